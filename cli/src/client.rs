@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use host::api::{BackendStatus, ErrorBody, Event, Problem, Stopping};
+use host::api::{BackendStatus, ErrorBody, ErrorKind, Event, Problem, Stopping};
 use host::config::{self, Environment};
 use host::daemon::{self, ConnectError, ReachedDaemon, Record};
 use http_body_util::{BodyExt, Full};
@@ -113,9 +113,9 @@ impl Backend {
     /// True where a daemon did not take a request because it was on its way out: it said so, or it closed the connection
     /// before it had read it. It answers whatever it has begun, unless it is killed.
     fn is_leaving(&self, problem: &Problem, client: &Client) -> bool {
-        match problem.code.as_str() {
-            "stopping" => true,
-            "backend-down" => daemon::has_left(&self.home, client.daemon.record()),
+        match problem.kind {
+            ErrorKind::Stopping => true,
+            ErrorKind::BackendDown => daemon::has_left(&self.home, client.daemon.record()),
             _ => false,
         }
     }
@@ -137,7 +137,7 @@ impl Backend {
     /// Starts a daemon: this same binary, in its daemon mode.
     fn start(&self) -> Result<Record, Error> {
         let program = std::env::current_exe().map_err(|error| {
-            Problem::new("start-failed", "Failed to start backend service").with_hint(error.to_string())
+            Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error.to_string())
         })?;
         let port = config::port(&self.home, &self.environment)?.to_string();
         Ok(daemon::start(
@@ -173,7 +173,7 @@ impl Backend {
         };
         let message = format!("The running backend is of version {other}, this is {own}. {why} and was left alone.");
         self.output
-            .warning(&Problem::new("other-version", message).with_hint(hint));
+            .warning(&Problem::new(ErrorKind::OtherVersion, message).with_hint(hint));
         Ok(Some(client))
     }
 
@@ -185,7 +185,7 @@ impl Backend {
                  request needs the token",
                 record.address, record.port
             );
-            let problem = Problem::new("exposed", message)
+            let problem = Problem::new(ErrorKind::Exposed, message)
                 .with_hint("leave out `address` of [server] in config.toml to listen on loopback only");
             self.output.warning(&problem);
         }
@@ -213,7 +213,7 @@ impl Backend {
                 let seconds = GREETING_TIME.as_secs();
                 let message = format!("Backend not responding: no answer in {seconds} s");
                 let hint = format!("if it stays so, end process {} and try again", record.pid);
-                Err(Problem::new("backend-down", message).with_hint(hint).into())
+                Err(Problem::new(ErrorKind::BackendDown, message).with_hint(hint).into())
             }
         }
     }
@@ -221,7 +221,7 @@ impl Backend {
 
 /// True for an error that another start may not meet: somebody else's daemon was there for a moment.
 fn is_lost_race(error: &Error) -> bool {
-    matches!(error, Error::Problem(problem) if problem.code == "already-running")
+    matches!(error, Error::Problem(problem) if problem.kind == ErrorKind::AlreadyRunning)
 }
 
 /// How long a command tries to get hold of a daemon while others start, replace and stop theirs.
@@ -240,7 +240,7 @@ pub(crate) fn under_way(sessions: u64) -> String {
 
 /// The specification's sentence for a backend that does not run.
 pub(crate) fn not_running() -> Problem {
-    Problem::new("backend-down", "Backend not responding: Connection refused")
+    Problem::new(ErrorKind::BackendDown, "Backend not responding: Connection refused")
         .with_hint("start it with `tool service start`")
 }
 
@@ -265,7 +265,8 @@ const DYING_LOOKS: u32 = 5;
 
 /// The problem of a daemon that cannot be reached.
 fn unreachable(error: ConnectError) -> Error {
-    let stranger = |hint: String| Problem::new("stranger", format!("{error}; nothing was sent to it")).with_hint(hint);
+    let stranger =
+        |hint: String| Problem::new(ErrorKind::Stranger, format!("{error}; nothing was sent to it")).with_hint(hint);
     match &error {
         ConnectError::Refused(_) => refused(),
         ConnectError::OtherUser { path, .. } => {
@@ -341,7 +342,7 @@ fn left_alone(answer: Result<Stopping, Error>) -> Result<(String, &'static str),
             "once it is idle the next command replaces it; `tool service restart` does so at once",
         )),
         // An older one does not know the question, and will not know it at the next command either.
-        Err(Error::Problem(problem)) if problem.code == "not-found" => Ok((
+        Err(Error::Problem(problem)) if problem.kind == ErrorKind::NotFound => Ok((
             "It cannot say whether it is idle".to_owned(),
             "`tool service restart` replaces it",
         )),
@@ -464,7 +465,7 @@ pub(crate) fn percent_encoded(text: &str) -> String {
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {
-    Problem::new("backend-down", format!("Backend not responding: {error}"))
+    Problem::new(ErrorKind::BackendDown, format!("Backend not responding: {error}"))
         .with_hint("see `tool service status`, and logs/backend.log in TOOL_HOME (without it ~/.tool)")
         .into()
 }
@@ -595,9 +596,9 @@ mod tests {
             why.contains("busy") && hint.starts_with("once it is idle"),
             "{why}: {hint}"
         );
-        let older = Error::new("not-found", "There is no `/api/stop-if-idle`");
+        let older = Error::new(ErrorKind::NotFound, "There is no `/api/stop-if-idle`");
         let (_, hint) = left_alone(Err(older)).expect("it answered");
         assert_eq!(hint, "`tool service restart` replaces it");
-        assert!(left_alone(Err(Error::new("stranger", "It is another one"))).is_err());
+        assert!(left_alone(Err(Error::new(ErrorKind::Stranger, "It is another one"))).is_err());
     }
 }

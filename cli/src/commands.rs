@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use host::api::{self, Event, PolicyRequest, SelectionRequest};
+use host::api::ErrorKind;
+use host::api::{self, Event, NoticeKind, PolicyRequest, SelectionRequest};
 
 use crate::args::{Command, PolicyFlags, Steer};
 use crate::client::{Backend, Client};
@@ -45,7 +46,7 @@ impl Context {
     fn places(&self) -> Result<(PathBuf, PathBuf), Error> {
         let here = std::env::current_dir().map_err(|error| {
             Error::new(
-                "usage",
+                ErrorKind::Usage,
                 format!("The working directory cannot be used: {error}; it may have been deleted"),
             )
         })?;
@@ -53,7 +54,10 @@ impl Context {
             Some(repo) => {
                 let root = std::path::absolute(repo).map_err(|error| Error::file("Repository", repo, &error))?;
                 if !root.is_dir() {
-                    return Err(Error::new("usage", format!("Not a directory: {}", repo.display())));
+                    return Err(Error::new(
+                        ErrorKind::Usage,
+                        format!("Not a directory: {}", repo.display()),
+                    ));
                 }
                 root
             }
@@ -124,7 +128,7 @@ fn selection(flags: &Steer) -> SelectionRequest {
 fn path_text(path: &Path) -> Result<String, Error> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         Error::new(
-            "usage",
+            ErrorKind::Usage,
             format!("The path `{}` is not UTF-8 and cannot be sent", path.display()),
         )
     })
@@ -143,13 +147,13 @@ fn notice(event: &Event, output: Output) {
     let Event::Notice { code, message, hint } = event else {
         return;
     };
-    match code.as_ref().filter(|code| *code != "redacted") {
-        Some(code) => output.problem(&api::Problem {
-            code: code.clone(),
+    match code {
+        Some(NoticeKind::Error(kind)) => output.problem(&api::Problem {
+            kind: kind.clone(),
             message: message.clone(),
             hint: hint.clone(),
         }),
-        None => output.notice(message, hint.as_deref()),
+        Some(NoticeKind::Redacted) | None => output.notice(message, hint.as_deref()),
     }
 }
 
@@ -182,7 +186,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     let mut client = client.another().await?;
     match client.post_unanswered(&format!("/api/approvals/{id}"), &answer).await {
         // It was answered elsewhere, or too late; the session goes on without this answer, and so does its stream.
-        Err(Error::Problem(problem)) if problem.code == "not-found" => {
+        Err(Error::Problem(problem)) if problem.kind == ErrorKind::NotFound => {
             output.notice(&problem.message, problem.hint.as_deref());
             Ok(())
         }
@@ -251,8 +255,12 @@ fn shorten(text: &str, characters_max: usize) -> String {
 
 /// JSON for people and programs alike: indented, with a newline at the end.
 fn print_json(value: &impl serde::Serialize, output: Output) -> Result<ExitCode, Error> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Error::new("output", format!("The answer could not be written as JSON: {error}")))?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| {
+        Error::new(
+            ErrorKind::Output,
+            format!("The answer could not be written as JSON: {error}"),
+        )
+    })?;
     output.line(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
+use host::api::ErrorKind;
 use host::config::Environment;
 use host::process::contain;
 
@@ -68,7 +69,7 @@ fn run(arguments: Arguments, environment: Environment, output: Output) -> Result
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::new("runtime", format!("The command could not be set up: {error}")))?;
+        .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
     let result = runtime.block_on(commands::run(arguments.command, &context));
     // A thread that waits for the terminal's next line must not keep an interrupted command alive.
     runtime.shutdown_background();

@@ -12,7 +12,7 @@ mod status;
 
 use std::io::{self, IsTerminal, Write};
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::config::Environment;
 
 use crate::error::Error;
@@ -194,7 +194,10 @@ fn write_out(text: &str) -> Result<(), Error> {
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => Error::OutputClosed,
-        _ => Error::new("output", format!("Standard output could not be written: {error}")),
+        _ => Error::new(
+            ErrorKind::Output,
+            format!("Standard output could not be written: {error}"),
+        ),
     })
 }
 

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use clap::error::ErrorKind;
-use host::api::Problem;
+use clap::error::ErrorKind as UsageKind;
+use host::api::{ErrorKind, Problem};
 use host::text::nearest;
 
 use crate::args::Arguments;
@@ -14,12 +14,12 @@ use crate::output::Output;
 /// Prints what clap has to say: help and version as they are, a mistake as an error.
 pub(crate) fn explain(error: &clap::Error, output: Output) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match print(error) {
+        UsageKind::DisplayHelp | UsageKind::DisplayVersion => match print(error) {
             Ok(()) => ExitCode::SUCCESS,
             Err(closed) => closed.exit_code(),
         },
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            output.problem(&Problem::new("usage", "A command is missing"));
+        UsageKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            output.problem(&Problem::new(ErrorKind::Usage, "A command is missing"));
             output.ask(&format!("\n{}", error.render()));
             ExitCode::from(USAGE)
         }
@@ -104,7 +104,7 @@ fn problem(text: &str, command: &str) -> Problem {
         hints = vec!["names that are not UTF-8 cannot be given; the scan leaves such files out, too".to_owned()];
     }
     let lines: Vec<&str> = message.lines().map(str::trim).collect();
-    let problem = Problem::new("usage", lines.join(" "));
+    let problem = Problem::new(ErrorKind::Usage, lines.join(" "));
     match hints.is_empty() {
         true if command == "tool" => problem.with_hint("`tool --help` lists the commands"),
         true => problem.with_hint(format!("`{command} --help` says what it takes")),

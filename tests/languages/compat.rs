@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use host::api::PolicyRequest;
+use host::api::{ErrorKind, PolicyRequest};
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{Arguments, Builtin, CallContext, CallError, CallOutcome, SkillHost, stage};
@@ -172,7 +172,7 @@ fn each_answers_as_it_did() {
             .expect_err("it fails");
         let expected = CallError::Failure {
             skill: scene.skill.clone(),
-            code: "not-found".to_owned(),
+            kind: ErrorKind::NotFound,
             message: "not ä".to_owned(),
             hint: Some("look elsewhere".to_owned()),
         };

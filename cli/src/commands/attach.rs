@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{Event, Problem, SessionResult, Status, TaskEntry, Tasks};
+use host::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tasks};
 
 use super::follow::{Follow, Waiting};
 use super::history::{report_place, with_beginning};
 use super::operation::show;
 use super::{Context, openable};
 use crate::client::Client;
-use crate::error::{Error, code};
+use crate::error::Error;
 use crate::output::Answer;
 
 /// Follows a session to its end, from its first event. Its exit code is that of the operation.
@@ -61,17 +61,13 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
     }
     match last {
         Event::Error {
-            code: name,
+            code: kind,
             message,
             hint,
         } => {
-            let exit = ExitCode::from(code(&name));
+            let exit = ExitCode::from(kind.exit_code());
             if !json {
-                output.problem(&Problem {
-                    code: name,
-                    message,
-                    hint,
-                });
+                output.problem(&Problem { kind, message, hint });
             }
             Ok(exit)
         }
@@ -119,7 +115,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
     newest.map(|task| task.session_id).ok_or_else(|| {
         let message = format!("No session of the repository `{}` is under way", root.display());
         let hint = "`tool history` shows the sessions of all repositories, those under way first";
-        Problem::new("nothing-found", message).with_hint(hint).into()
+        Problem::new(ErrorKind::NothingFound, message).with_hint(hint).into()
     })
 }
 

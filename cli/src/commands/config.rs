@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::skill::agreed::{Finding, IDENTITIES, LOCK};
 use super::{Context, print_json, skill};
-use crate::error::{Error, code};
+use crate::error::Error;
 use crate::output::Output;
 
 /// Shows the configuration. The exit code says whether operations can start with it.
@@ -46,7 +46,7 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
         print(&inspection, context.output)?;
     }
     Ok(match &inspection.problem {
-        Some(problem) => ExitCode::from(code(&problem.code)),
+        Some(problem) => ExitCode::from(problem.kind.exit_code()),
         None => ExitCode::SUCCESS,
     })
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use host::api::ErrorKind;
 use host::api::{ContextRequest, ContextResult, SelectedFile};
 
 use super::{Context, path_text, print_json, selection};
@@ -14,7 +15,10 @@ pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, E
     let (root, here) = context.places()?;
     let repo_path = path_text(&root)?;
     let request = ContextRequest {
-        operation: select.operation.parse().map_err(|error| Error::new("usage", error))?,
+        operation: select
+            .operation
+            .parse()
+            .map_err(|error| Error::new(ErrorKind::Usage, error))?,
         // No task means everything: the root as a path.
         target: Some(select.task.unwrap_or_else(|| repo_path.clone())),
         repo_path,

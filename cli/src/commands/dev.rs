@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use tool_model_server::{EXAMPLE, ModelServer, Script};
 
 use super::ending::Ending;
@@ -33,8 +33,11 @@ pub(crate) fn run(dev: &Dev, output: Output) -> Result<ExitCode, Error> {
 
 fn read(place: &Path) -> Result<Script, Error> {
     let text = std::fs::read_to_string(place).map_err(|error| {
-        Problem::new("config-script", format!("Script `{}`: {error}", place.display()))
-            .with_hint("`tool dev model-server --example` prints a script that works")
+        Problem::new(
+            ErrorKind::ConfigScript,
+            format!("Script `{}`: {error}", place.display()),
+        )
+        .with_hint("`tool dev model-server --example` prints a script that works")
     })?;
     Script::parse(&text).map_err(|problem| {
         let place = place.display();
@@ -55,7 +58,7 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::new("runtime", format!("The command could not be set up: {error}")))?;
+        .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
     runtime.block_on(async {
         // Before the address is out: whoever reads it may end this at once.
         let mut ending = Ending::new()?;
@@ -84,7 +87,10 @@ fn directions(root: &str, model: &str) -> [String; 3] {
 }
 
 fn not_started(address: SocketAddr, error: &io::Error) -> Error {
-    Problem::new("usage", format!("The model server cannot listen on {address}: {error}"))
-        .with_hint("`--port 0` takes any free port")
-        .into()
+    Problem::new(
+        ErrorKind::Usage,
+        format!("The model server cannot listen on {address}: {error}"),
+    )
+    .with_hint("`--port 0` takes any free port")
+    .into()
 }

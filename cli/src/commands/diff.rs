@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use host::api::ErrorKind;
 use host::api::SessionDiff;
 
 use super::history::{connect_to_read, with_beginning};
@@ -16,7 +17,7 @@ pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<
     let diff: SessionDiff = match client.get(&route).await {
         Ok(diff) => diff,
         // Nothing to show is no failure.
-        Err(Error::Problem(problem)) if problem.code == "nothing-changed" => {
+        Err(Error::Problem(problem)) if problem.kind == ErrorKind::NothingChanged => {
             context.output.notice(&problem.message, problem.hint.as_deref());
             return Ok(ExitCode::SUCCESS);
         }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{BackendStatus, Problem};
+use host::api::{BackendStatus, ErrorKind, Problem};
 use host::config::{self, Api, ProviderSettings};
 use host::daemon;
 use host::disk::{self, Disk};
@@ -285,12 +285,13 @@ fn files(home: &Path) -> Vec<Check> {
     };
     let mode = metadata.permissions().mode() & 0o777;
     if !metadata.is_dir() {
-        let problem = Problem::new("home", format!("`{shown}` is not a folder")).with_hint("set TOOL_HOME to one");
+        let problem =
+            Problem::new(ErrorKind::Home, format!("`{shown}` is not a folder")).with_hint("set TOOL_HOME to one");
         return vec![Check::failed(NAME, problem)];
     }
     // A full disk is said where disks are looked at.
     if writable(home).is_err_and(|error| !disk::is_full(&error)) {
-        let problem = Problem::new("home", format!("`{shown}` cannot be written (mode {mode:o})"))
+        let problem = Problem::new(ErrorKind::Home, format!("`{shown}` cannot be written (mode {mode:o})"))
             .with_hint(format!("chmod u+rwx '{shown}', or set TOOL_HOME to a folder of yours"));
         return vec![Check::failed(NAME, problem)];
     }
@@ -332,7 +333,7 @@ fn disk_check(name: &'static str, disk: Disk, left: Room) -> Check {
             Disk::Repository => "no change and no report can be written",
             Disk::Home | Disk::Temporary => "sessions are not recorded, and no change can be made",
         };
-        let problem = Problem::new("disk", format!("full: {what}; {missed}")).with_hint(fix);
+        let problem = Problem::new(ErrorKind::Disk, format!("full: {what}; {missed}")).with_hint(fix);
         return Check::failed(name, problem);
     }
     match left.bytes < ROOM_BYTES_GOOD || files < ROOM_FILES_GOOD {
@@ -411,7 +412,7 @@ fn not_running(name: &'static str, address: SocketAddr) -> Check {
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Check::failed(
             name,
             Problem::new(
-                "port-in-use",
+                ErrorKind::PortInUse,
                 format!("not running, and port {port} is taken by somebody else"),
             )
             .with_hint(daemon::taken_hint(port)),
@@ -419,7 +420,7 @@ fn not_running(name: &'static str, address: SocketAddr) -> Check {
         Err(error) => Check::failed(
             name,
             Problem::new(
-                "start-failed",
+                ErrorKind::StartFailed,
                 format!("not running, and port {port} cannot be bound: {error}"),
             )
             .with_hint("choose another: `tool init --port N`, or TOOL_BACKEND_PORT (0 takes any free one)"),
@@ -494,7 +495,7 @@ fn skills(home: &Path) -> Check {
     const NAME: &str = "skills";
     let entries = match SkillHost::new(BUILTINS, home) {
         Ok(skills) => skills.entries(),
-        Err(error) => return Check::failed(NAME, Problem::new("skill", error.to_string())),
+        Err(error) => return Check::failed(NAME, Problem::new(ErrorKind::Skill, error.to_string())),
     };
     let ready = entries.iter().filter(|entry| entry.state == "ready").count();
     match entries.iter().find(|entry| entry.state != "ready") {

@@ -3,6 +3,7 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::Error;
+use host::api::ErrorKind;
 
 /// SIGINT, SIGTERM and SIGHUP.
 #[derive(Debug)]
@@ -12,7 +13,8 @@ impl Ending {
     /// Listens from now on; within a runtime.
     pub(super) fn new() -> Result<Self, Error> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Error::new("runtime", format!("Interruptions cannot be noticed: {error}")))
+            signal(kind)
+                .map_err(|error| Error::new(ErrorKind::Runtime, format!("Interruptions cannot be noticed: {error}")))
         };
         Ok(Self([
             listen(SignalKind::interrupt())?,

@@ -1,5 +1,6 @@
 //! The events of a session, with what shows while none comes, and the user's interruption.
 
+use host::api::ErrorKind;
 use host::api::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -21,7 +22,7 @@ impl Follow {
     /// Follows a stream. `model` answers, where one does.
     pub(super) fn new(events: Events, waiting: Waiting) -> Result<Self, Error> {
         let interrupts = signal(SignalKind::interrupt())
-            .map_err(|error| Error::new("runtime", format!("Interruptions cannot be noticed: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Runtime, format!("Interruptions cannot be noticed: {error}")))?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {

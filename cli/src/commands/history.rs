@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{Activity, History, HistoryEntry, Problem, SessionResult, Status, TaskEntry, Tasks};
+use host::api::{Activity, ErrorKind, History, HistoryEntry, Problem, SessionResult, Status, TaskEntry, Tasks};
 use host::limits::HISTORY_ENTRIES_MAX;
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ pub(super) async fn list(filter: &args::History, context: &Context) -> Result<Ex
 /// A backend to read from. Where none can be started the user learns where the answer lies all the same.
 pub(super) async fn connect_to_read(context: &Context) -> Result<Client, Error> {
     context.backend.connect_or_start().await.map_err(|error| match error {
-        Error::Problem(problem) if problem.code == "port-in-use" => {
+        Error::Problem(problem) if problem.kind == ErrorKind::PortInUse => {
             let folder = context.backend.home.join("sessions");
             let hint = problem.hint.clone().unwrap_or_default();
             let more = format!(
@@ -214,7 +214,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
         .map(|session| session.id)
         .ok_or_else(|| {
             Problem::new(
-                "nothing-found",
+                ErrorKind::NothingFound,
                 format!("No session of the repository `{}` has ended", root.display()),
             )
             .with_hint("`tool history` shows the sessions of all repositories")
@@ -227,7 +227,7 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
     let is_identifier = |character: char| character.is_ascii_hexdigit() || character == '-';
     if beginning.is_empty() || !beginning.chars().all(is_identifier) {
         return Err(
-            Problem::new("usage", format!("Not a session identifier: `{beginning}`"))
+            Problem::new(ErrorKind::Usage, format!("Not a session identifier: `{beginning}`"))
                 .with_hint("`tool history` shows them; `latest` is the newest of this repository")
                 .into(),
         );
@@ -249,13 +249,13 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
     match &mut found[..] {
         [id] => Ok(std::mem::take(id)),
         [] => Err(Problem::new(
-            "not-found",
+            ErrorKind::NotFound,
             format!("The history has no session whose identifier begins with `{beginning}`"),
         )
         .with_hint("`tool history` shows them; the identifier of an undo has to be given whole")
         .into()),
         [first, second, ..] => Err(Problem::new(
-            "usage",
+            ErrorKind::Usage,
             format!("`{beginning}` is the beginning of more than one session's identifier"),
         )
         .with_hint(format!("for example of `{first}` and `{second}`"))

@@ -4,6 +4,7 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
+use host::api::ErrorKind;
 use host::api::ProviderName;
 use host::config::{self, Api, Init, Secret};
 
@@ -84,7 +85,7 @@ fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Er
         && !is_url(url)
     {
         let message = format!("`{url}` is neither http:// nor https://; nothing was written");
-        return Err(Error::new("usage", message));
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     let api_key = if arguments.api_key_stdin {
         let mut key = String::new();
@@ -92,9 +93,12 @@ fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Er
             .lock()
             .take(KEY_BYTES_MAX)
             .read_to_string(&mut key)
-            .map_err(|error| Error::new("usage", format!("Standard input holds no key: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Usage, format!("Standard input holds no key: {error}")))?;
         if key.trim().is_empty() {
-            return Err(Error::new("usage", "Standard input holds no key; nothing was written"));
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "Standard input holds no key; nothing was written",
+            ));
         }
         Some(Secret::new(key.trim()))
     } else {
@@ -171,7 +175,10 @@ fn ask(context: &Context) -> Result<Init, Error> {
             ..blank(ProviderName::Router)
         }),
         "" | "4" | "analyst" => Ok(Init::offline()),
-        other => Err(Error::new("usage", format!("Not one of the choices: `{other}`"))),
+        other => Err(Error::new(
+            ErrorKind::Usage,
+            format!("Not one of the choices: `{other}`"),
+        )),
     }
 }
 
@@ -189,7 +196,7 @@ fn answer(question: &str, output: Output) -> Result<String, Error> {
     output.ask(question);
     let mut line = String::new();
     match std::io::stdin().lock().read_line(&mut line) {
-        Ok(0) | Err(_) => Err(Error::new("usage", "No answer; nothing was written")),
+        Ok(0) | Err(_) => Err(Error::new(ErrorKind::Usage, "No answer; nothing was written")),
         Ok(_) => Ok(line.trim().to_owned()),
     }
 }

@@ -8,6 +8,7 @@ use clap::CommandFactory;
 use crate::args::Arguments;
 use crate::error::Error;
 use crate::output::Output;
+use host::api::ErrorKind;
 
 /// Prints the page of `tool`, or writes one page a command into a folder.
 pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Error> {
@@ -31,6 +32,6 @@ fn print(output: Output) -> Result<(), Error> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Arguments::command())
         .render(&mut page)
-        .map_err(|error| Error::new("output", format!("The manual page could not be made: {error}")))?;
+        .map_err(|error| Error::new(ErrorKind::Output, format!("The manual page could not be made: {error}")))?;
     output.answer(&String::from_utf8_lossy(&page))
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host::api::{ConnectRequest, Overrides, Problem};
+use host::api::{ConnectRequest, ErrorKind, Overrides, Problem};
 
 use super::{Context, path_text, policy};
 use crate::args::{Mcp, McpCommand};
@@ -39,7 +39,10 @@ fn root(named: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
     let root = std::path::absolute(named).map_err(|error| Error::file("Repository", named, &error))?;
     match root.is_dir() {
         true => Ok(root),
-        false => Err(Error::new("usage", format!("Not a directory: {}", named.display()))),
+        false => Err(Error::new(
+            ErrorKind::Usage,
+            format!("Not a directory: {}", named.display()),
+        )),
     }
 }
 
@@ -62,7 +65,7 @@ async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error>
     let Carrier { stream, received } = connection;
     let outgoing = stream
         .try_clone()
-        .map_err(|error| Error::new("mcp", error.to_string()))?;
+        .map_err(|error| Error::new(ErrorKind::Mcp, error.to_string()))?;
     let has_ended = Arc::new(AtomicBool::new(false));
     let input_ended = Arc::clone(&has_ended);
     let sending = tokio::task::spawn_blocking(move || send(outgoing, &input_ended));
@@ -114,7 +117,7 @@ async fn ended(received: Option<io::Result<()>>, client: &Client) -> Error {
     match received {
         Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Error::OutputClosed,
         _ => {
-            let cancelled = Problem::new("cancelled", "The session of this connection was cancelled")
+            let cancelled = Problem::new(ErrorKind::Cancelled, "The session of this connection was cancelled")
                 .with_hint("let the other agent start `tool mcp` again");
             client.lost_or(cancelled).await
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::ProviderName;
-use host::api::{BudgetRequest, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult};
+use host::api::{BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult};
 use host::config;
 use host::operation::check_place;
 use host::session::preflight;
@@ -15,7 +15,7 @@ use super::undo::one_line;
 use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::Run;
 use crate::client::{Client, Events, not_running};
-use crate::error::{Error, code};
+use crate::error::Error;
 use crate::output::{Answer, AnswerFile, Output};
 
 /// What to do.
@@ -40,7 +40,7 @@ impl Task {
         if !takes_task {
             let message = format!("`tool {}` takes a path; `-` is none", self.operation);
             let hint = "`tool architect -` and `tool refactor -` read a task from standard input";
-            return Err(Problem::new("usage", message).with_hint(hint).into());
+            return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
         }
         self.target = task_of(std::io::stdin().lock())?;
         Ok(self)
@@ -54,7 +54,7 @@ impl Task {
         }
         // A variable that is not set, more often than a wish.
         if self.target.trim().is_empty() {
-            let problem = Problem::new("usage", "The path is empty");
+            let problem = Problem::new(ErrorKind::Usage, "The path is empty");
             return Err(problem
                 .with_hint("name a file or a directory; `.` is the whole repository")
                 .into());
@@ -103,7 +103,7 @@ impl Task {
 
 /// A task as text: bounded, and not empty.
 fn task_of(input: impl Read) -> Result<String, Error> {
-    let usage = |message: String| Error::new("usage", message);
+    let usage = |message: String| Error::new(ErrorKind::Usage, message);
     let mut bytes = Vec::new();
     input
         .take(TASK_BYTES_MAX + 1)
@@ -258,7 +258,11 @@ impl Session {
             }
             let problem = match event {
                 Event::Complete { .. } => None,
-                Event::Error { code, message, hint } => Some(Problem { code, message, hint }),
+                Event::Error {
+                    code: kind,
+                    message,
+                    hint,
+                } => Some(Problem { kind, message, hint }),
                 _ => continue,
             };
             let is_free = events.finish().await;
@@ -291,7 +295,7 @@ impl Session {
                     self.output.problem(&problem);
                 }
                 self.say_unwritten();
-                Ok(ExitCode::from(code(&problem.code)))
+                Ok(ExitCode::from(problem.kind.exit_code()))
             }
         }
     }

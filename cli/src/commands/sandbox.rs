@@ -7,7 +7,7 @@
 
 use std::process::ExitCode;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::process::contain::{self, Sandbox};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -66,7 +66,7 @@ pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
 fn check_room() -> Result<(), Error> {
     probes::check_room().map_err(|why| {
         let hint = "set TMPDIR to a folder of yours with 64 MB of room, and try again";
-        Problem::new("temporary-folder", format!("No attempt was made: {why}"))
+        Problem::new(ErrorKind::TemporaryFolder, format!("No attempt was made: {why}"))
             .with_hint(hint)
             .into()
     })
@@ -144,7 +144,7 @@ fn make(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::new("runtime", format!("The command could not be set up: {error}")))?;
+        .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let sender = sender;

@@ -1,10 +1,10 @@
 //! `tool service`, and the daemon mode of the binary.
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::process::ExitCode;
 
-use host::api::{BackendStatus, Problem};
+use host::api::{BackendStatus, ErrorKind, Problem};
 use host::config::{self, ServerSettings};
 use host::daemon::{self, Announcement};
 
@@ -44,10 +44,10 @@ fn check_port(context: &Context) -> Result<(), Error> {
         return Ok(());
     }
     match TcpListener::bind((address, port)) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let hint = format!("{}; the running backend was left as it is", daemon::taken_hint(port));
             let message = format!("Failed to start backend: Port {port} already in use");
-            Err(Problem::new("port-in-use", message).with_hint(hint).into())
+            Err(Problem::new(ErrorKind::PortInUse, message).with_hint(hint).into())
         }
         // Whatever else is wrong the start says.
         _ => Ok(()),

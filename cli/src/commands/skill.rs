@@ -16,7 +16,7 @@ mod update;
 use std::io::Read;
 use std::process::ExitCode;
 
-use host::api::{Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
+use host::api::{ErrorKind, Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
 use host::skill::{SkillHost, SkillHostError};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -26,7 +26,7 @@ use super::{Context, approve, cancel, notice, path_text, policy, print_json};
 use crate::args::{Author, Keys, PolicyFlags, Rollout, Skill};
 use crate::builtins::BUILTINS;
 use crate::client::{Client, percent_encoded};
-use crate::error::{Error, FAILED, code};
+use crate::error::{Error, FAILED};
 use crate::output::Output;
 
 /// How many columns of a terminal a description takes, and how many where there is none.
@@ -127,12 +127,12 @@ fn refused(error: impl std::error::Error + 'static) -> Error {
         (&error as &(dyn std::error::Error + 'static)).downcast_ref(),
         Some(SkillHostError::Unknown { .. })
     );
-    let code = if is_unknown || is_missing(&error) {
-        "usage"
+    let kind = if is_unknown || is_missing(&error) {
+        ErrorKind::Usage
     } else {
-        "skill"
+        ErrorKind::Skill
     };
-    let problem = Problem::new(code, error.to_string());
+    let problem = Problem::new(kind, error.to_string());
     // Its own words name the file; what the system said of it is the cause.
     match error.source() {
         Some(source) => problem.with_hint(source.to_string()).into(),
@@ -242,16 +242,16 @@ async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &C
             Event::Complete { .. } if have_tests_failed => return Ok(ExitCode::from(FAILED)),
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
             Event::Error {
-                code: of_problem,
+                code: kind,
                 message,
                 hint,
             } => {
                 context.output.problem(&Problem {
-                    code: of_problem.clone(),
+                    kind: kind.clone(),
                     message: message.clone(),
                     hint: hint.clone(),
                 });
-                return Ok(ExitCode::from(code(of_problem)));
+                return Ok(ExitCode::from(kind.exit_code()));
             }
             _ => {}
         }
@@ -265,13 +265,13 @@ fn read_arguments(text: &str) -> Result<Value, Error> {
         std::io::stdin()
             .lock()
             .read_to_string(&mut from_stdin)
-            .map_err(|error| Error::new("usage", format!("Standard input could not be read: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Usage, format!("Standard input could not be read: {error}")))?;
         &from_stdin
     } else {
         text
     };
     serde_json::from_str(text).map_err(|error| {
-        Problem::new("usage", format!("The arguments are not JSON: {error}"))
+        Problem::new(ErrorKind::Usage, format!("The arguments are not JSON: {error}"))
             .with_hint("give a JSON object, for example '{\"path\": \"README.md\"}'")
             .into()
     })

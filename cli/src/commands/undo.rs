@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{Problem, UndoResult};
+use host::api::{ErrorKind, Problem, UndoResult};
 
 use super::diff::route;
 use super::{Context, print_json};
@@ -68,7 +68,7 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
     if let Some(next) = &undone.next_session_id {
         hint.push_str(&format!("; `tool undo {next}` takes back an earlier session"));
     }
-    let problem = Problem::new("undo-incomplete", format!("{files}: {}", reasons.join("; ")));
+    let problem = Problem::new(ErrorKind::UndoIncomplete, format!("{files}: {}", reasons.join("; ")));
     output.problem(&problem.with_hint(hint));
     Ok(())
 }

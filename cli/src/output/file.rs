@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 
 use crate::error::Error;
 
@@ -65,9 +65,13 @@ impl Stamp {
 impl AnswerFile {
     /// Makes sure, before anything starts, that the file can be written.
     pub(crate) fn prepare(named: &Path) -> Result<Self, Error> {
-        let cannot =
-            |error: io::Error| Error::new("usage", format!("`{}` cannot be written: {error}", named.display()));
-        let refused = |message: String, hint: &str| Err(Problem::new("usage", message).with_hint(hint).into());
+        let cannot = |error: io::Error| {
+            Error::new(
+                ErrorKind::Usage,
+                format!("`{}` cannot be written: {error}", named.display()),
+            )
+        };
+        let refused = |message: String, hint: &str| Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
         let place = resolved(named).map_err(cannot)?;
         if place.is_dir() {
             let message = format!("`{}` is a directory", named.display());
@@ -111,7 +115,7 @@ impl AnswerFile {
             "`{}` is what the operation is about; the answer would replace it",
             self.named.display()
         );
-        Err(Problem::new("usage", message)
+        Err(Problem::new(ErrorKind::Usage, message)
             .with_hint("name another file for the answer, for example `-o ANSWER.md`")
             .into())
     }
@@ -141,7 +145,7 @@ impl AnswerFile {
         };
         written.map_err(|error| {
             Error::new(
-                "output",
+                ErrorKind::Output,
                 format!("`{}` could not be written: {error}", self.named.display()),
             )
         })
@@ -154,9 +158,11 @@ impl AnswerFile {
             self.named.display()
         );
         match self.write_beside() {
-            Ok(kept) => Problem::new("output", message).with_hint(format!("the answer is in `{}`", kept.display())),
+            Ok(kept) => {
+                Problem::new(ErrorKind::Output, message).with_hint(format!("the answer is in `{}`", kept.display()))
+            }
             Err(error) => Problem::new(
-                "output",
+                ErrorKind::Output,
                 format!("{message}; the answer could not be kept beside it: {error}"),
             ),
         }
@@ -368,7 +374,9 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&place, &link).expect("it can be linked");
         for same in [&place, &link] {
-            assert!(matches!(file.check_is_not(same), Err(Error::Problem(problem)) if problem.code == "usage"));
+            assert!(
+                matches!(file.check_is_not(same), Err(Error::Problem(problem)) if problem.kind == ErrorKind::Usage)
+            );
         }
         fs::set_permissions(&place, fs::Permissions::from_mode(0o444)).expect("it is ours");
         let Err(Error::Problem(problem)) = AnswerFile::prepare(&place) else {

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use tool_config::{ANALYST_URL, Api, ProviderSettings};
-use tool_core::api::{Operation, Problem};
+use tool_core::api::{ErrorKind, Operation, Problem};
 use tool_provider::{
     EventStream, Options, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, Usage,
 };
@@ -76,7 +76,7 @@ impl Provider for Analyst {
 pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
     if let Some(model) = model.filter(|model| !model.is_empty() && *model != ANALYST_URL) {
         let message = format!("The embedded analyst uses no language model, so `{model}` cannot be asked");
-        return Err(Problem::new("config-needs-model", message).with_hint(ENABLE));
+        return Err(Problem::new(ErrorKind::ConfigNeedsModel, message).with_hint(ENABLE));
     }
     match operation {
         Operation::Explain | Operation::Architect => Ok(()),
@@ -86,7 +86,7 @@ pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
 
 fn needs_a_model(operation: &str) -> Problem {
     Problem::new(
-        "config-needs-model",
+        ErrorKind::ConfigNeedsModel,
         format!("The embedded analyst uses no language model, and `{operation}` needs one"),
     )
     .with_hint(ENABLE)

@@ -9,7 +9,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
 use super::origin::mask_url;
 use super::{ANALYST_URL, Api, ProviderName, Secret};
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 
 /// What to enable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +65,10 @@ pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
 fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, Problem> {
     let place = super::path(home);
     let problem = |what: &str, error: &io::Error| {
-        let problem = Problem::new("config-invalid", format!("{what} `{}`: {error}", place.display()));
+        let problem = Problem::new(
+            ErrorKind::ConfigInvalid,
+            format!("{what} `{}`: {error}", place.display()),
+        );
         match super::is_unwritable(error) {
             true => problem.with_hint(super::SET_HOME),
             false => problem,
@@ -77,7 +80,7 @@ fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, P
         Err(error) => return Err(problem("Could not read", &error)),
     };
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        Problem::new("config-invalid", "Failed to parse config: Invalid TOML syntax").with_hint(format!(
+        Problem::new(ErrorKind::ConfigInvalid, "Failed to parse config: Invalid TOML syntax").with_hint(format!(
             "mend or remove {}: {}",
             place.display(),
             error.message()

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use tool_core::api::{FORWARDED, Problem, ProviderName};
+use tool_core::api::{ErrorKind, FORWARDED, Problem, ProviderName};
 use tool_core::text::nearest_key;
 
 mod edit;
@@ -405,14 +405,20 @@ impl Environment {
     pub fn tool_home(&self) -> Result<PathBuf, Problem> {
         if let Some(home) = self.get("TOOL_HOME") {
             return std::path::absolute(home).map_err(|error| {
-                Problem::new("config-invalid", format!("TOOL_HOME is not a usable path: {error}")).with_hint(SET_HOME)
+                Problem::new(
+                    ErrorKind::ConfigInvalid,
+                    format!("TOOL_HOME is not a usable path: {error}"),
+                )
+                .with_hint(SET_HOME)
             });
         }
         let home = self.get("HOME").map(PathBuf::from).or_else(std::env::home_dir);
         match home.filter(|home| home.is_absolute()) {
             Some(home) => Ok(home.join(".tool")),
-            None => Err(Problem::new("config-invalid", "Neither TOOL_HOME nor HOME is set")
-                .with_hint("set TOOL_HOME to a folder of yours that may be written")),
+            None => Err(
+                Problem::new(ErrorKind::ConfigInvalid, "Neither TOOL_HOME nor HOME is set")
+                    .with_hint("set TOOL_HOME to a folder of yours that may be written"),
+            ),
         }
     }
 
@@ -422,8 +428,11 @@ impl Environment {
             return Ok(None);
         };
         text.parse().map(Some).map_err(|_| {
-            Problem::new("config-invalid", format!("TOOL_BACKEND_PORT is not a port: `{text}`"))
-                .with_hint("give a number from 0 to 65535; 0 takes any free port")
+            Problem::new(
+                ErrorKind::ConfigInvalid,
+                format!("TOOL_BACKEND_PORT is not a port: `{text}`"),
+            )
+            .with_hint("give a number from 0 to 65535; 0 takes any free port")
         })
     }
 }
@@ -456,7 +465,7 @@ pub fn text(home: &Path) -> String {
 pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem> {
     let file = match origin::read(&path(home)) {
         Ok(text) => parse(&text)?,
-        Err(problem) if problem.code == "config-missing" => File::default(),
+        Err(problem) if problem.kind == ErrorKind::ConfigMissing => File::default(),
         Err(problem) => return Err(problem),
     };
     Ok(Common::of(file, environment))
@@ -472,7 +481,7 @@ pub fn port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
 fn parse(text: &str) -> Result<File, Problem> {
     if let Err(error) = text.parse::<toml::Table>() {
         return Err(
-            Problem::new("config-invalid", "Failed to parse config: Invalid TOML syntax").with_hint(format!(
+            Problem::new(ErrorKind::ConfigInvalid, "Failed to parse config: Invalid TOML syntax").with_hint(format!(
                 "{}: {}",
                 place_in(text, error.span()),
                 error.message()
@@ -485,7 +494,7 @@ fn parse(text: &str) -> Result<File, Problem> {
         if let Some(near) = nearest_key(error.message()) {
             hint = format!("{hint}; did you mean `{near}`?");
         }
-        Problem::new("config-invalid", message).with_hint(hint)
+        Problem::new(ErrorKind::ConfigInvalid, message).with_hint(hint)
     })
 }
 
@@ -511,13 +520,13 @@ fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
     let name = match enabled[..] {
         [name] => name,
         [] => {
-            return Err(Problem::new("config-invalid", "No provider is enabled")
+            return Err(Problem::new(ErrorKind::ConfigInvalid, "No provider is enabled")
                 .with_hint("set `enabled = true` for one provider, or run `tool init --provider NAME`"));
         }
         _ => {
             let names: Vec<&str> = enabled.iter().map(|name| name.name()).collect();
             return Err(Problem::new(
-                "config-invalid",
+                ErrorKind::ConfigInvalid,
                 format!("More than one provider is enabled: {}", names.join(" and ")),
             )
             .with_hint("exactly one may have `enabled = true`; `tool init --provider NAME` switches"));
@@ -559,15 +568,17 @@ fn resolve_provider(
     let variable = key_variable(name, api);
     let api_key = api_key(name, file, api, environment).map(|key| key.value);
     if let (Some(variable), None) = (variable, &api_key) {
-        return Err(
-            Problem::new("config-key-missing", format!("No API key for the provider `{name}`")).with_hint(format!(
-                "set {variable}, or `api_key` in [providers.{name}] of config.toml"
-            )),
-        );
+        return Err(Problem::new(
+            ErrorKind::ConfigKeyMissing,
+            format!("No API key for the provider `{name}`"),
+        )
+        .with_hint(format!(
+            "set {variable}, or `api_key` in [providers.{name}] of config.toml"
+        )));
     }
     let model = model(name, file, environment).ok_or_else(|| {
         Problem::new(
-            "config-model-missing",
+            ErrorKind::ConfigModelMissing,
             format!("No model is set for the provider `{name}`"),
         )
         .with_hint(format!(
@@ -597,7 +608,7 @@ fn seconds(count: NonZeroU32) -> Duration {
 fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
     let analyst = file.url.as_deref() == Some(ANALYST_URL);
     let invalid = |message: String| {
-        Err(Problem::new("config-invalid", message).with_hint(format!(
+        Err(Problem::new(ErrorKind::ConfigInvalid, message).with_hint(format!(
             "mend [providers.{name}] of config.toml, or run `tool init --provider {name}`"
         )))
     };

@@ -16,7 +16,7 @@ use super::{
     Auth, DEFAULT_PORT, Environment, File, FileContext, FileLogging, FileProvider, PolicySettings, ProviderName,
     Secret, ServerSettings, SkillsSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
 };
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
 
 /// Which layer a value comes from.
@@ -144,7 +144,9 @@ pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
     let parsed = read(&place).and_then(|text| parse(&text));
     let (state, file, problem) = match parsed {
         Ok(file) => (FileState::Read, file, None),
-        Err(problem) if problem.code == "config-missing" => (FileState::Missing, File::default(), Some(problem)),
+        Err(problem) if problem.kind == ErrorKind::ConfigMissing => {
+            (FileState::Missing, File::default(), Some(problem))
+        }
         Err(problem) => (FileState::Broken, File::default(), Some(problem)),
     };
     let mut settings = list(&file, &place, home, environment);
@@ -172,7 +174,7 @@ pub fn exposed(home: &Path) -> Option<Problem> {
     let mode = fs::metadata(&place).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
         Problem::new(
-            "config-exposed",
+            ErrorKind::ConfigExposed,
             format!("`{}` may be read by others (mode {mode:o})", place.display()),
         )
         .with_hint(format!("chmod 600 '{}'", place.display()))
@@ -190,10 +192,13 @@ pub fn exposed_key(home: &Path) -> Option<Problem> {
 /// Reads the file.
 pub(super) fn read(place: &Path) -> Result<String, Problem> {
     fs::read_to_string(place).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Problem::new("config-missing", "Configuration file not found: ~/.tool/config.toml")
-            .with_hint(format!("run `tool init`, which writes {}", place.display())),
+        io::ErrorKind::NotFound => Problem::new(
+            ErrorKind::ConfigMissing,
+            "Configuration file not found: ~/.tool/config.toml",
+        )
+        .with_hint(format!("run `tool init`, which writes {}", place.display())),
         _ => Problem::new(
-            "config-invalid",
+            ErrorKind::ConfigInvalid,
             format!("Configuration file `{}` could not be read: {error}", place.display()),
         )
         .with_hint("it must be a file of yours, in UTF-8"),

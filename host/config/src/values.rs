@@ -3,7 +3,7 @@
 
 use super::line_and_column;
 use super::origin::{Layer, Sourced};
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest;
 
 /// Where a value of a table stands in a file, as `line 3, column 7`: an item of a list, or else the key's own value.
@@ -42,7 +42,7 @@ pub(super) fn check_log_level(level: &Sourced<String>, text: &str) -> Result<(),
         hint = format!("{place} of config.toml: {hint}");
     }
     let message = format!("{what} is no level of the log: `{}`", level.value);
-    Err(Problem::new("config-invalid", message).with_hint(hint))
+    Err(Problem::new(ErrorKind::ConfigInvalid, message).with_hint(hint))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::{CONTEXT_THREADS_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
 use index::{Look, Profile};
 use layout::Layout;
-use tool_core::api::{Operation, Problem, ScanResult, SelectedFile, codes};
+use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
 
@@ -125,14 +125,14 @@ impl From<ContextError> for Problem {
     fn from(error: ContextError) -> Self {
         let message = error.to_string();
         match error {
-            ContextError::Empty => Self::new(codes::EMPTY_REPOSITORY, message)
+            ContextError::Empty => Self::new(ErrorKind::EmptyRepository, message)
                 .with_hint("check the directory: it is empty, or all of its files are ignored or hidden"),
-            ContextError::Timeout => Self::new(codes::SCAN_TIMEOUT, message)
+            ContextError::Timeout => Self::new(ErrorKind::ScanTimeout, message)
                 .with_hint("operations still work, with the files found so far; target specific files"),
             ContextError::Steer(problem) => problem,
-            ContextError::Cancelled => Self::new(codes::CANCELLED, message),
+            ContextError::Cancelled => Self::new(ErrorKind::Cancelled, message),
             ContextError::Unreadable(_) => {
-                Self::new(codes::SCAN_FAILED, message).with_hint("check the permissions of the directory")
+                Self::new(ErrorKind::ScanFailed, message).with_hint("check the permissions of the directory")
             }
         }
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Packet, Target};
-use tool_core::api::{Operation, Problem, codes};
+use tool_core::api::{ErrorKind, Operation, Problem};
 use tool_repository::{EntryKind, OpenError, Repository};
 
 pub use prompts::{correction, system_prompt};
@@ -66,14 +66,14 @@ pub fn resolve_target(
         (Operation::TestGen, Some(path)) => Ok(source_file(locate(path)?, path)?.with_task(task)),
         (Operation::Architect | Operation::Refactor, None) => {
             task.map(|task| Target::Task(task.to_owned())).ok_or_else(|| {
-                Problem::new(codes::INVALID_REQUEST, format!("{operation} needs a task or a path")).with_hint(format!(
-                    "say what is to be done: `tool {operation} \"<task description>\"`"
-                ))
+                Problem::new(ErrorKind::InvalidRequest, format!("{operation} needs a task or a path")).with_hint(
+                    format!("say what is to be done: `tool {operation} \"<task description>\"`"),
+                )
             })
         }
         (Operation::Architect | Operation::Refactor, Some(text)) => match locate(text) {
             Ok(place) => Ok(place.with_task(task)),
-            Err(problem) if problem.code == codes::FILE_NOT_ACCESSIBLE && is_one_word(text) => Err(problem),
+            Err(problem) if problem.kind == ErrorKind::FileNotAccessible && is_one_word(text) => Err(problem),
             Err(_) => Ok(Target::Task(match task {
                 Some(task) => format!("{}\n{task}", text.trim()),
                 None => text.trim().to_owned(),
@@ -112,7 +112,7 @@ fn missing(typed: &str, inside: &[String]) -> Problem {
         _ if has_line(typed) => "leave the line out: a file is named without it",
         _ => "use a path relative to the repository root",
     };
-    Problem::new(codes::FILE_NOT_FOUND, format!("File not found: {typed}")).with_hint(hint)
+    Problem::new(ErrorKind::FileNotFound, format!("File not found: {typed}")).with_hint(hint)
 }
 
 /// True for `src/a.py:12`, the form in which answers cite.
@@ -126,7 +126,7 @@ fn is_one_word(text: &str) -> bool {
 }
 
 fn needs_source_file(message: impl Into<String>) -> Problem {
-    Problem::new(codes::INVALID_TARGET, message).with_hint("name one file: `tool test-gen <file>`")
+    Problem::new(ErrorKind::InvalidTarget, message).with_hint("name one file: `tool test-gen <file>`")
 }
 
 fn source_file(place: Place, typed: &str) -> Result<Place, Problem> {
@@ -152,11 +152,11 @@ fn locate(
             Ok(opened) => return Ok(Place::File(opened.path)),
             Err(OpenError::Denied { reason, .. }) => {
                 let message = format!("File not accessible: {typed} (it {reason})");
-                return Err(Problem::new(codes::FILE_NOT_ACCESSIBLE, message));
+                return Err(Problem::new(ErrorKind::FileNotAccessible, message));
             }
             Err(OpenError::NotRegular { .. }) => {
                 let message = format!("File not accessible: {typed} (it is neither a file nor a directory)");
-                return Err(Problem::new(codes::FILE_NOT_ACCESSIBLE, message));
+                return Err(Problem::new(ErrorKind::FileNotAccessible, message));
             }
             Err(_) => {}
         }

@@ -6,8 +6,7 @@
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::limits::{STEER_FILES_MAX, STEER_PATTERN_BYTES_MAX, STEER_PATTERNS_MAX};
-use tool_core::api::codes;
-use tool_core::api::{Problem, SelectionRequest};
+use tool_core::api::{ErrorKind, Problem, SelectionRequest};
 use tool_repository::FileEntry;
 
 /// See the module. The default steers nothing.
@@ -26,7 +25,7 @@ impl Steer {
         });
         if request.include.len() + request.exclude.len() > STEER_PATTERNS_MAX {
             let message = format!("More than {STEER_PATTERNS_MAX} patterns to include and exclude");
-            return Err(Problem::new(codes::INVALID_REQUEST, message));
+            return Err(Problem::new(ErrorKind::InvalidRequest, message));
         }
         Ok(Self {
             include: include.collect::<Result<_, Problem>>()?,
@@ -53,7 +52,7 @@ impl Steer {
             if matching.peek().is_none() {
                 let message = format!("File not found: {pattern}");
                 let hint = "`--include` matches no file that can be selected; use a path or a glob from the root";
-                return Err(Problem::new(codes::FILE_NOT_FOUND, message).with_hint(hint));
+                return Err(Problem::new(ErrorKind::FileNotFound, message).with_hint(hint));
             }
             while included.len() < STEER_FILES_MAX
                 && let Some(path) = matching.next()
@@ -70,7 +69,7 @@ impl Steer {
 fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
     let wrong = |pattern: &str, reason: String| {
         let message = format!("The pattern `{pattern}` of `{option}` cannot be used: {reason}");
-        Problem::new(codes::INVALID_REQUEST, message).with_hint("for example `src/**/*.py`, or `docs`")
+        Problem::new(ErrorKind::InvalidRequest, message).with_hint("for example `src/**/*.py`, or `docs`")
     };
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -138,7 +137,7 @@ mod tests {
     fn a_pattern_that_cannot_be_read_is_named() {
         for pattern in ["", "./", "a{b", "[z-a]"] {
             let problem = steer(&[], &[pattern]).expect_err("the pattern is broken");
-            assert_eq!(problem.code, codes::INVALID_REQUEST);
+            assert_eq!(problem.kind, ErrorKind::InvalidRequest);
             assert!(
                 problem.message.contains(&format!("`{pattern}` of `exclude`")),
                 "{problem}"

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
+use tool_core::api::ErrorKind;
 use tool_repository::FileList;
 use tool_repository::{FileEntry, Options};
 
@@ -95,7 +96,7 @@ fn an_empty_repository_is_the_specifications_error() {
     let cancel = CancellationToken::new();
     let problem = Problem::from(scan(&repository, &cancel).expect_err("there is nothing to see"));
     assert_eq!(
-        (problem.code.as_str(), problem.message.as_str()),
+        (problem.kind.code(), problem.message.as_str()),
         ("empty-repository", "No files found in repository")
     );
     let error = build(&request(&repository, &Target::Root, &cancel)).expect_err("there is nothing to choose from");
@@ -106,7 +107,7 @@ fn an_empty_repository_is_the_specifications_error() {
 fn a_scan_that_takes_too_long_is_the_specifications_error() {
     let problem = Problem::from(ContextError::Timeout);
     assert_eq!(problem.message, "Repository scan timeout: exceeded 60s");
-    assert_eq!(problem.code, "scan-timeout");
+    assert_eq!(problem.kind, ErrorKind::ScanTimeout);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 mod changes;
 mod clock;
-pub mod codes;
 mod effect;
+mod error_kind;
 mod event;
 mod provider_name;
 mod read;
@@ -20,7 +20,8 @@ pub use changes::{ChangedFile, LeftFile, SessionDiff, UndoResult};
 pub use clock::make_wrong;
 pub use clock::now;
 pub use effect::{Effect, Grant};
-pub use event::{ArchitectureEvent, Event, LeftOut, Receipt, SelectedFile};
+pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
+pub use event::{ArchitectureEvent, Event, LeftOut, NoticeKind, Receipt, SelectedFile};
 pub use provider_name::ProviderName;
 pub use schema::FORWARDED;
 
@@ -141,8 +142,9 @@ pub enum Status {
 #[error("{message}")]
 pub struct Problem {
     /// Stable, kebab-case: what programs decide by.
-    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", examples("invalid-request"))]
-    pub code: String,
+    #[serde(rename = "code")]
+    #[schema(value_type = String, pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", examples("invalid-request"))]
+    pub kind: ErrorKind,
     /// The specification's sentence where it has one.
     pub message: String,
     /// What mends it.
@@ -153,9 +155,9 @@ pub struct Problem {
 
 impl Problem {
     /// A problem without a hint.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
-            code: code.to_owned(),
+            kind,
             message: message.into(),
             hint: None,
         }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::api::{self, Problem};
+use crate::api::{self, ErrorKind, Problem};
 use crate::config::{self, Environment};
 use crate::http::{self, AppState, Traffic};
 use crate::limits;
@@ -146,7 +146,8 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let listening = port.address();
     let token = state::token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
     let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
-    let unusable = |error: String| Problem::new("start-failed", "Failed to start backend service").with_hint(error);
+    let unusable =
+        |error: String| Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error);
     let skills = SkillHost::new(builtins, &home).map_err(|error| unusable(error.to_string()))?;
     match orphans.await {
         Ok(0) | Err(_) => {}
@@ -218,7 +219,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         state::withdraw(&home);
     }
     tracing::info!("stopped");
-    served.map_err(|error| Problem::new("start-failed", format!("The backend stopped: {error}")))
+    served.map_err(|error| Problem::new(ErrorKind::StartFailed, format!("The backend stopped: {error}")))
 }
 
 /// What to say where a daemon runs that cannot be found: its record is missing, broken or of another process.
@@ -236,7 +237,7 @@ pub fn lost(home: &Path) -> Option<Problem> {
         log::path(home).display(),
         place.display()
     );
-    Some(Problem::new("backend-down", message).with_hint(hint))
+    Some(Problem::new(ErrorKind::BackendDown, message).with_hint(hint))
 }
 
 /// Waits a little for a daemon that holds the lock to say where it is, or to be gone.

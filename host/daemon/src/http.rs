@@ -33,7 +33,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use crate::api::{self, Overrides, Problem, Timestamp};
+use crate::api::{self, ErrorKind, Overrides, Problem, Timestamp};
 use crate::config::{self, Common, Environment, Live, Settings};
 use crate::mcp::Mcp;
 use crate::provider::ModelCache;
@@ -151,15 +151,14 @@ fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
 fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
     if let Some(name) = overrides.0.keys().find(|name| !api::FORWARDED.contains(&name.as_str())) {
         let message = format!("The variable `{name}` cannot be overridden");
-        return Err(
-            Problem::new("invalid-request", message).with_hint(format!("these can: {}", api::FORWARDED.join(", ")))
-        );
+        return Err(Problem::new(ErrorKind::InvalidRequest, message)
+            .with_hint(format!("these can: {}", api::FORWARDED.join(", "))));
     }
     if caller == Some(Caller::Token) || (!widens && overrides.0.is_empty()) {
         return Ok(());
     }
     Err(Problem::new(
-        "forbidden",
+        ErrorKind::Forbidden,
         "A request without the token can only narrow what is allowed",
     )
     .with_hint(
@@ -218,7 +217,7 @@ pub fn description() -> Bytes {
 
 async fn no_route(uri: Uri) -> ApiError {
     let message = format!("There is nothing at `{}`", uri.path());
-    ApiError(Problem::new("not-found", message).with_hint("GET /openapi.json describes the routes"))
+    ApiError(Problem::new(ErrorKind::NotFound, message).with_hint("GET /openapi.json describes the routes"))
 }
 
 /// For a method that a path does not take; the router adds those that it takes as `Allow`.
@@ -227,7 +226,7 @@ async fn no_method(method: Method, uri: Uri) -> Response {
         return StatusCode::NO_CONTENT.into_response();
     }
     let message = format!("`{}` cannot be asked with {method}", uri.path());
-    ApiError(Problem::new("method-not-allowed", message)).into_response()
+    ApiError(Problem::new(ErrorKind::MethodNotAllowed, message)).into_response()
 }
 
 #[cfg(test)]

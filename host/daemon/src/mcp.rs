@@ -28,7 +28,7 @@ use serde_json::json;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::session::Sessions;
 use crate::session::connection::Connection;
@@ -288,9 +288,11 @@ fn refused(problem: Problem) -> ErrorData {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),
     };
-    let data = json!({"code": problem.code, "hint": problem.hint});
-    match problem.code.as_str() {
-        "internal" | "journal-failed" | "busy" | "stopping" => ErrorData::internal_error(message, Some(data)),
+    let data = json!({"code": problem.kind, "hint": problem.hint});
+    match problem.kind {
+        ErrorKind::Internal | ErrorKind::JournalFailed | ErrorKind::Busy | ErrorKind::Stopping => {
+            ErrorData::internal_error(message, Some(data))
+        }
         _ => ErrorData::invalid_params(message, Some(data)),
     }
 }

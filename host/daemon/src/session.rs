@@ -41,8 +41,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::analyst;
 use crate::api::{
-    self, ApprovalAnswer, ContextRequest, ContextResult, ExecuteRequest, History, OpenApproval, Problem, ScanRequest,
-    ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    self, ApprovalAnswer, ContextRequest, ContextResult, ErrorKind, ExecuteRequest, History, OpenApproval, Problem,
+    ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer, SyntaxParser};
@@ -318,7 +318,7 @@ impl Sessions {
             .iter()
             .min_by_key(|entry| strsim::damerau_levenshtein(name, &entry.name))
             .filter(|entry| strsim::damerau_levenshtein(name, &entry.name) <= 1 + entry.name.len() / 3);
-        let problem = Problem::new("not-found", format!("There is no skill named `{name}`"));
+        let problem = Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"));
         Err(problem.with_hint(match nearest {
             Some(entry) => format!("did you mean `{}`?", entry.name),
             None => "`tool skill list` shows them".to_owned(),
@@ -331,8 +331,11 @@ impl Sessions {
         let sessions = Arc::clone(self);
         blocking(move || {
             let recorder = sessions.store.begin(start).map_err(|error| {
-                Problem::new("journal-failed", format!("The session cannot be recorded: {error}"))
-                    .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
+                Problem::new(
+                    ErrorKind::JournalFailed,
+                    format!("The session cannot be recorded: {error}"),
+                )
+                .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
             })?;
             Ok(sessions.enter(recorder, launch))
         })
@@ -476,7 +479,10 @@ impl Sessions {
         if self.live(id).is_none() {
             self.store.summary(id).ok_or_else(|| unknown(id))?;
         }
-        Err(Problem::new("session-ended", format!("The session `{id}` has ended")))
+        Err(Problem::new(
+            ErrorKind::SessionEnded,
+            format!("The session `{id}` has ended"),
+        ))
     }
 
     /// Answers an approval.
@@ -721,11 +727,16 @@ impl Drop for Attached {
 /// Blocking work of the manager. A panic in it is a bug and is answered as one.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Problem::new("internal", "The backend failed; its log says more")))
+    done.unwrap_or_else(|_| {
+        Err(Problem::new(
+            ErrorKind::Internal,
+            "The backend failed; its log says more",
+        ))
+    })
 }
 
 fn unknown(id: &str) -> Problem {
-    Problem::new("not-found", format!("There is no session `{id}`"))
+    Problem::new(ErrorKind::NotFound, format!("There is no session `{id}`"))
         .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
 }
 

@@ -38,7 +38,7 @@ use serde_json::Value;
 pub use form::RetryAfter;
 pub use server::{ModelServer, Recorded};
 
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest_key;
 
 /// A script that shows what a script can say; it answers an explain of any repository with a README.
@@ -274,7 +274,7 @@ impl Script {
                 Some(near) => format!("{hint}; did you mean `{near}`?"),
                 None => format!("{hint}; `tool dev model-server --example` prints a script that works"),
             };
-            Problem::new("config-script", format!("The script is not valid: {words}")).with_hint(hint)
+            Problem::new(ErrorKind::ConfigScript, format!("The script is not valid: {words}")).with_hint(hint)
         })
     }
 }

@@ -10,6 +10,7 @@ use super::dialect::{Action, Dialect, Telling, stream, whole};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
 use super::*;
+use tool_core::api::ErrorKind;
 
 fn script(text: &str) -> Script {
     Script::parse(text).expect("the script is valid")
@@ -300,7 +301,7 @@ fn a_script_is_data() {
 fn a_wrong_script_says_where_and_what_was_meant() {
     let said = |text: &str| {
         let problem = Script::parse(text).expect_err("the script is wrong");
-        assert_eq!(problem.code, "config-script");
+        assert_eq!(problem.kind, ErrorKind::ConfigScript);
         format!("{}\n{}", problem.message, problem.hint.unwrap_or_default())
     };
     insta::assert_snapshot!(said("{\"rounds\": [{\"steps\": [\n  {\"txt\": \"hello\"}]}]}"), @r"

@@ -207,7 +207,7 @@ mod tests {
             _ => None,
         });
         let unknown: Vec<&str> = met
-            .filter(|verdict| !tool_skill::verdicts().any(|known| known == *verdict))
+            .filter(|verdict| !tool_skill::failures().any(|known| known.code() == *verdict))
             .collect();
         assert_eq!(unknown, [""; 0]);
     }

@@ -11,44 +11,8 @@ use super::redact::scrubbed;
 use super::{body, retry};
 use crate::limits::{ERROR_NESTING_MAX, PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
 use tool_config::ProviderSettings;
-use tool_core::api::Problem;
 use tool_core::api::ProviderName;
-
-/// Codes of the problems that providers cause.
-pub mod codes {
-    /// The key was refused.
-    pub const AUTHENTICATION: &str = "authentication-failed";
-    /// Credits or quota are used up.
-    pub const PAYMENT: &str = "provider-credits";
-    /// Too many requests, also after waiting.
-    pub const RATE_LIMIT: &str = "rate-limited";
-    /// The conversation is longer than the model's context.
-    pub const CONTEXT_LENGTH: &str = "context-length-exceeded";
-    /// No such model.
-    pub const MODEL_NOT_FOUND: &str = "model-not-found";
-    /// Nobody listens.
-    pub const CONNECTION_REFUSED: &str = "connection-refused";
-    /// The host cannot be reached.
-    pub const UNREACHABLE: &str = "provider-unreachable";
-    /// The server on this machine belongs to another user.
-    pub const OTHER_USER: &str = "provider-other-user";
-    /// Somebody answers, but no model server.
-    pub const NOT_A_MODEL_SERVER: &str = "not-a-model-server";
-    /// The model or server cannot call tools.
-    pub const TOOLS_UNSUPPORTED: &str = "tools-unsupported";
-    /// The answer stopped coming.
-    pub const TIMEOUT: &str = "provider-timeout";
-    /// The answer broke off, or was no answer.
-    pub const STREAM: &str = "provider-stream";
-    /// The model said nothing.
-    pub const EMPTY: &str = "provider-empty-answer";
-    /// The provider is out of order.
-    pub const SERVER: &str = "provider-unavailable";
-    /// The provider refuses the request.
-    pub const REJECTED: &str = "provider-rejected";
-    /// The settings make no request possible.
-    pub const SETTINGS: &str = "invalid-provider";
-}
+use tool_core::api::{ErrorKind, Problem};
 
 /// Kinds of failure that lead to different sentences or different retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,28 +178,28 @@ impl Failure {
         format!("Rate limit exceeded: {}", status_line(self.status.unwrap_or(429)))
     }
 
-    fn words(&self, settings: &ProviderSettings, estimate: u64) -> (&'static str, String, String) {
+    fn words(&self, settings: &ProviderSettings, estimate: u64) -> (ErrorKind, String, String) {
         let said = &self.said;
         let quoted = format!("the provider says: {said}");
         let (model, url, peer) = (&settings.model, without_credentials(&settings.url), peer(&settings.url));
         match self.class {
             Class::Authentication => (
-                codes::AUTHENTICATION,
+                ErrorKind::AuthenticationFailed,
                 "Authentication failed: Invalid API key".to_owned(),
                 key_advice(settings),
             ),
             Class::Payment => (
-                codes::PAYMENT,
+                ErrorKind::ProviderCredits,
                 "The provider's credits or quota are used up".to_owned(),
                 format!("check the plan and billing of the account; {quoted}"),
             ),
             Class::RateLimit => (
-                codes::RATE_LIMIT,
+                ErrorKind::RateLimited,
                 self.rate_limit(),
                 format!("wait 60 seconds or change the plan; {quoted}"),
             ),
             Class::Overflow => (
-                codes::CONTEXT_LENGTH,
+                ErrorKind::ContextLengthExceeded,
                 match self.context_tokens {
                     Some(tokens) => format!("Context length exceeded: {tokens} tokens"),
                     None => format!("Context length exceeded: about {estimate} tokens were sent"),
@@ -243,26 +207,26 @@ impl Failure {
                 self.overflow_hint(settings),
             ),
             Class::UnknownModel => (
-                codes::MODEL_NOT_FOUND,
+                ErrorKind::ModelNotFound,
                 format!("Model not found: {model}"),
                 format!("set `model` to an identifier that {peer} offers (`tool init`, or `--model`); {quoted}"),
             ),
             Class::NoTools => (
-                codes::TOOLS_UNSUPPORTED,
+                ErrorKind::ToolsUnsupported,
                 format!("The model `{model}` cannot call tools here: {said}"),
                 "choose a model with tool support; a llama.cpp server needs `--jinja`, a vLLM server \
                  `--enable-auto-tool-choice --tool-call-parser NAME`"
                     .to_owned(),
             ),
             Class::Template => (
-                codes::TOOLS_UNSUPPORTED,
+                ErrorKind::ToolsUnsupported,
                 format!("The model's chat template failed: {said}"),
                 "load a model whose template knows tools, or start the server with another template \
                  (llama.cpp: `--jinja --chat-template-file FILE`)"
                     .to_owned(),
             ),
             Class::NotAServer => (
-                codes::NOT_A_MODEL_SERVER,
+                ErrorKind::NotAModelServer,
                 format!("No model server at {url}: it answered {}", self.what_came()),
                 match (self.status, settings.name) {
                     // Some servers know no other answer to a model that they do not have.
@@ -275,13 +239,13 @@ impl Failure {
                 .to_owned(),
             ),
             Class::Redirect => (
-                codes::NOT_A_MODEL_SERVER,
+                ErrorKind::NotAModelServer,
                 format!("The provider at {url} redirects elsewhere: {said}"),
                 "set `url` to the final address; a redirect is never followed, because it would carry the key along"
                     .to_owned(),
             ),
             Class::Refused => (
-                codes::CONNECTION_REFUSED,
+                ErrorKind::ConnectionRefused,
                 format!("Connection refused: {peer}"),
                 match settings.name {
                     ProviderName::Local => "start the local model server, or set its `url` with `tool init`",
@@ -290,12 +254,12 @@ impl Failure {
                 .to_owned(),
             ),
             Class::Unreachable => (
-                codes::UNREACHABLE,
+                ErrorKind::ProviderUnreachable,
                 format!("Could not reach {peer}: {said}"),
                 "check the network, the proxy settings and `url`".to_owned(),
             ),
             Class::OtherUser => (
-                codes::OTHER_USER,
+                ErrorKind::ProviderOtherUser,
                 format!("Nothing was sent: the server at {said}"),
                 format!(
                     "start your own server there, or set its `url`; if you trust that user, set `trust_loopback_user` to \
@@ -304,17 +268,17 @@ impl Failure {
                 ),
             ),
             Class::Timeout => (
-                codes::TIMEOUT,
+                ErrorKind::ProviderTimeout,
                 format!("The provider at {peer} stopped answering: {said}"),
                 "a large model may need longer to load; try again, or use a smaller one".to_owned(),
             ),
             Class::Broken | Class::Protocol => (
-                codes::STREAM,
+                ErrorKind::ProviderStream,
                 format!("The provider's answer is incomplete: {said}"),
                 "run the operation again; no tool ran for the answer that broke off".to_owned(),
             ),
             Class::Empty => (
-                codes::EMPTY,
+                ErrorKind::ProviderEmptyAnswer,
                 format!("The model server at {peer} sent an empty answer"),
                 format!(
                     "about {estimate} tokens were sent, perhaps more than the context the model was loaded with: load \
@@ -322,12 +286,12 @@ impl Failure {
                 ),
             ),
             Class::Server => (
-                codes::SERVER,
+                ErrorKind::ProviderUnavailable,
                 format!("The provider is not available: it answered {}", self.what_came()),
                 "try again in a few minutes".to_owned(),
             ),
             Class::Rejected => (
-                codes::REJECTED,
+                ErrorKind::ProviderRejected,
                 format!("The provider refused the request: {}", self.what_came()),
                 format!("check `model` and `url` of the provider {}", settings.name.name()),
             ),

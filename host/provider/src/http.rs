@@ -22,14 +22,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::{Body, Tap};
 use super::context_size::{cut_in_silence, discover, too_long};
-use super::failure::{Class, Failure, codes, one_line, without_credentials};
+use super::failure::{Class, Failure, one_line, without_credentials};
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
 use super::wire::{Progress, Wire};
 use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry};
 use crate::limits;
 use tool_config::ProviderSettings;
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 
 /// How often one request may be changed to what the server accepts.
 const ADAPTATIONS_MAX: u32 = 3;
@@ -284,7 +284,7 @@ impl Exchange<'_> {
             }
             None => {
                 let problem = failure.problem(settings, self.request.estimated_tokens());
-                tracing::debug!(code = problem.code, message = problem.message, "a request failed");
+                tracing::debug!(code = %problem.kind, message = problem.message, "a request failed");
                 self.ready.extend(self.shield.end().into_iter().map(Ok));
                 self.ready.push_back(Err(ProviderError::Failed(problem)));
                 self.phase = Phase::Over;
@@ -454,7 +454,7 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
 
 fn unusable_key(settings: &ProviderSettings) -> Problem {
     Problem::new(
-        codes::SETTINGS,
+        ErrorKind::InvalidProvider,
         format!(
             "The API key of the provider {} holds characters that no key has",
             settings.name.name()
@@ -486,7 +486,7 @@ fn client(
     use_crypto();
     let invalid = |reason: String| {
         Problem::new(
-            codes::SETTINGS,
+            ErrorKind::InvalidProvider,
             format!("The provider {} cannot be used: {reason}", settings.name.name()),
         )
         .with_hint("set `url` to an address such as http://127.0.0.1:1234/v1")

@@ -44,10 +44,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use tool_config::{Api, ProviderSettings};
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 
 pub use context_size::context_size;
-pub use failure::codes;
 pub use http::use_crypto;
 pub use mark::LabelMark;
 pub use models::{ModelCache, ServerReport, inspect_server, models, models_with};
@@ -384,7 +383,10 @@ fn over_http(settings: &ProviderSettings, options: &Options) -> Result<http::Htt
         Api::Messages => Box::new(messages::MessagesWire::new(settings)),
         Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
         Api::Analyst => {
-            let problem = Problem::new(codes::SETTINGS, "The embedded analyst is not reached over the network");
+            let problem = Problem::new(
+                ErrorKind::InvalidProvider,
+                "The embedded analyst is not reached over the network",
+            );
             return Err(problem.with_hint("this is a bug: the analyst answers by itself"));
         }
     };

@@ -20,10 +20,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower::{BoxError, Layer, Service};
 
-use super::failure::codes;
 use crate::limits;
 use tool_config::ProviderSettings;
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 use tool_socket::{Receivers, receivers};
 
 /// The users that may receive what is sent to a provider, and how the receivers of a connection are found.
@@ -277,7 +276,7 @@ fn unknown_user(settings: &ProviderSettings, user: &str) -> Problem {
     let provider = settings.name;
     let message =
         format!("`trust_loopback_user` of the provider {provider} names a user that does not exist: `{user}`");
-    Problem::new(codes::SETTINGS, message).with_hint(format!(
+    Problem::new(ErrorKind::InvalidProvider, message).with_hint(format!(
         "name a user of {USERS}, or give the user's number, in [providers.{provider}] of config.toml"
     ))
 }

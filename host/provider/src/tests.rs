@@ -17,6 +17,7 @@ use serde_json::json;
 
 use super::*;
 use tool_config::Secret;
+use tool_core::api::ErrorKind;
 use tool_core::api::ProviderName;
 use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, ScriptedUsage, Step};
 
@@ -318,7 +319,7 @@ async fn models_are_listed_and_a_silent_server_is_not_waited_for() {
     let url = format!("http://{}", silent.local_addr().expect("it is bound"));
     let started = Instant::now();
     let problem = models(&settings(&url)).await.expect_err("nobody answers");
-    assert_eq!(problem.code, codes::TIMEOUT);
+    assert_eq!(problem.kind, ErrorKind::ProviderTimeout);
     assert!(started.elapsed() < Duration::from_secs(4));
 }
 
@@ -326,7 +327,7 @@ async fn models_are_listed_and_a_silent_server_is_not_waited_for() {
 fn settings_that_allow_no_request_are_refused_when_connecting() {
     for url in ["", "127.0.0.1:1234", "ftp://127.0.0.1/v1", "file:///etc/passwd"] {
         let problem = connect(&settings(url)).err().expect("the URL is not usable");
-        assert_eq!(problem.code, codes::SETTINGS, "{url}");
+        assert_eq!(problem.kind, ErrorKind::InvalidProvider, "{url}");
     }
     let mut broken = settings("http://127.0.0.1:1/v1");
     broken.api_key = Some(Secret::new("two\nlines"));

@@ -26,9 +26,9 @@ use tokio_util::sync::CancellationToken;
 use crate::limits;
 use crate::{
     LabelMark, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec,
-    Usage, codes, estimated_tokens,
+    Usage, estimated_tokens,
 };
-use tool_core::api::Problem;
+use tool_core::api::{ErrorKind, Problem};
 
 pub use calls::bounded_text;
 pub use end::{Budget, TurnEnd, TurnReport};
@@ -313,7 +313,7 @@ impl<'a> State<'a> {
                 return Ok(None);
             }
             if self.text.trim().is_empty() {
-                let problem = Problem::new(codes::EMPTY, "The model ended without an answer")
+                let problem = Problem::new(ErrorKind::ProviderEmptyAnswer, "The model ended without an answer")
                     .with_hint("run the operation again, or choose another model");
                 return Err(Stop::Failed(problem.into()));
             }
@@ -352,8 +352,8 @@ impl<'a> State<'a> {
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
             let message = format!("The model's tool calls cannot be read: {said}");
-            let problem =
-                Problem::new(codes::STREAM, message).with_hint("run the operation again, or choose another model");
+            let problem = Problem::new(ErrorKind::ProviderStream, message)
+                .with_hint("run the operation again, or choose another model");
             return Err(Stop::Failed(problem.into()));
         }
         let notice = format!("A tool call of the model could not be read ({said}); it was not run.");
@@ -469,7 +469,7 @@ impl<'a> State<'a> {
         }
         match self.request().await {
             Err(Stop::Failed(ProviderError::Failed(problem)))
-                if problem.code == codes::CONTEXT_LENGTH && self.shorten(0) =>
+                if problem.kind == ErrorKind::ContextLengthExceeded && self.shorten(0) =>
             {
                 self.request().await
             }
@@ -572,8 +572,11 @@ impl<'a> State<'a> {
             match event {
                 Some(event) => self.take(event?, round)?,
                 None => {
-                    let problem = Problem::new(codes::STREAM, "The provider's answer is incomplete: it has no end")
-                        .with_hint("run the operation again; no tool ran for the answer that broke off");
+                    let problem = Problem::new(
+                        ErrorKind::ProviderStream,
+                        "The provider's answer is incomplete: it has no end",
+                    )
+                    .with_hint("run the operation again; no tool ran for the answer that broke off");
                     return Err(Stop::Failed(problem.into()));
                 }
             }
@@ -615,7 +618,7 @@ impl<'a> State<'a> {
         };
         let megabytes = bytes_max / (1024 * 1024);
         let message = format!("The provider sent more than {megabytes} MiB of text and thinking in {what}");
-        let problem = Problem::new(codes::STREAM, message)
+        let problem = Problem::new(ErrorKind::ProviderStream, message)
             .with_hint("no model writes as much: look at what answers there, or ask another model (`--model MODEL`)");
         Err(Stop::Failed(problem.into()))
     }

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::sandbox::mebibytes;
 use super::{Arguments, CallError};
 use crate::limits;
+use tool_core::api::ErrorKind;
 use tool_core::defence::{self, Defence};
 use tool_core::text::nearest;
 use tool_core::text::{beginning, clean};
@@ -95,7 +96,7 @@ fn too_large(skill: &str, limit: impl Into<String>) -> CallError {
     CallError::Limit {
         skill: skill.to_owned(),
         limit: limit.into(),
-        verdict: "arguments",
+        kind: ErrorKind::ArgumentsLimit,
     }
 }
 

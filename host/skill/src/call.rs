@@ -17,22 +17,27 @@ use super::stage::{commit, digest, staged};
 use super::turns::{Turn, Turns};
 use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports};
 use crate::limits;
-use tool_core::api::Effect;
-use tool_core::api::Receipt;
+use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::defence::{self, Defence, bound};
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::{fold, normalise};
 use tool_sandbox::scratch::{self, Folder};
 
-/// Codes of the contract; anything else that a skill says is `failed`.
-pub(super) const CODES: [&str; 6] = [
-    "invalid-arguments",
-    "not-found",
-    "denied",
-    "failed",
-    "unavailable",
-    "limit",
+/// The kinds of failure that a skill can tell by its code.
+const TOLD: [ErrorKind; 6] = [
+    ErrorKind::InvalidArguments,
+    ErrorKind::NotFound,
+    ErrorKind::Denied,
+    ErrorKind::Failed,
+    ErrorKind::Unavailable,
+    ErrorKind::Limit,
 ];
+
+/// The kind that a code of the contract stands for; anything else that a skill or a helper says is a failure.
+pub(super) fn kind_told(code: &str) -> ErrorKind {
+    let kind = ErrorKind::from_code(code);
+    if TOLD.contains(&kind) { kind } else { ErrorKind::Failed }
+}
 
 /// Our skill that reads logs. Logs hold text that other people sent.
 const LOGS: &str = "read_logs";
@@ -329,10 +334,7 @@ impl Job<'_> {
         }
         CallError::Failure {
             skill: self.name.to_owned(),
-            code: match CODES.contains(&failure.code.as_str()) {
-                true => failure.code,
-                false => "failed".to_owned(),
-            },
+            kind: kind_told(&failure.code),
             message,
             hint: failure.hint.as_deref().map(text),
         }
@@ -340,24 +342,27 @@ impl Job<'_> {
 
     /// An answer within its bounds, cleaned.
     fn checked(&self, outcome: wit::Outcome) -> Result<wit::Outcome, CallError> {
-        let exceeded = |limit: String, verdict: &'static str| CallError::Limit {
+        let exceeded = |limit: String, kind: ErrorKind| CallError::Limit {
             skill: self.name.to_owned(),
             limit,
-            verdict,
+            kind,
         };
         if outcome.text.len() > bound(Defence::Output, self.limits.output_bytes) {
             return Err(exceeded(
                 format!("{} of text", mebibytes(self.limits.output_bytes as u64)),
-                "output",
+                ErrorKind::Output,
             ));
         }
         let cursor_bytes = outcome.cursor.as_ref().map_or(0, String::len);
         if cursor_bytes > bound(Defence::Cursor, limits::CURSOR_BYTES_MAX) {
             let size = limits::CURSOR_BYTES_MAX / 1024;
-            return Err(exceeded(format!("{size} KiB of cursor"), "output"));
+            return Err(exceeded(format!("{size} KiB of cursor"), ErrorKind::Output));
         }
         if outcome.deletions.len() as u64 > bound(Defence::Deletions, self.limits.staged_entries) {
-            return Err(exceeded(format!("{} deletions", self.limits.staged_entries), "stage"));
+            return Err(exceeded(
+                format!("{} deletions", self.limits.staged_entries),
+                ErrorKind::StageLimit,
+            ));
         }
         // One that has to be cleaned would come back as another one.
         let cursor = outcome.cursor.filter(|cursor| is_plain(cursor));
@@ -394,7 +399,7 @@ impl Job<'_> {
                 let home = self.context.repository.state_directory();
                 scratch::folder(home, "tool-stage-").map_err(|error| CallError::Failure {
                     skill: self.name.to_owned(),
-                    code: "failed".to_owned(),
+                    kind: ErrorKind::Failed,
                     message: format!("the proposal could not be made: {error}"),
                     hint: scratch::disk(home).hint_for(&error),
                 })?
@@ -484,45 +489,50 @@ fn may_be_split(grants: &Grants) -> bool {
 }
 
 /// What ends a call beside what its skill says: the bounds, and what stands in its way.
-const ENDS: [&str; 15] = [
-    "timeout",
-    "memory",
-    "output",
-    "read",
-    "stage",
-    "entries",
-    "handles",
-    "instances",
-    "tables",
-    "random",
-    "arguments",
-    "trap",
-    "busy",
-    "cancelled",
-    "not-ready",
+const ENDS: [ErrorKind; 15] = [
+    ErrorKind::Timeout,
+    ErrorKind::Memory,
+    ErrorKind::Output,
+    ErrorKind::ReadLimit,
+    ErrorKind::StageLimit,
+    ErrorKind::EntriesLimit,
+    ErrorKind::HandlesLimit,
+    ErrorKind::InstancesLimit,
+    ErrorKind::TablesLimit,
+    ErrorKind::RandomLimit,
+    ErrorKind::ArgumentsLimit,
+    ErrorKind::Trap,
+    ErrorKind::Busy,
+    ErrorKind::Cancelled,
+    ErrorKind::NotReady,
 ];
 
-/// Every verdict of a call that does not work.
-pub fn verdicts() -> impl Iterator<Item = &'static str> + Clone {
-    CODES.into_iter().chain(ENDS)
+/// Each way in which a call can end without an answer.
+pub fn failures() -> impl Iterator<Item = ErrorKind> + Clone {
+    TOLD.into_iter().chain(ENDS)
 }
 
 impl CallError {
-    /// The receipt's verdict: a failure's code, or what ended the call.
-    pub fn verdict(&self) -> &str {
+    /// The kind of the problem that this is.
+    pub fn kind(&self) -> &ErrorKind {
         match self {
-            Self::Unknown { .. } => "unknown",
-            Self::Arguments { .. } => "invalid-arguments",
-            Self::Failure { code, .. } => code,
-            Self::Trap { .. } => "trap",
-            Self::Limit { verdict, .. } => {
-                debug_assert!(ENDS.contains(verdict), "no case could be told to expect `{verdict}`");
-                verdict
+            Self::Unknown { .. } => &ErrorKind::UnknownSkill,
+            Self::Arguments { .. } => &ErrorKind::InvalidArguments,
+            Self::Failure { kind, .. } => kind,
+            Self::Trap { .. } => &ErrorKind::Trap,
+            Self::Limit { kind, .. } => {
+                debug_assert!(ENDS.contains(kind), "no case could be told to expect `{kind}`");
+                kind
             }
-            Self::Busy { .. } => "busy",
-            Self::Cancelled { .. } => "cancelled",
-            Self::NotReady { .. } => "not-ready",
+            Self::Busy { .. } => &ErrorKind::Busy,
+            Self::Cancelled { .. } => &ErrorKind::Cancelled,
+            Self::NotReady { .. } => &ErrorKind::NotReady,
         }
+    }
+
+    /// The receipt's verdict: the code of the kind.
+    pub fn verdict(&self) -> &str {
+        self.kind().code()
     }
 }
 

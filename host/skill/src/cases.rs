@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::Spanned;
 
-use super::call::verdicts;
+use super::call::failures;
 use super::plain::{self, Links};
 use super::policy::{Cause, Policy};
 use super::{Arguments, CallContext, SessionFiles, SkillHost, Trial};
 use crate::limits;
 use compare::Came;
-use tool_core::api::{Effect, Grant};
+use tool_core::api::{Effect, ErrorKind, Grant};
 use tool_core::api::{PolicyRequest, Problem, Receipt};
 use tool_core::text::{nearest, nearest_key};
 use tool_repository::{Options, Repository};
@@ -369,16 +369,18 @@ impl Written {
 
     fn fails(&self) -> Result<Option<String>, Slip> {
         let Some(code) = &self.fails else { return Ok(None) };
-        let known = verdicts().any(|verdict| verdict == code.get_ref());
+        let known = failures().any(|kind| kind.code() == code.get_ref());
         match known {
             true => Ok(Some(code.get_ref().clone())),
             false => {
-                let meant = nearest(code.get_ref(), verdicts());
+                let kinds: Vec<ErrorKind> = failures().collect();
+                let codes: Vec<&str> = kinds.iter().map(ErrorKind::code).collect();
+                let meant = nearest(code.get_ref(), codes.iter().copied());
                 let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
                 let (name, code_of) = (self.name.get_ref(), code.get_ref());
                 let reason = format!(
                     "`fails` of the case `{name}` is `{code_of}`, which no call ends with{meant} The codes are {}",
-                    verdicts().collect::<Vec<_>>().join(", ")
+                    codes.join(", ")
                 );
                 Err(slip(code, reason))
             }

@@ -31,7 +31,7 @@ use super::CallContext;
 use super::sandbox::{Call, State, Stop};
 use super::wasi::{Input, Output};
 use crate::limits::PATH_BYTES_MAX;
-use tool_core::api::Effect;
+use tool_core::api::{Effect, ErrorKind};
 use tool_core::defence::{self, Defence, bound};
 use tool_repository::path::{join, split};
 use tool_repository::{EntryKind, Identity, OpenError, Repository};
@@ -101,7 +101,7 @@ impl Slot {
         let max = call.limits.files_open;
         match call.files_open.fetch_add(1, Ordering::Relaxed) < bound(Defence::OpenFiles, max) {
             true => Ok(slot),
-            false => Err(Stop::limit(format!("{max} open files"), "handles")),
+            false => Err(Stop::limit(format!("{max} open files"), ErrorKind::HandlesLimit)),
         }
     }
 }
@@ -798,7 +798,9 @@ impl State {
         while let Some(entry) = listing.entries.next() {
             call.check().map_err(trap)?;
             call.walked
-                .add(1, max, || Stop::limit(format!("{max} directory entries"), "entries"))
+                .add(1, max, || {
+                    Stop::limit(format!("{max} directory entries"), ErrorKind::EntriesLimit)
+                })
                 .map_err(trap)?;
             let entry = entry.map_err(errno)?;
             // A name that is not UTF-8 cannot be told to a component.

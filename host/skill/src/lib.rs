@@ -48,13 +48,13 @@ use tokio_util::sync::CancellationToken;
 use policy::{Decision, Policy};
 use taint::Taint;
 use tool_core::api::Receipt;
-use tool_core::api::{Effect, Grant};
+use tool_core::api::{Effect, ErrorKind, Grant};
 use tool_core::defence::{self, Defence};
 use tool_core::redaction::Redactor;
 use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
 
-pub use call::verdicts;
+pub use call::failures;
 pub use component::{Look, look};
 pub use imports::{DISAGREED, NOTHING_TO_COMMIT};
 pub use imports::{package_folder, settle_commit};
@@ -435,7 +435,7 @@ pub enum CallError {
         /// The skill.
         skill: String,
         /// One of the contract's codes.
-        code: String,
+        kind: ErrorKind,
         /// For the model.
         message: String,
         /// What to do instead.
@@ -456,8 +456,8 @@ pub enum CallError {
         skill: String,
         /// `30 s`, `256 MiB of memory`, …
         limit: String,
-        /// `timeout`, `memory`, `output`, …: the receipt's verdict.
-        verdict: &'static str,
+        /// [`ErrorKind::Timeout`], [`ErrorKind::Memory`], [`ErrorKind::Output`], …
+        kind: ErrorKind,
     },
     /// Too many calls, or runs, are at work or waiting.
     #[error("The skill `{skill}` {crowd}. Try again.")]
@@ -486,7 +486,7 @@ pub enum CallError {
 impl CallError {
     /// True where the user was asked and said no.
     pub fn is_a_users_no(&self) -> bool {
-        matches!(self, Self::Failure { code, message, .. } if code == "denied" && message.starts_with(DISAGREED))
+        matches!(self, Self::Failure { kind: ErrorKind::Denied, message, .. } if message.starts_with(DISAGREED))
     }
 }
 

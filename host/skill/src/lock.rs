@@ -20,7 +20,7 @@ use super::plain::{self, Links};
 use super::registry::is_name;
 use crate::limits;
 use tool_core::api::Effect;
-use tool_core::api::{Problem, SkillEntry};
+use tool_core::api::{ErrorKind, Problem, SkillEntry};
 use tool_repository::{OpenError, Repository};
 
 /// Its name; protected, so that no model writes it.
@@ -243,7 +243,7 @@ pub fn drift(differences: &[Difference]) -> Problem {
         }
     }
     remedies.push("`tool skill lock` locks what they are".to_owned());
-    Problem::new("config-drift", message).with_hint(remedies.join(", "))
+    Problem::new(ErrorKind::ConfigDrift, message).with_hint(remedies.join(", "))
 }
 
 #[derive(Serialize, Deserialize)]

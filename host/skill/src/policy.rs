@@ -1,6 +1,6 @@
 //! Effects, and who may cause them: pure functions from operation and flags to a decision for each effect.
 
-use tool_core::api::{Effect, Grant, Operation, PolicyRequest, Problem};
+use tool_core::api::{Effect, ErrorKind, Grant, Operation, PolicyRequest, Problem};
 use tool_sandbox::contain::{Available, Sandbox};
 
 /// What happens when a skill causes an effect.
@@ -202,7 +202,7 @@ const CONTAINED: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, Problem> {
     if require_sandbox {
         let message = "A sandbox is required and refused at the same time";
-        return Err(Problem::new("invalid-policy", message).with_hint(
+        return Err(Problem::new(ErrorKind::InvalidPolicy, message).with_hint(
             "leave out `--unsandboxed`, or `--require-sandbox` and `require_sandbox` in the configuration",
         ));
     }
@@ -212,7 +212,7 @@ fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, P
         .filter(|effect| allowed.contains(effect))
         .collect();
     match effects.is_empty() {
-        true => Err(Problem::new("invalid-policy", "`--unsandboxed` alone grants nothing").with_hint(
+        true => Err(Problem::new(ErrorKind::InvalidPolicy, "`--unsandboxed` alone grants nothing").with_hint(
             "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights; \
              `allow` in the configuration does not count here",
         )),
@@ -223,7 +223,7 @@ fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, P
 fn sandbox_missing(available: &Available) -> Problem {
     let why = available.refused.join("; ");
     Problem::new(
-        "sandbox-unavailable",
+        ErrorKind::SandboxUnavailable,
         format!("A full sandbox is required, and this machine does not allow one: {why}"),
     )
     .with_hint("`--deny run-process` goes on without running tests")
@@ -384,13 +384,13 @@ mod tests {
         let on = |cause, sandbox| {
             Policy::new(cause, &request)
                 .and_then(|policy| policy.contained(|| machine(sandbox)))
-                .map_err(|problem| (problem.code, problem.message))
+                .map_err(|problem| (problem.kind, problem.message))
         };
         let refactor = Cause::Operation(Operation::Refactor);
         assert!(on(refactor, Sandbox::Namespaces).is_ok_and(|policy| policy.requires_sandbox()));
         for sandbox in [Sandbox::Landlock, Sandbox::None] {
-            let (code, message) = on(refactor, sandbox).expect_err("it is less than was asked for");
-            assert_eq!(code, "sandbox-unavailable");
+            let (kind, message) = on(refactor, sandbox).expect_err("it is less than was asked for");
+            assert_eq!(kind, ErrorKind::SandboxUnavailable);
             assert!(
                 message.ends_with("entering new namespaces: Operation not permitted"),
                 "{message}"

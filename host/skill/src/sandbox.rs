@@ -20,7 +20,7 @@ use super::imports::Globs;
 use super::policy::Decision;
 use super::{CallContext, CallError, Crowd, Limits};
 use crate::limits;
-use tool_core::api::Effect;
+use tool_core::api::{Effect, ErrorKind};
 use tool_core::defence::{self, Defence, bound};
 use tool_core::text::{beginning, clean};
 use tool_repository::bulk::Names;
@@ -36,7 +36,7 @@ pub(super) enum Stop {
         /// For people.
         limit: String,
         /// For the receipt.
-        verdict: &'static str,
+        kind: ErrorKind,
     },
     /// The session ended, or another part of the same call failed.
     #[error("cancelled")]
@@ -57,10 +57,10 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    pub(super) fn limit(limit: impl Into<String>, verdict: &'static str) -> Self {
+    pub(super) fn limit(limit: impl Into<String>, kind: ErrorKind) -> Self {
         Self::Limit {
             limit: limit.into(),
-            verdict,
+            kind,
         }
     }
 }
@@ -304,7 +304,7 @@ impl Call {
             return Ok(());
         }
         if !self.session.is_cancelled() && self.expired() {
-            return Err(Stop::limit(seconds(self.limits.wall), "timeout"));
+            return Err(Stop::limit(seconds(self.limits.wall), ErrorKind::Timeout));
         }
         Err(Stop::Cancelled)
     }
@@ -336,7 +336,7 @@ impl Call {
         if left.is_zero() {
             return Err(Stop::limit(
                 format!("{} in recipes", seconds(self.limits.recipes)),
-                "timeout",
+                ErrorKind::Timeout,
             ));
         }
         let started = Instant::now();
@@ -369,7 +369,7 @@ impl Call {
         let skill = self.skill.clone();
         if let Some(stop) = error.downcast_ref::<Stop>() {
             return match stop.clone() {
-                Stop::Limit { limit, verdict } => CallError::Limit { skill, limit, verdict },
+                Stop::Limit { limit, kind } => CallError::Limit { skill, limit, kind },
                 Stop::Cancelled => CallError::Cancelled { skill },
                 Stop::Busy => CallError::Busy {
                     skill,
@@ -383,8 +383,8 @@ impl Call {
             };
         }
         if let Some(ResourceTableError::Full) = error.downcast_ref() {
-            let (limit, verdict) = (format!("{} handles", self.limits.handles), "handles");
-            return CallError::Limit { skill, limit, verdict };
+            let (limit, kind) = (format!("{} handles", self.limits.handles), ErrorKind::HandlesLimit);
+            return CallError::Limit { skill, limit, kind };
         }
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
             let crowd = Crowd::Calls;
@@ -392,8 +392,11 @@ impl Call {
         }
         // A guest that was refused memory nearly always ends itself with a trap; the refusal is the reason.
         if self.memory_refused.load(Ordering::Relaxed) {
-            let (limit, verdict) = (format!("{} of memory", mebibytes(self.limits.memory_bytes)), "memory");
-            return CallError::Limit { skill, limit, verdict };
+            let (limit, kind) = (
+                format!("{} of memory", mebibytes(self.limits.memory_bytes)),
+                ErrorKind::Memory,
+            );
+            return CallError::Limit { skill, limit, kind };
         }
         let words = error
             .downcast_ref::<wasmtime::Trap>()
@@ -401,15 +404,15 @@ impl Call {
         // wasmtime has no types for these two; tests hold its words to it.
         if words.contains("fuel allocated for hostcalls") {
             let bytes = mebibytes(self.limits.host_call_bytes as u64);
-            let (limit, verdict) = (format!("{bytes} in one answer or host call"), "output");
-            return CallError::Limit { skill, limit, verdict };
+            let (limit, kind) = (format!("{bytes} in one answer or host call"), ErrorKind::Output);
+            return CallError::Limit { skill, limit, kind };
         }
         if words.starts_with("resource limit exceeded") {
-            let (limit, verdict) = (
+            let (limit, kind) = (
                 format!("{} instances, memories or tables", self.limits.instances),
-                "instances",
+                ErrorKind::InstancesLimit,
             );
-            return CallError::Limit { skill, limit, verdict };
+            return CallError::Limit { skill, limit, kind };
         }
         CallError::Trap {
             skill,
@@ -425,7 +428,7 @@ const UNDECLARED: &str = "only what the skill's own description declares can be 
 fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
     CallError::Failure {
         skill: skill.to_owned(),
-        code: "denied".to_owned(),
+        kind: ErrorKind::Denied,
         message: format!("`{skill}` needs the effect `{effect}`, which is not granted here."),
         hint: Some(hint),
     }
@@ -629,9 +632,9 @@ impl ResourceLimiter for State {
     fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let max = bound(Defence::Tables, self.call.limits.table_elements);
         let more = desired.saturating_sub(current) as u64;
-        self.call
-            .tables
-            .add(more, max, || Stop::limit(format!("{max} table elements"), "tables"))?;
+        self.call.tables.add(more, max, || {
+            Stop::limit(format!("{max} table elements"), ErrorKind::TablesLimit)
+        })?;
         Ok(true)
     }
 
@@ -716,7 +719,7 @@ mod tests {
         assert!(call.tick() && call.check().is_ok());
         std::thread::sleep(Duration::from_millis(250));
         assert!(!call.tick());
-        assert_eq!(call.check(), Err(Stop::limit("200 ms", "timeout")));
+        assert_eq!(call.check(), Err(Stop::limit("200 ms", ErrorKind::Timeout)));
     }
 
     #[test]
@@ -732,7 +735,7 @@ mod tests {
         assert_eq!(left, Ok(Duration::from_millis(20)));
         assert_eq!(
             call.recipe(|left| left),
-            Err(Stop::limit("20 ms in recipes", "timeout"))
+            Err(Stop::limit("20 ms in recipes", ErrorKind::Timeout))
         );
         assert!(call.tick());
     }

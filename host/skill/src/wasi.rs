@@ -4,7 +4,7 @@
 //! on cancellation, output goes to a bounded log, random bytes are counted, sockets refuse, and there is no
 //! environment, no argument and no input. Nothing here waits on an asynchronous runtime. Files are `guard`.
 
-use std::io::ErrorKind;
+use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::component::{HasSelf, Linker, Resource};
@@ -29,6 +29,7 @@ use super::guard::{RepositoryFile, StageError, StageFile};
 use super::imports::log;
 use super::sandbox::{State, Stop};
 use crate::limits;
+use tool_core::api::ErrorKind;
 use tool_core::defence::{self, Defence, bound};
 
 /// Longest sleep between two looks at the deadline and at cancellation.
@@ -134,9 +135,9 @@ impl State {
     /// Counts bytes that the guest reads.
     pub(super) fn count_read(&self, bytes: usize) -> Result<(), Stop> {
         let max = bound(Defence::ReadBytes, self.call.limits.read_bytes);
-        self.call
-            .read
-            .add(bytes as u64, max, || Stop::limit(format!("{max} bytes read"), "read"))
+        self.call.read.add(bytes as u64, max, || {
+            Stop::limit(format!("{max} bytes read"), ErrorKind::ReadLimit)
+        })
     }
 
     fn read_input(&mut self, stream: &Resource<DynInputStream>, asked: u64) -> StreamResult<Vec<u8>> {
@@ -201,7 +202,7 @@ fn trap(stop: Stop) -> StreamError {
 
 fn failed(error: std::io::Error) -> StreamError {
     match error.kind() {
-        ErrorKind::BrokenPipe => StreamError::Closed,
+        io::ErrorKind::BrokenPipe => StreamError::Closed,
         _ => StreamError::LastOperationFailed(error.into()),
     }
 }
@@ -486,9 +487,9 @@ fn datetime(since_epoch: Duration) -> wall_clock::Datetime {
 impl State {
     fn random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
         let max = bound(Defence::Random, self.call.limits.random_bytes);
-        self.call
-            .random
-            .add(len, max, || Stop::limit(format!("{max} random bytes"), "random"))?;
+        self.call.random.add(len, max, || {
+            Stop::limit(format!("{max} random bytes"), ErrorKind::RandomLimit)
+        })?;
         let mut bytes = vec![0; usize::try_from(len)?];
         match self.grants.is_some() {
             true => fill_random(&mut bytes)?,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use host::api::Grant;
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::repository::changes::{FileChange, FileState};
 use host::skill::diff::FileDiff;
 use serde_json::{Map, Value, json};
@@ -53,7 +53,7 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
         return Ok(ExitCode::SUCCESS);
     }
     let Some(place) = &form.place else {
-        return Err(Problem::new("usage", "Which file this is for is not known")
+        return Err(Problem::new(ErrorKind::Usage, "Which file this is for is not known")
             .with_hint("leave out `--write`, and put what is printed where your client reads it")
             .into());
     };
@@ -88,7 +88,10 @@ fn read(place: &Path) -> Result<Option<Vec<u8>>, Error> {
     match std::fs::metadata(place) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Ok(metadata) if !metadata.is_file() => {
-            return Err(Error::new("usage", format!("`{}` is no file", place.display())));
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("`{}` is no file", place.display()),
+            ));
         }
         _ => {}
     }
@@ -102,7 +105,7 @@ fn check_no_link(place: &Path, root: &Path) -> Result<(), Error> {
     match below.into_iter().find(|part| part.is_symlink()) {
         None => Ok(()),
         Some(link) => Err(Problem::new(
-            "usage",
+            ErrorKind::Usage,
             format!("`{}` is a link, and nothing is written through it", link.display()),
         )
         .with_hint("leave out `--write`, and put what is printed where it leads, if that is what you want")
@@ -115,11 +118,13 @@ fn check_name(name: &str) -> Result<(), Error> {
     let is_fit = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(is_of_name);
     match is_fit {
         true => Ok(()),
-        false => Err(Problem::new("usage", format!("`{name}` is no name of a server"))
-            .with_hint(format!(
-                "letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} of them"
-            ))
-            .into()),
+        false => Err(
+            Problem::new(ErrorKind::Usage, format!("`{name}` is no name of a server"))
+                .with_hint(format!(
+                    "letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} of them"
+                ))
+                .into(),
+        ),
     }
 }
 
@@ -134,7 +139,8 @@ const NAME_BYTES_MAX: usize = 40;
 const NUMBERS_MAX: usize = 100;
 
 fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error> {
-    let program = std::env::current_exe().map_err(|error| Error::new("usage", format!("Where am I? {error}")))?;
+    let program =
+        std::env::current_exe().map_err(|error| Error::new(ErrorKind::Usage, format!("Where am I? {error}")))?;
     let mut arguments = vec!["mcp".to_owned(), "--root".to_owned(), path_text(root)?];
     for effect in &install.allow {
         effect.parse::<Grant>()?;
@@ -292,14 +298,16 @@ impl Form {
 
     fn unreadable(&self, why: &str) -> Error {
         let message = format!("`{}` is left alone: {why}", self.file());
-        Problem::new("usage", message)
+        Problem::new(ErrorKind::Usage, message)
             .with_hint("leave out `--write`, and put what is printed there yourself")
             .into()
     }
 
     fn taken(&self) -> Error {
         let message = format!("`{}` has another `{}` in `{}`", self.file(), self.name, self.servers);
-        Problem::new("usage", message).with_hint("`--yes` replaces it").into()
+        Problem::new(ErrorKind::Usage, message)
+            .with_hint("`--yes` replaces it")
+            .into()
     }
 }
 

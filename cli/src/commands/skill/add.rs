@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::distribution::Place;
 
 use super::offer::Offer;
@@ -39,7 +39,7 @@ fn sources(source: &str) -> Result<Vec<String>, Error> {
     components.sort();
     if components.is_empty() {
         let message = format!("There is no component in `{}`", folder.display());
-        return Err(Problem::new("skill", message)
+        return Err(Problem::new(ErrorKind::Skill, message)
             .with_hint("name a file `NAME.wasm`; `tool skill build` makes one of a project")
             .into());
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::config::SkillsSettings;
 use host::skill::SkillHost;
 use host::skill::lock::{self, Lock};
@@ -53,7 +53,7 @@ fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
         return vec![Finding::Fine(format!("{count} {are} as locked"))];
     }
     let odd = differences.iter().map(|difference| {
-        let problem = Problem::new("config-drift", difference.to_string());
+        let problem = Problem::new(ErrorKind::ConfigDrift, difference.to_string());
         Finding::Odd(match difference.remedy() {
             Some(remedy) => problem.with_hint(remedy),
             None => problem.with_hint("`tool skill lock` locks what is there"),
@@ -82,7 +82,9 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
     if identities.is_empty() {
         let message = "a signature is required, and no identity is configured: no skill can be added";
         let hint = "name who may sign in [skills.identities] of config.toml";
-        return vec![Finding::Odd(Problem::new("signature", message).with_hint(hint))];
+        return vec![Finding::Odd(
+            Problem::new(ErrorKind::Signature, message).with_hint(hint),
+        )];
     }
     let pinned = registry.pinned().unwrap_or_default();
     let (mut known, mut odd) = (0, Vec::new());
@@ -96,12 +98,12 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
         match checked.and_then(|signatures| identities.check(name, &pinned.digest, &signatures)) {
             Ok(_) => known += 1,
             Err(SignatureError::Missing { .. }) if !require_signature => {}
-            Err(error) => odd.push(Finding::Odd(Problem::new("signature", error.to_string()).with_hint(
-                match error {
+            Err(error) => odd.push(Finding::Odd(
+                Problem::new(ErrorKind::Signature, error.to_string()).with_hint(match error {
                     SignatureError::Missing { .. } => format!("`tool skill sign {name} --key FILE` signs it"),
                     _ => "name its signer in [skills.identities] of config.toml".to_owned(),
-                },
-            ))),
+                }),
+            )),
         }
     }
     let names: Vec<&str> = configured.keys().map(String::as_str).collect();

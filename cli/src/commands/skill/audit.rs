@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use host::api::Effect;
-use host::api::{PolicyRequest, Problem};
+use host::api::{ErrorKind, PolicyRequest, Problem};
 use host::repository::Repository;
 use host::session::replay::recent_calls;
 use host::skill::audit::{Audit, Recorder};
@@ -47,9 +47,11 @@ struct Shown {
 pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let Some(granted) = registry.effects(name) else {
-        return Err(Problem::new("not-found", format!("There is no skill named `{name}`"))
-            .with_hint("`tool skill list` shows the skills")
-            .into());
+        return Err(
+            Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"))
+                .with_hint("`tool skill list` shows the skills")
+                .into(),
+        );
     };
     let calls = match cases {
         Some(folder) => of_cases(folder)?,
@@ -98,7 +100,7 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
     }
     if recent.calls.is_empty() {
         return Err(Problem::new(
-            "nothing-found",
+            ErrorKind::NothingFound,
             format!("No call of `{name}` in this repository is known"),
         )
         .with_hint("call it first, or name a folder with cases: --cases DIR")
@@ -124,7 +126,7 @@ fn of_cases(folder: &Path) -> Result<Calls, Error> {
     let cases = cases::read(folder).map_err(unreadable)?;
     let Some(fixture) = cases::fixture_in(folder).map_err(unreadable)? else {
         let message = format!("There is no folder `{}` in `{}`", cases::FIXTURE, folder.display());
-        return Err(Problem::new("usage", message)
+        return Err(Problem::new(ErrorKind::Usage, message)
             .with_hint("the calls are made on it; make it, if it is to be empty")
             .into());
     };
@@ -139,7 +141,7 @@ fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> 
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let policy = host::config::common(home, environment)?.policy;
     Repository::open(root, &host::session::repository_options(&policy, home))
-        .map_err(|error| Error::new("usage", error.to_string()))
+        .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }
 
 /// Proposing is allowed, since nothing of it is kept; what would run or commit something is not.

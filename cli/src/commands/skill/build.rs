@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::process::build::{find, run_builder};
 use host::process::{CommandSpec, RunEnd, RunOutput};
 use host::skill::{Inspection, SkillHost, SkillHostError};
@@ -72,7 +72,7 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
             Err(Error::Interrupted)
         }
         Some(Ok(built)) => built.and_then(|inspection| name(&folder, &inspection)),
-        Some(Err(error)) => Err(Error::new("build", format!("The build ended early: {error}"))),
+        Some(Err(error)) => Err(Error::new(ErrorKind::Build, format!("The build ended early: {error}"))),
     };
     remove_unnamed(&folder);
     say(&named?, context)?;
@@ -93,7 +93,7 @@ fn language(folder: &Path) -> Result<Language, Error> {
     match found.as_slice() {
         [(_, language)] => Ok(*language),
         [] => Err(
-            Problem::new("usage", format!("There is no skill in `{}`", folder.display()))
+            Problem::new(ErrorKind::Usage, format!("There is no skill in `{}`", folder.display()))
                 .with_hint(format!(
                     "one of these would tell its language: {known}; `tool skill new` begins one"
                 ))
@@ -101,7 +101,7 @@ fn language(folder: &Path) -> Result<Language, Error> {
         ),
         [(one, _), (other, _), ..] => {
             let message = format!("`{}` holds both {one} and {other}", folder.display());
-            Err(Problem::new("usage", message)
+            Err(Problem::new(ErrorKind::Usage, message)
                 .with_hint("a skill has one language: give each a folder of its own")
                 .into())
         }
@@ -114,9 +114,10 @@ fn inspect(registry: &SkillHost, component: &Path, cancel: &CancellationToken) -
         .inspect_until(component, cancel)
         .map_err(|error| match (cancel.is_cancelled(), error) {
             (true, _) => Error::Interrupted,
-            (false, SkillHostError::Refused { reason, .. }) => {
-                Error::new("skill", format!("The component was built and is refused: {reason}"))
-            }
+            (false, SkillHostError::Refused { reason, .. }) => Error::new(
+                ErrorKind::Skill,
+                format!("The component was built and is refused: {reason}"),
+            ),
             (false, error) => refused(error),
         })
 }
@@ -197,7 +198,7 @@ impl Builder {
         self.run(&cargo, &["build", "--release", "--lib", "--target", TARGET])?;
         match artefact.is_file() {
             true => Ok(artefact),
-            false => Err(Problem::new("build", "The build made no component")
+            false => Err(Problem::new(ErrorKind::Build, "The build made no component")
                 .with_hint("[lib] of Cargo.toml needs crate-type = [\"cdylib\"]")
                 .into()),
         }
@@ -210,16 +211,18 @@ impl Builder {
         let folder = said.output.lines().last().unwrap_or_default().trim();
         match Path::new(folder).is_dir() {
             true => Ok(()),
-            false => Err(Problem::new("build", format!("The Rust target {TARGET} is missing"))
-                .with_hint(format!("run `rustup target add {TARGET}`"))
-                .into()),
+            false => Err(
+                Problem::new(ErrorKind::Build, format!("The Rust target {TARGET} is missing"))
+                    .with_hint(format!("run `rustup target add {TARGET}`"))
+                    .into(),
+            ),
         }
     }
 
     /// A program of the `PATH`.
     fn program(&self, name: &str, hint: &str) -> Result<PathBuf, Error> {
         find(name, &self.environment).ok_or_else(|| {
-            Problem::new("build", format!("`{name}` is not there"))
+            Problem::new(ErrorKind::Build, format!("`{name}` is not there"))
                 .with_hint(hint)
                 .into()
         })
@@ -255,7 +258,7 @@ impl Builder {
         };
         let ran = run_builder(&command, &self.cancel, progress).map_err(|error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let problem = Problem::new("build", error.to_string());
+            let problem = Problem::new(ErrorKind::Build, error.to_string());
             cause.map_or(problem.clone(), |cause| problem.with_hint(cause))
         })?;
         let name = program.file_name().unwrap_or_default().to_string_lossy();
@@ -266,7 +269,9 @@ impl Builder {
             RunEnd::Cancelled => return Err(Error::Interrupted),
             _ => format!("`{name}` was ended"),
         };
-        Err(Problem::new("build", why).with_hint(last_lines(&ran.output)).into())
+        Err(Problem::new(ErrorKind::Build, why)
+            .with_hint(last_lines(&ran.output))
+            .into())
     }
 }
 
@@ -289,11 +294,12 @@ fn artefact(folder: &Path, metadata: &str) -> Result<PathBuf, Error> {
             let file = format!("{}.wasm", name.replace('-', "_"));
             Ok(Path::new(target).join(TARGET).join("release").join(file))
         }
-        _ => Err(
-            Problem::new("build", format!("`{}` builds no component", manifest.display()))
-                .with_hint("[lib] needs crate-type = [\"cdylib\"]")
-                .into(),
-        ),
+        _ => Err(Problem::new(
+            ErrorKind::Build,
+            format!("`{}` builds no component", manifest.display()),
+        )
+        .with_hint("[lib] needs crate-type = [\"cdylib\"]")
+        .into()),
     }
 }
 

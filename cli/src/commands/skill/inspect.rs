@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{Problem, SkillEntry};
+use host::api::{ErrorKind, Problem, SkillEntry};
 use host::skill::{Inspection, Look, SkillHostError, look};
 use serde::Serialize;
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<Exi
         // Of a component that is not trusted yet, the component itself is asked.
         Some(_) => accepted(registry.inspect_installed(name).map_err(refused)?, json, context),
         None => Err(Problem::new(
-            "not-found",
+            ErrorKind::NotFound,
             format!("There is neither a file nor a skill named `{name}`"),
         )
         .with_hint("`tool skill list` shows the skills")
@@ -124,7 +124,7 @@ fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> R
         what_was_read(&shown.look, &shown.digest, shown.size, context)?;
     }
     context.output.problem(&Problem::new(
-        "skill",
+        ErrorKind::Skill,
         format!("`{}` is refused: {}", path.display(), shown.refused),
     ));
     Ok(ExitCode::from(FAILED))

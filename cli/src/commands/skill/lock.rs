@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use host::api::Effect;
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::distribution::Place;
 use host::skill::SkillHost;
 use host::skill::lock::{self, Difference, Lock, LockError, Locked};
@@ -83,7 +83,7 @@ pub(super) async fn sync(
     match left.is_empty() {
         true => as_locked(&lock, context),
         false => Err(Error::Problem(Problem {
-            code: "skill".to_owned(),
+            kind: ErrorKind::Skill,
             ..lock::drift(&left)
         })),
     }
@@ -150,7 +150,7 @@ async fn mend(
             found.digest,
             locked.digest
         );
-        return Err(Error::new("skill", message));
+        return Err(Error::new(ErrorKind::Skill, message));
     }
     let entry = offer.within(within).settle(registry, consent, context)?;
     context
@@ -165,7 +165,7 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
             "get the component from who has locked it, and `tool skill add` it: {}",
             locked.digest
         );
-        Error::from(Problem::new("skill", format!("`{name}` is locked, and {what}")).with_hint(hint))
+        Error::from(Problem::new(ErrorKind::Skill, format!("`{name}` is locked, and {what}")).with_hint(hint))
     };
     let Some(source) = &locked.source else {
         return Err(not_there("the file does not say where it lies".to_owned()));
@@ -173,7 +173,7 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
     if Place::is_meant(source) {
         let refusal = |hint: &str| {
             let message = format!("`{name}` was not pulled from {source}");
-            Error::from(Problem::new("declined", message).with_hint(hint))
+            Error::from(Problem::new(ErrorKind::Declined, message).with_hint(hint))
         };
         if consent.yes {
             return Ok(source.clone());
@@ -200,7 +200,10 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
 
 fn folder(dir: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
     match dir {
-        Some(dir) if !dir.is_dir() => Err(Error::new("usage", format!("Not a directory: {}", dir.display()))),
+        Some(dir) if !dir.is_dir() => Err(Error::new(
+            ErrorKind::Usage,
+            format!("Not a directory: {}", dir.display()),
+        )),
         Some(dir) => std::path::absolute(dir).map_err(|error| Error::file("Folder", dir, &error)),
         None => Ok(context.places()?.0),
     }
@@ -209,7 +212,7 @@ fn folder(dir: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
 fn read(folder: &Path) -> Result<Lock, Error> {
     let none = || {
         let message = format!("There is no `{}` in {}", lock::NAME, folder.display());
-        Problem::new("config-lock", message).with_hint("`tool skill lock` writes one")
+        Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock` writes one")
     };
     let lock = Lock::read(folder).map_err(|error| wrong(&error))?;
     lock.ok_or_else(|| none().into())
@@ -217,7 +220,7 @@ fn read(folder: &Path) -> Result<Lock, Error> {
 
 /// The problem of a file that cannot be followed.
 pub(super) fn wrong(error: &LockError) -> Problem {
-    let problem = Problem::new("config-lock", error.to_string());
+    let problem = Problem::new(ErrorKind::ConfigLock, error.to_string());
     match std::error::Error::source(error) {
         Some(source) => problem.with_hint(source.to_string()),
         None => problem.with_hint("`tool skill lock` writes it from what you have pinned"),

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 
 use super::{Context, registry};
 use crate::args::Language;
@@ -144,10 +144,10 @@ const NO_CRATES: [&str; 57] = [
 pub(super) fn run(name: &str, language: Language, folder: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     registry(context)?
         .check_new_name(name)
-        .map_err(|reason| Error::new("usage", format!("`{name}` {reason}")))?;
+        .map_err(|reason| Error::new(ErrorKind::Usage, format!("`{name}` {reason}")))?;
     if language == Language::Rust && NO_CRATES.contains(&name) {
         let message = format!("`{name}` is a name that no crate can have, or that one of its dependencies has");
-        return Err(Problem::new("usage", message)
+        return Err(Problem::new(ErrorKind::Usage, message)
             .with_hint(format!("take another one, such as `{name}_it`"))
             .into());
     }
@@ -164,9 +164,11 @@ fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
         fs::create_dir_all(parent).map_err(failed)?;
     }
     fs::create_dir(folder).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Problem::new("usage", format!("`{}` is there already", folder.display()))
-            .with_hint("take another name, or another folder with --dir")
-            .into(),
+        io::ErrorKind::AlreadyExists => {
+            Problem::new(ErrorKind::Usage, format!("`{}` is there already", folder.display()))
+                .with_hint("take another name, or another folder with --dir")
+                .into()
+        }
         _ => failed(error),
     })?;
     let write = |(path, content): &(String, String)| {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use host::api::Effect;
-use host::api::{Problem, SkillEntry};
+use host::api::{ErrorKind, Problem, SkillEntry};
 use host::config::SkillsSettings;
 use host::distribution::{self, Place};
 use host::skill::signature::{Identities, Signature, SignatureError};
@@ -104,7 +104,7 @@ impl Offer {
     async fn of_place(source: &str, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
         let place: Place = source
             .parse()
-            .map_err(|error: distribution::PlaceError| Error::new("usage", error.to_string()))?;
+            .map_err(|error: distribution::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
         context.output.progress(&format!("pulling {place}"));
         let environment = &context.backend.environment;
         let pulled = distribution::pull(&place, environment).await.map_err(refused)?;
@@ -258,7 +258,8 @@ impl Offer {
         if open.is_empty() && (consent.yes || is_known && grown.is_empty()) {
             return Ok(named);
         }
-        let refusal = |hint: String| Error::from(Problem::new("declined", "Nothing was pinned").with_hint(hint));
+        let refusal =
+            |hint: String| Error::from(Problem::new(ErrorKind::Declined, "Nothing was pinned").with_hint(hint));
         if !Output::can_ask() {
             return Err(refusal(match open.is_empty() {
                 true => "nobody can be asked here: add --yes after reading the above".to_owned(),
@@ -296,9 +297,9 @@ pub(super) fn names(effects: &[Effect]) -> String {
 fn of_place(place: &Place, error: &host::skill::SkillHostError) -> Error {
     match error {
         host::skill::SkillHostError::Refused { reason, .. } => {
-            Error::new("skill", format!("`{place}` is refused: {reason}"))
+            Error::new(ErrorKind::Skill, format!("`{place}` is refused: {reason}"))
         }
-        error => Error::new("skill", error.to_string()),
+        error => Error::new(ErrorKind::Skill, error.to_string()),
     }
 }
 
@@ -330,7 +331,7 @@ impl Wanted {
         let checked = self.identities.check(&inspection.name, &inspection.digest, signatures);
         match checked {
             Ok(identity) => Ok(Signer::Known(identity)),
-            Err(error) if self.is_required => Err(Problem::new("signature", error.to_string())
+            Err(error) if self.is_required => Err(Problem::new(ErrorKind::Signature, error.to_string())
                 .with_hint("nothing was pinned; `tool skill sign` signs, and [skills.identities] of config.toml says whose signature counts")
                 .into()),
             Err(_) if signatures.is_empty() => Ok(Signer::None),
@@ -344,5 +345,5 @@ impl Wanted {
 pub(super) fn unusable(error: &SignatureError) -> Problem {
     let hint = "mend `[skills.identities]` of config.toml";
     let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!("{cause}; "));
-    Problem::new("config-invalid", error.to_string()).with_hint(format!("{cause}{hint}"))
+    Problem::new(ErrorKind::ConfigInvalid, error.to_string()).with_hint(format!("{cause}{hint}"))
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use host::api::ErrorKind;
 use host::distribution::{self, Described, Place, PlaceError};
 use host::skill::SkillHost;
 use host::skill::signature::Signature;
@@ -15,7 +16,7 @@ use crate::error::Error;
 pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Result<ExitCode, Error> {
     let place: Place = place
         .parse()
-        .map_err(|error: PlaceError| Error::new("usage", error.to_string()))?;
+        .map_err(|error: PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
     let registry = registry(context)?;
     let file = file_of(component, &registry)?;
     let inspection = registry.inspect(&file).map_err(refused)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::skill::signature::{PrivateKey, Signature, SignatureError, write_keys};
 
 use super::push::file_of;
@@ -14,7 +14,7 @@ use crate::error::Error;
 /// Writes a new pair of keys.
 pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error> {
     let (private, public) = write_keys(stem).map_err(|error| match &error {
-        SignatureError::KeyExists { .. } => Problem::new("usage", error.to_string())
+        SignatureError::KeyExists { .. } => Problem::new(ErrorKind::Usage, error.to_string())
             .with_hint("give the new pair another name: --out NAME")
             .into(),
         _ => refused(error),

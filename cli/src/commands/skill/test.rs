@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use host::api::Effect;
-use host::api::{Problem, Receipt};
+use host::api::{ErrorKind, Problem, Receipt};
 use host::skill::Inspection;
 use host::skill::cases::{self, CaseResult};
 use serde::Serialize;
@@ -25,7 +25,10 @@ struct Tested<'a> {
 /// Runs the cases. Nothing is added, and no backend is needed.
 pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context) -> Result<ExitCode, Error> {
     if !folder.is_dir() {
-        return Err(Error::new("usage", format!("Not a directory: {}", folder.display())));
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("Not a directory: {}", folder.display()),
+        ));
     }
     let granted: Vec<Effect> = allow.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     let cases = cases::read(folder).map_err(|error| unreadable(folder, error))?;
@@ -86,18 +89,18 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
 pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
     match &error {
         cases::CasesError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Problem::new(
-            "usage",
+            ErrorKind::Usage,
             format!("There is no {} in `{}`", cases::FILE, folder.display()),
         )
         .with_hint("`tool skill new` makes a skill with one; `skills/README.md` says what stands in it")
         .into(),
-        cases::CasesError::Io { source, .. } => Problem::new("usage", error.to_string())
+        cases::CasesError::Io { source, .. } => Problem::new(ErrorKind::Usage, error.to_string())
             .with_hint(source.to_string())
             .into(),
-        cases::CasesError::Ungranted { effect, .. } => Problem::new("denied", error.to_string())
+        cases::CasesError::Ungranted { effect, .. } => Problem::new(ErrorKind::Denied, error.to_string())
             .with_hint(format!("look at what would run, then `--allow {effect}`"))
             .into(),
-        error => Error::new("usage", error.to_string()),
+        error => Error::new(ErrorKind::Usage, error.to_string()),
     }
 }
 
@@ -117,18 +120,19 @@ fn component(folder: &Path) -> Result<PathBuf, Error> {
     found.sort_unstable();
     match (found.pop(), found.pop()) {
         (Some(only), None) => Ok(only),
-        (None, _) => Err(
-            Problem::new("usage", format!("There is no component in `{}`", folder.display()))
-                .with_hint("`tool skill build` makes it")
-                .into(),
-        ),
+        (None, _) => Err(Problem::new(
+            ErrorKind::Usage,
+            format!("There is no component in `{}`", folder.display()),
+        )
+        .with_hint("`tool skill build` makes it")
+        .into()),
         (Some(one), Some(other)) => {
             let message = format!(
                 "There are several components: `{}` and `{}`",
                 other.display(),
                 one.display()
             );
-            Err(Problem::new("usage", message)
+            Err(Problem::new(ErrorKind::Usage, message)
                 .with_hint("remove the one that is not meant")
                 .into())
         }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use host::api::Problem;
+use host::api::{ErrorKind, Problem};
 use host::skill::{Pinned, SkillHost};
 
 use super::offer::Offer;
@@ -21,16 +21,18 @@ pub(super) async fn one(
     let registry = registry(context)?;
     let Some(pinned) = registry.pinned().map_err(refused)?.remove(name) else {
         return Err(
-            Problem::new("not-found", format!("There is no pinned skill named `{name}`"))
+            Problem::new(ErrorKind::NotFound, format!("There is no pinned skill named `{name}`"))
                 .with_hint("`tool skill list` shows the skills, `tool skill add` adds one")
                 .into(),
         );
     };
     let known = pinned.origin.as_ref().map(|origin| origin.from.clone());
     let Some(source) = from.map(str::to_owned).or(known) else {
-        return Err(Problem::new("skill", format!("Nobody knows where `{name}` came from"))
-            .with_hint("name the file or the place: --from SOURCE")
-            .into());
+        return Err(
+            Problem::new(ErrorKind::Skill, format!("Nobody knows where `{name}` came from"))
+                .with_hint("name the file or the place: --from SOURCE")
+                .into(),
+        );
     };
     update(&pinned, &source, &registry, consent, context).await?;
     Ok(ExitCode::SUCCESS)
@@ -73,7 +75,7 @@ async fn update(
     let offer = Offer::of(source, registry, consent, context).await?;
     if offer.inspection.name != *name {
         let message = format!("`{source}` holds `{}`, not `{name}`", offer.inspection.name);
-        return Err(Error::new("skill", message));
+        return Err(Error::new(ErrorKind::Skill, message));
     }
     let is_same = offer.inspection.digest == pinned.digest;
     let entry = offer.settle(registry, consent, context)?;

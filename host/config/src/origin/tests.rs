@@ -195,8 +195,8 @@ fn a_missing_and_a_broken_file_are_told_apart() {
     let missing = inspect(empty.path(), &environment(&[("TOOL_LOG_LEVEL", "DEBUG")]));
     assert_eq!(missing.state, FileState::Missing);
     assert_eq!(
-        missing.problem.map(|problem| problem.code).as_deref(),
-        Some("config-missing")
+        missing.problem.map(|problem| problem.kind),
+        Some(ErrorKind::ConfigMissing)
     );
     assert!(missing.settings.len() > 20, "defaults are worth showing");
 
@@ -204,8 +204,8 @@ fn a_missing_and_a_broken_file_are_told_apart() {
     let broken = inspect(broken.path(), &environment(&[("TOOL_LOG_LEVEL", "DEBUG")]));
     assert_eq!(broken.state, FileState::Broken);
     assert_eq!(
-        broken.problem.map(|problem| problem.code).as_deref(),
-        Some("config-invalid")
+        broken.problem.map(|problem| problem.kind),
+        Some(ErrorKind::ConfigInvalid)
     );
     let keys: Vec<&str> = broken.settings.iter().map(|setting| setting.key.as_str()).collect();
     assert_eq!(keys, ["logging.level"], "nothing is said about what could not be read");

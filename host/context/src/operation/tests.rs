@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::*;
+use tool_core::api::ErrorKind;
 use tool_repository::Options;
 
 /// A repository with a few files, and a symbolic link to it.
@@ -29,7 +30,7 @@ fn resolve(operation: Operation, target: Option<&str>, task: Option<&str>, below
         &root.join(below),
         &CancellationToken::new(),
     );
-    resolved.map_err(|problem| format!("{}: {}", problem.code, problem.message))
+    resolved.map_err(|problem| format!("{}: {}", problem.kind, problem.message))
 }
 
 fn file(path: &str) -> Result<Target, String> {
@@ -73,7 +74,7 @@ fn absolute_paths_count_inside_the_repository_also_through_a_link_to_it() {
         Ok(Target::Directory("src".to_owned()))
     );
     let problem = explain(folder.path().join("outside.py")).expect_err("it lies outside");
-    assert_eq!(problem.code, codes::FILE_NOT_FOUND);
+    assert_eq!(problem.kind, ErrorKind::FileNotFound);
     assert!(problem.hint.is_some_and(|hint| hint.contains("outside the repository")));
 }
 

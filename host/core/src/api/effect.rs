@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
+use crate::api::ErrorKind;
 use crate::text::nearest;
 
 /// Something that a skill may cause.
@@ -68,7 +69,8 @@ impl FromStr for Effect {
         let known = Self::ALL.into_iter().find(|effect| effect.name() == text);
         known.ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            Problem::new("invalid-policy", format!("Unknown effect `{text}`")).with_hint(format!("effects are {known}"))
+            Problem::new(ErrorKind::InvalidPolicy, format!("Unknown effect `{text}`"))
+                .with_hint(format!("effects are {known}"))
         })
     }
 }
@@ -152,7 +154,7 @@ impl FromStr for Grant {
             if let Some(near) = nearest(text, known.chain(["commit-git:tainted", "install:tainted"])) {
                 hint = format!("did you mean `{near}`? {hint}");
             }
-            Problem::new("invalid-policy", format!("Unknown effect `{text}`")).with_hint(hint)
+            Problem::new(ErrorKind::InvalidPolicy, format!("Unknown effect `{text}`")).with_hint(hint)
         })
     }
 }

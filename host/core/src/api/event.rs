@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::Timestamp;
+use super::{ErrorKind, Timestamp};
 
 /// What one skill call cost and how it ended. Kept in the journal for every call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -51,6 +51,37 @@ pub struct SelectedFile {
     /// Strings of the file that look like keys and are placeholders in what was sent; absent where there are none.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub redacted: u64,
+}
+
+/// What a notice is about, where programs may want to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum NoticeKind {
+    /// Keys were kept back: no error.
+    Redacted,
+    /// An error that did not end the session.
+    Error(ErrorKind),
+}
+
+/// The code of [`NoticeKind::Redacted`].
+const REDACTED: &str = "redacted";
+
+impl From<String> for NoticeKind {
+    fn from(code: String) -> Self {
+        match code.as_str() {
+            REDACTED => Self::Redacted,
+            code => Self::Error(ErrorKind::from_code(code)),
+        }
+    }
+}
+
+impl From<NoticeKind> for String {
+    fn from(kind: NoticeKind) -> Self {
+        match kind {
+            NoticeKind::Redacted => REDACTED.to_owned(),
+            NoticeKind::Error(kind) => kind.code().to_owned(),
+        }
+    }
 }
 
 /// What happened, as clients of a stream see it in the reference form.
@@ -104,7 +135,7 @@ pub enum Event {
         /// Stable, where it is an error that did not end the session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String, pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
-        code: Option<String>,
+        code: Option<NoticeKind>,
         /// A sentence.
         message: String,
         /// What to do about it.
@@ -160,8 +191,8 @@ pub enum Event {
     /// The session failed. Terminal.
     Error {
         /// Stable code; the same as in the body of an HTTP error.
-        #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
-        code: String,
+        #[schema(value_type = String, pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
+        code: ErrorKind,
         /// What went wrong.
         message: String,
         /// What mends it; absent where nothing is known to.

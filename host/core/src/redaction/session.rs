@@ -13,7 +13,7 @@ use regex::bytes::Regex;
 
 use super::rules::{self, Enabled, Found, RULES};
 use super::{placeholder, replaced};
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::defence::{self, Defence};
 use crate::limits;
 
@@ -377,7 +377,7 @@ fn unknown(name: &str) -> Problem {
     let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
     let hint = format!("{near}The rules are {}; `all` means every one", known.join(", "));
     Problem::new(
-        "config-invalid",
+        ErrorKind::ConfigInvalid,
         format!("`{name}` in `[policy] unredacted` is no rule"),
     )
     .with_hint(hint)

@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use super::state;
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
-
-/// Code of the problem that another daemon was faster.
-pub(super) const ALREADY_RUNNING: &str = "already-running";
 
 pub(super) fn path(home: &Path) -> PathBuf {
     home.join("backend.lock")
@@ -29,7 +26,10 @@ pub(super) fn take(home: &Path) -> Result<File, Problem> {
             return Ok(file);
         }
         if state::find(home).is_some() || Instant::now() > deadline {
-            return Err(Problem::new(ALREADY_RUNNING, "The backend is already running"));
+            return Err(Problem::new(
+                ErrorKind::AlreadyRunning,
+                "The backend is already running",
+            ));
         }
         std::thread::sleep(Duration::from_millis(3));
     }
@@ -60,7 +60,10 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let held = take(home.path()).expect("it is free");
         assert!(is_held(home.path()));
-        assert_eq!(take(home.path()).expect_err("it is held").code, ALREADY_RUNNING);
+        assert_eq!(
+            take(home.path()).expect_err("it is held").kind,
+            ErrorKind::AlreadyRunning
+        );
         drop(held);
         assert!(!is_held(home.path()));
         take(home.path()).expect("it is free again");
@@ -94,7 +97,10 @@ mod tests {
         let held = take(home.path()).expect("it is free");
         let _hurried = crate::limits::pace::hurried(20);
         let started = Instant::now();
-        assert_eq!(take(home.path()).expect_err("it is held").code, ALREADY_RUNNING);
+        assert_eq!(
+            take(home.path()).expect_err("it is held").kind,
+            ErrorKind::AlreadyRunning
+        );
         assert!(started.elapsed() < Duration::from_millis(limits::LOCK_PATIENCE_MS));
         drop(held);
     }

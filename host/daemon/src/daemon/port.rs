@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::http;
 
 /// Connections that the kernel keeps until they are accepted.
@@ -64,13 +64,13 @@ fn refusal(address: SocketAddr, error: &io::Error) -> Problem {
 }
 
 fn failure(hint: String) -> Problem {
-    Problem::new("start-failed", "Failed to start backend service").with_hint(hint)
+    Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(hint)
 }
 
 /// The message for a port that another process holds.
 fn taken(port: u16) -> Problem {
     Problem::new(
-        "port-in-use",
+        ErrorKind::PortInUse,
         format!("Failed to start backend: Port {port} already in use"),
     )
     .with_hint(taken_hint(port))
@@ -151,7 +151,7 @@ mod tests {
         let Ok(second) = bind(first.address()) else { return };
         let _listener = first.listen().expect("it is free");
         let taken = second.listen().expect_err("it is taken");
-        assert_eq!(taken.code, "port-in-use");
+        assert_eq!(taken.kind, ErrorKind::PortInUse);
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::lock::{self, ALREADY_RUNNING};
+use super::lock;
 use super::state::{self, Record};
 use super::{find, log, lost};
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::config::Environment;
 use crate::limits;
 use crate::process;
@@ -36,7 +36,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
     state::check_home(home)?;
     state::private_folder(home).map_err(|error| state::start_failure("its folder", home, &error))?;
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new("start-failed", "Failed to start backend service").with_hint(format!(
+        Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(format!(
             "{error}; see {}, and `tool doctor` for the rest",
             log::path(home).display()
         ))
@@ -55,7 +55,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
         Ok(Announcement::Failed(problem)) => {
             // It has ended or is about to; reaping it keeps no zombie behind a long-lived caller.
             let _ = child.wait();
-            if problem.code == ALREADY_RUNNING {
+            if problem.kind == ErrorKind::AlreadyRunning {
                 wait_for_record(home).ok_or_else(|| lost(home).unwrap_or(problem))
             } else {
                 Err(pointing_at_log(problem, home))
@@ -67,7 +67,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
 
 /// Why a daemon did not start is also in its log, with what came before.
 fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
-    if problem.code != "start-failed" {
+    if problem.kind != ErrorKind::StartFailed {
         return problem;
     }
     let why = problem.hint.clone().unwrap_or_default();

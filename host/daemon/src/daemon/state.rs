@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{lock, socket};
-use crate::api::{self, Problem, Timestamp};
+use crate::api::{self, ErrorKind, Problem, Timestamp};
 use crate::config;
 use crate::defence::{self, Defence};
 use crate::process::{contain, start_ticks};
@@ -105,7 +105,7 @@ pub fn check_home(home: &Path) -> Result<(), Problem> {
     match contain::shows_to_runs(&real_path(home)) {
         false => Ok(()),
         true => Err(
-            Problem::new("start-failed", "Failed to start backend service").with_hint(format!(
+            Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(format!(
                 "`{}` lies in a directory of the system, which test runs can see: set TOOL_HOME to a folder elsewhere",
                 home.display()
             )),
@@ -125,7 +125,7 @@ fn check_owner(home: &Path) -> Result<(), Problem> {
     let us = rustix::process::geteuid().as_raw();
     match fs::metadata(home) {
         Ok(metadata) if metadata.uid() != us && defence::on(Defence::HomeOwner) => Err(Problem::new(
-            "foreign-home",
+            ErrorKind::ForeignHome,
             format!("`{}` belongs to another user (uid {})", home.display(), metadata.uid()),
         )
         .with_hint("set TOOL_HOME to a folder of yours; with sudo, `sudo -H` gives root a home of its own")),
@@ -138,7 +138,7 @@ fn check_owner(home: &Path) -> Result<(), Problem> {
 fn check_mode(home: &Path) -> Result<(), Problem> {
     match fs::metadata(home) {
         Ok(metadata) if metadata.mode() & 0o022 != 0 => Err(Problem::new(
-            "open-home",
+            ErrorKind::OpenHome,
             format!(
                 "Other users may write to `{}` (mode {:o})",
                 home.display(),
@@ -237,7 +237,7 @@ pub(super) fn start_failure(what: &str, home: &Path, error: &io::Error) -> Probl
     if config::is_unwritable(error) {
         hint = format!("{hint}; {}", config::SET_HOME);
     }
-    Problem::new("start-failed", "Failed to start backend service").with_hint(hint)
+    Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(hint)
 }
 
 #[cfg(test)]
@@ -317,7 +317,7 @@ pub(super) mod tests {
         let problem = check_home(home.path()).expect_err("others may write to it");
         let path = home.path().display();
         let said = format!("Other users may write to `{path}` (mode 702)");
-        assert_eq!((problem.code.as_str(), problem.message), ("open-home", said));
+        assert_eq!((problem.kind.code(), problem.message), ("open-home", said));
         assert_eq!(problem.hint, Some(format!("run `chmod go-w {path}`")));
     }
 

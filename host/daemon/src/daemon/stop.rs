@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::lock;
 use super::socket::ReachedDaemon;
 use super::state::{self, Record};
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::process::start_ticks;
 
@@ -39,7 +39,7 @@ pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
 }
 
 fn not_stopped(record: &Record, why: &str) -> Problem {
-    Problem::new("stop-failed", format!("The backend was not stopped: {why}"))
+    Problem::new(ErrorKind::StopFailed, format!("The backend was not stopped: {why}"))
         .with_hint(format!("its process id is said to be {}", record.pid))
 }
 

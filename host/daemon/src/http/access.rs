@@ -17,9 +17,9 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::auth::Caller;
-use super::error::Code;
+use super::error::Told;
 use super::listener::PeerAddress;
-use crate::api::{self, Timestamp};
+use crate::api::{self, ErrorKind, Timestamp};
 use crate::limits;
 
 /// Query parameters whose values are shown.
@@ -67,17 +67,17 @@ impl Traffic {
             origin: name(request.headers(), &header::ORIGIN),
             caller: None,
             status: None,
-            code: None,
+            problem: None,
             bytes: 0,
             is_whole: false,
         }
     }
 
     /// Writes the line of what never became a request.
-    pub(super) fn no_request(&self, peer: PeerAddress, status: Option<u16>, code: &str) {
+    pub(super) fn no_request(&self, peer: PeerAddress, status: Option<u16>, kind: &ErrorKind) {
         let (at, status) = (timestamp(api::now()), shown(status));
         self.write(&format!(
-            "{at} - - status={status} bytes=0 ms=0 caller=- peer={peer} code={code}\n"
+            "{at} - - status={status} bytes=0 ms=0 caller=- peer={peer} code={kind}\n"
         ));
     }
 
@@ -100,7 +100,7 @@ pub(super) struct Entry {
     origin: String,
     caller: Option<Caller>,
     status: Option<u16>,
-    code: Option<String>,
+    problem: Option<ErrorKind>,
     bytes: u64,
     is_whole: bool,
 }
@@ -114,7 +114,7 @@ impl Entry {
     /// Follows the answer to its end.
     pub(super) fn follow(mut self, response: Response<Body>) -> Response<Body> {
         self.status = Some(response.status().as_u16());
-        self.code = response.extensions().get::<Code>().map(|Code(code)| code.clone());
+        self.problem = response.extensions().get::<Told>().map(|Told(kind)| kind.clone());
         // The head of an answer is all of it.
         self.is_whole = self.method == Method::HEAD;
         response.map(|body| Body::new(Followed { body, entry: self }))
@@ -135,11 +135,11 @@ impl Entry {
         let peer = shown(self.peer);
         let mut line =
             format!("{at} {method} {target} status={status} bytes={bytes} ms={ms} caller={caller} peer={peer}");
-        if let Some(code) = &self.code {
-            line.push_str(&format!(" code={code}"));
-            match code.as_str() {
-                "host-not-allowed" => line.push_str(&format!(" host={}", self.host)),
-                "origin-not-allowed" => line.push_str(&format!(" origin={}", self.origin)),
+        if let Some(kind) = &self.problem {
+            line.push_str(&format!(" code={kind}"));
+            match kind {
+                ErrorKind::HostNotAllowed => line.push_str(&format!(" host={}", self.host)),
+                ErrorKind::OriginNotAllowed => line.push_str(&format!(" origin={}", self.origin)),
                 _ => {}
             }
         }
@@ -346,10 +346,10 @@ mod tests {
         drop(body);
         drop(traffic.begin(&request("GET", "/never/answered"), peer()));
         let mut refused = Response::new(Body::empty());
-        refused.extensions_mut().insert(Code("host-not-allowed".to_owned()));
+        refused.extensions_mut().insert(Told(ErrorKind::HostNotAllowed));
         *refused.status_mut() = axum::http::StatusCode::FORBIDDEN;
         drop(traffic.begin(&request("GET", "/tasks"), peer()).follow(refused));
-        traffic.no_request(at("127.0.0.1:6"), Some(431), "head-too-large");
+        traffic.no_request(at("127.0.0.1:6"), Some(431), &ErrorKind::HeadTooLarge);
         insta::assert_snapshot!(written(), @r"
         TIME GET /stream?session_id=a&* status=200 bytes=3 ms=N caller=- peer=127.0.0.1:5 cut
         TIME GET /never/answered status=- bytes=0 ms=N caller=- peer=127.0.0.1:5 cut

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::text::nearest_key;
 
@@ -66,7 +66,7 @@ pub(super) fn check_encoding(uri: &Uri) -> Result<(), Problem> {
     for (what, text) in [("path", uri.path()), ("query", uri.query().unwrap_or_default())] {
         if !is_well_encoded(text) {
             let message = format!("Invalid {what}: `{text}` is not UTF-8 in percent-encoding");
-            return Err(Problem::new("invalid-request", message));
+            return Err(Problem::new(ErrorKind::InvalidRequest, message));
         }
     }
     Ok(())
@@ -95,8 +95,11 @@ pub(super) async fn no_query(request: Request, next: Next) -> Response {
     if query.is_empty() {
         return next.run(request).await;
     }
-    let problem = Problem::new("invalid-request", format!("Invalid query: unknown parameter `{name}`"))
-        .with_hint("this route takes none");
+    let problem = Problem::new(
+        ErrorKind::InvalidRequest,
+        format!("Invalid query: unknown parameter `{name}`"),
+    )
+    .with_hint("this route takes none");
     ApiError(problem).into_response()
 }
 
@@ -111,7 +114,7 @@ pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
 
 fn not_json() -> Problem {
     Problem::new(
-        "unsupported-media-type",
+        ErrorKind::UnsupportedMediaType,
         "The body must be JSON, and say so by its content type",
     )
     .with_hint("send the header `Content-Type: application/json`")
@@ -131,14 +134,20 @@ fn is_json(headers: &HeaderMap) -> bool {
 pub(super) async fn bounded(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     let patience = limits::seconds(limits::BODY_SECONDS_MAX);
     let collected = tokio::time::timeout(patience, collect(body, bytes_max)).await;
-    collected.unwrap_or_else(|_| Err(Problem::new("invalid-request", "The body did not arrive in time")))
+    collected.unwrap_or_else(|_| {
+        Err(Problem::new(
+            ErrorKind::InvalidRequest,
+            "The body did not arrive in time",
+        ))
+    })
 }
 
 async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     let (mut bytes, mut received) = (Vec::new(), 0);
     let mut stream = body.into_data_stream();
     while let Some(piece) = stream.next().await {
-        let piece = piece.map_err(|error| Problem::new("invalid-request", format!("The body broke off: {error}")))?;
+        let piece =
+            piece.map_err(|error| Problem::new(ErrorKind::InvalidRequest, format!("The body broke off: {error}")))?;
         received += piece.len();
         if received <= bytes_max {
             bytes.extend_from_slice(&piece);
@@ -148,7 +157,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     }
     if received > bytes_max {
         let message = format!("The body is larger than {bytes_max} bytes");
-        return Err(Problem::new("body-too-large", message));
+        return Err(Problem::new(ErrorKind::BodyTooLarge, message));
     }
     Ok(bytes)
 }
@@ -163,7 +172,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 }
 
 fn problem_of(what: &str, message: &str) -> Problem {
-    let problem = Problem::new("invalid-request", format!("Invalid {what}: {message}"));
+    let problem = Problem::new(ErrorKind::InvalidRequest, format!("Invalid {what}: {message}"));
     match nearest_key(message) {
         Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
         None => problem,
@@ -179,7 +188,7 @@ mod tests {
 
     fn problem(text: &str) -> (String, Option<String>) {
         let problem = parse::<ExecuteRequest>(text.as_bytes()).expect_err("the body is wrong");
-        assert_eq!(problem.code, "invalid-request");
+        assert_eq!(problem.kind, ErrorKind::InvalidRequest);
         (problem.message, problem.hint)
     }
 
@@ -251,7 +260,7 @@ mod tests {
             }
         }));
         let ended = JsonBody::<serde_json::Value>::from_request(request(Body::from_stream(pieces)), &()).await;
-        assert_eq!(ended.err().expect("it is too large").0.code, "body-too-large");
+        assert_eq!(ended.err().expect("it is too large").0.kind, ErrorKind::BodyTooLarge);
         let taken = taken.load(std::sync::atomic::Ordering::Relaxed) * 1024 * 1024;
         assert!(taken <= limits::BODY_DRAINED_BYTES_MAX + 2 * 1024 * 1024, "{taken}");
     }

@@ -9,7 +9,7 @@ use super::AppState;
 use super::body::{PathOf, QueryOf};
 use super::error::Answer;
 use super::openapi::Refused;
-use crate::api::{ErrorBody, Problem, SessionDiff, UndoResult};
+use crate::api::{ErrorBody, ErrorKind, Problem, SessionDiff, UndoResult};
 
 /// In place of an identifier: the newest session that changed files in the repository of the query.
 const LATEST: &str = "latest";
@@ -92,7 +92,7 @@ async fn resolve(state: &AppState, id: String, query: ChangesQuery) -> Result<St
     match (id.as_str(), query.repo_path) {
         (LATEST, Some(repository)) => state.sessions().newest_change(&repository).await,
         (LATEST, None) => Err(Problem::new(
-            "invalid-request",
+            ErrorKind::InvalidRequest,
             "`latest` needs `repo_path`: of which repository?",
         )),
         _ => Ok(id),

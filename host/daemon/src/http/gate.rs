@@ -18,7 +18,7 @@ use super::auth::{self, Caller};
 use super::body::{check_encoding, check_media_type};
 use super::error::ApiError;
 use super::listener::Peer;
-use crate::api::{Overrides, Problem};
+use crate::api::{ErrorKind, Overrides, Problem};
 use crate::config::{Auth, ServerSettings};
 use crate::defence::{self, Defence};
 
@@ -42,7 +42,7 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
         Ok(origin) => origin,
         Err(problem) => {
             let (method, path) = (request.method(), request.uri().path());
-            tracing::warn!(%method, ?path, code = problem.code, "refused");
+            tracing::warn!(%method, ?path, code = %problem.kind, "refused");
             return entry.follow(finish(ApiError(problem).into_response(), None, keep_alive));
         }
     };
@@ -88,7 +88,11 @@ fn check_form(request: &Request) -> Result<(), Problem> {
 async fn answered(answer: impl Future<Output = Response>) -> Response {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a request was not answered: its handler panicked");
-        ApiError(Problem::new("internal", "The backend failed; its log says more")).into_response()
+        ApiError(Problem::new(
+            ErrorKind::Internal,
+            "The backend failed; its log says more",
+        ))
+        .into_response()
     })
 }
 
@@ -113,7 +117,10 @@ impl Door<'_> {
                 true => format!("the port belongs to it: send `Host: {name}:{}`", ours.port),
                 false => "name it in `hosts` of [server] in config.toml, or use localhost".to_owned(),
             };
-            let problem = Problem::new("host-not-allowed", format!("The host `{host}` is not served here"));
+            let problem = Problem::new(
+                ErrorKind::HostNotAllowed,
+                format!("The host `{host}` is not served here"),
+            );
             return Err(problem.with_hint(hint));
         }
         let origin = single(headers, header::ORIGIN.as_str())?;
@@ -124,7 +131,7 @@ impl Door<'_> {
             return match (origin, site) {
                 (None, None | Some(b"none")) => Ok(None),
                 _ => Err(Problem::new(
-                    "origin-not-allowed",
+                    ErrorKind::OriginNotAllowed,
                     "A page may not use the socket of the command line",
                 )
                 .with_hint("pages use the port")),
@@ -160,7 +167,7 @@ impl Door<'_> {
     fn check_connection(&self) -> Result<(), Problem> {
         match self.peer.is_some_and(Peer::is_gone) {
             true => Err(Problem::new(
-                "connection-closed",
+                ErrorKind::ConnectionClosed,
                 "The connection was closed before its request was read",
             )),
             false => Ok(()),
@@ -186,7 +193,7 @@ impl Door<'_> {
             state.common(&state.environment(&Overrides::default()))?;
         }
         Err(
-            Problem::new("unauthorized", "This server needs its token").with_hint(format!(
+            Problem::new(ErrorKind::Unauthorized, "This server needs its token").with_hint(format!(
                 "send the header `Authorization: Bearer TOKEN` with the content of {}",
                 state.home().join("token").display()
             )),
@@ -215,7 +222,7 @@ struct Ours {
 }
 
 fn refused_origin(message: &str) -> Problem {
-    Problem::new("origin-not-allowed", message)
+    Problem::new(ErrorKind::OriginNotAllowed, message)
         .with_hint("name its origin in `cors_origins` of [server] in config.toml")
 }
 
@@ -235,7 +242,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderVal
     match (values.next(), values.next()) {
         (value, None) => Ok(value),
         _ => Err(Problem::new(
-            "origin-not-allowed",
+            ErrorKind::OriginNotAllowed,
             format!("The request has more than one header `{name}`"),
         )
         .with_hint("send it once, or not at all")),

@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep};
 use super::auth::is_own_user;
 use super::owner::OwnerLookup;
 use super::stream::{ConnectionState, PeerStream};
-use crate::api::{ErrorBody, Problem};
+use crate::api::{ErrorBody, ErrorKind, Problem};
 use crate::limits;
 
 /// The other end of a connection.
@@ -157,33 +157,33 @@ pub(super) enum Closed {
 }
 
 impl Closed {
-    /// Status and code for the access log; absent for what is the normal end of a connection.
-    pub(super) fn refusal(self) -> Option<(Option<u16>, &'static str)> {
+    /// Status and kind for the access log; absent for what is the normal end of a connection.
+    pub(super) fn refusal(self) -> Option<(Option<u16>, ErrorKind)> {
         match self {
             Self::Silent => None,
-            Self::LateHead => Some((Some(408), "head-too-slow")),
+            Self::LateHead => Some((Some(408), ErrorKind::HeadTooSlow)),
             // The answer had begun: its own line has the status.
-            Self::SlowReader => Some((None, "reader-too-slow")),
-            Self::Strangers => Some((Some(503), "busy")),
+            Self::SlowReader => Some((None, ErrorKind::ReaderTooSlow)),
+            Self::Strangers => Some((Some(503), ErrorKind::Busy)),
         }
     }
 
     /// The whole answer, for a peer that has got none.
     fn answer(self) -> Option<String> {
-        let (status, code, message) = match self {
+        let (status, kind, message) = match self {
             Self::LateHead => (
                 "408 Request Timeout",
-                "head-too-slow",
+                ErrorKind::HeadTooSlow,
                 "The head of the request did not arrive in time",
             ),
             Self::Strangers => (
                 "503 Service Unavailable",
-                "busy",
+                ErrorKind::Busy,
                 "There are too many connections that are not the user's",
             ),
             Self::Silent | Self::SlowReader => return None,
         };
-        let error = Problem::new(code, message);
+        let error = Problem::new(kind, message);
         let body = serde_json::to_string(&ErrorBody { error }).expect("a problem has string keys only");
         let head = "connection: close\r\ncontent-type: application/json\r\nx-content-type-options: nosniff";
         Some(format!(

@@ -21,7 +21,7 @@ use super::body::{JsonBody, QueryOf, bounded, no_query};
 use super::error::{Answer, ApiError};
 use super::sessions::MaybePeer;
 use super::{AppState, check_reach, visible_to_recipes};
-use crate::api::{ConnectRequest, Overrides, PolicyRequest, Problem};
+use crate::api::{ConnectRequest, ErrorKind, Overrides, PolicyRequest, Problem};
 use crate::limits;
 use crate::mcp::Connecting;
 
@@ -51,7 +51,7 @@ async fn connect(
     let asked = request.headers().get(header::UPGRADE).map(HeaderValue::as_bytes);
     let Some(upgrade) = upgrade.filter(|_| asked == Some(PROTOCOL.as_bytes())) else {
         let message = format!("This route is answered with the header `Upgrade: {PROTOCOL}` alone");
-        return Err(Problem::new("invalid-request", message)
+        return Err(Problem::new(ErrorKind::InvalidRequest, message)
             .with_hint("`tool mcp` speaks it; other clients use POST /mcp")
             .into());
     };
@@ -155,12 +155,12 @@ fn root(query: Option<String>, headers: &HeaderMap) -> Result<String, ApiError> 
     let header = headers.get(ROOT).map(|root| root.to_str().map(str::to_owned));
     let named = match header {
         Some(Ok(root)) => Some(root),
-        Some(Err(_)) => return Err(Problem::new("invalid-request", format!("`{ROOT}` is not ASCII")).into()),
+        Some(Err(_)) => return Err(Problem::new(ErrorKind::InvalidRequest, format!("`{ROOT}` is not ASCII")).into()),
         None => query,
     };
     let problem = |message: String| {
         let hint = format!("name it as `/mcp?root=/ABSOLUTE/PATH`, or by the header `{ROOT}`");
-        ApiError(Problem::new("invalid-request", message).with_hint(hint))
+        ApiError(Problem::new(ErrorKind::InvalidRequest, message).with_hint(hint))
     };
     let root = named.ok_or_else(|| problem("The request names no repository".to_owned()))?;
     match Path::new(&root).is_absolute() {

@@ -18,6 +18,7 @@ use tower::ServiceExt;
 use super::access::Traffic;
 use super::listener::{Closed, Connection, Listener, Peer, ServerSockets};
 use super::{AppState, router};
+use crate::api::ErrorKind;
 use crate::limits;
 
 /// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
@@ -100,20 +101,20 @@ impl Served {
                 serving.as_mut().await
             }
         };
-        if let Some((status, code)) = ended.err().as_ref().and_then(refusal) {
-            tracing::warn!(peer = %address, code, "a connection was closed");
-            self.traffic.no_request(address, status, code);
+        if let Some((status, kind)) = ended.err().as_ref().and_then(refusal) {
+            tracing::warn!(peer = %address, code = %kind, "a connection was closed");
+            self.traffic.no_request(address, status, &kind);
         }
     }
 }
 
 /// What to say of a connection that was ended from this side, and not in the course of a request that says so itself.
-fn refusal(error: &hyper::Error) -> Option<(Option<u16>, &'static str)> {
+fn refusal(error: &hyper::Error) -> Option<(Option<u16>, ErrorKind)> {
     if error.is_parse_too_large() {
-        return Some((Some(431), "head-too-large"));
+        return Some((Some(431), ErrorKind::HeadTooLarge));
     }
     if error.is_parse() {
-        return Some((Some(400), "not-http"));
+        return Some((Some(400), ErrorKind::NotHttp));
     }
     let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
     source.get_ref()?.downcast_ref::<Closed>()?.refusal()

@@ -13,8 +13,8 @@ use super::body::JsonBody;
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository};
 use crate::api::{
-    BackendStatus, ContextRequest, ContextResult, ErrorBody, Models, Overrides, Problem, ProviderEntry, ScanRequest,
-    ScanResult, Stopping,
+    BackendStatus, ContextRequest, ContextResult, ErrorBody, ErrorKind, Models, Overrides, Problem, ProviderEntry,
+    ScanRequest, ScanResult, Stopping,
 };
 use crate::config::ProviderSummary;
 use crate::limits;
@@ -156,7 +156,7 @@ pub(super) async fn stop_if_idle(
     Extension(caller): Extension<Option<Caller>>,
 ) -> Answer<Json<Stopping>> {
     if caller != Some(Caller::Token) {
-        let problem = Problem::new("forbidden", "Only the holder of the token can end the backend");
+        let problem = Problem::new(ErrorKind::Forbidden, "Only the holder of the token can end the backend");
         return Err(problem
             .with_hint("send the token as `Authorization: Bearer TOKEN`")
             .into());

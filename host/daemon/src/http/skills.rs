@@ -11,7 +11,7 @@ use super::openapi::{Refused, RefusedBody, RefusedRepository, Started};
 use super::sessions::{MaybePeer, started_stream};
 use super::sse::{Form, Style};
 use super::{AppState, check_reach, visible_to_recipes};
-use crate::api::{Problem, SkillCallRequest, Skills};
+use crate::api::{ErrorKind, Problem, SkillCallRequest, Skills};
 
 /// List the skills
 ///
@@ -56,7 +56,11 @@ pub(super) async fn call(
         &request.overrides,
     )?;
     if !request.arguments.is_object() {
-        return Err(Problem::new("invalid-request", "Invalid body: `arguments` must be a JSON object").into());
+        return Err(Problem::new(
+            ErrorKind::InvalidRequest,
+            "Invalid body: `arguments` must be a JSON object",
+        )
+        .into());
     }
     let environment = state.environment(&request.overrides);
     let policy = state.common(&environment)?.policy;

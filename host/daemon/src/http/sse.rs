@@ -113,7 +113,7 @@ mod tests {
                 args: json!({"path": "a.py"}),
             },
             Event::Error {
-                code: "c".into(),
+                code: crate::api::ErrorKind::Failed,
                 message: "m".into(),
                 hint: None,
             },
@@ -136,7 +136,7 @@ mod tests {
         data: {"type":"skill","name":"read_file","args":{"path":"a.py"}}
 
         id: 6
-        data: {"type":"error","code":"c","message":"m"}
+        data: {"type":"error","code":"failed","message":"m"}
 
         id: 7
         data: {"type":"complete","session_id":"s"}
@@ -150,7 +150,7 @@ mod tests {
 
         data: {"type":"skill","name":"read_file","args":{"path":"a.py"}}
 
-        data: {"type":"error","code":"c","message":"m"}
+        data: {"type":"error","code":"failed","message":"m"}
 
         data: {"type":"done","status":"completed","model":"some-model"}
         "#);

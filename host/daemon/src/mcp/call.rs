@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Line, ask, refused, tools};
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::session::Sessions;
 use crate::session::approvals::Asking;
@@ -77,7 +77,7 @@ fn begun(
         }
         let message = format!("{} calls of this connection are under way", limits::MCP_CALLS_MAX);
         return Ok(Err(
-            Problem::new("busy", message).with_hint("wait for one of them to end, and call again")
+            Problem::new(ErrorKind::Busy, message).with_hint("wait for one of them to end, and call again")
         ));
     };
     let cancel = CancellationToken::new();

@@ -8,7 +8,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Mutex;
 
 use super::Line;
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
 
 /// What is known of a client's roots.
@@ -54,7 +54,7 @@ async fn asked(line: &Line, context: &RequestContext<RoleServer>) -> Result<Vec<
     match line.hung_up.run_until_cancelled(answer).await {
         Some(Ok(Ok(answer))) => Ok(answer.roots.into_iter().map(|root| root.uri).collect()),
         Some(Ok(Err(_)) | Err(_)) | None => Err(Problem::new(
-            "roots-unknown",
+            ErrorKind::RootsUnknown,
             "The client says that it has roots, and does not answer which",
         )
         .with_hint("call again, or let the client offer no roots")),
@@ -78,7 +78,7 @@ fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
         repository.display(),
         named.join(", ")
     );
-    Err(Problem::new("outside-roots", message)
+    Err(Problem::new(ErrorKind::OutsideRoots, message)
         .with_hint("serve a directory of the roots, `tool mcp --root DIR`, or add this one to the client's roots"))
 }
 
@@ -135,7 +135,7 @@ mod tests {
         assert!(lies_in(&inner, &[of(&inner)]).is_ok());
         assert!(lies_in(&inner, &["file:///nowhere".to_owned(), of(&root)]).is_ok());
         let refused = lies_in(&root, &[of(&inner)]).expect_err("it is around the root");
-        assert_eq!(refused.code, "outside-roots");
+        assert_eq!(refused.kind, ErrorKind::OutsideRoots);
         assert!(
             refused
                 .message

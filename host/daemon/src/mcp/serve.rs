@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
 use super::{Line, Server, locked};
-use crate::api::{ConnectRequest, Problem};
+use crate::api::{ConnectRequest, ErrorKind, Problem};
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::repository::ROOT_FILE;
@@ -88,7 +88,7 @@ impl Connecting {
     async fn own(&self, stop: CancellationToken) -> Result<Arc<Line>, Problem> {
         let place = self.mcp.take_place().ok_or_else(|| {
             let message = format!("{} other agents are connected", limits::MCP_CONNECTIONS_MAX);
-            Problem::new("busy", message).with_hint("end one of them, or wait until one of them is idle")
+            Problem::new(ErrorKind::Busy, message).with_hint("end one of them, or wait until one of them is idle")
         })?;
         let (settings, keys) = (self.settings.clone(), self.keys.clone());
         let sessions = &self.mcp.sessions;
@@ -500,7 +500,7 @@ mod tests {
         for number in 0..5 {
             let missing = of(&connecting, &home.path().join(format!("missing-{number}")), false);
             let refused = missing.shared("a client".to_owned()).await.map(drop);
-            assert_eq!(refused.expect_err("it is not there").code, "invalid-repository");
+            assert_eq!(refused.expect_err("it is not there").kind, ErrorKind::InvalidRepository);
         }
         connecting.shared("a client".to_owned()).await.expect("there is room");
         assert_eq!(connecting.mcp.seats().len(), 1);

@@ -93,7 +93,7 @@ pub(super) fn problem(problem: &Problem) -> CallToolResult {
     };
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     result.structured_content = Some(json!({
-        "code": problem.code,
+        "code": problem.kind,
         "message": problem.message,
         "hint": problem.hint,
     }));

@@ -20,7 +20,7 @@ use super::connection::Meanwhile;
 use super::feed::Recorder;
 use super::journal::{self, Answer, Entry};
 use crate::api::Effect;
-use crate::api::{self, ApprovalAnswer, Event, LeftOut, OpenApproval, Problem};
+use crate::api::{self, ApprovalAnswer, ErrorKind, Event, LeftOut, OpenApproval, Problem};
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::skill::diff::first_lines;
@@ -93,7 +93,7 @@ impl Asked {
             }
             _ => return Ok(()),
         };
-        Err(Problem::new("invalid-request", problem)
+        Err(Problem::new(ErrorKind::InvalidRequest, problem)
             .with_hint("GET /approvals/{id} answers all of it and its `digest`"))
     }
 }
@@ -141,10 +141,11 @@ impl Approvals {
         let mut open = self.lock();
         let question = open.get(id).ok_or_else(|| unknown(id))?;
         if !same(&question.secret, &answer.secret) {
-            return Err(
-                Problem::new("forbidden", "The secret is not the one of the session's starter")
-                    .with_hint("POST /execute answers it as `approval_secret`"),
-            );
+            return Err(Problem::new(
+                ErrorKind::Forbidden,
+                "The secret is not the one of the session's starter",
+            )
+            .with_hint("POST /execute answers it as `approval_secret`"));
         }
         if answer.approve {
             question.asked.check(answer.digest.as_deref())?;
@@ -177,7 +178,7 @@ impl Approvals {
 
 fn unknown(id: &str) -> Problem {
     let message = format!("No open approval `{id}`: answered, expired or never asked");
-    Problem::new("not-found", message)
+    Problem::new(ErrorKind::NotFound, message)
 }
 
 /// Compares two secrets without telling by the time where they differ.
@@ -441,7 +442,7 @@ mod tests {
         let refused = approvals
             .answer(&id, &yes("wrong", None))
             .expect_err("the secret is wrong");
-        assert_eq!(refused.code, "forbidden");
+        assert_eq!(refused.kind, ErrorKind::Forbidden);
         let other = "0".repeat(64);
         let refused = approvals
             .answer(&id, &yes("right", Some(&other)))
@@ -450,7 +451,7 @@ mod tests {
         approvals.answer(&id, &yes("right", None)).expect("the secret is right");
         assert!(asking.await.expect("it ends"));
         let again = approvals.answer(&id, &yes("right", None)).expect_err("it was answered");
-        assert_eq!(again.code, "not-found");
+        assert_eq!(again.kind, ErrorKind::NotFound);
         assert!(!bench.approver.has_expired());
     }
 
@@ -578,7 +579,10 @@ mod tests {
             .answer(id, &yes("right", Some(&digest)))
             .expect("it is a yes to all of it");
         assert!(asking.await.expect("it ends"));
-        assert_eq!(approvals.whole(id).expect_err("it is answered").code, "not-found");
+        assert_eq!(
+            approvals.whole(id).expect_err("it is answered").kind,
+            ErrorKind::NotFound
+        );
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::blocking;
 use crate::api::Grant;
 use crate::api::ProviderName;
-use crate::api::{BudgetRequest, ExecuteRequest, Operation, PolicyRequest, Problem, SkillEntry};
+use crate::api::{BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem, SkillEntry};
 use crate::config::{self, Settings};
 use crate::limits;
 use crate::process::contain;
@@ -21,13 +21,13 @@ pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> R
     let Some(asserted) = asserted else { return Ok(()) };
     if !ProviderName::ALL.iter().any(|name| name.name() == asserted) {
         let message = format!("Unknown provider `{asserted}`: expected hosted, local or router");
-        return Err(Problem::new("invalid-request", message));
+        return Err(Problem::new(ErrorKind::InvalidRequest, message));
     }
     if asserted == enabled.name() {
         return Ok(());
     }
     Err(Problem::new(
-        "provider-mismatch",
+        ErrorKind::ProviderMismatch,
         format!("The provider `{asserted}` is not enabled: `{enabled}` is"),
     )
     .with_hint(format!(
@@ -47,7 +47,7 @@ pub(super) fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
     };
     match missing {
         true => Err(Problem::new(
-            "invalid-request",
+            ErrorKind::InvalidRequest,
             format!("{} needs a `target`: {sort}", request.operation),
         )),
         false => Ok(()),
@@ -64,12 +64,12 @@ pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
     let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
     match bounds.into_iter().find(is_wrong) {
         Some((field, Some(0), _)) => Err(Problem::new(
-            "invalid-request",
+            ErrorKind::InvalidRequest,
             format!("`budget.{field}` must be at least 1"),
         )
         .with_hint("leave it out for the usual bound")),
         Some((field, _, max)) => Err(Problem::new(
-            "invalid-request",
+            ErrorKind::InvalidRequest,
             format!("`budget.{field}` must be at most {max}"),
         )
         .with_hint("leave it out for the usual bound")),
@@ -95,9 +95,6 @@ pub(super) async fn policy(cause: Cause, all: &PolicyRequest, request: &PolicyRe
     blocking(move || policy.contained(contain::available)).await
 }
 
-/// Code of a directory that no session works in.
-pub(super) const REFUSED: &str = "refused-repository";
-
 const HOME_HINT: &str = "go to a project in it, or name one with `--repo DIR`; or say yes for every time with \
     `home = true` below `[policy]` in config.toml";
 
@@ -105,7 +102,7 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
     let root = Path::new(path);
     if !root.is_absolute() {
         let message = format!("`repo_path` must be an absolute path: `{path}`");
-        return Err(Problem::new("invalid-request", message));
+        return Err(Problem::new(ErrorKind::InvalidRequest, message));
     }
     let repository = Repository::open(root, options).map_err(|error| {
         let of_root_file = matches!(&error, RepositoryError::Pattern(pattern) if pattern.of_repository);
@@ -115,14 +112,14 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
             RepositoryError::Home { .. } => Some(HOME_HINT.to_owned()),
             error => std::error::Error::source(error).map(ToString::to_string),
         };
-        let code = match &error {
-            _ if of_root_file => "config-repository",
-            RepositoryError::Open { .. } => "invalid-repository",
-            RepositoryError::Pattern(_) => "config-invalid",
-            RepositoryError::RootFile(_) => "config-repository",
-            _ => REFUSED,
+        let kind = match &error {
+            _ if of_root_file => ErrorKind::ConfigRepository,
+            RepositoryError::Open { .. } => ErrorKind::InvalidRepository,
+            RepositoryError::Pattern(_) => ErrorKind::ConfigInvalid,
+            RepositoryError::RootFile(_) => ErrorKind::ConfigRepository,
+            _ => ErrorKind::RefusedRepository,
         };
-        let problem = Problem::new(code, error.to_string());
+        let problem = Problem::new(kind, error.to_string());
         match hint {
             Some(hint) => problem.with_hint(hint),
             None => problem,
@@ -136,7 +133,7 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
 pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
     Lock::of(repository, cancel).map_err(|error| {
         let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
-        Problem::new("config-lock", error.to_string()).with_hint(hint)
+        Problem::new(ErrorKind::ConfigLock, error.to_string()).with_hint(hint)
     })
 }
 
@@ -144,7 +141,7 @@ pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Resul
 pub(super) fn frozen(lock: Option<&Lock>, entries: &[SkillEntry]) -> Result<(), Problem> {
     let Some(lock) = lock else {
         let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
-        return Err(Problem::new("config-lock", message).with_hint("`tool skill lock` writes one"));
+        return Err(Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock` writes one"));
     };
     let differences = lock.differences(entries);
     if differences.is_empty() {
@@ -161,7 +158,7 @@ fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(
         .iter()
         .try_for_each(|name| name.parse::<Grant>().map(drop));
     parsed.map_err(|problem| Problem {
-        code: "config-repository".to_owned(),
+        kind: ErrorKind::ConfigRepository,
         message: format!("{}: {}", denied_place(repository, &problem, cancel), problem.message),
         hint: problem.hint,
     })
@@ -192,7 +189,7 @@ pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) ->
     };
     let invalid = |why: &str| {
         let message = format!("`working_directory` {why}: `{asked}`");
-        Err(Problem::new("invalid-request", message))
+        Err(Problem::new(ErrorKind::InvalidRequest, message))
     };
     if !Path::new(asked).is_absolute() {
         return invalid("must be an absolute path");

@@ -17,7 +17,7 @@ use super::feed::Recorder;
 use super::journal::{Start, Work, cut_text};
 use super::run::{Calls, Task, merged};
 use super::{Launch, Sessions, blocking};
-use crate::api::{ConnectRequest, Problem, Receipt, SkillEntry};
+use crate::api::{ConnectRequest, ErrorKind, Problem, Receipt, SkillEntry};
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
@@ -163,7 +163,7 @@ impl Sessions {
         let started = self.launch(start, launch).await?;
         let live = self.live(&started.session_id);
         // A stop may have ended it in between.
-        let live = live.ok_or_else(|| Problem::new("stopping", "The backend is stopping"))?;
+        let live = live.ok_or_else(|| Problem::new(ErrorKind::Stopping, "The backend is stopping"))?;
         Ok(Connection {
             id: started.session_id,
             root,

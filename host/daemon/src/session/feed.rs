@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 
 use super::history::{self, Summary, UnderWay, output_of};
 use super::journal::{self, Answer, End, Entry, Extent, Line, Lines, SessionFolder, Start, ToolEntry, Work, cut_text};
-use crate::api::{self, Event, Problem, Timestamp};
+use crate::api::{self, Event, NoticeKind, Problem, Timestamp};
 use crate::limits;
 pub use events::Events;
 use events::Tail;
@@ -231,7 +231,7 @@ impl Recorder {
     /// Adds a problem that does not end the session.
     pub fn problem(&self, problem: Problem) {
         self.event(Event::Notice {
-            code: Some(problem.code),
+            code: Some(NoticeKind::Error(problem.kind)),
             message: problem.message,
             hint: problem.hint,
         });

@@ -298,7 +298,7 @@ impl Entry {
                     session_id: session_id.to_owned(),
                 },
                 Some(problem) => Event::Error {
-                    code: problem.code.clone(),
+                    code: problem.kind.clone(),
                     message: problem.message.clone(),
                     hint: problem.hint.clone(),
                 },

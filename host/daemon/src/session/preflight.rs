@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::checks::{REFUSED, open_repository};
+use super::checks::open_repository;
 use crate::api::Grant;
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::config::{self, Environment, PolicySettings};
 use crate::redaction::Redactor;
 use crate::repository::{self, Narrowing, Rules};
@@ -46,7 +46,7 @@ pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflig
         .is_none()
         .then(|| narrowing(home, &common.policy, root, &place));
     let refused = match &narrowing {
-        Some(Err(problem)) if problem.code == REFUSED => Some(problem.clone()),
+        Some(Err(problem)) if problem.kind == ErrorKind::RefusedRepository => Some(problem.clone()),
         _ => None,
     };
     let is_there = refused.is_none() && place.symlink_metadata().is_ok();
@@ -101,7 +101,7 @@ fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
         known.map_err(|problem| placed(problem, "unredacted", name, text))?;
     }
     Rules::new(&policy.hide, &policy.reveal, &policy.protect).map_err(|error| {
-        let problem = Problem::new("config-invalid", error.to_string());
+        let problem = Problem::new(ErrorKind::ConfigInvalid, error.to_string());
         placed(problem, error.key, &error.pattern, text)
     })?;
     Ok(())
@@ -115,7 +115,7 @@ fn placed(problem: Problem, key: &str, value: &str, text: &str) -> Problem {
     };
     let place = config::place_of(text, "policy", key, Some(value)).map(|place| format!("{place} of config.toml"));
     let hint: Vec<String> = place.into_iter().chain(problem.hint).collect();
-    let placed = Problem::new("config-invalid", message);
+    let placed = Problem::new(ErrorKind::ConfigInvalid, message);
     match hint.is_empty() {
         true => placed,
         false => placed.with_hint(hint.join(": ")),
@@ -132,7 +132,7 @@ fn missing_vault(vault: &Path, text: &str) -> Option<Problem> {
     );
     let place = config::place_of(text, "context", "vault", None)?;
     let hint = format!("{place} of config.toml: mend or remove `vault` of [context]");
-    Some(Problem::new("vault-missing", message).with_hint(hint))
+    Some(Problem::new(ErrorKind::VaultMissing, message).with_hint(hint))
 }
 
 #[cfg(test)]

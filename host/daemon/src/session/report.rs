@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::history::{self, Summary};
 use super::journal::{Entry, Line, ToolEntry, Work, cut_text};
-use crate::api::{Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
+use crate::api::{ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
@@ -115,7 +115,7 @@ fn header(text: &mut String, summary: &Summary) {
 }
 
 fn error(text: &mut String, problem: &Problem) {
-    let _ = write!(text, "\n## Error\n\n{} (`{}`)\n", clean(&problem.message), problem.code);
+    let _ = write!(text, "\n## Error\n\n{} (`{}`)\n", clean(&problem.message), problem.kind);
     if let Some(hint) = &problem.hint {
         let _ = write!(text, "\nHint: {}\n", clean(hint));
     }
@@ -474,10 +474,10 @@ pub fn problem_of(error: &io::Error) -> Problem {
             }
             _ => "create the folder `session-reports` with write rights for you",
         };
-        return Problem::new("report-denied", "Permission denied: session-reports/").with_hint(hint);
+        return Problem::new(ErrorKind::ReportDenied, "Permission denied: session-reports/").with_hint(hint);
     }
     Problem::new(
-        "report-failed",
+        ErrorKind::ReportFailed,
         format!("The session report could not be written: {error}"),
     )
     .with_hint("the session itself is kept; `tool results SESSION` shows it")
@@ -528,7 +528,7 @@ mod tests {
             token("Done."),
             Entry::Ended(End {
                 status: Status::Failed,
-                problem: Some(Problem::new("operation-failed", "It broke").with_hint("try again")),
+                problem: Some(Problem::new(ErrorKind::OperationFailed, "It broke").with_hint("try again")),
                 report_path: String::new(),
                 usage: Some(Usage {
                     input_tokens: 10,

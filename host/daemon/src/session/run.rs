@@ -28,7 +28,7 @@ use super::approvals::SessionApprover;
 use super::engine::Engine;
 use super::feed::Recorder;
 use super::journal::Work;
-use crate::api::{self, BudgetRequest, Event, Operation, Problem, Status};
+use crate::api::{self, BudgetRequest, ErrorKind, Event, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
 use crate::context::{Indexes, Steer};
 use crate::provider::Usage;
@@ -116,7 +116,7 @@ impl Outcome {
     pub(super) fn cancelled() -> Self {
         Self {
             status: Status::Cancelled,
-            problem: Some(Problem::new("cancelled", "The session was cancelled")),
+            problem: Some(Problem::new(ErrorKind::Cancelled, "The session was cancelled")),
             usage: None,
         }
     }
@@ -125,8 +125,11 @@ impl Outcome {
     pub(super) fn by_stop(mut self) -> Self {
         if self.status == Status::Cancelled {
             self.problem = Some(
-                Problem::new("cancelled", "The session was cancelled: the backend is stopping")
-                    .with_hint("run the operation again; that starts the backend"),
+                Problem::new(
+                    ErrorKind::Cancelled,
+                    "The session was cancelled: the backend is stopping",
+                )
+                .with_hint("run the operation again; that starts the backend"),
             );
         }
         self
@@ -150,7 +153,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
         Work::Mcp => "mcp".to_owned(),
     };
     Problem::new(
-        "operation-failed",
+        ErrorKind::OperationFailed,
         format!("Operation failed: {name} encountered an error"),
     )
     .with_hint("read the session log in session-reports/")

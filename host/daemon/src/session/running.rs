@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Live, Sessions};
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
 
 /// What is under way. One look at it decides whether a session may start, and whether nothing does.
@@ -37,7 +37,7 @@ impl Sessions {
         self.check_accepting()?;
         if running.live.len() + running.starting >= limits::SESSIONS_RUNNING_MAX {
             let message = format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX);
-            return Err(Problem::new("busy", message).with_hint(
+            return Err(Problem::new(ErrorKind::Busy, message).with_hint(
                 "wait for one to end, or cancel one: `tool history` lists them, `tool cancel ID` ends one",
             ));
         }
@@ -58,7 +58,9 @@ impl Sessions {
 
     fn check_accepting(&self) -> Result<(), Problem> {
         match self.stopping.is_cancelled() {
-            true => Err(Problem::new("stopping", "The backend is stopping").with_hint("start it again and repeat")),
+            true => {
+                Err(Problem::new(ErrorKind::Stopping, "The backend is stopping").with_hint("start it again and repeat"))
+            }
             false => Ok(()),
         }
     }

@@ -20,7 +20,7 @@ use super::report;
 use super::run::{self, Outcome};
 use super::spares::Spares;
 use super::undo;
-use crate::api::{self, Event, Problem, SelectedFile, Status, Timestamp};
+use crate::api::{self, ErrorKind, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::diff::FileDiff;
@@ -530,7 +530,7 @@ fn settle(recorder: &Recorder, open: &Change, home: &Path) -> Result<Option<(Str
 /// What the user is told of a session that could not be written down as it went.
 fn not_recorded(error: &io::Error) -> Problem {
     let message = format!("The session cannot be recorded: {error}");
-    Problem::new("journal-failed", message).with_hint(
+    Problem::new(ErrorKind::JournalFailed, message).with_hint(
         "make room below TOOL_HOME (without it ~/.tool); what is not written by the time the backend stops is lost",
     )
 }
@@ -538,13 +538,14 @@ fn not_recorded(error: &io::Error) -> Problem {
 /// The same where the disk was full for so long that not everything could wait for it.
 fn not_all_recorded(lost: u64) -> Problem {
     let message = format!("{lost} events of the session are not recorded: the disk was full for too long");
-    Problem::new("journal-failed", message).with_hint("its changes are recorded, and `tool undo` takes them back")
+    Problem::new(ErrorKind::JournalFailed, message)
+        .with_hint("its changes are recorded, and `tool undo` takes them back")
 }
 
 /// What a session ended of whose daemon died.
 fn interrupted(summary: &Summary) -> Problem {
     Problem {
-        code: "interrupted".to_owned(),
+        kind: ErrorKind::Interrupted,
         hint: Some("the backend stopped while the session ran; run it again".to_owned()),
         ..run::operation_failed(&summary.start.work)
     }

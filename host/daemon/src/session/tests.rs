@@ -11,6 +11,7 @@ use std::task::Poll;
 use serde_json::json;
 
 use super::*;
+use crate::api::ErrorKind;
 use crate::api::ProviderName;
 use crate::api::{Event, Operation, PolicyRequest};
 use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings};
@@ -213,7 +214,7 @@ async fn requests_that_make_no_sense_are_refused_at_once() {
         with(|request| request.budget.timeout_seconds = Some(0)),
     ] {
         let problem = world.refused(wrong).await;
-        answers.push(format!("{}: {}", problem.code, problem.message));
+        answers.push(format!("{}: {}", problem.kind, problem.message));
     }
     insta::assert_snapshot!(answers.join("\n"), @"
     invalid-request: `repo_path` must be an absolute path: `relative`
@@ -255,7 +256,7 @@ async fn a_cancelled_session_ends_at_once() {
         assert_eq!(result.status, Status::Cancelled);
         let problem = result.error.expect("there is an error");
         assert_eq!(
-            (problem.code.as_str(), problem.message.as_str()),
+            (problem.kind.code(), problem.message.as_str()),
             ("cancelled", "The session was cancelled")
         );
     }
@@ -312,7 +313,7 @@ async fn a_refused_write_fails_a_refactor_but_not_an_explain() {
     request.policy.deny = vec!["write-repository".into()];
     let (result, _) = world.run(request).await;
     assert_eq!(result.status, Status::Failed);
-    assert_eq!(result.error.expect("there is an error").code, "denied");
+    assert_eq!(result.error.expect("there is an error").kind, ErrorKind::Denied);
     assert_eq!(
         result.output,
         "Done.\n\n---\n\nNothing was changed: every file is as it was before this session, whatever the answer above \
@@ -352,7 +353,7 @@ async fn an_approval_is_answered_with_the_starters_secret() {
 
 #[tokio::test]
 async fn failures_of_the_provider_and_of_ourselves_end_a_session_truthfully() {
-    let problem = Problem::new("rate-limited", "Rate limit exceeded: 429 Too Many Requests");
+    let problem = Problem::new(ErrorKind::RateLimited, "Rate limit exceeded: 429 Too Many Requests");
     let world = World::new(vec![vec![Act::Say("Some "), Act::Fail(problem.clone())]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
@@ -420,7 +421,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
         assert_eq!(fs::read_to_string(&place).expect("it is there"), "print()\n");
         let result = sessions.result(&id).await.expect("it exists");
         assert_eq!((result.status, result.output.as_str()), (Status::Failed, "Half an ans"));
-        assert_eq!(result.error.expect("there is an error").code, "interrupted");
+        assert_eq!(result.error.expect("there is an error").kind, ErrorKind::Interrupted);
         assert!(result.files_modified.is_empty());
         assert!(repository.join(&result.report_path).exists());
         assert_eq!(sessions.history(&Filter::default()).sessions.len(), 1);
@@ -447,7 +448,7 @@ async fn a_stopping_daemon_ends_its_sessions_and_starts_no_more() {
         Some("run the operation again; that starts the backend")
     );
     let problem = world.refused(world.request(Operation::Explain, ".")).await;
-    assert_eq!(problem.code, "stopping");
+    assert_eq!(problem.kind, ErrorKind::Stopping);
 }
 
 /// The request had its place before the stop, and its session is there after it.
@@ -497,7 +498,7 @@ async fn an_idle_daemon_is_closed_in_one_step_and_a_busy_one_is_not() {
     assert!(world.sessions.close_if_idle());
     world.sessions.closed().await;
     let problem = world.refused(world.request(Operation::Explain, ".")).await;
-    assert_eq!(problem.code, "stopping");
+    assert_eq!(problem.kind, ErrorKind::Stopping);
     assert!(world.sessions.close_if_idle(), "who asks later is told the same");
 }
 
@@ -528,7 +529,13 @@ async fn a_call_of_one_skill_is_a_session_that_no_list_shows() {
     let id = call("write_file", &[]).await.expect("the request is right").session_id;
     let events = world.events(&id).await;
     assert!(
-        matches!(events.last(), Some(Event::Error { code, .. }) if code == "denied"),
+        matches!(
+            events.last(),
+            Some(Event::Error {
+                code: ErrorKind::Denied,
+                ..
+            })
+        ),
         "{events:?}"
     );
     let id = call("write_file", &["write-repository"])
@@ -539,7 +546,7 @@ async fn a_call_of_one_skill_is_a_session_that_no_list_shows() {
     assert!(world.repository().join("a.py").exists());
     let unknown = call("reed_file", &[]).await.expect_err("there is none");
     assert_eq!(
-        (unknown.code.as_str(), unknown.hint.as_deref()),
+        (unknown.kind.code(), unknown.hint.as_deref()),
         ("not-found", Some("did you mean `read_file`?"))
     );
     assert!(world.sessions.tasks(&Filter::default()).is_empty());

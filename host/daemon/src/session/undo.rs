@@ -22,7 +22,7 @@ use super::journal::{self, Line, SessionFolder, Start, Work};
 use super::run::Outcome;
 use super::store::{Store, reopen};
 use super::{Sessions, blocking, unknown};
-use crate::api::{self, ChangedFile, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
+use crate::api::{self, ChangedFile, ErrorKind, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
 use crate::limits;
 use crate::repository::Repository;
 use crate::skill::diff::{FileDiff, first_lines};
@@ -45,7 +45,7 @@ impl Sessions {
                     "No session has changed files in `{}` that are not undone yet",
                     root.display()
                 );
-                Problem::new("nothing-changed", message).with_hint(
+                Problem::new(ErrorKind::NothingChanged, message).with_hint(
                     "`tool history` lists sessions, with `--operation skill-call` your calls; name one of them",
                 )
             })
@@ -64,7 +64,7 @@ impl Sessions {
     pub async fn undo(self: &Arc<Self>, id: &str) -> Result<UndoResult, Problem> {
         if self.is_under_way(id).await {
             let message = format!("The session `{id}` is still running and cannot be undone");
-            return Err(Problem::new("session-running", message).with_hint("wait for its end, or cancel it"));
+            return Err(Problem::new(ErrorKind::SessionRunning, message).with_hint("wait for its end, or cancel it"));
         }
         let under_way = self.begin()?;
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
@@ -167,13 +167,13 @@ fn explained(
 
 fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
     let message = format!("Nothing to undo: the session `{}` {why}", summary.id());
-    Problem::new("nothing-to-undo", message)
+    Problem::new(ErrorKind::NothingToUndo, message)
         .with_hint("`tool history` shows which sessions changed files, with `--operation skill-call` which calls")
 }
 
 fn problem_of(error: &UndoError) -> Problem {
     Problem {
-        code: "undo-failed".to_owned(),
+        kind: ErrorKind::UndoFailed,
         message: capitalised(&error.to_string()),
         hint: error.hint(),
     }
@@ -187,14 +187,14 @@ fn capitalised(text: &str) -> String {
 
 fn open(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
     reopen(Path::new(&summary.start.repository), home).map_err(|error| {
-        Problem::new("invalid-repository", error.to_string())
+        Problem::new(ErrorKind::InvalidRepository, error.to_string())
             .with_hint("the session worked there; put the directory back and try again")
     })
 }
 
 fn unreadable(error: &io::Error) -> Problem {
     let message = format!("The journal of the session cannot be read: {error}");
-    Problem::new("journal-failed", message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
+    Problem::new(ErrorKind::JournalFailed, message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
 }
 
 /// The committed changes of a session with their contents, oldest first.
@@ -303,7 +303,7 @@ impl UndoJournal<'_> {
                     recorder.notice(left.reason.clone(), None);
                 }
                 let message = format!("{} files were left as they are", report.left_alone.len());
-                Some(Problem::new("undo-incomplete", message))
+                Some(Problem::new(ErrorKind::UndoIncomplete, message))
             }
             Err(error) => Some(problem_of(error)),
         };

@@ -54,7 +54,7 @@ impl ModelCache {
         let (models, seconds) = match models_with(settings, options).await {
             Ok(models) => (models, MODEL_CACHE_SECONDS),
             Err(problem) => {
-                tracing::debug!(code = problem.code, message = problem.message, "no model list");
+                tracing::debug!(code = %problem.kind, message = problem.message, "no model list");
                 (Vec::new(), MODEL_CACHE_FAILURE_SECONDS)
             }
         };

@@ -1,6 +1,7 @@
 //! Local servers: absent, not a model server, too small a context, no tools.
 
 use super::*;
+use tool_core::api::ErrorKind;
 
 #[tokio::test]
 async fn local_20_nobody_listens() {
@@ -11,7 +12,7 @@ async fn local_20_nobody_listens() {
     let answer = answer_of(&settings(&format!("http://{address}/v1")), CancellationToken::new()).await;
     let problem = answer.problem();
     assert_eq!(problem.message, format!("Connection refused: {address}"));
-    assert_eq!(problem.code, codes::CONNECTION_REFUSED);
+    assert_eq!(problem.kind, ErrorKind::ConnectionRefused);
     assert!(
         problem
             .hint
@@ -36,7 +37,7 @@ async fn local_20_the_port_answers_but_is_no_model_server() {
             .await
             .problem()
             .clone();
-        assert_eq!(problem.code, codes::NOT_A_MODEL_SERVER, "{problem}");
+        assert_eq!(problem.kind, ErrorKind::NotAModelServer, "{problem}");
         assert!(
             problem
                 .message
@@ -47,7 +48,7 @@ async fn local_20_the_port_answers_but_is_no_model_server() {
     let missing = ModelServer::start(Script::new([Round::status(404, json!({"detail": "Not Found"}))]))
         .expect("loopback has a free port");
     let problem = answer(&missing).await.problem().clone();
-    assert_eq!(problem.code, codes::NOT_A_MODEL_SERVER);
+    assert_eq!(problem.kind, ErrorKind::NotAModelServer);
     let hint = problem.hint.expect("there is advice");
     assert!(hint.starts_with("check `url` and `model`: "), "{hint}");
 
@@ -86,7 +87,7 @@ async fn local_21_overflow_in_every_form_is_named_and_not_tried_again() {
     ] {
         let (answer, requests) = play([Round::status(status, body)]).await;
         assert_eq!((answer.problem().message.as_str(), requests), (message, 1));
-        assert_eq!(answer.problem().code, codes::CONTEXT_LENGTH);
+        assert_eq!(answer.problem().kind, ErrorKind::ContextLengthExceeded);
     }
     let (answer, _) = play([Round::status(413, "")]).await;
     assert!(answer.problem().message.starts_with("Context length exceeded: about "));
@@ -104,7 +105,7 @@ async fn local_21_an_answer_without_any_delta_is_said_to_be_empty() {
             let _ = write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{body}");
         });
         let answer = answer_of(&settings(&url), CancellationToken::new()).await;
-        assert_eq!(answer.problem().code, codes::EMPTY);
+        assert_eq!(answer.problem().kind, ErrorKind::ProviderEmptyAnswer);
         assert!(
             answer
                 .problem()
@@ -128,7 +129,7 @@ async fn local_22_template_failures_and_missing_tools_name_the_flags() {
         (400, "registry/tiny does not support tools", "--jinja"),
     ] {
         let (answer, requests) = play([Round::status(status, json!({"error": {"message": message}}))]).await;
-        assert_eq!(answer.problem().code, codes::TOOLS_UNSUPPORTED, "{message}");
+        assert_eq!(answer.problem().kind, ErrorKind::ToolsUnsupported, "{message}");
         assert!(
             answer.problem().hint.as_ref().is_some_and(|hint| hint.contains(flag)),
             "{message}"
@@ -140,7 +141,7 @@ async fn local_22_template_failures_and_missing_tools_name_the_flags() {
         json!({"message": "Error rendering prompt with jinja template"}),
     )])])
     .await;
-    assert_eq!(answer.problem().code, codes::TOOLS_UNSUPPORTED);
+    assert_eq!(answer.problem().kind, ErrorKind::ToolsUnsupported);
 }
 
 #[tokio::test]
@@ -283,7 +284,7 @@ async fn local_22_template_failures_come_as_text_too() {
     for answer in [whole, as_event, as_text] {
         let server = Canned::new([answer.clone()]);
         let answered = answer_of(&settings(&server.url()), CancellationToken::new()).await;
-        assert_eq!(answered.problem().code, codes::TOOLS_UNSUPPORTED, "{answer}");
+        assert_eq!(answered.problem().kind, ErrorKind::ToolsUnsupported, "{answer}");
         assert!(answered.hint().contains("--jinja"), "{answer}");
         assert_eq!(server.asked(), ["POST /v1/chat/completions"]);
     }

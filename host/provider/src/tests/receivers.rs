@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::super::receiver::{ReceiverCheck, ReceiverLookup};
 use super::*;
+use tool_core::api::ErrorKind;
 use tool_socket::Receivers;
 
 /// A user id that is neither ours nor a system account's on any machine.
@@ -34,7 +35,10 @@ async fn nothing_is_sent_to_a_server_of_another_user_and_nothing_is_tried_again(
         let (answer, _) = answer_with(&settings, |_, _| users(&[0, STRANGER])).await;
         let problem = answer.problem();
         let said = format!("Nothing was sent: the server at 127.0.0.1:{port} belongs to another user: uid {STRANGER}");
-        assert_eq!((problem.code.as_str(), &problem.message), (codes::OTHER_USER, &said));
+        assert_eq!(
+            (problem.kind.clone(), &problem.message),
+            (ErrorKind::ProviderOtherUser, &said)
+        );
         assert!(answer.waits().is_empty(), "{:?}", answer.waits());
         let provider = provider(&settings, |_, _| users(&[STRANGER]));
         assert_eq!(provider.context_tokens().await, None);
@@ -55,7 +59,7 @@ async fn each_connection_is_checked_for_itself() {
     }
     let server = server([Round::status(500, ""), Round::text("Hi")]);
     let (answer, _) = answer_with(&settings(&server.url()), lookup).await;
-    assert_eq!(answer.problem().code, codes::OTHER_USER);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderOtherUser);
     assert_eq!((server.requests().len(), answer.waits().len()), (1, 1));
 }
 
@@ -79,7 +83,7 @@ async fn a_trusted_user_is_given_by_name_or_number() {
     let (answer, _) = answer_with(&trusting("4000000000"), |_, _| users(&[STRANGER])).await;
     assert_eq!(answer.text(), "Hi");
     let problem = connect(&trusting("no such user")).err().expect("there is none");
-    assert_eq!(problem.code, codes::SETTINGS);
+    assert_eq!(problem.kind.clone(), ErrorKind::InvalidProvider);
     assert!(
         problem
             .message
@@ -118,6 +122,6 @@ async fn a_proxy_of_another_user_gets_neither_its_credentials_nor_the_servers_na
     let wire = Box::new(chat::ChatWire::new(&settings));
     let provider = http::HttpProvider::new(&settings, &through, wire, check).expect("the settings are valid");
     let answer = answer_to(&provider, &messages(), CancellationToken::new()).await;
-    assert_eq!(answer.problem().code, codes::OTHER_USER);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderOtherUser);
     assert_eq!(heard.await.expect("no panic"), 0, "bytes that the proxy has read");
 }

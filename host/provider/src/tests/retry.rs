@@ -1,6 +1,7 @@
 //! Retries, and keys that are shown to nobody.
 
 use super::*;
+use tool_core::api::ErrorKind;
 
 #[tokio::test]
 async fn retry_24_what_passes_is_tried_again_and_the_user_sees_why() {
@@ -51,7 +52,7 @@ async fn retry_24_what_does_not_pass_is_asked_once() {
     // Rate-limit wording vetoes the overflow class.
     let words = json!({"error": {"message": "Request too large: context length over the limit of tokens per minute"}});
     let (answer, requests) = play([Round::status(413, words)]).await;
-    assert_eq!((answer.problem().code.as_str(), requests), (codes::RATE_LIMIT, 1));
+    assert_eq!((answer.problem().kind.clone(), requests), (ErrorKind::RateLimited, 1));
 }
 
 #[tokio::test]
@@ -79,7 +80,7 @@ async fn retry_25_keys_are_refused_in_one_sentence_and_never_quoted() {
         let (answer, _) = play([Round::status(status, body)]).await;
         let problem = answer.problem();
         assert_eq!(problem.message, "Authentication failed: Invalid API key");
-        assert_eq!(problem.code, codes::AUTHENTICATION);
+        assert_eq!(problem.kind.clone(), ErrorKind::AuthenticationFailed);
         assert!(
             problem
                 .hint
@@ -110,7 +111,7 @@ async fn retry_25_redirects_are_not_followed() {
         ..ScriptedStatus::new(307, "")
     })]);
     let (answer, _) = play([round]).await;
-    assert_eq!(answer.problem().code, codes::NOT_A_MODEL_SERVER);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::NotAModelServer);
     assert!(
         answer.problem().message.contains(&other.address().to_string()),
         "{}",
@@ -149,8 +150,8 @@ async fn retry_24_a_quota_that_is_used_up_is_final_and_a_rate_limit_is_no_overfl
         let server = server([Round::status(429, quota), Round::text("never")]);
         let answer = answer_of(&wires(&server)[at], CancellationToken::new()).await;
         assert_eq!(
-            (answer.problem().code.as_str(), server.requests().len()),
-            (codes::PAYMENT, 1)
+            (answer.problem().kind.clone(), server.requests().len()),
+            (ErrorKind::ProviderCredits, 1)
         );
 
         let words = "This request would exceed your rate limit of 40000 input tokens per minute; context length 200000";

@@ -1,6 +1,7 @@
 //! The router: errors within errors, credits, unknown models.
 
 use super::*;
+use tool_core::api::ErrorKind;
 
 #[tokio::test]
 async fn router_23_success_with_an_error_body_and_errors_within_errors() {
@@ -24,7 +25,10 @@ async fn router_23_credits_and_quota_are_final() {
         ),
     ] {
         let (answer, requests) = play([Round::status(status, body)]).await;
-        assert_eq!((answer.problem().code.as_str(), requests), (codes::PAYMENT, 1));
+        assert_eq!(
+            (answer.problem().kind.clone(), requests),
+            (ErrorKind::ProviderCredits, 1)
+        );
     }
 }
 
@@ -56,7 +60,7 @@ async fn router_23_unknown_models() {
     }
     let no_tools = json!({"error": {"message": "No endpoints found that support tool use.", "code": 404}});
     let (answer, _) = play([Round::status(404, no_tools)]).await;
-    assert_eq!(answer.problem().code, codes::TOOLS_UNSUPPORTED);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::ToolsUnsupported);
 }
 
 #[tokio::test]

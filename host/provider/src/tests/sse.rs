@@ -1,6 +1,7 @@
 //! What every wire shares: framing over real sockets, silence, cancellation, bodies that are no stream.
 
 use super::*;
+use tool_core::api::ErrorKind;
 
 #[tokio::test]
 async fn sse_1_bytes_split_on_the_wire() {
@@ -28,7 +29,7 @@ async fn sse_3_a_stream_that_ends_or_breaks_early_is_an_error_and_no_call_runs()
     for end in [Step::End, Step::Reset] {
         let calls = Step::ToolCalls(vec![ScriptedCall::new("read_file", json!({}))]);
         let (answer, requests) = play([Round::new([Step::Text("Hi".into()), calls, end])]).await;
-        assert_eq!(answer.problem().code, codes::STREAM);
+        assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderStream);
         assert_eq!((answer.text().as_str(), answer.calls()), ("Hi", 0));
         assert_eq!(requests, 1, "after the first output nothing is tried again");
     }
@@ -37,7 +38,7 @@ async fn sse_3_a_stream_that_ends_or_breaks_early_is_an_error_and_no_call_runs()
 #[tokio::test]
 async fn sse_4_silence_has_two_bounds() {
     let (answer, requests) = play([Round::new([Step::Text("Hi".into()), Step::Stall])]).await;
-    assert_eq!(answer.problem().code, codes::TIMEOUT);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderTimeout);
     assert!(
         answer
             .problem()
@@ -135,7 +136,7 @@ async fn sse_4_the_first_byte_has_a_bound_of_its_own() {
     let url = format!("http://{}/v1", listener.local_addr().expect("it is bound"));
     let started = Instant::now();
     let answer = answer_of(&settings(&url), CancellationToken::new()).await;
-    assert_eq!(answer.problem().code, codes::TIMEOUT);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderTimeout);
     assert!(
         answer.problem().message.ends_with("no answer for 1.5 s"),
         "{}",
@@ -184,10 +185,10 @@ async fn sse_5_the_body_of_an_error_is_read_up_to_a_bound() {
 #[tokio::test]
 async fn sse_5_an_error_after_the_status_was_sent_on_every_wire() {
     for (status, code) in [
-        (401, codes::AUTHENTICATION),
-        (402, codes::PAYMENT),
-        (429, codes::RATE_LIMIT),
-        (500, codes::SERVER),
+        (401, ErrorKind::AuthenticationFailed),
+        (402, ErrorKind::ProviderCredits),
+        (429, ErrorKind::RateLimited),
+        (500, ErrorKind::ProviderUnavailable),
     ] {
         let all = [Api::Messages, Api::Chat, Api::GenerateContent];
         for (at, api) in all.into_iter().enumerate() {
@@ -195,8 +196,8 @@ async fn sse_5_an_error_after_the_status_was_sent_on_every_wire() {
             let server = server([round]);
             let answer = answer_of(&wires(&server)[at], CancellationToken::new()).await;
             assert_eq!(
-                (answer.text().as_str(), answer.problem().code.as_str()),
-                ("Hi", code),
+                (answer.text().as_str(), answer.problem().kind.clone()),
+                ("Hi", code.clone()),
                 "{api:?} {status}"
             );
             assert_eq!(server.requests().len(), 1, "{api:?} {status}");
@@ -212,7 +213,7 @@ async fn messages_10_an_overload_after_the_first_words_keeps_them_and_is_not_tri
     ]);
     let answer = answer_of(&wires(&server)[0], CancellationToken::new()).await;
     assert_eq!(answer.text(), "Half");
-    assert_eq!(answer.problem().code, codes::SERVER);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderUnavailable);
     assert!(
         answer.problem().message.contains("529 Overloaded"),
         "{}",
@@ -240,7 +241,7 @@ async fn messages_8_a_refusal_of_modified_thinking_is_never_tried_again() {
     let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": said}});
     let server = server([Round::status(400, body), Round::text("never")]);
     let answer = answer_of(&wires(&server)[0], CancellationToken::new()).await;
-    assert_eq!(answer.problem().code, codes::REJECTED);
+    assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderRejected);
     assert!(
         answer.problem().message.contains("cannot be modified"),
         "{}",

@@ -4,8 +4,8 @@
 //! the model said, not what it called, and no message of the user's.
 
 use crate::limits;
-use crate::{Message, ToolResult, codes, estimated_tokens};
-use tool_core::api::Problem;
+use crate::{Message, ToolResult, estimated_tokens};
+use tool_core::api::{ErrorKind, Problem};
 
 /// Results shorter than this are kept: dropping them would save nothing.
 const RESULT_BYTES_MIN: usize = 400;
@@ -33,7 +33,7 @@ pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
 /// The problem of a conversation that does not fit even then.
 pub(super) fn too_long(context_tokens: u64) -> Problem {
     Problem::new(
-        codes::CONTEXT_LENGTH,
+        ErrorKind::ContextLengthExceeded,
         format!("Context length exceeded: {context_tokens} tokens"),
     )
     .with_hint(

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::EventStream;
+use tool_core::api::ErrorKind;
 
 /// Answers with one list of events a request, and remembers the conversations.
 struct Scripted {
@@ -324,13 +325,15 @@ async fn chat_15_arguments_that_are_no_object_are_a_tool_error() {
 
 #[tokio::test]
 async fn sse_3_no_tool_runs_when_the_stream_ended_improperly() {
-    let failed = ProviderError::Failed(Problem::new(codes::STREAM, "It broke."));
+    let failed = ProviderError::Failed(Problem::new(ErrorKind::ProviderStream, "It broke."));
     for round in [
         vec![Ok(text("Let me")), Ok(call("a", "echo", "{}")), Err(failed.clone())],
         vec![Ok(text("Let me")), Ok(call("a", "echo", "{}"))],
     ] {
         let mut ran = run_with(Scripted::failing(vec![round]), |_| {}).await;
-        assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::STREAM));
+        assert!(
+            matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.kind == ErrorKind::ProviderStream)
+        );
         assert!(ran.tools.ran().is_empty());
         // What came is kept, without the call that nobody will answer.
         assert_eq!(*ran.report.text, "Let me");
@@ -431,7 +434,9 @@ async fn an_empty_answer_is_asked_for_once_and_then_a_failure() {
         (Ok(TurnEnd::Complete), "Here.")
     );
     let ran = run_script(vec![empty(), empty()]).await;
-    assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::EMPTY));
+    assert!(
+        matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.kind == ErrorKind::ProviderEmptyAnswer)
+    );
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 use super::{Slot, read_at};
 use crate::Limits;
 use crate::sandbox::{Stop, mebibytes};
+use tool_core::api::ErrorKind;
 use tool_core::defence::{self, Defence};
 use tool_core::disk;
 use tool_repository::path::split;
@@ -166,7 +167,7 @@ impl Stage {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > limits.staged_bytes && defence::on(Defence::StagedBytes) {
             let limit = format!("{} of proposed files", mebibytes(limits.staged_bytes));
-            return Err(Stop::limit(limit, "stage").into());
+            return Err(Stop::limit(limit, ErrorKind::StageLimit).into());
         }
         Ok(())
     }
@@ -175,7 +176,7 @@ impl Stage {
         self.entries += 1;
         if self.entries > limits.staged_entries && defence::on(Defence::StagedEntries) {
             let limit = format!("{} proposed files and directories", limits.staged_entries);
-            return Err(Stop::limit(limit, "stage").into());
+            return Err(Stop::limit(limit, ErrorKind::StageLimit).into());
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
 use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
 use crate::sandbox::{Call, Stop};
+use tool_core::api::ErrorKind;
 use tool_core::defence::{Defence, bound};
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};
@@ -54,7 +55,7 @@ fn shared(call: &Call, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, 
     if held.len() >= max {
         return Err(Stop::limit(
             format!("{max} selections with globs of their own"),
-            "handles",
+            ErrorKind::HandlesLimit,
         ));
     }
     Ok(Globs::new(globs).map(|globs| {
@@ -334,7 +335,7 @@ mod tests {
             .collect();
         readers.push(open(0).expect("it has the globs of another one"));
         let limit = "8 selections with globs of their own";
-        assert_eq!(open(99).err(), Some(Stop::limit(limit, "handles")));
+        assert_eq!(open(99).err(), Some(Stop::limit(limit, ErrorKind::HandlesLimit)));
         readers.truncate(1);
         assert!(open(99).is_ok(), "what a reader held goes with it");
     }

@@ -30,7 +30,7 @@ use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
 use super::consent;
 use super::failure::{cancelled, failure, hinted};
 use crate::bindings::tool::skill::types::Failure;
-use crate::call::CODES;
+use crate::call::kind_told;
 use crate::helper::Task;
 use crate::limits;
 use crate::{CallContext, Question};
@@ -320,9 +320,8 @@ pub(super) fn nonsense() -> Failure {
 
 /// A failure in the helper's words, of which only short, plain ones are passed on.
 fn told(code: &str, message: &str, hint: Option<&str>) -> Failure {
-    let code = CODES.into_iter().find(|known| *known == code).unwrap_or("failed");
     Failure {
-        code: code.to_owned(),
+        code: kind_told(code).code().to_owned(),
         message: shown(message),
         hint: hint.map(shown),
     }

@@ -6,7 +6,7 @@
 use super::changed::quoted;
 use super::missed::{CutOff, Denial, Kind, Missed};
 use super::{Job, OperationTask, Outcome};
-use crate::api::{Operation, Problem};
+use crate::api::{ErrorKind, Operation, Problem};
 use crate::limits;
 use crate::provider::{ProviderError, Usage};
 use crate::session::journal::cut_text;
@@ -48,7 +48,7 @@ fn cancelled(report: &TurnReport) -> Outcome {
 
 fn refused(operation: Operation) -> Problem {
     Problem::new(
-        "model-refused",
+        ErrorKind::ModelRefused,
         format!("{operation} is incomplete: the model declined to answer, or to go on"),
     )
     .with_hint("put the request in other words, or ask another model: `--model MODEL`")
@@ -123,7 +123,11 @@ fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Probl
 }
 
 fn incomplete(task: &OperationTask, why: &str, hint: String) -> Problem {
-    Problem::new("budget-exhausted", format!("{} is incomplete: {why}", task.operation)).with_hint(hint)
+    Problem::new(
+        ErrorKind::BudgetExhausted,
+        format!("{} is incomplete: {why}", task.operation),
+    )
+    .with_hint(hint)
 }
 
 fn requests(count: u32) -> String {
@@ -160,7 +164,7 @@ fn undone(
     if expired {
         return Some(
             Problem::new(
-                "approval-expired",
+                ErrorKind::ApprovalExpired,
                 format!("{operation} is incomplete: an approval was not answered in time"),
             )
             .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
@@ -191,8 +195,12 @@ fn of(path: Option<&String>) -> String {
 
 fn denied(operation: Operation, what: &str, denial: &Denial) -> Problem {
     let message = format!("{operation} is incomplete: {}", denial.about(what));
-    let code = if denial.has_failed { "change-failed" } else { "denied" };
-    let problem = Problem::new(code, message);
+    let kind = if denial.has_failed {
+        ErrorKind::ChangeFailed
+    } else {
+        ErrorKind::Denied
+    };
+    let problem = Problem::new(kind, message);
     match &denial.hint {
         Some(hint) => problem.with_hint(hint.clone()),
         None => problem,
@@ -205,7 +213,7 @@ fn lost(operation: Operation, cut_off: &CutOff) -> Problem {
         of(cut_off.path.as_ref()),
         cut_off.skill
     );
-    Problem::new("budget-exhausted", message)
+    Problem::new(ErrorKind::BudgetExhausted, message)
         .with_hint("ask for less at once, or choose a model that may write more: `--model MODEL`")
 }
 
@@ -238,7 +246,7 @@ mod tests {
         problem
             .map(|problem| {
                 let hint = problem.hint.unwrap_or_default();
-                format!("{}: {} ({hint})", problem.code, problem.message)
+                format!("{}: {} ({hint})", problem.kind, problem.message)
             })
             .unwrap_or_default()
     }
@@ -283,7 +291,7 @@ mod tests {
                 format!("denied: {operation} is incomplete: `git_commit` was refused: it is protected (--allow-path)");
             let open = missed(&[commit.clone()]);
             assert_eq!(said(operation, &open, &["a.py"], None), words);
-            let worse = Problem::new("tests-worse", "worse");
+            let worse = Problem::new(ErrorKind::TestsWorse, "worse");
             assert_eq!(said(operation, &open, &["a.py"], Some(worse)), "tests-worse: worse ()");
             commit.is_made_good = true;
             let read = denial("read_file", Some(".env"), Kind::Reads);
@@ -321,6 +329,6 @@ mod tests {
     #[test]
     fn an_approval_that_nobody_answered_fails_the_run() {
         let problem = undone(Operation::Refactor, &Missed::default(), true, &["a.py".into()], None);
-        assert_eq!(problem.expect("it is incomplete").code, "approval-expired");
+        assert_eq!(problem.expect("it is incomplete").kind, ErrorKind::ApprovalExpired);
     }
 }

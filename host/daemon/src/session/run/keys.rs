@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Event;
+use crate::api::{Event, NoticeKind};
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
@@ -236,7 +236,7 @@ pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
         false => format!(", in {}", files.join(", ")),
     };
     recorder.event(Event::Notice {
-        code: Some("redacted".to_owned()),
+        code: Some(NoticeKind::Redacted),
         message: format!(
             "{strings} replaced by placeholders in what went to {reader} ({}){places}.",
             rules.join(", ")

@@ -14,12 +14,12 @@ use super::review::{Answer, Closing, Desk, Next, Review};
 use super::tools::SessionTools;
 use super::{Job, OperationTask, Outcome, operation_failed};
 use crate::api::Effect;
-use crate::api::{Event, Problem};
+use crate::api::{ErrorKind, Event, Problem};
 use crate::config::Api;
 use crate::context::Packet;
 use crate::limits;
 use crate::operation;
-use crate::provider::{LabelMark, Message, Provider, ProviderError, Usage, codes};
+use crate::provider::{LabelMark, Message, Provider, ProviderError, Usage};
 use crate::redaction::Redactor;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
@@ -109,7 +109,7 @@ fn check_may_read(job: &Job, task: &OperationTask) -> Result<(), Problem> {
         task.operation,
         message.trim_end_matches('.')
     );
-    Err(Problem::new("denied", message).with_hint(hint))
+    Err(Problem::new(ErrorKind::Denied, message).with_hint(hint))
 }
 
 /// The first message: the mark of tool results, the request and the packet, and what the host found out before.
@@ -168,7 +168,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
 
 /// Whether a turn failed for no other reason than that the model said nothing.
 fn is_silent(report: &TurnReport) -> bool {
-    matches!(&report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::EMPTY)
+    matches!(&report.end, Err(ProviderError::Failed(problem)) if problem.kind == ErrorKind::ProviderEmptyAnswer)
 }
 
 /// Whether the model can be asked once more after this turn.

@@ -6,7 +6,7 @@ use super::judge;
 use super::review::{Answer, Closing, Desk, Next};
 use super::suite::{self, Run};
 use crate::api::Effect;
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
 use crate::repository::file_role;
@@ -61,7 +61,7 @@ impl Refactor {
         text.push_str(&compared(before, after.as_ref(), worse.as_deref()));
         let problem = match (worse, after) {
             (Some(worse), _) => Some(
-                Problem::new("tests-worse", format!("refactor made the tests worse: {worse}"))
+                Problem::new(ErrorKind::TestsWorse, format!("refactor made the tests worse: {worse}"))
                     .with_hint(changed.undo_hint()),
             ),
             (None, Some(Run::Stopped)) => {
@@ -91,7 +91,7 @@ fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
     matches!(before, Run::Ran(_)).then(|| {
         let message = format!("refactor is incomplete: the tests were not run after the change: {why}");
         let hint = format!("run them yourself; {}", changed.undo_hint());
-        Problem::new("tests-not-run", message).with_hint(hint)
+        Problem::new(ErrorKind::TestsNotRun, message).with_hint(hint)
     })
 }
 
@@ -192,7 +192,7 @@ mod tests {
         - Tests after the change: not run: The skill `run_tests` was not called: too many calls are at work. Try again.
         ");
         let problem = not_run(&good, why, &Changed::default()).expect("nobody has judged it");
-        assert_eq!(problem.code, "tests-not-run");
+        assert_eq!(problem.kind, ErrorKind::TestsNotRun);
         assert_eq!(
             problem.message,
             format!("refactor is incomplete: the tests were not run after the change: {why}")

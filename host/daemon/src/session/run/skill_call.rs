@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::tools::{OwnedArguments, cut_receipt, elapsed_ms, hint_of, summary, verdict};
 use super::{Job, Outcome};
 use crate::api::Effect;
-use crate::api::{self, Event, Problem, Receipt};
+use crate::api::{self, ErrorKind, Event, Problem, Receipt};
 use crate::limits;
 use crate::repository::{OpenError, Repository};
 use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
@@ -60,10 +60,10 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
         }
         Err(CallError::Cancelled { .. }) => Ok(Outcome::cancelled()),
         Err(error) if error.is_a_users_no() && !job.approver.has_expired() => {
-            Err(Problem::new(&verdict, format!("You refused `{name}`")))
+            Err(Problem::new(error.kind().clone(), format!("You refused `{name}`")))
         }
         Err(error) => {
-            let problem = Problem::new(&verdict, error.to_string());
+            let problem = Problem::new(error.kind().clone(), error.to_string());
             let hint = match hint_of(&error) {
                 None => why_denied(&job.repository, &error, &job.cancel).await,
                 hint => hint,
@@ -94,7 +94,7 @@ pub(super) async fn why_denied(
     cancel: &CancellationToken,
 ) -> Option<String> {
     let CallError::Failure {
-        code,
+        kind: ErrorKind::Denied,
         message,
         hint: None,
         ..
@@ -102,7 +102,7 @@ pub(super) async fn why_denied(
     else {
         return None;
     };
-    let path = message.split('`').nth(1).filter(|_| code == "denied")?.to_owned();
+    let path = message.split('`').nth(1)?.to_owned();
     let (repository, cancel) = (Arc::clone(repository), cancel.clone());
     // What has several names may take a walk through everything.
     let opened = tokio::task::spawn_blocking(move || repository.open_within(&path, &cancel));

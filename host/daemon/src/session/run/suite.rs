@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::review::Desk;
 use super::tools::hint_of;
-use crate::api::Effect;
+use crate::api::{Effect, ErrorKind};
 use crate::limits;
 use crate::provider::Origin;
 use crate::skill::policy::Decision;
@@ -39,7 +39,7 @@ pub(super) enum Run {
     Stopped,
     /// The tests cannot be run: the code and the sentence that say why.
     Impossible {
-        code: String,
+        kind: ErrorKind,
         message: String,
         hint: Option<String>,
     },
@@ -118,10 +118,16 @@ fn judge(report: CallReport) -> Run {
         Err(CallError::Cancelled { .. }) => Run::Stopped,
         Err(error) if error.is_a_users_no() => Run::Refused,
         Err(error @ CallError::Busy { .. }) => Run::Busy(error.to_string()),
-        Err(CallError::Failure { code, .. }) if code == "not-found" => Run::None,
-        Err(CallError::Failure { code, .. }) if code == "denied" => Run::NotAllowed,
+        Err(CallError::Failure {
+            kind: ErrorKind::NotFound,
+            ..
+        }) => Run::None,
+        Err(CallError::Failure {
+            kind: ErrorKind::Denied,
+            ..
+        }) => Run::NotAllowed,
         Err(error) => Run::Impossible {
-            code: error.verdict().to_owned(),
+            kind: error.kind().clone(),
             message: error.to_string(),
             hint: hint_of(&error),
         },
@@ -318,7 +324,7 @@ mod tests {
         };
         let passed = ran("PASSED: 5 passed in 1.0 s\n");
         let impossible = Run::Impossible {
-            code: "unavailable".into(),
+            kind: ErrorKind::Unavailable,
             message: "No module named pytest".into(),
             hint: Some("install it".into()),
         };

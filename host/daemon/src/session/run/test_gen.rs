@@ -10,7 +10,7 @@ use super::changed::{Changed, quoted};
 use super::judge;
 use super::review::{Answer, Closing, Desk, FollowUp, Next};
 use super::suite::{self, Results, Run};
-use crate::api::Problem;
+use crate::api::{ErrorKind, Problem};
 use crate::context;
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
@@ -105,7 +105,7 @@ impl TestGen {
             (_, Some(results)) => {
                 let message = format!("test-gen is incomplete: the new tests do not pass: {}", results.verdict);
                 let hint = format!("mend or remove the failing tests; {}", changed.undo_hint());
-                Some(Problem::new("tests-failing", message).with_hint(hint))
+                Some(Problem::new(ErrorKind::TestsFailing, message).with_hint(hint))
             }
             (run, None) => not_run(run, changed),
         };
@@ -116,27 +116,29 @@ impl TestGen {
 /// New tests that nobody has seen run are worth nothing yet.
 fn not_run(run: &Run, changed: &Changed) -> Option<Problem> {
     let hint = || format!("run them yourself; {}", changed.undo_hint());
-    let (code, why, hint) = match run {
+    let (kind, why, hint) = match run {
         Run::NotAllowed => (
-            "denied",
+            ErrorKind::Denied,
             "`run-process` is not allowed here",
             suite::ALLOW_HINT.to_owned(),
         ),
-        Run::Refused => ("denied", "you did not agree to it", hint()),
-        Run::None => ("tests-not-run", "the project's tests are not found", hint()),
+        Run::Refused => (ErrorKind::Denied, "you did not agree to it", hint()),
+        Run::None => (ErrorKind::TestsNotRun, "the project's tests are not found", hint()),
         Run::Impossible {
             message,
             hint: Some(hint),
             ..
-        } => ("tests-not-run", message.as_str(), hint.clone()),
-        Run::Impossible { message, .. } | Run::Busy(message) => ("tests-not-run", message.as_str(), hint()),
-        Run::Ran(results) if results.is_pytest && results.passed.is_none() => {
-            ("tests-not-run", "the runner does not say that it ran any", hint())
-        }
+        } => (ErrorKind::TestsNotRun, message.as_str(), hint.clone()),
+        Run::Impossible { message, .. } | Run::Busy(message) => (ErrorKind::TestsNotRun, message.as_str(), hint()),
+        Run::Ran(results) if results.is_pytest && results.passed.is_none() => (
+            ErrorKind::TestsNotRun,
+            "the runner does not say that it ran any",
+            hint(),
+        ),
         Run::Ran(_) | Run::Stopped => return None,
     };
     let message = format!("test-gen is incomplete: the new tests were not run: {why}");
-    Some(Problem::new(code, message).with_hint(hint))
+    Some(Problem::new(kind, message).with_hint(hint))
 }
 
 impl NewTests {
@@ -145,7 +147,10 @@ impl NewTests {
         let paths = runnable(created);
         let run = suite::run(desk, &paths).await;
         match &run {
-            Run::Impossible { code, .. } if code == "invalid-arguments" => Self {
+            Run::Impossible {
+                kind: ErrorKind::InvalidArguments,
+                ..
+            } => Self {
                 run: suite::run(desk, &[]).await,
                 with_all: true,
             },
@@ -210,7 +215,7 @@ fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>, changed: &Changed) -> C
     };
     let source = desk.task.target.as_deref().unwrap_or("the source file");
     let message = format!("test-gen is incomplete: no test file was written for `{source}`");
-    let problem = Problem::new("nothing-written", message)
+    let problem = Problem::new(ErrorKind::NothingWritten, message)
         .with_hint("the answer may say why; run it again, or choose another model");
     Closing {
         text,
@@ -264,7 +269,7 @@ mod tests {
         let changed = Changed::default();
         let said = |run: Run| {
             not_run(&run, &changed)
-                .map(|problem| format!("{}: {}", problem.code, problem.message))
+                .map(|problem| format!("{}: {}", problem.kind, problem.message))
                 .unwrap_or_default()
         };
         let prefix = "test-gen is incomplete: the new tests were not run:";

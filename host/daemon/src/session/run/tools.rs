@@ -16,7 +16,7 @@ use super::Job;
 use super::keys::{Named, learn_shown, redact};
 use super::missed::{self, Denial, Kind, Missed};
 use crate::api::Effect;
-use crate::api::{self, Event, Receipt, Timestamp};
+use crate::api::{self, ErrorKind, Event, Receipt, Timestamp};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
@@ -298,12 +298,12 @@ impl<'a> SessionTools<'a> {
     }
 
     fn note_denial(&self, call: &ToolCall, error: &CallError) {
-        let (code, message, hint) = match error {
+        let (kind, message, hint) = match error {
             CallError::Failure {
-                code, message, hint, ..
-            } => (code.as_str(), message.clone(), hint.clone()),
+                kind, message, hint, ..
+            } => (kind.clone(), message.clone(), hint.clone()),
             CallError::Trap { .. } | CallError::Limit { .. } | CallError::Busy { .. } => {
-                ("failed", error.to_string(), None)
+                (ErrorKind::Failed, error.to_string(), None)
             }
             _ => return,
         };
@@ -318,8 +318,8 @@ impl<'a> SessionTools<'a> {
             Kind::Reads => false,
         };
         // What exceeds a bound, or cannot be done here at all, is no mistake that the model could see coming.
-        let has_failed = matches!(code, "failed" | "limit" | "unavailable") && is_lost;
-        if code != "denied" && !has_failed {
+        let has_failed = matches!(kind, ErrorKind::Failed | ErrorKind::Limit | ErrorKind::Unavailable) && is_lost;
+        if kind != ErrorKind::Denied && !has_failed {
             return;
         }
         let denial = Denial {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::BudgetRequest;
+use crate::api::ErrorKind;
 use crate::session::run;
 
 const CITED: &str = "It prints: `src/main.py:1`.";
@@ -19,7 +20,7 @@ impl World {
         assert_eq!(result.status, Status::Failed, "{}", result.output);
         let problem = result.error.expect("a failed session says why");
         let told = Event::Error {
-            code: problem.code.clone(),
+            code: problem.kind.clone(),
             message: problem.message.clone(),
             hint: problem.hint.clone(),
         };
@@ -33,7 +34,7 @@ impl World {
         assert!(report.contains(&problem.message), "{report}");
         let hint = problem.hint.expect("every problem of these says what mends it");
         (
-            format!("{}: {}\n  {hint}", problem.code, problem.message),
+            format!("{}: {}\n  {hint}", problem.kind, problem.message),
             result.output,
         )
     }
@@ -76,7 +77,7 @@ async fn an_explanation_ends_with_what_its_citations_are_worth() {
 
 #[tokio::test]
 async fn an_explanation_that_breaks_off_is_checked_as_far_as_it_came() {
-    let problem = Problem::new("provider-stream", "The provider's answer is incomplete");
+    let problem = Problem::new(ErrorKind::ProviderStream, "The provider's answer is incomplete");
     let world = World::new(vec![vec![Act::Say(CITED), Act::Fail(problem.clone())]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
@@ -268,7 +269,7 @@ async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() 
 
 #[tokio::test]
 async fn a_correction_that_fails_is_a_failure_and_takes_nothing_back() {
-    let problem = Problem::new("rate-limited", "Rate limit exceeded: 429 Too Many Requests");
+    let problem = Problem::new(ErrorKind::RateLimited, "Rate limit exceeded: 429 Too Many Requests");
     let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Fail(problem.clone())]]);
     let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
@@ -424,7 +425,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         "explain is incomplete: its time of 0 s (--timeout) is up; the context was not built, and no model was asked"
     );
     assert_eq!(
-        (outcome.status, problem.code.as_str()),
+        (outcome.status, problem.kind.code()),
         (Status::Failed, "budget-exhausted")
     );
     assert!(world.asked().is_empty());
@@ -488,7 +489,7 @@ async fn a_write_that_was_denied_is_what_a_refactor_was_for() {
     request.policy.deny = vec!["write-repository".into()];
     let (result, events) = world.run(request).await;
     let problem = result.error.expect("it failed");
-    insta::assert_snapshot!(format!("{}: {}", problem.code, problem.message), @"
+    insta::assert_snapshot!(format!("{}: {}", problem.kind, problem.message), @"
     denied: refactor is incomplete: a change of `src/main.py` was refused: writing is not allowed
     ");
     let told =
@@ -502,7 +503,7 @@ async fn a_write_that_a_bound_refused_is_what_a_refactor_was_for() {
     let world = World::new(vec![vec![write], vec![Act::Say("Done.")]]);
     let (result, _) = world.run(world.request(Operation::Refactor, ".")).await;
     let problem = result.error.expect("it failed");
-    insta::assert_snapshot!(format!("{}: {}", problem.code, problem.message), @"
+    insta::assert_snapshot!(format!("{}: {}", problem.kind, problem.message), @"
     change-failed: refactor is incomplete: a change of `huge.txt` failed: the proposal has more than 32 MiB
     ");
 }
@@ -591,7 +592,7 @@ async fn sessions_under_way_are_of_a_bounded_number() {
         panic!("{refused:?}");
     };
     assert_eq!(
-        (problem.code.as_str(), problem.message.as_str()),
+        (problem.kind.code(), problem.message.as_str()),
         ("busy", "256 sessions are under way")
     );
     // So many journals may take a slow disk more than the time of one stop.
@@ -694,7 +695,13 @@ async fn a_session_that_does_not_end_by_itself_is_ended_from_outside() {
     world.sessions.cancel(&id).expect("it runs");
     let events = world.events(&id).await;
     assert!(
-        matches!(events.last(), Some(Event::Error { code, .. }) if code == "cancelled"),
+        matches!(
+            events.last(),
+            Some(Event::Error {
+                code: ErrorKind::Cancelled,
+                ..
+            })
+        ),
         "{events:?}"
     );
     assert!(
@@ -733,7 +740,13 @@ async fn contexts_are_built_a_bounded_number_at_a_time() {
     assert_eq!(world.sessions.running(), 2, "they wait for their turn");
     let clock = std::time::Instant::now();
     world.sessions.cancel(&cancelled).expect("it waits");
-    assert!(matches!(world.events(&cancelled).await.last(), Some(Event::Error { code, .. }) if code == "cancelled"));
+    assert!(matches!(
+        world.events(&cancelled).await.last(),
+        Some(Event::Error {
+            code: ErrorKind::Cancelled,
+            ..
+        })
+    ));
     assert!(clock.elapsed() < Duration::from_millis(500), "{:?}", clock.elapsed());
     drop(others);
     assert!(matches!(

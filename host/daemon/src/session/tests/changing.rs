@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::BudgetRequest;
+use crate::api::ErrorKind;
 
 fn write(path: &str, content: &str) -> Act {
     Act::Call("write_file", json!({"path": path, "content": content}))
@@ -35,7 +36,7 @@ async fn ended(world: &World, request: ExecuteRequest) -> (String, String) {
         let hint = problem.hint.unwrap_or_default();
         // Identifiers differ from run to run.
         let hint = hint.replace(&result.session_id, "SESSION");
-        format!("{}: {}\n  {hint}", problem.code, problem.message)
+        format!("{}: {}\n  {hint}", problem.kind, problem.message)
     });
     assert_eq!(result.status == Status::Complete, problem.is_none(), "{problem:?}");
     (problem.unwrap_or_default(), result.output)
@@ -146,7 +147,7 @@ async fn new_tests_that_may_not_run_are_incomplete() {
 async fn a_note_is_no_test_and_nothing_is_run_for_it() {
     let world = world(PASSED, vec![vec![write("notes.md", "x")], vec![Act::Say("Done.")]]);
     let (result, events) = world.run(test_gen(&world)).await;
-    assert_eq!(result.error.expect("it failed").code, "nothing-written");
+    assert_eq!(result.error.expect("it failed").kind, ErrorKind::NothingWritten);
     assert_eq!(runs(&events), 0);
     let words = "\n---\n\nNo test file was written. Wrote 1 file: `notes.md` (new, +1).";
     assert!(result.output.contains(words), "{}", result.output);

@@ -9,6 +9,7 @@ use proptest::test_runner::Config;
 
 use super::journal::Entry;
 use super::*;
+use crate::api::{ErrorKind, NoticeKind};
 use crate::repository::Options;
 use crate::skill::{CallContext, SessionFiles, stage};
 use tool_repository::changes::{ChangeJournal, Publishing, dying_at};
@@ -389,7 +390,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
         // Whoever does it again gets there, and back.
         match sessions.undo(&scene.id).await {
             Ok(undone) => assert_eq!(undone.left, []),
-            Err(problem) => assert_eq!((is_before, problem.code.as_str()), (true, "nothing-to-undo")),
+            Err(problem) => assert_eq!((is_before, problem.kind.code()), (true, "nothing-to-undo")),
         }
         assert_eq!(scene.tree(), tree(BEFORE), "moment {moment}");
         let undo = sessions
@@ -510,7 +511,7 @@ async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_writt
         "{events:?}"
     );
     let told = |event: &Arc<Event>| match &**event {
-        Event::Notice { code, .. } => code.as_deref() == Some("journal-failed"),
+        Event::Notice { code, .. } => *code == Some(NoticeKind::Error(ErrorKind::JournalFailed)),
         _ => false,
     };
     assert_eq!(events.iter().filter(|event| told(event)).count(), 1, "{events:?}");
@@ -557,7 +558,7 @@ fn script() -> impl Strategy<Value = Vec<Act>> {
         Just(Act::Call("wait", json!({}))),
         Just(Act::Call("panic", json!({}))),
         Just(Act::Hang),
-        Just(Act::Fail(Problem::new("rate-limited", "as it was told"))),
+        Just(Act::Fail(Problem::new(ErrorKind::RateLimited, "as it was told"))),
         Just(Act::Panic),
     ];
     prop::collection::vec(act, 0..5)

@@ -53,7 +53,7 @@ impl FakeEngine {
     fn run(context: &CallContext, name: &str, arguments: &serde_json::Value) -> Result<CallOutcome, CallError> {
         let failure = |code: &str, message: &str| CallError::Failure {
             skill: name.to_owned(),
-            code: code.to_owned(),
+            kind: ErrorKind::from_code(code),
             message: message.to_owned(),
             hint: None,
         };

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
+use crate::api::ErrorKind;
 use crate::api::Operation;
 use crate::session::history::Filter;
 use crate::session::tests::{Act, FakeEngine, World};
@@ -57,9 +58,9 @@ async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
         .newest_change(&root(&world))
         .await
         .expect_err("all is undone");
-    assert_eq!(problem.code, "nothing-changed");
+    assert_eq!(problem.kind, ErrorKind::NothingChanged);
     let problem = world.sessions.undo(&id).await.expect_err("it is undone");
-    assert_eq!(problem.code, "nothing-to-undo");
+    assert_eq!(problem.kind, ErrorKind::NothingToUndo);
 
     let undo = undone.undo_session_id.expect("it changed files");
     let redone = world.sessions.undo(&undo).await.expect("it can be undone");
@@ -166,7 +167,10 @@ async fn what_was_taken_back_by_hand_or_cannot_be_does_not_hide_earlier_sessions
         (undone.restored, undone.next_session_id),
         (vec!["src/main.py".to_owned()], None)
     );
-    assert_eq!(newest().await.expect_err("all is undone").code, "nothing-changed");
+    assert_eq!(
+        newest().await.expect_err("all is undone").kind,
+        ErrorKind::NothingChanged
+    );
 }
 
 #[tokio::test]
@@ -254,7 +258,7 @@ async fn a_running_session_is_shown_but_not_undone() {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
     let problem = world.sessions.undo(&id).await.expect_err("it runs");
-    assert_eq!(problem.code, "session-running");
+    assert_eq!(problem.kind, ErrorKind::SessionRunning);
     assert_eq!(
         problem.message,
         format!("The session `{id}` is still running and cannot be undone")
@@ -281,12 +285,12 @@ async fn a_session_without_changes_has_an_empty_diff_and_nothing_to_undo() {
         .undo(&result.session_id)
         .await
         .expect_err("nothing changed");
-    assert_eq!(problem.code, "nothing-to-undo");
+    assert_eq!(problem.kind, ErrorKind::NothingToUndo);
     for problem in [
         world.sessions.undo("nosuch").await.expect_err("there is none"),
         world.sessions.diff("nosuch").await.expect_err("there is none"),
     ] {
-        assert_eq!(problem.code, "not-found");
+        assert_eq!(problem.kind, ErrorKind::NotFound);
     }
 }
 

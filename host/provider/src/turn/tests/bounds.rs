@@ -1,6 +1,7 @@
 //! What bounds a turn: rounds, tokens, time, repetitions, and the context.
 
 use super::*;
+use tool_core::api::ErrorKind;
 
 #[tokio::test]
 async fn the_limit_of_rounds_ends_with_a_closing_answer() {
@@ -138,7 +139,7 @@ async fn the_time_limit_ends_a_silent_model_and_a_running_tool() {
 async fn an_overflow_is_tried_once_more_without_the_old_results() {
     let overflow = || {
         vec![Err(ProviderError::Failed(Problem::new(
-            codes::CONTEXT_LENGTH,
+            ErrorKind::ContextLengthExceeded,
             "Too long.",
         )))]
     };
@@ -163,7 +164,9 @@ async fn an_overflow_is_tried_once_more_without_the_old_results() {
     );
 
     let ran = run_with(Scripted::failing(vec![overflow()]), |_| {}).await;
-    assert!(matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.code == codes::CONTEXT_LENGTH));
+    assert!(
+        matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.kind == ErrorKind::ContextLengthExceeded)
+    );
 }
 
 #[tokio::test]
