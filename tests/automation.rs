@@ -1,11 +1,12 @@
-//! The README's examples of automation: that they are what is tested here, and that their commands run without a
+//! The book's examples of automation: that they are what is tested here, and that their commands run without a
 //! terminal.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tool_model_server::{ModelServer, Round, Script};
 
+use crate::documents::read_page;
 use crate::support::{Finished, Home, finish, folder};
 
 const ACTIONS: &str = include_str!("fixtures/automation/github-actions.yml");
@@ -90,18 +91,13 @@ fn check_yaml(yaml: &str) {
     }
 }
 
-fn readme() -> String {
-    let place: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    std::fs::read_to_string(place).expect("there is a README")
-}
-
 #[test]
-fn the_readme_shows_what_is_tested() {
+fn the_book_shows_what_is_tested() {
     for example in [ACTIONS, PRE_COMMIT] {
         check_yaml(example);
         assert!(
-            readme().contains(&format!("```yaml\n{example}```\n")),
-            "the README lacks this example, or has another version of it:\n{example}"
+            read_page("ci.md").contains(&format!("```yaml\n{example}```\n")),
+            "the book lacks this example, or has another version of it:\n{example}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The benchmarks' own honesty: their table in the README is the one that was measured, and they pass nothing unequal,
+//! The benchmarks' own honesty: their table in the book is the one that was measured, and they pass nothing unequal,
 //! old or missing off as a figure. How fast anything is, is not tested here.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn python(arguments: &[&str]) {
 }
 
 #[test]
-fn the_readme_shows_the_figures_that_are_kept() {
+fn the_book_shows_the_figures_that_are_kept() {
     python(&["scripts/bench", "--check"]);
 }
 

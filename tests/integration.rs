@@ -12,6 +12,7 @@ mod commands;
 mod confine;
 mod conformance;
 mod contain;
+mod documents;
 mod door;
 mod edges;
 mod help;

@@ -232,7 +232,7 @@ fn target() -> PathBuf {
         .to_owned()
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("the fixture is readable") {
         let entry = entry.expect("the fixture is readable");
         let (source, target) = (entry.path(), to.join(entry.file_name()));

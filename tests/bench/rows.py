@@ -417,7 +417,7 @@ def calls(bench):
     began = time.time()
     done = subprocess.run(command, cwd=bench.root, env=variables, capture_output=True, text=True)
     if done.returncode:
-        # The compiler's words name places of this machine, and the note goes into the README.
+        # The compiler's words name places of this machine, and the note goes into the book.
         bench.say(Row("calls", "skill calls", "", note=done.stderr.strip()[-300:].replace("\n", " ")))
         return bench.missing("calls", "skill calls", f"`{' '.join(command)}` failed")
     for row in call_rows(lambda name: estimate(criterion, name, began)):

@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-import readme
+import page
 import rows
 
 
@@ -26,9 +26,9 @@ class Equality(unittest.TestCase):
 
     def test_an_unequal_row_shows_no_ratio(self):
         row = rows.Row("search", "what", "s", 0.5, peer="ripgrep", theirs=1.0, ratio=0.5, equal=False)
-        self.assertEqual(readme.cells(row.as_json())[5], "not equal")
+        self.assertEqual(page.cells(row.as_json())[5], "not equal")
         row.equal = True
-        self.assertEqual(readme.cells(row.as_json())[5], "0.50")
+        self.assertEqual(page.cells(row.as_json())[5], "0.50")
 
     def test_every_search_leaves_out_the_same_folders(self):
         for peer in ("rg", "grep", "git"):

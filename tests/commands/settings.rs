@@ -8,6 +8,7 @@ use serde_json::json;
 use tool_model_server::Round;
 
 use super::{json_of, prompts, small_repository, words_of_lines};
+use crate::documents::read_page;
 use crate::providers::scripted;
 use crate::support::{Home, finish};
 
@@ -56,14 +57,12 @@ fn config_says_where_each_setting_comes_from_and_starts_nothing() {
     assert!(!home.path().join("backend.json").exists());
 }
 
-/// Whatever can be set is in the README's table, with its default.
+/// Each setting is in the table of the book, with its default.
 #[test]
-fn every_key_is_in_the_readme() {
+fn every_key_is_in_the_book() {
     let shown = json_of(&Home::offline().run(Path::new("/"), &["config", "--json"]).expect(0));
-    let readme = include_str!("../../README.md");
-    let (_, table) = readme
-        .split_once("### Configuration\n")
-        .expect("the README has a part for it");
+    let page = read_page("configuration.md");
+    let (_, table) = page.split_once("## Keys\n").expect("the page has a table");
     let (table, _) = table.split_once("\n```toml").expect("the table ends");
     let named: Vec<&str> = table.split('`').skip(1).step_by(2).collect();
     for setting in shown["settings"].as_array().expect("a list") {

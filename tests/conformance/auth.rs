@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::http;
 use super::told::printed;
-use super::world::{Canned, SHOP, Wire, World, free_port, holds, readme_says, says};
+use super::world::{Canned, SHOP, Wire, World, documents_say, free_port, holds, says};
 use crate::support::{Finished, Home, finish, folder};
 
 /// What a provider was sent with these variables set: the head and the body of its first request. It refuses the key.
@@ -108,7 +108,7 @@ fn auth_variables() {
         "TOOL_LOG_LEVEL",
     ];
     for name in names {
-        readme_says(&[&format!("`{name}`")]);
+        documents_say(&[&format!("`{name}`")]);
     }
     let keys = host::api::FORWARDED
         .iter()
@@ -227,7 +227,7 @@ fn auth_further_vendors() {
             "{request}"
         );
     }
-    readme_says(&[
+    documents_say(&[
         "`hosted` | Chat Completions, `api = \"chat\"` | `https://api.openai.com/v1` | `VENDOR_B_API_KEY`",
         "`VENDOR_C_API_KEY`",
     ]);
@@ -266,7 +266,7 @@ fn auth_of_the_backend() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    readme_says(&[
+    documents_say(&[
         "a process of the same user needs no token",
         "`Authorization: Bearer TOKEN`",
     ]);

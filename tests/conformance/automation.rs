@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::world::{SHOP, World, holds, readme_says, report, says};
+use super::world::{SHOP, World, documents_say, holds, report, says};
 use crate::support::{Home, finish, folder};
 
-/// No webhook can be configured, nothing of the interface names one, and the README says so.
+/// No webhook can be configured, nothing of the interface names one, and the documents say so.
 pub(super) fn no_webhooks() {
     let repository = folder(SHOP);
     for table in [
@@ -24,7 +24,7 @@ pub(super) fn no_webhooks() {
     let home = Home::empty();
     let help = home.run(Path::new("/"), &["--help"]).expect(0).stdout;
     assert!(!help.to_lowercase().contains("webhook"), "{help}");
-    readme_says(&["no webhooks"]);
+    documents_say(&["no webhooks"]);
 }
 
 /// Initialize, start the backend, run an operation: as a job without a terminal, as a container without a home
@@ -104,7 +104,7 @@ fn automation_no_editor_extension() {
         !root.join("package.json").exists(),
         "an extension would have a manifest"
     );
-    readme_says(&["no editor extension"]);
+    documents_say(&["no editor extension"]);
 }
 
 #[test]

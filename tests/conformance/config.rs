@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::world::{SHOP, World, readme_says, says};
+use super::world::{SHOP, World, documents_say, says};
 use crate::support::{Home, finish, folder};
 
 fn world() -> World {
@@ -79,7 +79,7 @@ fn config_logging_level() {
     assert!(debug.contains("DEBUG"), "{debug}");
 }
 
-/// The further keys are in the README, and one that is not there is an error that names the nearest.
+/// The further keys are in the book, and one that is not there is an error that names the nearest.
 #[test]
 fn config_further_keys() {
     let listed = Home::offline()
@@ -95,7 +95,7 @@ fn config_further_keys() {
             } else {
                 table
             };
-            readme_says(&[&format!("`{table}.{name}`")]);
+            documents_say(&[&format!("`{table}.{name}`")]);
         }
     }
     let home = Home::configured("[providers.local]\nenable = true\n");

@@ -15,7 +15,7 @@ use super::rights::{give, restrict, unprivileged};
 use super::skills::environment;
 use super::states::kill;
 use super::told::{Told, has, printed, refusing, skill_told, told_everywhere, with_token};
-use super::world::{SHOP, Wire, World, free_port, holds, readme_says, report, says};
+use super::world::{SHOP, Wire, World, documents_say, free_port, holds, report, says};
 use crate::support::{Finished, Home, finish, fixture_path, folder};
 
 /// An identifier that no session has.
@@ -547,5 +547,5 @@ fn error_http_answers() {
         assert_eq!(error["code"], code);
         assert!(error["message"].is_string(), "{error}");
     }
-    readme_says(&["**Errors.** `{\"error\": {\"code\", \"message\", \"hint\"}}` with 400"]);
+    documents_say(&["**Errors.** `{\"error\": {\"code\", \"message\", \"hint\"}}` with 400"]);
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::recorded::{Session, explain, explain_under_api, failed};
-use super::world::{World, holds, readme_says};
+use super::world::{World, documents_say, holds};
 
 fn last(session: &Session) -> Value {
     session.events().last().cloned().expect("events")
@@ -71,7 +71,7 @@ fn event_error() {
     assert_eq!(error["message"], "Authentication failed: Invalid API key");
     assert!(error["hint"].is_string(), "{error}");
     assert!(failed().of_type("complete").is_empty());
-    readme_says(&["one `error` event that has `code`, `message` and `hint`"]);
+    documents_say(&["one `error` event that has `code`, `message` and `hint`"]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn event_which_form() {
         let events = super::http::get(&address, &path).expect(200).events();
         assert_eq!(types(events), (!architecture, architecture), "{path}");
     }
-    readme_says(&["`?form=reference` or `?form=architecture` chooses either"]);
+    documents_say(&["`?form=reference` or `?form=architecture` chooses either"]);
 }
 
 /// The one thing that is ever connected to is the enabled provider: every address that a home knows is in its

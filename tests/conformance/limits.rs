@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::context::{LARGE, packet};
 use super::http;
-use super::world::{SHOP, World, holds, readme_says, report, says};
+use super::world::{SHOP, World, documents_say, holds, report, says};
 use crate::support::{Home, finish, folder, until};
 
 /// The targets of the four operations on [`LARGE`].
@@ -199,10 +199,10 @@ fn limit_port() {
         port.split_whitespace().collect::<Vec<_>>(),
         ["server.port", "8000", "default"]
     );
-    readme_says(&["port of the backend, default 8000"]);
+    documents_say(&["port of the backend, default 8000"]);
 }
 
-/// None: a burst of requests is answered. What is bounded is the work under way, and the README says so.
+/// None: a burst of requests is answered. What is bounded is the work under way, and the documents say so.
 #[test]
 fn limit_rate_of_the_service() {
     let home = Home::offline();
@@ -210,7 +210,7 @@ fn limit_rate_of_the_service() {
     for _ in 0..300 {
         http::get(&address, "/api/status").expect(200);
     }
-    readme_says(&["There is no rate limit"]);
+    documents_say(&["There is no rate limit"]);
 }
 
 /// Paths carry no version; the running version is told, and so is how versions change.
@@ -221,6 +221,6 @@ fn version_of_everything() {
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
     let version = home.run(Path::new("/"), &["--version"]).expect(0).stdout;
     assert_eq!(version, format!("tool {}\n", env!("CARGO_PKG_VERSION")));
-    readme_says(&["Paths carry no version"]);
+    documents_say(&["Paths carry no version"]);
     holds(include_str!("../../CHANGELOG.md"), &["semantic versioning"]);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::http;
 use super::recorded::{explain, explain_under_api};
-use super::world::{SHOP, World, calls, readme_says, says};
+use super::world::{SHOP, World, calls, documents_say, says};
 
 fn world() -> World {
     World::repeating(SHOP, says(&["It counts crates ", "(app.py:1)."]))
@@ -85,7 +85,7 @@ fn route_both_forms() {
     ] {
         assert_eq!(shape(&one.json()), shape(&other.json()));
     }
-    readme_says(&["Every route answers at `/…` and at `/api/…`"]);
+    documents_say(&["Every route answers at `/…` and at `/api/…`"]);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn note_stream_with_a_body() {
         let canonical = http::get(&address, &format!("{prefix}/stream?session_id={id}")).expect(200);
         assert_eq!(canonical.events(), stream.events());
     }
-    readme_says(&["POST /stream"]);
+    documents_say(&["POST /stream"]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn note_status_body() {
     );
     assert!(status["started"].is_string(), "{status}");
     let fields = "`status`, `version`, `pid`, `port`, `started`, `sessions_running`, `provider` and `model`";
-    readme_says(&[&format!("GET /status answers {fields}")]);
+    documents_say(&[&format!("GET /status answers {fields}")]);
 }
 
 #[test]

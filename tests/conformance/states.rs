@@ -5,7 +5,7 @@ use tool_model_server::{Round, Step};
 
 use super::http::{self, Connection};
 use super::recorded::{alive, explain, failed, service};
-use super::world::{SHOP, World, readme_says, says};
+use super::world::{SHOP, World, documents_say, says};
 
 /// A model that waits at a gate, after its first words, until the test opens it.
 fn waiting() -> World {
@@ -98,7 +98,7 @@ fn state_after_failure() {
     assert_eq!(session.entry()["status"], "failed");
     assert_eq!(session.result.json()["status"], "failed");
     assert!(session.report.contains("| Status | failed |"), "{}", session.report);
-    readme_says(&["`failed`"]);
+    documents_say(&["`failed`"]);
 }
 
 /// A session may be cancelled, and the death of its daemon makes it a failed one; nothing leaves an end state.
@@ -128,7 +128,7 @@ fn state_other_transitions() {
         (&interrupted["status"], &interrupted["output"]),
         (&"failed".into(), &"It counts".into())
     );
-    readme_says(&["`cancelled`"]);
+    documents_say(&["`cancelled`"]);
 }
 
 /// Ends the daemon of a world without a chance to say goodbye.

@@ -178,12 +178,10 @@ pub(crate) fn report(directory: &Path, name: &str) -> String {
     std::fs::read_to_string(&place).unwrap_or_else(|error| panic!("{}: {error}", place.display()))
 }
 
-/// Fails unless the README says all of this, wherever its lines break.
+/// Fails unless README or book contain each of the parts, wherever their lines break.
 #[track_caller]
-pub(crate) fn readme_says(parts: &[&str]) {
-    let readme = include_str!("../../README.md");
-    let text: Vec<&str> = readme.split_whitespace().collect();
-    holds(&text.join(" "), parts);
+pub(crate) fn documents_say(parts: &[&str]) {
+    holds(&crate::documents::user_text(), parts);
 }
 
 /// A port on which nobody listens, and which no test gets that asks for any: those come from the kernel's range above.

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tool_model_server::Script;
 
 use super::{GENERATE_CONTENT, LOCAL, MESSAGES, repository};
+use crate::documents::read_page;
 use crate::support::{Home, folder};
 
 /// A served script. It ends when this is dropped.
@@ -166,12 +167,12 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn the_readme_shows_a_script_that_works_and_names_every_step() {
-    let readme = include_str!("../../README.md");
-    let script = readme
-        .split("```json\n")
-        .find_map(|block| block.split("```").next().filter(|block| block.contains("\"rounds\"")))
-        .expect("the README shows a script");
+fn the_book_shows_a_script_that_works_and_names_every_step() {
+    let page = read_page("scripted-model.md");
+    let (_, block) = page
+        .split_once("```json file=script.json\n")
+        .expect("the page shows a script");
+    let (script, _) = block.split_once("```").expect("the script ends");
     Script::parse(script).expect("and it is valid");
 
     let problem = Script::parse(r#"{"rounds": [{"steps": ["?"]}]}"#).expect_err("no such step");
@@ -184,8 +185,8 @@ fn the_readme_shows_a_script_that_works_and_names_every_step() {
     // A gate is opened by the program that runs the server; a script alone cannot.
     for step in steps.into_iter().filter(|step| *step != "gate") {
         assert!(
-            readme.contains(&format!("\"{step}\"")),
-            "the README does not name the step `{step}`"
+            page.contains(&format!("\"{step}\"")),
+            "the book does not name the step `{step}`"
         );
     }
 }

@@ -1,10 +1,21 @@
 //! Whatever is shown to somebody as a command line is one.
 
+use std::path::Path;
+
 use clap::{Command, CommandFactory, Parser};
 
 use super::Arguments;
 
-const README: &str = include_str!("../../../README.md");
+/// README and the pages of the book.
+fn user_documents() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let pages = std::fs::read_dir(root.join("docs/src")).expect("the book is there");
+    let pages = pages.map(|page| page.expect("it can be listed").path());
+    let documents = pages.chain([root.join("README.md")]);
+    documents
+        .map(|path| std::fs::read_to_string(path).expect("it is text"))
+        .collect()
+}
 
 /// The words of the first simple command of a line, as a shell would split them.
 fn words(line: &str) -> Vec<String> {
@@ -50,15 +61,16 @@ fn command_of(line: &str) -> Option<&str> {
 }
 
 #[test]
-fn every_command_line_of_the_readme_is_one() {
+fn every_command_line_of_readme_and_book_is_one() {
     let mut count = 0;
-    let mut rest = README;
-    while let Some((_, block)) = rest.split_once("```console\n") {
+    let documents = user_documents();
+    let mut rest = documents.as_str();
+    while let Some((_, block)) = rest.split_once("```console") {
         let (block, after) = block.split_once("```").expect("a block ends");
         let joined = block.replace("\\\n", "");
         for line in joined.lines().filter_map(|line| line.strip_prefix("$ ")) {
             if let Some(command) = command_of(line) {
-                check(command, "the README");
+                check(command, "a document");
                 count += 1;
             }
         }

@@ -1,4 +1,4 @@
-"""The table of figures in the README: written from those of one run, which are kept beside this file, and compared with
+"""The table of figures in the book: written from those of one run, which are kept beside this file, and compared with
 them. What is not in the table was not measured; nothing of it is written by hand."""
 
 import json
@@ -6,11 +6,11 @@ import sys
 
 from product import ROOT
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs/src/benchmarks.md"
 MEASURED = ROOT / "tests/bench/measured.json"
-BEGIN = "<!-- figures: written by scripts/bench --readme -->\n"
+BEGIN = "<!-- figures: written by scripts/bench --book -->\n"
 END = "<!-- end of figures -->\n"
-HINT = "hint: scripts/bench --readme --from tests/bench/measured.json"
+HINT = "hint: scripts/bench --book --from tests/bench/measured.json"
 
 
 def shown(value, unit):
@@ -32,7 +32,7 @@ def cells(row):
 
 
 def table(figures):
-    """All that the README says of a run."""
+    """All that the page says of a run."""
     said = [
         f"{figures['when']}; {figures['machine']}; load average {figures['load']} before it;",
         f"build: {figures['build']}; peers: {figures['peers']}.", "",
@@ -44,25 +44,25 @@ def table(figures):
 
 
 def parts(text):
-    """The README before, in and after its table."""
+    """The page before, in and after its table."""
     before, begin, rest = text.partition(BEGIN)
     within, end, after = rest.partition(END)
     if not (begin and end):
         place = f"{BEGIN.strip()} begins it, {END.strip()} ends it"
-        sys.exit(f"error: `{README.name}` has no place for the figures\nhint: {place}")
+        sys.exit(f"error: `{PAGE.name}` has no place for the figures\nhint: {place}")
     return before, within, after
 
 
 def write(figures):
-    before, _, after = parts(README.read_text(encoding="utf-8"))
+    before, _, after = parts(PAGE.read_text(encoding="utf-8"))
     MEASURED.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    README.write_text(f"{before}{BEGIN}\n{table(figures)}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{table(figures)}\n{END}{after}", encoding="utf-8")
 
 
 def differs():
-    """Says where the README does not show the figures that are kept; nothing where it does."""
+    """Says where the page does not show the figures that are kept; nothing where it does."""
     figures = json.loads(MEASURED.read_text(encoding="utf-8"))
-    _, within, _ = parts(README.read_text(encoding="utf-8"))
+    _, within, _ = parts(PAGE.read_text(encoding="utf-8"))
     if within.strip() != table(figures).strip():
-        return f"error: the table of the README is not that of `{MEASURED.relative_to(ROOT)}`\n{HINT}"
+        return f"error: the table of the book is not that of `{MEASURED.relative_to(ROOT)}`\n{HINT}"
     return None
