@@ -165,6 +165,7 @@ fn each_answers_as_it_did() {
         let page = scene.call(&json!({"do": "page", "text": "next ä"})).expect("it works");
         assert_eq!((page.text.as_str(), page.truncated), ("a page", true));
         assert_eq!(page.cursor.as_deref(), Some("next ä"));
+        assert_eq!(page.details, Some(json!({"page": "next ä"})));
         assert_eq!(scene.told(&json!({"do": "log", "text": "a word"})), "said");
         assert_eq!(scene.told(&json!({"do": "echo", "text": "ä\n𝄞"})), "ä\n𝄞");
         let failure = scene

@@ -201,7 +201,7 @@ fn the_inspector_lists_and_calls_the_skills() {
             "path=app.py",
         ]);
         assert_eq!(
-            called["structuredContent"]["text"], "     1\tdef f(x):\n     2\t    return x",
+            called["content"][0]["text"], "     1\tdef f(x):\n     2\t    return x",
             "{called}"
         );
     }

@@ -81,6 +81,21 @@ fn answers_are_bounded() {
 }
 
 #[test]
+fn details_are_bounded_checked_and_cleaned() {
+    let arena = Arena::new();
+    let text = "output The skill `hostile` was stopped: it exceeded its limit of 1 MiB of details.";
+    assert_eq!(arena.count("details", 1024 * 1024 - 7), text);
+    assert_eq!(arena.count("details", 1024 * 1024 - 8), "detailed");
+    let broken = "trap The skill `hostile` crashed: its details are not a JSON object of at most 16 levels";
+    for details in ["[1]", "{", "7", "{\"passed\": true} {}"] {
+        assert_eq!(arena.on("details", details), broken, "{details}");
+    }
+    let given = json!({"attack": "details", "path": "{\"a\\u001b[31m\": [\"b\\u202ec\", {\"d\": 1}]}"});
+    let outcome = arena.report("hostile", &given).result.expect("it is an answer");
+    assert_eq!(outcome.details, Some(json!({"a": ["bc", {"d": 1}]})));
+}
+
+#[test]
 fn other_floods_end_that_call_alone() {
     let arena = Arena::new();
     assert_eq!(arena.count("log", 100_000), "nothing");

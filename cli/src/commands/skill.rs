@@ -284,6 +284,7 @@ fn print_outcome(event: &Event, with_receipt: bool, output: Output) -> Result<()
         cursor,
         files_modified,
         receipt,
+        ..
     } = event
     else {
         return Ok(());

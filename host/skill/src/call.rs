@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use serde_json::Value;
 
 use super::bindings::tool::skill::types::{self as wit, Failure};
+use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_details, visit_texts};
 use super::engine::Runtime;
 use super::loaded::Loaded;
 use super::sandbox::{Call, Grants, mebibytes};
@@ -143,15 +144,7 @@ impl Job<'_> {
         if call.has_more_places() {
             foreign.push(format!("more than {} places", limits::CALL_PLACES_MAX));
         }
-        let text = match result {
-            Ok(outcome) => outcome.text.clone(),
-            Err(CallError::Failure {
-                message,
-                hint: Some(hint),
-                ..
-            }) => format!("{message}\n{hint}"),
-            Err(error) => error.to_string(),
-        };
+        let text = said_text(result);
         let mut arguments = Vec::new();
         paths_in(&self.arguments, &mut arguments);
         // Our skills show the path beside every content, except for one, and open a file that no list holds only where
@@ -188,7 +181,8 @@ impl Job<'_> {
         if grants.declares(reads) && !grants.has(reads) {
             return Err(grants.denied(self.name, reads));
         }
-        let (outcome, stage) = self.guest(call, grants)?;
+        let (mut outcome, stage) = self.guest(call, grants)?;
+        let details = self.checked_details(outcome.details.take())?;
         let mut outcome = self.checked(outcome)?;
         let proposal = Proposal {
             stage,
@@ -199,6 +193,7 @@ impl Job<'_> {
             text: outcome.text,
             truncated: outcome.truncated,
             cursor: outcome.cursor,
+            details,
         })
     }
 
@@ -371,6 +366,23 @@ impl Job<'_> {
             truncated: outcome.truncated || cursor_bytes > 0,
             cursor,
             deletions: outcome.deletions,
+            details: None,
+        })
+    }
+
+    /// The details of an answer, bounded and cleaned.
+    fn checked_details(&self, details: Option<String>) -> Result<Option<Value>, CallError> {
+        let parsed = details.as_deref().map(parse_details).transpose();
+        parsed.map_err(|error| match error {
+            DetailsError::TooLong => CallError::Limit {
+                skill: self.name.to_owned(),
+                limit: format!("{} of details", mebibytes(DETAILS_BYTES_MAX as u64)),
+                kind: ErrorKind::Output,
+            },
+            DetailsError::NotAnObject => CallError::Trap {
+                skill: self.name.to_owned(),
+                reason: format!("its details are not a JSON object of at most {DETAILS_LEVELS_MAX} levels"),
+            },
         })
     }
 
@@ -429,6 +441,28 @@ impl Job<'_> {
     }
 }
 
+/// All that a result says, to a model or to a program.
+fn said_text(result: &Result<CallOutcome, CallError>) -> String {
+    match result {
+        Ok(outcome) => {
+            let mut text = outcome.text.clone();
+            if let Some(details) = &outcome.details {
+                visit_texts(details, &mut |detail| {
+                    text.push('\n');
+                    text.push_str(detail);
+                });
+            }
+            text
+        }
+        Err(CallError::Failure {
+            message,
+            hint: Some(hint),
+            ..
+        }) => format!("{message}\n{hint}"),
+        Err(error) => error.to_string(),
+    }
+}
+
 /// True for a cursor of one line without anything that would have to be cleaned away.
 fn is_plain(cursor: &str) -> bool {
     !cursor.contains(['\n', '\t']) && clean(cursor) == cursor
@@ -447,6 +481,7 @@ fn said(failure: Failure) -> wit::Outcome {
         truncated: false,
         cursor: None,
         deletions: Vec::new(),
+        details: None,
     }
 }
 
@@ -539,6 +574,18 @@ impl CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_that_only_the_details_name_is_said() {
+        let outcome = CallOutcome {
+            text: "1 file".to_owned(),
+            truncated: false,
+            cursor: None,
+            files_modified: Vec::new(),
+            details: Some(serde_json::json!({"files": [{"path": "vendor/a.md"}]})),
+        };
+        assert_eq!(said_text(&Ok(outcome)), "1 file\nfiles\npath\nvendor/a.md");
+    }
 
     #[test]
     fn a_path_among_arguments_is_known_however_it_is_written() {

@@ -12,6 +12,7 @@ mod call;
 pub mod cases;
 mod compile;
 mod component;
+pub mod details;
 pub mod diff;
 mod engine;
 #[cfg(any(test, fuzzing))]
@@ -400,6 +401,8 @@ pub struct CallOutcome {
     pub cursor: Option<String>,
     /// Paths of the committed proposal.
     pub files_modified: Vec<String>,
+    /// The answer for programs, as the skill gave it: a JSON object, for showing only.
+    pub details: Option<Value>,
 }
 
 /// Why a call did not work.

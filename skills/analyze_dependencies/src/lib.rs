@@ -384,6 +384,7 @@ fn page(lines: &[String], from: usize) -> Outcome {
         truncated: more,
         cursor: more.then(|| format!("line:{end}")),
         deletions: Vec::new(),
+        details: None,
     }
 }
 

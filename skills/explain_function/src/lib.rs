@@ -174,6 +174,7 @@ fn candidates(name: &str, found: &[Found], from: usize, search: &Search) -> Outc
         truncated: more,
         cursor: more.then(|| format!("candidate:{end}")),
         deletions: Vec::new(),
+        details: None,
     }
 }
 
@@ -204,6 +205,7 @@ fn show(host: &dyn Host, found: &Found, from: Option<usize>, search: &Search) ->
         truncated: next.is_some(),
         cursor: next.map(|line| format!("line:{line}")),
         deletions: Vec::new(),
+        details: None,
     })
 }
 

@@ -167,6 +167,7 @@ impl Tally {
             truncated: self.more,
             cursor,
             deletions: Vec::new(),
+            details: None,
         }
     }
 

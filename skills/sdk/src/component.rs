@@ -265,6 +265,7 @@ pub fn merge<S: Sharded>(arguments: &str, outcomes: Vec<types::Outcome>) -> Resu
             truncated: outcome.truncated,
             cursor: outcome.cursor,
             deletions: outcome.deletions,
+            details: outcome.details,
         })
         .collect();
     S::merge(arguments, outcomes).map(outcome_out).map_err(failure_out)
@@ -276,6 +277,7 @@ fn outcome_out(outcome: sdk::Outcome) -> types::Outcome {
         truncated: outcome.truncated,
         cursor: outcome.cursor,
         deletions: outcome.deletions,
+        details: outcome.details,
     }
 }
 

@@ -149,6 +149,9 @@ pub struct Descriptor {
     pub effects: &'static [&'static str],
 }
 
+/// Bytes of [`Outcome::details`]. The host stops a call whose details are longer.
+const DETAILS_BYTES_MAX: usize = 1024 * 1024;
+
 /// The answer of a call that worked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -160,6 +163,8 @@ pub struct Outcome {
     pub cursor: Option<String>,
     /// Paths that this proposal removes.
     pub deletions: Vec<String>,
+    /// The same answer for programs: a JSON object, see [`Outcome::with_details`].
+    pub details: Option<String>,
 }
 
 impl Outcome {
@@ -175,7 +180,17 @@ impl Outcome {
             truncated: cursor.is_some(),
             cursor,
             deletions: Vec::new(),
+            details: None,
         }
+    }
+
+    /// Adds the same answer for programs, as a struct or a map that becomes a JSON object. Details that are longer than
+    /// the host takes are left out.
+    #[must_use]
+    pub fn with_details(mut self, details: &impl Serialize) -> Self {
+        let json = serde_json::to_string(details).ok();
+        self.details = json.filter(|json| json.len() <= DETAILS_BYTES_MAX);
+        self
     }
 }
 

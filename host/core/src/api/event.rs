@@ -116,6 +116,11 @@ pub enum Event {
         summary: String,
         /// Milliseconds.
         duration_ms: u64,
+        /// The answer for programs, in a form of the skill's own; absent where it has none, and where it has more than 64
+        /// KiB.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Object)]
+        details: Option<Value>,
     },
     /// Tokens used so far.
     Usage {
@@ -179,6 +184,10 @@ pub enum Event {
         cursor: Option<String>,
         /// Paths that were changed.
         files_modified: Vec<String>,
+        /// The answer for programs, in a form of the skill's own; absent where it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Object)]
+        details: Option<Value>,
         /// What it cost.
         receipt: Box<Receipt>,
     },

@@ -7,7 +7,6 @@ use crate::api::Effect;
 use crate::api::{Problem, SkillEntry};
 use crate::session::connection::CallAnswer;
 use crate::skill::{CallError, CallOutcome};
-use crate::turn::bounded_text;
 
 /// A skill as a tool; nothing where its schema is none of an object.
 pub(super) fn tool(skill: &SkillEntry) -> Option<Tool> {
@@ -58,13 +57,13 @@ pub(super) fn result(answer: CallAnswer) -> CallToolResult {
     result
 }
 
-/// What a program wants to know of an answer. The text is a part of it: clients that take this form pass the other over.
+/// The answer for programs. The text is in the content and not repeated here.
 fn structured(outcome: &CallOutcome) -> Value {
     json!({
-        "text": bounded_text(outcome.text.clone()),
         "truncated": outcome.truncated,
         "cursor": outcome.cursor,
         "files_modified": outcome.files_modified,
+        "details": outcome.details,
     })
 }
 

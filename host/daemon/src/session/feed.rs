@@ -308,12 +308,14 @@ impl Recorder {
                 started: call.started,
                 duration_ms,
                 receipt: None,
+                details: None,
             }));
             self.event(Event::SkillResult {
                 name: call.name,
                 verdict: verdict.to_owned(),
                 summary: result.to_owned(),
                 duration_ms,
+                details: None,
             });
         }
         for id in questions {

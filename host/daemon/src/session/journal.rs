@@ -194,6 +194,9 @@ pub struct ToolEntry {
     /// What it cost, where anything ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<Receipt>>,
+    /// The answer for programs, where the skill gave one that is not too long to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
 }
 
 /// A change of the repository, contents by digest.
@@ -271,6 +274,19 @@ impl Entry {
                     name,
                     args: Value::Null,
                 }),
+                Event::SkillResult {
+                    name,
+                    verdict,
+                    summary,
+                    duration_ms,
+                    ..
+                } => Some(Event::SkillResult {
+                    name,
+                    verdict,
+                    summary,
+                    duration_ms,
+                    details: None,
+                }),
                 event => Some(event),
             }
             .map(|event| Self::Event { event }),
@@ -283,6 +299,7 @@ impl Entry {
                         ..*receipt
                     })
                 }),
+                details: None,
                 ..tool
             })),
             entry => Some(entry),
@@ -345,6 +362,14 @@ pub fn cut_arguments(arguments: &Value) -> Value {
         true => Value::String(cut_text(&text, limits::EVENT_ARGUMENT_BYTES_MAX)),
         false => cut,
     }
+}
+
+/// The details of an answer for a journal and a stream, which leave out those that are longer than a result may be there:
+/// cut JSON is none.
+pub fn keep_details(details: Option<&Value>) -> Option<Value> {
+    details
+        .filter(|details| details.to_string().len() <= limits::JOURNAL_TOOL_BYTES_MAX)
+        .cloned()
 }
 
 /// A text of at most `bytes_max` bytes, with a mark where it was cut.

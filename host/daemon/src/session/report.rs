@@ -524,6 +524,7 @@ mod tests {
                 started: super::super::history::tests::at(4),
                 duration_ms: 12,
                 receipt: None,
+                details: None,
             }),
             token("Done."),
             Entry::Ended(End {

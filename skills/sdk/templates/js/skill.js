@@ -35,7 +35,7 @@ export const handler = {
 
   call(text) {
     const { mark = "TODO", under = "" } = JSON.parse(text);
-    return { text: find(mark, under), truncated: false, cursor: undefined, deletions: [] };
+    return { text: find(mark, under), truncated: false, cursor: undefined, deletions: [], details: undefined };
   },
 };
 

@@ -40,7 +40,7 @@ class Handler(exports.Handler):
     def call(self, arguments: str) -> Outcome:
         given = json.loads(arguments)
         text = find(given.get("mark", "TODO"), given.get("under", ""))
-        return Outcome(text=text, truncated=False, cursor=None, deletions=[])
+        return Outcome(text=text, truncated=False, cursor=None, deletions=[], details=None)
 
 
 def find(mark: str, under: str) -> str:

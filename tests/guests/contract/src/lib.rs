@@ -108,6 +108,7 @@ mod component_face {
                 "page" => {
                     return Ok(Outcome {
                         truncated: true,
+                        details: Some(format!("{{\"page\": {text:?}}}")),
                         cursor: Some(text),
                         ..outcome("a page".to_owned())
                     });
@@ -164,6 +165,7 @@ mod component_face {
             truncated: false,
             cursor: None,
             deletions: Vec::new(),
+            details: None,
         }
     }
 

@@ -151,6 +151,20 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
         "output" => {
             return Ok(Outcome::text("x".repeat(usize::try_from(count).unwrap_or(usize::MAX))));
         }
+        // Details of so many bytes, or these.
+        "details" => {
+            let details = match path {
+                "" => format!(
+                    "{{\"x\":\"{}\"}}",
+                    "x".repeat(usize::try_from(count).unwrap_or(usize::MAX))
+                ),
+                path => path.to_owned(),
+            };
+            return Ok(Outcome {
+                details: Some(details),
+                ..Outcome::text("detailed")
+            });
+        }
         "many-deletions" => {
             // One text, told many times: small in the guest, large in whoever copies it.
             let text = match path {

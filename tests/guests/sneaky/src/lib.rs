@@ -40,6 +40,7 @@ mod component_face {
                 truncated: false,
                 cursor: None,
                 deletions: Vec::new(),
+                details: None,
             })
         }
     }

@@ -397,6 +397,7 @@ fn what_was_begun_is_closed_in_the_journal() {
         verdict: "ok".into(),
         summary: String::new(),
         duration_ms: 1,
+        details: None,
     });
     recorder.event(Event::Approval {
         id: "a".into(),

@@ -15,6 +15,7 @@ use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
 use crate::session::feed::Recorder;
+use crate::skill::details::{rewrite_texts, visit_texts};
 use crate::skill::{CallError, CallReport};
 
 /// The files that a call names in its arguments, with what they hold.
@@ -132,9 +133,13 @@ pub(super) fn learn_shown(
     cancel: &CancellationToken,
 ) {
     let Ok(outcome) = &report.result else { return };
+    let mut texts = vec![outcome.text.as_str()];
+    if let Some(details) = &outcome.details {
+        visit_texts(details, &mut |text| texts.push(text));
+    }
     let mut shown = Vec::new();
     let mut heading = None;
-    for line in outcome.text.lines() {
+    for line in texts.into_iter().flat_map(str::lines) {
         if let Some(named) = HEADING.captures(line) {
             heading = named.get(1).map(|path| path.as_str());
             continue;
@@ -202,6 +207,9 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
     match &mut report.result {
         Ok(outcome) => {
             clean(&mut outcome.text);
+            if let Some(details) = &mut outcome.details {
+                rewrite_texts(details, &|text| redactor.text(text, file).into_owned());
+            }
             // One with a key in it cannot be told, and its placeholder asks for nothing.
             let holds_key = |cursor: &mut String| matches!(redactor.text(cursor, file), std::borrow::Cow::Owned(_));
             if outcome.cursor.take_if(holds_key).is_some() {
@@ -251,6 +259,32 @@ mod tests {
     use crate::skill::CallOutcome;
 
     #[test]
+    fn keys_leave_the_details_as_they_leave_the_text() {
+        let key = "a-key-of-the-configuration-0123456789";
+        let redactor = Redactor::new(&[], [key]).expect("no rule is named");
+        let mut report = CallReport {
+            result: Ok(CallOutcome {
+                text: key.to_owned(),
+                truncated: false,
+                cursor: None,
+                files_modified: Vec::new(),
+                details: Some(serde_json::json!({key: [{"line": format!("a = \"{key}\"")}], "count": 1})),
+            }),
+            receipt: None,
+            foreign: Vec::new(),
+            passed_tests: None,
+        };
+        redact(&mut report, &redactor, None);
+        let outcome = report.result.expect("it is an answer");
+        let placeholder = outcome.text;
+        assert!(!placeholder.contains(key), "{placeholder}");
+        assert_eq!(
+            outcome.details,
+            Some(serde_json::json!({placeholder.as_str(): [{"line": format!("a = \"{placeholder}\"")}], "count": 1}))
+        );
+    }
+
+    #[test]
     fn a_cursor_that_holds_a_key_is_not_told() {
         let key = "a-key-of-the-configuration-0123456789";
         let redactor = Redactor::new(&[], [key]).expect("no rule is named");
@@ -260,6 +294,7 @@ mod tests {
                 truncated: false,
                 cursor: Some(cursor.to_owned()),
                 files_modified: Vec::new(),
+                details: None,
             };
             let mut report = CallReport {
                 result: Ok(outcome),
@@ -349,6 +384,7 @@ mod tests {
                 truncated: false,
                 cursor: None,
                 files_modified: Vec::new(),
+                details: None,
             };
             let mut report = CallReport {
                 result: Ok(outcome),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::tools::{OwnedArguments, cut_receipt, elapsed_ms, hint_of, summary, verdict};
+use super::tools::{OwnedArguments, cut_receipt, details_of, elapsed_ms, hint_of, summary, verdict};
 use super::{Job, Outcome};
 use crate::api::Effect;
 use crate::api::{self, ErrorKind, Event, Problem, Receipt};
@@ -25,7 +25,7 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
         args: cut_arguments(arguments),
     });
     let report = job.call(&context, name, OwnedArguments::Value(arguments.clone())).await;
-    let verdict = verdict(&report);
+    let (verdict, details) = (verdict(&report), details_of(&report));
     let receipt = report.receipt.map(cut_receipt);
     let result = match &report.result {
         Ok(outcome) => outcome.text.clone(),
@@ -40,12 +40,14 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
         started,
         duration_ms: elapsed_ms(clock),
         receipt: receipt.clone().map(Box::new),
+        details: details.clone(),
     }));
     job.recorder.event(Event::SkillResult {
         name: name.to_owned(),
         verdict: verdict.clone(),
         summary: summary(&report.result),
         duration_ms: elapsed_ms(clock),
+        details,
     });
     match report.result {
         Ok(outcome) => {
@@ -54,6 +56,7 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
                 truncated: outcome.truncated,
                 cursor: outcome.cursor,
                 files_modified: outcome.files_modified,
+                details: outcome.details,
                 receipt: Box::new(receipt.unwrap_or_else(|| empty_receipt(name, arguments, &verdict))),
             });
             Ok(Outcome::complete())

@@ -21,7 +21,7 @@ use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
 use crate::repository::foreign;
-use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
+use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::Taint;
 use crate::skill::{
     Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, NOTHING_TO_COMMIT, SessionFiles,
@@ -132,6 +132,7 @@ struct NoteEnd {
     verdict: String,
     summary: String,
     receipt: Option<Receipt>,
+    details: Option<Value>,
 }
 
 impl Tools for SessionTools<'_> {
@@ -290,6 +291,7 @@ impl<'a> SessionTools<'a> {
             verdict: verdict(&report),
             summary: summary(&report.result),
             receipt: report.receipt.clone(),
+            details: details_of(&report),
         };
         if let Some(note) = lock(&self.notes).get_mut(&call.id) {
             note.end = Some(end);
@@ -370,6 +372,7 @@ impl<'a> SessionTools<'a> {
             verdict: if result.is_error { "failed" } else { "ok" }.to_owned(),
             summary: first_line(&result.text),
             receipt: None,
+            details: None,
         });
         self.job.recorder.record(Entry::Tool(ToolEntry {
             call_id: call.id.clone(),
@@ -380,12 +383,14 @@ impl<'a> SessionTools<'a> {
             started,
             duration_ms,
             receipt: end.receipt.map(|receipt| Box::new(cut_receipt(receipt))),
+            details: end.details.clone(),
         }));
         self.job.recorder.event(Event::SkillResult {
             name: call.name.clone(),
             verdict: end.verdict,
             summary: end.summary,
             duration_ms,
+            details: end.details,
         });
     }
 }
@@ -428,6 +433,12 @@ fn first_line(text: &str) -> String {
     cut_text(text.lines().next().unwrap_or_default(), limits::SUMMARY_BYTES_MAX)
 }
 
+/// The details of a call that worked, where they are not too long for journal and stream.
+pub(super) fn details_of(report: &CallReport) -> Option<Value> {
+    let outcome = report.result.as_ref().ok()?;
+    keep_details(outcome.details.as_ref())
+}
+
 /// `ok`, or why not, in one word.
 pub(super) fn verdict(report: &CallReport) -> String {
     let verdict = report.result.as_ref().map_or_else(CallError::verdict, |_| "ok");
@@ -460,6 +471,7 @@ fn show_passed_tests(report: &mut CallReport) {
             truncated: false,
             cursor: None,
             files_modified: std::mem::take(&mut outcome.files_modified),
+            details: None,
         };
     }
 }

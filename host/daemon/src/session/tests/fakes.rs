@@ -131,6 +131,7 @@ fn outcome(text: &str, files: &[&str]) -> CallOutcome {
         truncated: false,
         cursor: None,
         files_modified: files.iter().map(|&path| path.to_owned()).collect(),
+        details: None,
     }
 }
 

@@ -122,6 +122,7 @@ mod tests {
                 started: at,
                 duration_ms: 1,
                 receipt: receipt(name),
+                details: None,
             }),
         }
     }
