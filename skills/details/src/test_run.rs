@@ -1,0 +1,355 @@
+//! A test run as its exit status and its runner's summary tell it: numbers, and words of our own.
+//!
+//! Counts come from the runner's last summary, read by a strict grammar: numbers of a few digits beside words that are
+//! known here. A hostile suite can print wrong numbers; none of its words gets into a [`TestRun`]. Where nothing fits the
+//! grammar there are no counts.
+
+use serde::{Deserialize, Serialize};
+
+/// Digits of a count. More of them could spell something.
+const DIGITS_MAX: usize = 7;
+
+/// The largest number of [`DIGITS_MAX`] digits; sums of counts are bounded by it, too.
+const COUNT_MAX: u64 = 9_999_999;
+
+/// What ran the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum TestRunner {
+    /// `python -m pytest`.
+    Pytest,
+    /// `npm test`, whichever runner that starts.
+    Npm,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum TestStatus {
+    /// The runner ended with exit status 0, and its summary counts no failure.
+    Passed,
+    /// A test failed, or the runner did.
+    Failed,
+    /// The runner ended, and no test ran.
+    NothingRan,
+    /// The time limit ended the run.
+    TimedOut,
+}
+
+/// A run of tests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TestRun {
+    /// What ran the tests.
+    pub runner: TestRunner,
+    /// How the run ended.
+    pub status: TestStatus,
+    /// Exit status of the runner; absent after a signal or the time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = i32))]
+    pub exit_code: Option<i32>,
+    /// Milliseconds.
+    pub duration_ms: u64,
+    /// Numbers of tests; absent where the runner's summary could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = TestCounts))]
+    pub counts: Option<TestCounts>,
+}
+
+/// Numbers of tests by their outcome; zero where the runner does not know the word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct TestCounts {
+    /// Tests that failed.
+    pub failed: u64,
+    /// Tests and files that broke before they could fail.
+    pub errors: u64,
+    /// Tests that passed.
+    pub passed: u64,
+    /// Skipped tests.
+    pub skipped: u64,
+    /// Tests that are still to be written.
+    pub todo: u64,
+    /// Tests that failed as expected.
+    pub xfailed: u64,
+    /// Tests that were expected to fail and passed.
+    pub xpassed: u64,
+    /// Tests that a filter left out.
+    pub deselected: u64,
+    /// Warnings of the runner.
+    pub warnings: u64,
+}
+
+impl TestRun {
+    /// Judges a run. `exit_code` is absent where a signal or the time limit ended it.
+    pub fn new(
+        runner: TestRunner,
+        exit_code: Option<i32>,
+        timed_out: bool,
+        duration_ms: u64,
+        counts: Option<TestCounts>,
+    ) -> Self {
+        let has_failures = counts.is_some_and(|counts| counts.failures() > 0);
+        let status = if timed_out {
+            TestStatus::TimedOut
+        } else if exit_code == Some(0) && !has_failures {
+            TestStatus::Passed
+        } else if counts.is_some_and(|counts| !counts.any_ran()) {
+            TestStatus::NothingRan
+        } else {
+            TestStatus::Failed
+        };
+        Self {
+            runner,
+            status,
+            exit_code,
+            duration_ms,
+            counts,
+        }
+    }
+
+    /// True where tests ran to the end of the run.
+    pub fn has_run(&self) -> bool {
+        self.status != TestStatus::TimedOut && self.counts.is_none_or(|counts| counts.any_ran())
+    }
+
+    /// The run in a line: `PASSED: 7 passed in 0.3 s`.
+    pub fn verdict(&self) -> String {
+        let words = self.counts.map(|counts| counts.words()).unwrap_or_default();
+        let ran = self.counts.is_none_or(|counts| counts.any_ran());
+        let timed_out = self.status == TestStatus::TimedOut;
+        let what = match (timed_out, ran, words.is_empty()) {
+            (true, _, true) => "timed out".to_owned(),
+            (true, _, false) => format!("timed out; so far {words}"),
+            (false, false, true) => "no tests ran".to_owned(),
+            (false, false, false) => format!("no tests ran, {words}"),
+            (false, true, true) => self.ending(),
+            (false, true, false) => words,
+        };
+        let passed = self.status == TestStatus::Passed;
+        let word = if passed { "PASSED" } else { "FAILED" };
+        let although = match self.counts {
+            Some(counts) if !passed && !timed_out && counts.any_ran() && counts.failures() == 0 => {
+                format!(" ({}, although no test failed)", self.ending())
+            }
+            _ => String::new(),
+        };
+        format!("{word}: {what} in {}{although}", seconds(self.duration_ms))
+    }
+
+    /// How the runner ended: `exit status 1`.
+    pub fn ending(&self) -> String {
+        match self.exit_code {
+            _ if self.status == TestStatus::TimedOut => "stopped by the time limit".to_owned(),
+            Some(status) => format!("exit status {status}"),
+            None => "ended by a signal".to_owned(),
+        }
+    }
+}
+
+impl TestCounts {
+    /// Tests, and files with tests, that failed or broke.
+    pub fn failures(&self) -> u64 {
+        self.failed + self.errors
+    }
+
+    /// True where a test ran, or broke before it could.
+    pub fn any_ran(&self) -> bool {
+        self.failures() + self.passed + self.xfailed + self.xpassed > 0
+    }
+
+    /// Adds a count under a word of a runner. False for an unknown word, and for a sum that is too large.
+    fn add(&mut self, count: u64, word: &str) -> bool {
+        let slot = match word {
+            "failed" | "failing" | "fail" | "cancelled" | "subtests failed" => &mut self.failed,
+            "error" | "errors" => &mut self.errors,
+            "passed" | "passing" | "pass" => &mut self.passed,
+            "skipped" | "pending" => &mut self.skipped,
+            "todo" => &mut self.todo,
+            "xfailed" => &mut self.xfailed,
+            "xpassed" => &mut self.xpassed,
+            "deselected" => &mut self.deselected,
+            "warning" | "warnings" => &mut self.warnings,
+            // Sums, and parts of tests that are counted already.
+            "total" | "rerun" | "subtests passed" | "subtests skipped" => return true,
+            _ => return false,
+        };
+        *slot += count;
+        *slot <= COUNT_MAX
+    }
+
+    /// `2 failed, 1 error, 5 passed`; empty where all counts are zero.
+    pub fn words(&self) -> String {
+        let plural = |word: &str, count: u64| format!("{word}{}", if count == 1 { "" } else { "s" });
+        let all = [
+            (self.failed, "failed".to_owned()),
+            (self.errors, plural("error", self.errors)),
+            (self.passed, "passed".to_owned()),
+            (self.skipped, "skipped".to_owned()),
+            (self.todo, "todo".to_owned()),
+            (self.xfailed, "xfailed".to_owned()),
+            (self.xpassed, "xpassed".to_owned()),
+            (self.deselected, "deselected".to_owned()),
+            (self.warnings, plural("warning", self.warnings)),
+        ];
+        let shown = all.iter().filter(|(count, _)| *count > 0);
+        let shown: Vec<String> = shown.map(|(count, word)| format!("{count} {word}")).collect();
+        shown.join(", ")
+    }
+}
+
+/// A duration as people read it: `0.3 s`, `75 s`.
+pub fn seconds(duration_ms: u64) -> String {
+    let seconds = duration_ms as f64 / 1000.0;
+    match duration_ms {
+        ..10_000 => format!("{seconds:.1} s"),
+        _ => format!("{seconds:.0} s"),
+    }
+}
+
+/// The counts in what a runner printed; nothing where no summary is found.
+pub fn read_counts(runner: TestRunner, output: &str) -> Option<TestCounts> {
+    let lines: Vec<String> = output.lines().map(without_colours).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    match runner {
+        TestRunner::Pytest => pytest(&lines),
+        TestRunner::Npm => npm(&lines),
+    }
+}
+
+/// `2 passed, 1 skipped`, or nothing where a part is anything else.
+fn list(text: &str, separator: &str) -> Option<TestCounts> {
+    let mut counts = TestCounts::default();
+    for part in text.split(separator) {
+        let (number, word) = part.trim().split_once(' ')?;
+        counts.add(count(number)?, word.trim()).then_some(())?;
+    }
+    Some(counts)
+}
+
+fn count(digits: &str) -> Option<u64> {
+    let is_number = digits.len() <= DIGITS_MAX && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
+
+/// `== 5 passed, 1 warning in 0.06s ==`, which `-q` prints without the bars. A `pytest` that did not start is an error.
+fn pytest(lines: &[&str]) -> Option<TestCounts> {
+    let summary = |line: &&str| {
+        let (counted, time) = line.trim().trim_matches('=').trim().rsplit_once(" in ")?;
+        let time = time.split(' ').next()?.strip_suffix('s')?;
+        time.parse::<f64>().ok()?;
+        match counted {
+            "no tests ran" => Some(TestCounts::default()),
+            counted => list(counted, ", "),
+        }
+    };
+    let broke = |line: &&str| line.starts_with("ImportError while loading conftest");
+    lines.iter().rev().find_map(summary).or_else(|| {
+        lines.iter().any(broke).then(|| TestCounts {
+            errors: 1,
+            ..TestCounts::default()
+        })
+    })
+}
+
+/// The counts of an npm test run, by the summaries of jest, vitest, node's own runner, other TAP, and mocha.
+fn npm(lines: &[&str]) -> Option<TestCounts> {
+    if let Some(tests) = last(lines, "Tests: ") {
+        return Some(with_files(
+            list(tests, ", ")?,
+            list(last(lines, "Test Suites: ")?, ", ")?,
+        ));
+    }
+    if let Some(files) = last(lines, "Test Files  ") {
+        let without_sum = |text: &str| list(text.split('(').next().unwrap_or(text).trim_end(), " | ");
+        return Some(with_files(without_sum(last(lines, "Tests  ")?)?, without_sum(files)?));
+    }
+    node(lines, "ℹ ")
+        .or_else(|| node(lines, "# "))
+        .or_else(|| tap(lines))
+        .or_else(|| mocha(lines))
+}
+
+/// The counts of the tests. A file that does not load has no tests to count and is an error all the same.
+fn with_files(tests: TestCounts, files: TestCounts) -> TestCounts {
+    let errors = if tests.failures() == 0 { files.failures() } else { 0 };
+    TestCounts {
+        errors: tests.errors + errors,
+        ..tests
+    }
+}
+
+/// The rest of the last line that begins with `start`.
+fn last<'a>(lines: &[&'a str], start: &str) -> Option<&'a str> {
+    lines
+        .iter()
+        .rev()
+        .find_map(|line| line.trim_start().strip_prefix(start))
+}
+
+/// The last `# pass 2`, `# fail 0` and so on, of node's own runner and of TAP.
+fn node(lines: &[&str], mark: &str) -> Option<TestCounts> {
+    let value = |word: &str| {
+        let mut values = lines
+            .iter()
+            .rev()
+            .filter_map(|line| line.strip_prefix(mark)?.strip_prefix(word));
+        values.find_map(|rest| count(rest.strip_prefix(' ')?.trim()))
+    };
+    let mut counts = TestCounts::default();
+    value("pass")?;
+    for word in ["pass", "fail", "cancelled", "skipped", "todo"] {
+        counts.add(value(word).unwrap_or(0), word).then_some(())?;
+    }
+    Some(counts)
+}
+
+/// TAP without a summary: its lines are counted.
+fn tap(lines: &[&str]) -> Option<TestCounts> {
+    lines.iter().find(|line| line.starts_with("TAP version"))?;
+    let mut counts = TestCounts::default();
+    for line in lines {
+        let directive = |word: &str| line.to_ascii_uppercase().contains(&format!("# {word}"));
+        match (line.starts_with("ok "), line.starts_with("not ok ")) {
+            (true, _) | (_, true) if directive("SKIP") => counts.skipped += 1,
+            (true, _) | (_, true) if directive("TODO") => counts.todo += 1,
+            (true, _) => counts.passed += 1,
+            (_, true) => counts.failed += 1,
+            _ => {}
+        }
+    }
+    Some(counts)
+}
+
+/// mocha's `  2 passing (3ms)`, then `  1 pending` and `  1 failing`.
+fn mocha(lines: &[&str]) -> Option<TestCounts> {
+    let counted = |line: &&str| {
+        let mut words = line.strip_prefix("  ")?.split(' ');
+        Some((count(words.next()?)?, words.next()?.to_owned()))
+    };
+    let at = lines
+        .iter()
+        .rposition(|line| counted(line).is_some_and(|(_, word)| word == "passing"))?;
+    let mut counts = TestCounts::default();
+    for (number, word) in lines[at..].iter().map_while(counted) {
+        counts.add(number, &word).then_some(())?;
+    }
+    Some(counts)
+}
+
+/// A line without sequences such as `ESC [ 32 m`.
+fn without_colours(line: &str) -> String {
+    let mut pieces = line.split("\u{1b}[");
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|character: char| character.is_ascii_digit() || character == ';');
+        plain.push_str(rest.strip_prefix('m').unwrap_or(rest));
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests;
