@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
-pub mod defence;
 pub mod disk;
 pub mod limits;
 pub mod redaction;

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::walk::{self, FileList, Scan, ScanError};
 use super::{EntryKind, Identity, OpenError, Repository, io_error};
-use tool_core::defence::{self, Defence};
 
 /// The names of now: which files there are. What is told of a file beside its name may be older.
 #[derive(Debug, Clone)]
@@ -79,7 +78,7 @@ impl Repository {
         let Some((handle, stat)) = self.open_regular(path) else {
             return self.read_otherwise(path, wanted, into, cancel);
         };
-        let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
+        let is_linked = stat.st_nlink > 1;
         if is_linked && self.is_hidden_link(names, at, &stat, cancel) {
             return Err(denied(path, super::HARD_LINK));
         }
@@ -195,7 +194,7 @@ impl Repository {
     /// Refuses what begins like a secret.
     fn judge_content(&self, path: &str, content: &[u8]) -> Result<(), OpenError> {
         let reason = self.hidden_content(path, content);
-        match reason.filter(|_| defence::on(Defence::HiddenContent)) {
+        match reason {
             Some(reason) => Err(denied(path, reason)),
             None => Ok(()),
         }

@@ -58,7 +58,6 @@ pub use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
 pub use root_file::{Narrowing, RootFileError};
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
 pub use rules::{fold, is_ignorable};
-use tool_core::defence::{self, Defence};
 use walk::{Bounds, Scan, Tree};
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
 
@@ -387,7 +386,7 @@ impl Repository {
     /// Why `path` may not be proposed, or `None` where it may: by its name, or because it lies in an environment. The
     /// answer completes "it …".
     pub fn protected(&self, path: &str) -> Option<&'static str> {
-        let is_installed = || self.find_environment(path).is_some() && defence::on(Defence::ProtectedNames);
+        let is_installed = || self.find_environment(path).is_some();
         let by_name = self.rules.protected(path);
         by_name.or_else(|| is_installed().then_some(rules::INSTALLED))
     }
@@ -439,8 +438,7 @@ impl Repository {
         let asked = match path::normalise(path) {
             Ok(asked) => asked,
             Err(PathError::Nul | PathError::TooLong) => return Err(OpenError::NotFound { path: path.to_owned() }),
-            Err(_) if defence::on(Defence::RepositoryPaths) => return Err(denied(OUTSIDE)),
-            Err(_) => path.to_owned(),
+            Err(_) => return Err(denied(OUTSIDE)),
         };
         if let Some(opened) = self.open_listed(path, &asked, cancel)? {
             return Ok(opened);
@@ -465,10 +463,7 @@ impl Repository {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => EntryKind::File,
             FileType::Directory => EntryKind::Directory,
-            _ if defence::on(Defence::RegularOnly) => {
-                return Err(OpenError::NotRegular { path: path.to_owned() });
-            }
-            _ => EntryKind::File,
+            _ => return Err(OpenError::NotRegular { path: path.to_owned() }),
         };
         match self.judge(&handle, &real, kind, &stat, cancel) {
             Some(reason) => Err(denied(reason)),
@@ -617,7 +612,7 @@ impl Repository {
     /// What the state directory is, where it exists by now.
     fn state(&self) -> Option<Identity> {
         let directory = self.state_directory.as_deref();
-        let stat = rustix::fs::stat(directory.filter(|_| defence::on(Defence::StateDirectory))?).ok()?;
+        let stat = rustix::fs::stat(directory?).ok()?;
         Some(Identity::of(&stat))
     }
 
@@ -671,18 +666,10 @@ impl Repository {
         let place = match self.root.resolve(asked) {
             Ok(place) => place,
             Err(Unresolved::Errno(errno)) => return Err(io_error(path, errno)),
-            Err(Unresolved::Outside) if defence::on(Defence::LinksOutside) => return Err(denied(OUTSIDE)),
-            Err(Unresolved::Outside) => {
-                let handle = self.root.open_anywhere(asked).map_err(|errno| io_error(path, errno))?;
-                return Ok((handle, asked.to_owned()));
-            }
+            Err(Unresolved::Outside) => return Err(denied(OUTSIDE)),
         };
         // What counts is the name at the end of the links.
-        let real = if defence::on(Defence::RealNames) {
-            &place.path
-        } else {
-            asked
-        };
+        let real = &place.path;
         if let Some(reason) = self.rules.hidden(real, true) {
             return Err(denied(reason));
         }
@@ -751,7 +738,7 @@ impl Repository {
         stat: &Stat,
         cancel: &CancellationToken,
     ) -> Option<&'static str> {
-        let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
+        let is_linked = stat.st_nlink > 1;
         if is_linked && self.is_hidden_identity(Identity::of(stat), cancel) {
             return Some(HARD_LINK);
         }
@@ -767,8 +754,7 @@ impl Repository {
             large.resize(wanted, 0);
             &mut large[..]
         };
-        let reason =
-            secrets::reason(open::read_head(handle, buffer)).filter(|_| defence::on(Defence::HiddenContent))?;
+        let reason = secrets::reason(open::read_head(handle, buffer))?;
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 

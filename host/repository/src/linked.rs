@@ -15,7 +15,6 @@ use super::concealed::ConcealError;
 use super::open::Identity;
 use super::{HARD_LINK, Repository, walk};
 use crate::waiting;
-use tool_core::defence::{self, Defence};
 use tool_core::limits::{LINKED_ENTRIES_MAX, SCAN_SETTLING_MS};
 
 const UNKNOWN: &str = "has several names, and there are too many files to know whether one of them is hidden";
@@ -37,10 +36,10 @@ impl Repository {
     /// Why a file is hidden that may have a hidden name where no list goes. What has one name costs nothing here.
     /// Where it is not known when the caller is cancelled, it counts as hidden.
     pub(super) fn linked_reason(&self, stat: &Stat, cancel: &CancellationToken) -> Option<&'static str> {
-        let is_linked = stat.st_nlink > 1 && defence::on(Defence::HiddenIdentity);
-        match is_linked && defence::on(Defence::LeftOutIdentity) {
-            true => self.linked.reason_within(self, stat, LINKED_ENTRIES_MAX, cancel),
-            false => None,
+        if stat.st_nlink > 1 {
+            self.linked.reason_within(self, stat, LINKED_ENTRIES_MAX, cancel)
+        } else {
+            None
         }
     }
 }

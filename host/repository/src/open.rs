@@ -12,7 +12,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::path;
-use tool_core::defence::{self, Defence};
 
 /// How many symbolic links one path may lead through; the kernel's own bound.
 const LINKS_MAX: usize = 40;
@@ -167,20 +166,17 @@ impl Root {
         }
         let name = if name.is_empty() { "." } else { name };
         let here = self.at(directory.as_ref());
-        rustix::fs::openat(here, name, waiting(flags), Mode::empty()).map_err(|errno| link_or(errno, here, name))
+        rustix::fs::openat(here, name, flags, Mode::empty()).map_err(|errno| link_or(errno, here, name))
     }
 
     #[cfg(target_os = "linux")]
     fn openat2(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         use rustix::fs::ResolveFlags;
-        let mut resolve = ResolveFlags::empty();
-        let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        resolve.set(ResolveFlags::BENEATH, defence::on(Defence::BeneathRoot));
-        resolve.set(links, defence::on(Defence::LinksAtOpening));
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let path = if path.is_empty() { "." } else { path };
         // `NO_SYMLINKS` refuses a link at the end as one; with `NOFOLLOW` it would be taken for no directory.
         let flags = flags.difference(OFlags::NOFOLLOW);
-        let answer = rustix::fs::openat2(&self.handle, path, waiting(flags), Mode::empty(), resolve);
+        let answer = rustix::fs::openat2(&self.handle, path, flags, Mode::empty(), resolve);
         if answer.as_ref().is_err_and(|&errno| errno == Errno::NOSYS) {
             self.has_openat2.store(false, Ordering::Relaxed);
         }
@@ -252,15 +248,9 @@ impl Root {
         rustix::fs::openat(
             self.at(place.parent.as_ref()),
             place.name.as_str(),
-            waiting(OFlags::RDONLY | COMMON),
+            OFlags::RDONLY | COMMON,
             Mode::empty(),
         )
-    }
-
-    /// Opens wherever a path leads.
-    pub(super) fn open_anywhere(&self, path: &str) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | COMMON.difference(OFlags::NOFOLLOW);
-        rustix::fs::openat(&self.handle, path, flags, Mode::empty())
     }
 
     /// What lies at a place.
@@ -289,14 +279,6 @@ impl Place {
     }
 }
 
-/// The flags, which say that nothing is waited for.
-fn waiting(flags: OFlags) -> OFlags {
-    match defence::on(Defence::NonBlocking) {
-        true => flags,
-        false => flags.difference(OFlags::NONBLOCK),
-    }
-}
-
 /// `O_DIRECTORY` on a link answers `ENOTDIR`; a caller wants to know that it was a link.
 fn link_or(errno: Errno, directory: BorrowedFd<'_>, name: &str) -> Errno {
     if errno == Errno::NOTDIR && rustix::fs::readlinkat(directory, name, Vec::new()).is_ok() {
@@ -317,7 +299,7 @@ pub(super) fn is_ordinary(stat: &Stat) -> bool {
     matches!(
         FileType::from_raw_mode(stat.st_mode),
         FileType::RegularFile | FileType::Directory
-    ) || !defence::on(Defence::RegularOnly) && FileType::from_raw_mode(stat.st_mode) != FileType::Symlink
+    )
 }
 
 /// True where the directory `path` beneath `at` has the shape of a git directory.
@@ -326,7 +308,7 @@ pub(super) fn is_git_directory(at: impl AsFd, path: &str) -> bool {
         let name = format!("{path}/{name}");
         rustix::fs::statat(at.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     };
-    defence::on(Defence::GitShape) && has("HEAD") && (has("commondir") || has("objects") && has("refs"))
+    has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }
 
 /// Fills `buffer` from the beginning of a file as far as it goes, without moving its position.

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{OpenError, Repository};
-use tool_core::defence::{self, Defence};
 use tool_core::limits;
 
 /// Its name; protected, so that no model writes it.
@@ -85,9 +84,6 @@ struct File {
 
 /// Reads it through the guarded opening of the repository. No file asks for nothing.
 pub(super) fn read(repository: &Repository, cancel: &CancellationToken) -> Result<Narrowing, RootFileError> {
-    if !defence::on(Defence::RootFile) {
-        return Ok(Narrowing::default());
-    }
     let content = match repository.read_within(NAME, limits::ROOT_FILE_BYTES_MAX, cancel) {
         Ok(content) => content,
         Err(OpenError::NotFound { .. }) => return Ok(Narrowing::default()),

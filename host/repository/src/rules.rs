@@ -12,7 +12,6 @@ use globset::{GlobBuilder, GlobSet};
 
 use super::path::{self, PathError};
 use super::root_file::Narrowing;
-use tool_core::defence::{self, Defence};
 
 /// One line of a table.
 ///
@@ -687,7 +686,7 @@ impl Rules {
     pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
-            Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
+            Err(error) => return Some(outside(error)),
         };
         let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
@@ -702,11 +701,7 @@ impl Rules {
             let user = || reason_of(&self.hide, folded);
             let table = || HIDDEN_TABLE.find_copy(folded, is_directory);
             let may_be_short = self.has_aliases && is_short(path::split(folded).1);
-            let reason = defence::on(Defence::HiddenNames)
-                .then(table)
-                .flatten()
-                .or_else(user)
-                .or(may_be_short.then_some(SHORT))?;
+            let reason = table().or_else(user).or(may_be_short.then_some(SHORT))?;
             (!self.revealed(folded)).then_some(reason)
         })
     }
@@ -722,11 +717,8 @@ impl Rules {
     pub fn protected(&self, path: &str) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
-            Err(error) => return defence::on(Defence::RepositoryPaths).then(|| outside(error)),
+            Err(error) => return Some(outside(error)),
         };
-        if !defence::on(Defence::ProtectedNames) {
-            return None;
-        }
         let folded = fold(&path);
         prefixes(&folded).find_map(|prefix| {
             let is_directory = prefix.len() < folded.len();
@@ -747,7 +739,7 @@ impl Rules {
 /// The path is one that [`path::normalise`] gives. `.gitignore` is harmless as a file; a folder of that name is not.
 pub(super) fn find_unlisted_dot_name(path: &str) -> Option<&str> {
     let name = path.split('/').next()?;
-    let is_dot_name = defence::on(Defence::ProtectedNames) && fold(name).starts_with('.');
+    let is_dot_name = fold(name).starts_with('.');
     (is_dot_name && !HARMLESS_DOT_FILES.contains(&fold(path).as_ref())).then_some(name)
 }
 
@@ -810,9 +802,6 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 /// lower case, because some (`ẞ`) have one whose upper case is yet another (`SS`). Characters that such file systems
 /// ignore are dropped (`.g\u{200c}it` is `.git` on some).
 pub fn fold(path: &str) -> Cow<'_, str> {
-    if !defence::on(Defence::CaseFolding) {
-        return Cow::Borrowed(path);
-    }
     if path.is_ascii() {
         if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Cow::Owned(path.to_ascii_lowercase());

@@ -21,7 +21,6 @@ use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
 use super::{EntryKind, path, secrets};
-use tool_core::defence::{self, Defence};
 use tool_core::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
 /// The files of a repository as the user sees them.
@@ -478,7 +477,7 @@ impl Tree<'_> {
         let is_directory = kind == FileType::Directory;
         let folded = rules::fold(path);
         let is_hidden = self.rules.hidden_entry(&folded, is_directory).is_some();
-        if is_hidden && defence::on(Defence::HiddenInLists) {
+        if is_hidden {
             return Verdict::Hidden;
         }
         if is_directory && rules::is_skipped(&entry.name) {

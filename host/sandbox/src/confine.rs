@@ -32,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::contain;
 use crate::limits;
-use tool_core::defence::{self, Defence};
 pub use wire::Connection;
 
 /// The hidden command that is a helper.
@@ -404,10 +403,8 @@ fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .process_group(0);
-    if defence::on(Defence::HelperEnvironment) {
-        builder.env_clear();
-    }
+        .process_group(0)
+        .env_clear();
     super::spawn(&mut builder)
 }
 

@@ -6,7 +6,6 @@ use std::process::Child;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::orphans;
-use tool_core::defence::{self, Defence};
 
 /// A mark in the environment of a run, by which processes that left its group are found.
 ///
@@ -61,9 +60,7 @@ impl Group {
                 // Refused where the hard limit is lower already, which serves as well.
                 let _ = prlimit(Some(self.leader), resource, both);
             };
-            if defence::on(Defence::CoreLimit) {
-                limit(Resource::Core, 0);
-            }
+            limit(Resource::Core, 0);
             limit(Resource::Fsize, crate::limits::PROCESS_FILE_BYTES_MAX);
         }
     }
@@ -92,9 +89,7 @@ impl Group {
     /// Ends what left the group but still carries the run's cookie.
     pub(super) fn kill_strays(&self) {
         #[cfg(target_os = "linux")]
-        if defence::on(Defence::Strays) {
-            strays::kill(&self.cookie);
-        }
+        strays::kill(&self.cookie);
         #[cfg(not(target_os = "linux"))]
         let _ = &self.cookie;
     }

@@ -34,7 +34,6 @@ use group::Group;
 pub use orphans::{end_orphans, start_ticks};
 use output::{LiveLines, Output};
 use proxy::{Proxy, Way};
-use tool_core::defence::{self, Defence};
 
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -352,10 +351,8 @@ fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<L
     builder
         .arg(argument)
         .current_dir("/")
-        .stdin(Stdio::from(OwnedFd::from(helpers)));
-    if defence::on(Defence::ClearedEnvironment) {
-        builder.env_clear();
-    }
+        .stdin(Stdio::from(OwnedFd::from(helpers)))
+        .env_clear();
     let installation = enclosure.installation.as_ref();
     let way = installation.map(|installation| installation.way.clone());
     lead(builder, cookie, Some(control), way.unwrap_or_default())

@@ -16,7 +16,6 @@ use super::sandbox::mebibytes;
 use super::{Arguments, CallError};
 use crate::limits;
 use tool_core::api::ErrorKind;
-use tool_core::defence::{self, Defence};
 use tool_core::text::nearest;
 use tool_core::text::{beginning, clean};
 
@@ -38,10 +37,7 @@ pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("its schema is not of `\"type\": \"object\"`".to_owned());
     }
-    let parts = match defence::on(Defence::SchemaParts) {
-        true => weight::of_schema(schema)?,
-        false => 0,
-    };
+    let parts = weight::of_schema(schema)?;
     let patterns = PatternOptions::regex().size_limit(limits::SCHEMA_PATTERN_BYTES_MAX);
     let validator = jsonschema::draft202012::options()
         .with_pattern_options(patterns)

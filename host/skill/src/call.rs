@@ -19,7 +19,6 @@ use super::turns::{Turn, Turns};
 use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
-use tool_core::defence::{self, Defence, bound};
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::{fold, normalise};
 use tool_sandbox::scratch::{self, Folder};
@@ -108,9 +107,8 @@ impl Job<'_> {
     /// Takes note of the files that the answer shows, so that a later proposal may replace them. Ours are believed; of a
     /// skill of somebody else only what really stands in its answer counts.
     fn note_shown(&self, call: &Call, text: &str) {
-        let believes = self.is_builtin || !defence::on(Defence::ShownContent);
         let mut shown = call.claims();
-        shown.retain(|path, sha256| believes || self.is_in(call, text, path, sha256));
+        shown.retain(|path, sha256| self.is_builtin || self.is_in(call, text, path, sha256));
         if !shown.is_empty() {
             let mut files = self.context.files.lock().unwrap_or_else(PoisonError::into_inner);
             files.seen.extend(shown);
@@ -223,8 +221,7 @@ impl Job<'_> {
         let (answer, stage) = self.loaded.call(call, grants.clone(), arguments)?;
         match answer {
             Err(_) if call.stage_full.load(Ordering::Relaxed) => Err(self.no_room()),
-            Err(failure) if defence::on(Defence::FailedCalls) => Err(self.failure(failure)),
-            Err(failure) => Ok((said(failure), stage)),
+            Err(failure) => Err(self.failure(failure)),
             Ok(outcome) => Ok((outcome, stage)),
         }
     }
@@ -342,18 +339,18 @@ impl Job<'_> {
             limit,
             kind,
         };
-        if outcome.text.len() > bound(Defence::Output, self.limits.output_bytes) {
+        if outcome.text.len() > self.limits.output_bytes {
             return Err(exceeded(
                 format!("{} of text", mebibytes(self.limits.output_bytes as u64)),
                 ErrorKind::Output,
             ));
         }
         let cursor_bytes = outcome.cursor.as_ref().map_or(0, String::len);
-        if cursor_bytes > bound(Defence::Cursor, limits::CURSOR_BYTES_MAX) {
+        if cursor_bytes > limits::CURSOR_BYTES_MAX {
             let size = limits::CURSOR_BYTES_MAX / 1024;
             return Err(exceeded(format!("{size} KiB of cursor"), ErrorKind::Output));
         }
-        if outcome.deletions.len() as u64 > bound(Defence::Deletions, self.limits.staged_entries) {
+        if outcome.deletions.len() as u64 > self.limits.staged_entries {
             return Err(exceeded(
                 format!("{} deletions", self.limits.staged_entries),
                 ErrorKind::StageLimit,
@@ -472,17 +469,6 @@ fn is_plain(cursor: &str) -> bool {
 fn taken<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a String)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
     Some((at, parts.get(at)?))
-}
-
-/// A failure taken for an answer.
-fn said(failure: Failure) -> wit::Outcome {
-    wit::Outcome {
-        text: failure.message,
-        truncated: false,
-        cursor: None,
-        deletions: Vec::new(),
-        details: None,
-    }
 }
 
 /// All outcomes, or the error that made the others end as cancelled.

@@ -32,7 +32,6 @@ use super::sandbox::{Call, State, Stop};
 use super::wasi::{Input, Output};
 use crate::limits::PATH_BYTES_MAX;
 use tool_core::api::{Effect, ErrorKind};
-use tool_core::defence::{self, Defence, bound};
 use tool_repository::path::{join, split};
 use tool_repository::{EntryKind, Identity, OpenError, Repository};
 
@@ -99,7 +98,7 @@ impl Slot {
     fn take(call: &Arc<Call>) -> Result<Self, Stop> {
         let slot = Self(Arc::clone(call));
         let max = call.limits.files_open;
-        match call.files_open.fetch_add(1, Ordering::Relaxed) < bound(Defence::OpenFiles, max) {
+        match call.files_open.fetch_add(1, Ordering::Relaxed) < max {
             true => Ok(slot),
             false => Err(Stop::limit(format!("{max} open files"), ErrorKind::HandlesLimit)),
         }
@@ -201,14 +200,10 @@ impl Asked {
             return refuse(ErrorCode::Invalid);
         }
         let climbs = path.starts_with('/') || path.split('/').any(|part| part == "..");
-        if climbs && defence::on(Defence::GuardPaths) {
+        if climbs {
             return refuse(ErrorCode::NotPermitted);
         }
         let directory = path.ends_with('/') || path.ends_with("/.");
-        if climbs {
-            let path = path.to_owned();
-            return Ok(Self { path, directory });
-        }
         let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
         let mut joined = base.to_owned();
         for part in parts {
@@ -293,10 +288,9 @@ impl State {
             .repository
             .open_within(&asked.path, &self.call.token)
             .map_err(|error| open_error(&error))?;
-        let needs_directory = asked.directory && defence::on(Defence::TrailingSlash);
         match opened.kind {
             EntryKind::Directory => Ok(Descriptor::RepositoryDirectory { path: opened.path }),
-            _ if needs_directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
+            _ if asked.directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
             _ => {
                 self.call.note_place(&opened.path, opened.listed);
                 if let Some(recorder) = self.call.recorder() {
@@ -791,7 +785,7 @@ impl State {
 
     /// The next entry that the guest may see.
     fn next_entry(&mut self, stream: &Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
-        let max = bound(Defence::Entries, self.call.limits.entries);
+        let max = self.call.limits.entries;
         let call = Arc::clone(&self.call);
         let context = self.grants.as_ref().map(|grants| Arc::clone(&grants.context));
         let listing: &mut Entries = self.entry_mut(stream).map_err(trap)?;
@@ -815,7 +809,7 @@ impl State {
             if let (Some(parent), Some(context)) = (&listing.repository, &context) {
                 let path = join(parent, name);
                 let is_hidden = context.repository.hidden(&path, kind == FileType::Directory).is_some();
-                if is_hidden && defence::on(Defence::HiddenInLists) {
+                if is_hidden {
                     continue;
                 }
             }

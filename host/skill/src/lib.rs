@@ -50,7 +50,6 @@ use policy::{Decision, Policy};
 use taint::Taint;
 use tool_core::api::Receipt;
 use tool_core::api::{Effect, ErrorKind, Grant};
-use tool_core::defence::{self, Defence};
 use tool_core::redaction::Redactor;
 use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
@@ -306,9 +305,10 @@ impl CallContext {
     /// What happens now when a skill causes `effect`.
     pub fn decide(&self, effect: Effect) -> Decision {
         let can_ask = self.approver.can_ask();
-        match self.conversation.taint.is_tainted() {
-            true if defence::on(Defence::Taint) => self.policy.decide_tainted(effect, can_ask),
-            _ => self.policy.decide(effect, can_ask),
+        if self.conversation.taint.is_tainted() {
+            self.policy.decide_tainted(effect, can_ask)
+        } else {
+            self.policy.decide(effect, can_ask)
         }
     }
 

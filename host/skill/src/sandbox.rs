@@ -21,7 +21,6 @@ use super::policy::Decision;
 use super::{CallContext, CallError, Crowd, Limits};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind};
-use tool_core::defence::{self, Defence, bound};
 use tool_core::text::{beginning, clean};
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
@@ -292,14 +291,6 @@ impl Call {
 
     /// Fails once the call must end. Every host call asks.
     pub(super) fn check(&self) -> Result<(), Stop> {
-        match defence::on(Defence::DeadlineInHostCalls) {
-            true => self.ended(),
-            false => Ok(()),
-        }
-    }
-
-    /// Fails once the call must end.
-    pub(super) fn ended(&self) -> Result<(), Stop> {
         if !self.token.is_cancelled() {
             return Ok(());
         }
@@ -354,7 +345,7 @@ impl Call {
     fn grow_memory(&self, bytes: u64) -> bool {
         let before = self.memory.fetch_add(bytes, Ordering::Relaxed);
         let sum = before.saturating_add(bytes);
-        if sum > self.limits.memory_bytes && defence::on(Defence::Memory) {
+        if sum > self.limits.memory_bytes {
             self.memory.fetch_sub(bytes, Ordering::Relaxed);
             self.memory_refused.store(true, Ordering::Relaxed);
             return false;
@@ -482,7 +473,7 @@ impl Grants {
         let (counted, withheld): (Vec<_>, _) = declared.iter().partition(|effect| within.contains(effect));
         let granted = counted
             .into_iter()
-            .filter(|&effect| context.decide(effect) != Decision::Deny || !defence::on(Defence::Grants))
+            .filter(|&effect| context.decide(effect) != Decision::Deny)
             .collect();
         Self {
             context: Arc::clone(context),
@@ -549,9 +540,7 @@ pub(super) struct State {
 impl State {
     fn new(call: &Arc<Call>, grants: Option<Grants>) -> Self {
         let mut table = ResourceTable::new();
-        if defence::on(Defence::Handles) {
-            table.set_max_capacity(call.limits.handles);
-        }
+        table.set_max_capacity(call.limits.handles);
         let repository = grants.as_ref().map(|grants| &grants.context.repository);
         let stage = Stage::below(repository.and_then(|repository| repository.state_directory()));
         Self {
@@ -630,7 +619,7 @@ impl ResourceLimiter for State {
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let max = bound(Defence::Tables, self.call.limits.table_elements);
+        let max = self.call.limits.table_elements;
         let more = desired.saturating_sub(current) as u64;
         self.call.tables.add(more, max, || {
             Stop::limit(format!("{max} table elements"), ErrorKind::TablesLimit)
@@ -639,15 +628,15 @@ impl ResourceLimiter for State {
     }
 
     fn instances(&self) -> usize {
-        bound(Defence::Instances, self.call.limits.instances)
+        self.call.limits.instances
     }
 
     fn tables(&self) -> usize {
-        bound(Defence::Instances, self.call.limits.instances)
+        self.call.limits.instances
     }
 
     fn memories(&self) -> usize {
-        bound(Defence::Instances, self.call.limits.instances)
+        self.call.limits.instances
     }
 }
 
@@ -655,13 +644,11 @@ impl ResourceLimiter for State {
 pub(super) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
     let mut store = Store::new(engine, State::new(call, grants));
     store.limiter(|state| state);
-    store.set_hostcall_fuel(bound(Defence::HostCallBytes, call.limits.host_call_bytes));
-    store.set_max_component_handles(bound(Defence::Handles, call.limits.handles));
+    store.set_hostcall_fuel(call.limits.host_call_bytes);
+    store.set_max_component_handles(call.limits.handles);
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| {
-        if defence::on(Defence::Deadline) {
-            context.data().call.ended()?;
-        }
+        context.data().call.check()?;
         Ok(UpdateDeadline::Continue(1))
     });
     store

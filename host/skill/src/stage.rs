@@ -20,7 +20,6 @@ use super::runner;
 use super::{CallContext, ChangeKind, SessionFiles};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use tool_core::api::Effect;
-use tool_core::defence::{self, Defence};
 use tool_core::disk::Disk;
 use tool_repository::changes::{
     self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
@@ -131,13 +130,10 @@ struct Proposal {
 
 impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
-        let normal = match path::normalise(path) {
-            Err(error) if defence::on(Defence::RepositoryPaths) => {
-                let message = format!("`{}` cannot be deleted: {error}", shown(path));
-                return Err(failure("denied", message, None));
-            }
-            normal => normal.unwrap_or_else(|_| path.to_owned()),
-        };
+        let normal = path::normalise(path).map_err(|error| {
+            let message = format!("`{}` cannot be deleted: {error}", shown(path));
+            failure("denied", message, None)
+        })?;
         check_name(&normal)?;
         if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
             let message = format!("`{path}` is both written and deleted by the same proposal");
@@ -244,7 +240,7 @@ fn check_name(path: &str) -> Result<(), Failure> {
         let message = format!("A path of the proposal has more than {PATH_BYTES_MAX} bytes");
         return Err(failure("limit", message, None));
     }
-    if path.chars().any(is_unfit) && defence::on(Defence::VisibleNames) {
+    if path.chars().any(is_unfit) {
         let message = format!("`{}` contains control characters", shown(path));
         return Err(failure("denied", message, Some("use a name of visible characters")));
     }
@@ -270,7 +266,7 @@ fn judge_effect(context: &CallContext) -> Result<(), Failure> {
     let decision = context
         .policy
         .decide(Effect::WriteRepository, context.approver.can_ask());
-    match decision == Decision::Allow || !defence::on(Defence::GrantsAtCommit) {
+    match decision == Decision::Allow {
         true => Ok(()),
         false => Err(failure(
             "denied",
@@ -360,7 +356,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
                 let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
                 written.contains(&folded) || found.is_ok()
             };
-            if SHAPES.iter().any(|shape| shape.iter().all(exists)) && defence::on(Defence::ProposedGitShape) {
+            if SHAPES.iter().any(|shape| shape.iter().all(exists)) {
                 let place = if directory.is_empty() {
                     "the repository root"
                 } else {
@@ -427,7 +423,6 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
         return Err(failure("denied", message, Some("write to a new file")));
     }
     match files.seen.get(path) {
-        _ if !defence::on(Defence::UnreadFiles) => Ok(()),
         Some(seen) if *seen == digest(&before.content) => Ok(()),
         Some(_) => Err(failure(
             "denied",

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Question};
-use tool_core::defence::{self, Defence};
 
 /// How many calls are at work, and how many wait.
 #[derive(Debug)]
@@ -93,7 +92,7 @@ impl Turns {
         let since = Instant::now();
         let mut state = self.state();
         let max = self.limits.calls_concurrent;
-        if !state.is_free(max) && defence::on(Defence::Concurrency) {
+        if !state.is_free(max) {
             if state.waiting >= self.limits.calls_waiting {
                 return Err(busy());
             }

@@ -8,7 +8,6 @@ use std::io;
 use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::component::{HasSelf, Linker, Resource};
-use wasmtime_wasi::WasiCtx;
 use wasmtime_wasi::p2::bindings::cli::{
     environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
     terminal_stdout,
@@ -30,7 +29,6 @@ use super::imports::log;
 use super::sandbox::{State, Stop};
 use crate::limits;
 use tool_core::api::ErrorKind;
-use tool_core::defence::{self, Defence, bound};
 
 /// Longest sleep between two looks at the deadline and at cancellation.
 const WAIT_SLICE: Duration = Duration::from_millis(5);
@@ -83,15 +81,7 @@ fn link_sockets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 /// What sockets may do that were never made: nothing.
 pub(super) fn socket_rights() -> WasiSocketsCtx {
-    match defence::on(Defence::SocketRights) {
-        true => WasiSocketsCtx::default(),
-        false => WasiCtx::builder()
-            .allow_tcp(true)
-            .allow_udp(true)
-            .build()
-            .sockets()
-            .clone(),
-    }
+    WasiSocketsCtx::default()
 }
 
 /// Sockets that may neither be bound nor connected.
@@ -134,7 +124,7 @@ impl State {
 
     /// Counts bytes that the guest reads.
     pub(super) fn count_read(&self, bytes: usize) -> Result<(), Stop> {
-        let max = bound(Defence::ReadBytes, self.call.limits.read_bytes);
+        let max = self.call.limits.read_bytes;
         self.call.read.add(bytes as u64, max, || {
             Stop::limit(format!("{max} bytes read"), ErrorKind::ReadLimit)
         })
@@ -364,9 +354,7 @@ impl State {
     /// Waits until one of them is ready, the call's time is up, or the session ends.
     fn wait(&mut self, pollables: &[Pollable]) -> Result<Vec<u32>, Stop> {
         loop {
-            if defence::on(Defence::DeadlineOfWaits) {
-                self.call.ended()?;
-            }
+            self.call.check()?;
             let now = self.instant();
             let ready: Vec<u32> = (0..)
                 .zip(pollables)
@@ -464,9 +452,6 @@ fn monotonic_ns(since: Duration) -> u64 {
 }
 
 fn coarse(duration: Duration) -> Duration {
-    if !defence::on(Defence::Clock) {
-        return duration;
-    }
     let step = CLOCK_STEP.as_millis();
     Duration::from_millis(u64::try_from(duration.as_millis() / step * step).unwrap_or(u64::MAX))
 }
@@ -486,7 +471,7 @@ fn datetime(since_epoch: Duration) -> wall_clock::Datetime {
 
 impl State {
     fn random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
-        let max = bound(Defence::Random, self.call.limits.random_bytes);
+        let max = self.call.limits.random_bytes;
         self.call.random.add(len, max, || {
             Stop::limit(format!("{max} random bytes"), ErrorKind::RandomLimit)
         })?;
@@ -561,11 +546,8 @@ impl insecure_seed::Host for State {
 
 impl environment::Host for State {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        // What the session was started with is known here, for recipes.
-        let grants = self.grants.as_ref().filter(|_| !defence::on(Defence::Environment));
-        Ok(grants.map_or_else(Vec::new, |grants| {
-            grants.context.environment.clone().into_iter().collect()
-        }))
+        // What the session was started with is known here, for recipes alone.
+        Ok(Vec::new())
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
@@ -672,20 +654,14 @@ impl instance_network::Host for State {
 }
 
 impl tcp_create_socket::Host for State {
-    fn create_tcp_socket(&mut self, family: network::IpAddressFamily) -> SocketResult<Resource<TcpSocket>> {
-        match defence::on(Defence::Sockets) {
-            true => refused(),
-            false => sockets(self).create_tcp_socket(family),
-        }
+    fn create_tcp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<TcpSocket>> {
+        refused()
     }
 }
 
 impl udp_create_socket::Host for State {
-    fn create_udp_socket(&mut self, family: network::IpAddressFamily) -> SocketResult<Resource<UdpSocket>> {
-        match defence::on(Defence::Sockets) {
-            true => refused(),
-            false => sockets(self).create_udp_socket(family),
-        }
+    fn create_udp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<UdpSocket>> {
+        refused()
     }
 }
 

@@ -20,7 +20,6 @@ use super::error::ApiError;
 use super::listener::Peer;
 use crate::api::{ErrorKind, Overrides, Problem};
 use crate::config::{Auth, ServerSettings};
-use crate::defence::{self, Defence};
 
 /// Names of the answer's headers that a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-secret, mcp-session-id");
@@ -111,7 +110,7 @@ impl Door<'_> {
         let ours = self.ours();
         // A Unix socket has no port that the name could be checked against.
         let is_own_name = self.is_over_unix() && ours.is_name(split_port(&host).0);
-        if !is_own_name && !ours.is_host(&host, &self.server.hosts) && defence::on(Defence::Hosts) {
+        if !is_own_name && !ours.is_host(&host, &self.server.hosts) {
             let (name, _) = split_port(&host);
             let hint = match ours.is_name(name) {
                 true => format!("the port belongs to it: send `Host: {name}:{}`", ours.port),
@@ -138,13 +137,13 @@ impl Door<'_> {
             };
         }
         let listed = origin.filter(|origin| ours.is_origin(origin, self.server));
-        if origin.is_some() && listed.is_none() && defence::on(Defence::Origins) {
+        if origin.is_some() && listed.is_none() {
             return Err(refused_origin("The page's origin is not one that may use this server"));
         }
         // A name such as `localhost` leads to more addresses than ours, and other users may serve pages at those.
         let is_ours = site == Some(b"same-origin") && ours.is_address(&host);
         let is_page = listed.is_none() && !is_ours && !matches!(site, None | Some(b"none"));
-        if is_page && defence::on(Defence::Sites) {
+        if is_page {
             return Err(refused_origin("A page of another site may not use this server"));
         }
         Ok(listed.cloned())
@@ -184,9 +183,6 @@ impl Door<'_> {
         let is_same_user = !state.is_exposed() && self.peer.is_some_and(Peer::is_same_user);
         if self.server.auth == Auth::SameUser && is_same_user {
             return Ok(Some(Caller::SameUser));
-        }
-        if !defence::on(Defence::Callers) {
-            return Ok(None);
         }
         // Where the file that says who needs the token cannot be understood, that is what its owner has to know.
         if is_same_user {

@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 
 use super::auth::is_own_user;
 use super::stream::{ConnectionState, PeerStream};
-use crate::defence::{self, Defence};
 #[cfg(target_os = "linux")]
 use tool_socket::diag::{self, OwnerAnswer};
 use tool_socket::table;
@@ -49,9 +48,6 @@ impl OwnerLookup {
     pub(super) async fn is_same_user(&self, stream: Arc<PeerStream>, peer: SocketAddr, ours: SocketAddr) -> bool {
         if ![peer, ours].iter().all(|end| end.ip().to_canonical().is_loopback()) {
             return false;
-        }
-        if !defence::on(Defence::SocketOwners) {
-            return true;
         }
         let _permit = self.permits.acquire().await.expect("the semaphore is never closed");
         // Checked after the wait for a permit: a peer that has gone costs no lookup.

@@ -13,7 +13,6 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use super::{Walls, filter};
 use crate::contain;
 use crate::limits;
-use tool_core::defence::{self, Defence};
 
 type Step<T> = Result<T, (&'static str, io::Error)>;
 
@@ -26,9 +25,7 @@ fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
 /// Raises all walls; true where Landlock is among them. The process must have one thread.
 pub(super) fn raise(walls: &Walls) -> Step<bool> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("tying it to its starter"))?;
-    if defence::on(Defence::HelperHandles) {
-        close_inherited().map_err(at("closing what it inherited"))?;
-    }
+    close_inherited().map_err(at("closing what it inherited"))?;
     // Only a preference: where the machine runs out of memory, this process is the one to end.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     wake_regularly().map_err(at("setting an alarm"))?;
@@ -38,9 +35,7 @@ pub(super) fn raise(walls: &Walls) -> Step<bool> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(rights))?;
     rustix::thread::set_no_new_privs(true).map_err(at(rights))?;
     let landlock = landlock(walls).map_err(at("raising Landlock"))?;
-    if defence::on(Defence::HelperSystemCalls) {
-        filter::apply().map_err(at("filtering system calls"))?;
-    }
+    filter::apply().map_err(at("filtering system calls"))?;
     Ok(landlock)
 }
 
@@ -102,11 +97,8 @@ fn wake_regularly() -> io::Result<()> {
 fn bounds(walls: &Walls) -> [(Resource, u64); 6] {
     [
         (Resource::Core, 0),
-        (
-            Resource::Data,
-            defence::bound(Defence::HelperMemory, walls.memory_bytes),
-        ),
-        (Resource::As, defence::bound(Defence::HelperMemory, walls.address_bytes)),
+        (Resource::Data, walls.memory_bytes),
+        (Resource::As, walls.address_bytes),
         (Resource::Cpu, walls.cpu_seconds),
         (Resource::Fsize, walls.file_bytes),
         (Resource::Nofile, limits::CONFINE_FILES_OPEN_MAX),
@@ -143,9 +135,6 @@ const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 
 /// False where the kernel has no Landlock, or too old a one.
 fn landlock(walls: &Walls) -> Result<bool, RulesetError> {
-    if !defence::on(Defence::HelperLandlock) {
-        return Ok(true);
-    }
     let needed = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(NEEDED));

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use super::Bounds;
 use super::spec::{Spec, Visible};
-use tool_core::defence::{self, Defence};
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
@@ -86,7 +85,7 @@ pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn 
         for entry in entries {
             let entry = entry?;
             let (real, place, kind) = (entry.path(), target.join(entry.file_name()), entry.file_type()?);
-            if hidden.contains(&real) && defence::on(Defence::HiddenEntries) {
+            if hidden.contains(&real) {
                 continue;
             }
             check(is_wanted)?;

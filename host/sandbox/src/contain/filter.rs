@@ -12,7 +12,6 @@ use seccompiler::{
 };
 
 use super::Sandbox;
-use tool_core::defence::{self, Defence};
 
 #[cfg(target_arch = "x86_64")]
 mod number {
@@ -131,22 +130,14 @@ const SOCKET_FLAGS: [u64; 3] = [0o4000, 0o2_000_000, 0o2_004_000];
 /// Applies the filters to this process and everything it starts.
 pub(super) fn apply(sandbox: Sandbox) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&other_numbers())?;
-    if defence::on(Defence::NewerClone) {
-        seccompiler::apply_filter(&program(vec![(CLONE3, Vec::new())], errno::NOSYS)?)?;
+    seccompiler::apply_filter(&program(vec![(CLONE3, Vec::new())], errno::NOSYS)?)?;
+    let calls = NAMELESS.map(|call| (call, Vec::new()));
+    seccompiler::apply_filter(&program(calls.into(), errno::NOSYS)?)?;
+    seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
+    if sandbox != Sandbox::Namespaces {
+        shared::apply()?;
     }
-    if defence::on(Defence::NamelessFiles) {
-        let calls = NAMELESS.map(|call| (call, Vec::new()));
-        seccompiler::apply_filter(&program(calls.into(), errno::NOSYS)?)?;
-    }
-    if defence::on(Defence::SocketFamilies) {
-        seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
-    }
-    if defence::on(Defence::SystemCalls) {
-        if sandbox != Sandbox::Namespaces {
-            shared::apply()?;
-        }
-        seccompiler::apply_filter(&program(refused()?, errno::PERM)?)?;
-    }
+    seccompiler::apply_filter(&program(refused()?, errno::PERM)?)?;
     Ok(())
 }
 

@@ -17,7 +17,6 @@ use super::outer::{At, Step, TYING, control, die_with_starter, gone, say};
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, namespaces, root, walls};
 use crate::limits;
-use tool_core::defence::{self, Defence};
 
 /// Runs to the end of the program. When the first process of a process namespace ends, the kernel ends all others.
 pub(super) fn main() -> ExitCode {
@@ -42,16 +41,10 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     let text = spec::receive(outer).at("reading the specification")?;
     let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
     // A group and a session of their own: no terminal, and no signal from inside reaches the outer helper.
-    if defence::on(Defence::OwnSession) {
-        rustix::process::setsid().at("leaving the terminal")?;
-    } else {
-        rustix::process::setpgid(None, None).at("leaving the terminal")?;
-    }
+    rustix::process::setsid().at("leaving the terminal")?;
     prefer_to_be_killed();
     if spec.sandbox == Sandbox::Namespaces {
-        if defence::on(Defence::OwnNetwork) {
-            namespaces::raise_loopback().at("switching the loopback device on")?;
-        }
+        namespaces::raise_loopback().at("switching the loopback device on")?;
         rustix::system::sethostname(b"sandbox").at("naming the machine")?;
         root::build(&spec)?;
     } else {
@@ -96,8 +89,7 @@ fn prefer_to_be_killed() {
 /// Starts the program so that it has no power over this process. In its namespace the kernel sees to that; in the
 /// fallback it gets a narrower domain of Landlock's, from a thread that is gone when the program runs.
 fn start_apart(spec: &Spec) -> io::Result<Child> {
-    let is_apart = defence::on(Defence::Keeper) && defence::on(Defence::Landlock);
-    if spec.sandbox == Sandbox::Namespaces || !is_apart {
+    if spec.sandbox == Sandbox::Namespaces {
         return start(spec);
     }
     std::thread::scope(|scope| {
@@ -117,14 +109,12 @@ fn start(spec: &Spec) -> io::Result<Child> {
         reason = "the helper of the one place that starts processes"
     )]
     let mut builder = Command::new(&spec.program);
-    builder.args(&spec.arguments).current_dir(&spec.directory);
-    if defence::on(Defence::ClearedEnvironment) {
-        builder.env_clear();
-    }
-    builder.envs(&spec.environment);
-    if defence::on(Defence::NoInput) {
-        builder.stdin(Stdio::null());
-    }
+    builder
+        .args(&spec.arguments)
+        .current_dir(&spec.directory)
+        .env_clear()
+        .envs(&spec.environment)
+        .stdin(Stdio::null());
     builder.spawn()
 }
 
@@ -155,9 +145,7 @@ fn watch(child: &Child, outer: &UnixStream, spec: &Spec) -> io::Result<Message> 
         if let Some(message) = reap(program)? {
             return Ok(message);
         }
-        if let Some(message) = members.over(bounds).or_else(|| drains().then_some(Message::Memory))
-            && defence::on(Defence::Counting)
-        {
+        if let Some(message) = members.over(bounds).or_else(|| drains().then_some(Message::Memory)) {
             return Ok(message);
         }
     }

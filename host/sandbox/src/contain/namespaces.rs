@@ -6,16 +6,17 @@ use std::io::{self, Write};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 
-use tool_core::defence::{self, Defence};
-
 /// Puts this process into new user, mount, network, IPC and host name namespaces, and its next child into a new
 /// process namespace. The process must have one thread.
 pub(super) fn enter() -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
-    let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    flags.set(UnshareFlags::NEWPID, defence::on(Defence::OwnProcesses));
-    flags.set(UnshareFlags::NEWNET, defence::on(Defence::OwnNetwork));
+    let flags = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWNET;
     #[expect(
         unsafe_code,
         reason = "no safe function for it; only `FILES` is dangerous, and it is not among the flags"

@@ -20,7 +20,6 @@ use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::tree;
 use crate::limits;
-use tool_core::defence::{self, Defence};
 
 /// Where the new root grows.
 const NEW: &str = "/proc";
@@ -118,9 +117,6 @@ const PROC_HIDDEN: [&str; 21] = [
 pub(super) fn build(spec: &Spec) -> Step<()> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at("taking the mounts apart")?;
-    if !defence::on(Defence::OwnRoot) {
-        return bare_proc().at("making `/proc`");
-    }
     let mounts = Mounts::read().at("reading the list of mounts")?;
     tmpfs(
         Path::new(NEW),
@@ -146,9 +142,6 @@ fn new(path: &Path) -> PathBuf {
 }
 
 pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
-    // Without the defence there is still an end: four times as much.
-    let factor = if defence::on(Defence::BoundedDisks) { 1 } else { 4 };
-    let (bytes, inodes) = (bytes * factor, inodes * factor);
     let options = CString::new(format!("size={bytes},nr_inodes={inodes},mode=0755"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount(
@@ -183,9 +176,6 @@ fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
     let place = new(path);
     mount_point(&place, fs::metadata(path)?.is_dir())?;
     rustix::mount::mount_bind_recursive(path, &place)?;
-    if !defence::on(Defence::ReadOnlySystem) {
-        return Ok(());
-    }
     for (mount, kept) in mounts.at_and_beneath(path) {
         let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
         match rustix::mount::mount_remount(new(&mount), flags, "") {
@@ -267,9 +257,6 @@ fn etc(mounts: &Mounts, identity: &Identity) -> io::Result<()> {
 /// Puts a device of the machine at `place`. It takes what is written to it; its mode and its owner are the machine's.
 fn device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
     rustix::mount::mount_bind(source, place)?;
-    if !defence::on(Defence::ReadOnlyDevices) {
-        return Ok(());
-    }
     let kept = mounts.at_and_beneath(source)[0].1;
     let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC;
     Ok(rustix::mount::mount_remount(place, flags, "")?)
@@ -353,10 +340,6 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
     }
     for ((_, path), piece) in pieces {
         match piece {
-            Piece::Private("home") if !defence::on(Defence::OwnHome) => {
-                directory(&new(&path)).at("making private places")?;
-                rustix::mount::mount_bind(&path, new(&path)).at("making private places")?;
-            }
             Piece::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
             Piece::Visible(Visible::Place(_)) => show(&path, mounts).at("showing what the program needs")?,
             Piece::Visible(Visible::Link { target, .. }) => {
@@ -394,7 +377,7 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
     directory(&place)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", &place, "proc", flags, None)?;
-    for name in PROC_READ_ONLY.iter().filter(|_| defence::on(Defence::ReadOnlyProc)) {
+    for name in PROC_READ_ONLY {
         let path = place.join(name);
         if path.exists() {
             rustix::mount::mount_bind(&path, &path)?;
@@ -418,7 +401,7 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
             Err(_) => {}
         }
     }
-    if rustix::process::geteuid().is_root() && defence::on(Defence::ReadOnlyProc) {
+    if rustix::process::geteuid().is_root() {
         rustix::mount::mount_remount(&place, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
     }
     Ok(())
@@ -440,15 +423,6 @@ fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// What stays of a root of the run's own where there is none: the processes of its namespace.
-fn bare_proc() -> io::Result<()> {
-    if !defence::on(Defence::OwnProc) {
-        return Ok(());
-    }
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    Ok(rustix::mount::mount("proc", "/proc", "proc", flags, None)?)
-}
-
 /// Makes the new root `/`, lets the old one go, and lets nobody add to the new one.
 fn enter() -> io::Result<()> {
     rustix::process::chdir(NEW)?;
@@ -456,9 +430,6 @@ fn enter() -> io::Result<()> {
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
-    if !defence::on(Defence::ReadOnlyRoot) {
-        return Ok(());
-    }
     let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount_remount("/", flags, "")?)
 }

@@ -13,14 +13,10 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::copy::Tree;
 use super::outer::{At, Step};
 use super::{copy, root};
-use tool_core::defence::{self, Defence};
 
 /// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards.
 pub(super) fn cover(tree: &Tree<'_>, place: &Path, work: &Path) -> Step<()> {
     let step = "covering the repository";
-    if !defence::on(Defence::CoveredTree) {
-        return rustix::mount::mount_bind(tree.root, place).at(step);
-    }
     fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
     root::tmpfs(work, tree.bounds.tree_bytes, tree.bounds.tree_inodes).at(step)?;
     if overlay(tree, place, work).is_err() {
@@ -42,8 +38,7 @@ fn overlay(tree: &Tree<'_>, place: &Path, work: &Path) -> io::Result<()> {
     // Under a name of ours, because the options cannot hold every path.
     rustix::mount::mount_bind_recursive(tree.root, &lower)?;
     like(tree.root, &upper)?;
-    let hidden = tree.hidden.iter().filter(|_| defence::on(Defence::HiddenEntries));
-    for path in hidden {
+    for path in tree.hidden {
         whiteout(tree.root, &upper, Path::new(path))?;
     }
     let options = format!(

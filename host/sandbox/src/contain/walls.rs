@@ -15,28 +15,22 @@ use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::{Bounds, Sandbox, filter, metadata};
 use crate::limits;
-use tool_core::defence::{self, Defence};
 
 /// Raises all walls that fit the sandbox. No way leads back. What comes back in the fallback are the calls that somebody
 /// outside has to answer.
 pub(super) fn raise(spec: &Spec) -> Step<Option<OwnedFd>> {
     bound(spec.sandbox, spec.bounds).at("setting limits")?;
     // Where a namespace gives rights, its first process must not be taken over to use them.
-    if defence::on(Defence::NotDumpable) {
-        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
-    }
-    if defence::on(Defence::Capabilities) {
-        give_up_capabilities().at("giving up rights")?;
-    }
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
+    give_up_capabilities().at("giving up rights")?;
     rustix::thread::set_no_new_privs(true).at("giving up rights")?;
     match spec.sandbox {
-        _ if !defence::on(Defence::Landlock) => {}
         Sandbox::Namespaces => second_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
         Sandbox::Landlock | Sandbox::None => only_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
     }
     let filtering = "filtering system calls";
     let is_fallback = spec.sandbox != Sandbox::Namespaces;
-    let calls = (is_fallback && defence::on(Defence::Metadata)).then(metadata::hand_over);
+    let calls = is_fallback.then(metadata::hand_over);
     let calls = calls.transpose().at(filtering)?.flatten();
     filter::apply(spec.sandbox).map_err(io::Error::other).at(filtering)?;
     Ok(calls)
@@ -47,15 +41,11 @@ fn bound(sandbox: Sandbox, bounds: Bounds) -> io::Result<()> {
         (Resource::Fsize, limits::PROCESS_FILE_BYTES_MAX),
         (Resource::Nofile, limits::CONTAIN_FILES_OPEN_MAX),
         (Resource::Memlock, limits::CONTAIN_LOCKED_BYTES_MAX),
+        (Resource::Core, 0),
+        (Resource::As, limits::CONTAIN_ADDRESSES_MAX),
     ];
-    if defence::on(Defence::CoreLimit) {
-        bounded.push((Resource::Core, 0));
-    }
-    if defence::on(Defence::AddressLimit) {
-        bounded.push((Resource::As, limits::CONTAIN_ADDRESSES_MAX));
-    }
     let counts = sandbox == Sandbox::Namespaces && counts_processes_by_namespace();
-    if counts && defence::on(Defence::TaskLimit) {
+    if counts {
         bounded.push((Resource::Nproc, bounds.tasks));
     }
     for (resource, bound) in bounded {

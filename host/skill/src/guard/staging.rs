@@ -16,7 +16,6 @@ use super::{Slot, read_at};
 use crate::Limits;
 use crate::sandbox::{Stop, mebibytes};
 use tool_core::api::ErrorKind;
-use tool_core::defence::{self, Defence};
 use tool_core::disk;
 use tool_repository::path::split;
 use tool_sandbox::scratch::{self, Folder};
@@ -165,7 +164,7 @@ impl Stage {
 
     fn grow(&mut self, bytes: u64, limits: &Limits) -> Result<(), StageError> {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > limits.staged_bytes && defence::on(Defence::StagedBytes) {
+        if self.bytes > limits.staged_bytes {
             let limit = format!("{} of proposed files", mebibytes(limits.staged_bytes));
             return Err(Stop::limit(limit, ErrorKind::StageLimit).into());
         }
@@ -174,7 +173,7 @@ impl Stage {
 
     fn count_entry(&mut self, limits: &Limits) -> Result<(), StageError> {
         self.entries += 1;
-        if self.entries > limits.staged_entries && defence::on(Defence::StagedEntries) {
+        if self.entries > limits.staged_entries {
             let limit = format!("{} proposed files and directories", limits.staged_entries);
             return Err(Stop::limit(limit, ErrorKind::StageLimit).into());
         }

@@ -13,7 +13,6 @@ use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
 use crate::sandbox::{Call, Stop};
 use tool_core::api::ErrorKind;
-use tool_core::defence::{Defence, bound};
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};
 
@@ -51,7 +50,7 @@ fn shared(call: &Call, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, 
     if let Some(same) = same {
         return Ok(Ok(same));
     }
-    let max = bound(Defence::Handles, limits::CALL_GLOBS_MAX);
+    let max = limits::CALL_GLOBS_MAX;
     if held.len() >= max {
         return Err(Stop::limit(
             format!("{max} selections with globs of their own"),

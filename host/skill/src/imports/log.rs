@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use crate::sandbox::Call;
-use tool_core::defence::{Defence, bound};
 use tool_core::text::{beginning, clean};
 
 /// Longest single message.
@@ -16,7 +15,7 @@ pub(crate) fn record(call: &Call, level: &str, message: &str) {
         return;
     }
     let before = call.logged.fetch_add(message.len() as u64, Ordering::Relaxed);
-    if before + message.len() as u64 > bound(Defence::Log, call.limits.log_bytes as u64) {
+    if before + message.len() as u64 > call.limits.log_bytes as u64 {
         call.log_dropped.fetch_add(1, Ordering::Relaxed);
         return;
     }

@@ -18,7 +18,6 @@ use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
-use tool_core::defence::{self, Defence};
 
 /// Why nothing was put in place.
 #[derive(Debug, thiserror::Error)]
@@ -210,12 +209,7 @@ fn kind(stat: &Stat) -> FileType {
 
 /// Permissions without the bits by which a program gets somebody else's rights.
 fn mode(stat: &Stat) -> Mode {
-    let taken = if defence::on(Defence::PackageRights) {
-        0o777
-    } else {
-        0o7777
-    };
-    Mode::from_raw_mode(stat.st_mode & taken)
+    Mode::from_raw_mode(stat.st_mode & 0o777)
 }
 
 /// What differs between the two folders.
@@ -279,11 +273,11 @@ impl Comparison<'_> {
     }
 
     fn is_masked(&self, path: &Path) -> bool {
-        self.masked.contains(path) && defence::on(Defence::HiddenPackages)
+        self.masked.contains(path)
     }
 
     fn holds_masked(&self, path: &Path) -> bool {
-        self.masked.iter().any(|masked| masked.starts_with(path)) && defence::on(Defence::HiddenPackages)
+        self.masked.iter().any(|masked| masked.starts_with(path))
     }
 
     /// Compares an entry that both have.
