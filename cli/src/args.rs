@@ -180,7 +180,7 @@ Examples:
 
     /// Show the result of a session
     ///
-    /// Exit code 1 where the session failed or was cancelled. The last 100 sessions are kept, for at most 30 days.
+    /// Exit code 1 where the session failed or was cancelled. The last 100 sessions are kept.
     #[command(after_help = "\
 Examples:
   tool results                 the newest of this repository

@@ -499,13 +499,6 @@ pub const SESSIONS_KEPT: usize = 100;
 /// within seconds, and hundreds of sessions may end meanwhile.
 pub const SESSION_SECONDS_KEPT_MIN: i64 = 600;
 
-/// Days for which a session is kept: long enough to undo last month's work.
-pub const SESSION_DAYS_KEPT: i64 = 30;
-
-/// Readings of the clock that are kept to tell a wrong clock from a later day. The newest but one decides; a few more are
-/// left where the newest turn out to have been wrong.
-pub const DAYS_NOTED_MAX: usize = 8;
-
 /// Bytes of all kept sessions together, contents of changed files included, but for those that have just ended and those
 /// whose changes can still be undone: of these there are at most [`SESSIONS_KEPT`], each with
 /// [`SESSION_CONTENTS_BYTES_MAX`].
@@ -565,16 +558,6 @@ pub const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
 
 /// Time between two tries to write down a session that has ended while the disk was full.
 pub const JOURNAL_RETRY_MS: u64 = 1_000;
-
-/// Sessions that can begin on a full disk: one after the other what a user tries until it is clear what is the matter.
-pub const SESSIONS_SPARE: usize = 4;
-
-/// Room on the disk that is set aside for the journal of each: that of a usual session.
-pub const JOURNAL_SPARE_BYTES: u64 = 64 * 1024;
-
-/// Ended sessions that are kept in memory because the disk does not take them. Each holds at most two times
-/// [`JOURNAL_BACKLOG_BYTES_MAX`], usually a hundredth of that.
-pub const SESSIONS_UNWRITTEN_MAX: usize = 16;
 
 /// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
 /// a second.

@@ -8,7 +8,6 @@
 pub mod approvals;
 mod checks;
 pub mod connection;
-mod days;
 pub(crate) mod engine;
 pub mod feed;
 #[cfg(any(test, fuzzing))]
@@ -22,16 +21,15 @@ pub mod report;
 mod run;
 mod running;
 mod selection;
-mod spares;
 mod store;
 mod undo;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -85,8 +83,6 @@ pub struct Sessions {
     contexts: Arc<Semaphore>,
     ids: Ids,
     running: Mutex<Running>,
-    /// Ended sessions that the disk has not taken whole: it was full, or may not be written.
-    unwritten: Mutex<HashMap<String, Arc<Live>>>,
     tasks: TaskTracker,
     /// What was learned of repositories, from one session to the next.
     scans: Arc<Scans>,
@@ -160,7 +156,6 @@ impl Sessions {
             calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
             contexts: Arc::new(Semaphore::new(limits::CONTEXTS_BUILDING_MAX)),
             running: Mutex::default(),
-            unwritten: Mutex::default(),
             tasks: TaskTracker::new(),
             scans: Arc::default(),
             indexes,
@@ -415,39 +410,30 @@ impl Sessions {
             tracing::error!(session = live.id, "a session could not be ended");
             true
         });
-        if is_written {
-            self.lock().live.remove(&live.id);
-        } else {
-            self.write_later(live).await;
-        }
-    }
-
-    /// Keeps an ended session in memory until the disk takes it, or the daemon stops.
-    async fn write_later(self: Arc<Self>, live: Arc<Live>) {
-        {
-            let mut unwritten = self.unwritten();
-            if unwritten.len() < limits::SESSIONS_UNWRITTEN_MAX {
-                unwritten.insert(live.id.clone(), Arc::clone(&live));
-            }
+        if !is_written {
+            self.write_until_durable(&live).await;
         }
         self.lock().live.remove(&live.id);
-        let is_kept = || self.unwritten().contains_key(&live.id);
-        while is_kept() {
+    }
+
+    /// Tries to write an ended session until the disk takes it, or the daemon stops. Until then it is answered from memory.
+    async fn write_until_durable(self: &Arc<Self>, live: &Arc<Live>) {
+        loop {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)) => {}
                 () = self.stopping.cancelled() => {}
             }
-            let (sessions, waiting) = (Arc::clone(&self), Arc::clone(&live));
+            let (sessions, waiting) = (Arc::clone(self), Arc::clone(live));
             let written = blocking(move || Ok(sessions.store.write_waiting(&waiting.recorder))).await;
             if written == Ok(true) || self.stopping.is_cancelled() {
-                self.unwritten().remove(&live.id);
+                return;
             }
         }
     }
 
     /// What happens in a session, from the event after number `after` on.
     pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
-        if let Some(live) = self.in_memory(id) {
+        if let Some(live) = self.live(id) {
             let model = live.recorder.summary().start.model;
             let events = Events::follow(Arc::clone(&live.recorder), id, after);
             live.streams.send_modify(|count| *count += 1);
@@ -519,7 +505,7 @@ impl Sessions {
 
     /// A session's result; of a running one, the output so far. A report that is gone is written again.
     pub async fn result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
-        if let Some(live) = self.in_memory(id) {
+        if let Some(live) = self.live(id) {
             let missing = unknown(id);
             let read = blocking(move || {
                 // Taken first: whoever reads that a session is complete has all that it said.
@@ -544,7 +530,7 @@ impl Sessions {
 
     /// The same without the output: a session that has ended is mostly answered for without reading its journal.
     pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
-        if let Some(live) = self.in_memory(id) {
+        if let Some(live) = self.live(id) {
             return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
         }
         if let Some(summary) = self.store.summary(id) {
@@ -630,17 +616,9 @@ impl Sessions {
         }
     }
 
+    /// A session that is read from memory: a running one, or one that the disk does not have yet.
     fn live(&self, id: &str) -> Option<Arc<Live>> {
         self.lock().live.get(id).cloned()
-    }
-
-    fn unwritten(&self) -> MutexGuard<'_, HashMap<String, Arc<Live>>> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A session that is read from memory: a running one, or one that the disk does not have yet.
-    fn in_memory(&self, id: &str) -> Option<Arc<Live>> {
-        self.live(id).or_else(|| self.unwritten().get(id).cloned())
     }
 }
 

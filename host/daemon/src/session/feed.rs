@@ -96,16 +96,10 @@ impl Recorder {
     /// Begins the journal of a new session. Blocks.
     pub fn create(folder: SessionFolder, start: Start) -> io::Result<Arc<Self>> {
         let file = folder.create()?;
-        let recorder = Self::begin(folder, file, start);
-        recorder.flush()?;
-        Ok(recorder)
-    }
-
-    /// Begins a session with an empty journal, which need not take anything yet.
-    pub fn begin(folder: SessionFolder, file: File, start: Start) -> Arc<Self> {
         let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::now()), 1);
         recorder.record(Entry::Started(start));
-        Arc::new(recorder)
+        recorder.flush()?;
+        Ok(Arc::new(recorder))
     }
 
     /// Goes on with the journal of a session that never ended, after its last whole line. Blocks.
@@ -190,6 +184,11 @@ impl Recorder {
                 recent
             }
         }
+    }
+
+    /// True while lines wait for the disk.
+    pub fn has_unwritten_lines(&self) -> bool {
+        !self.lock().backlog.is_empty()
     }
 
     /// Adds an entry. Ignored after the end, unless it says what became of something that was still open then.

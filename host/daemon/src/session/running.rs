@@ -65,21 +65,18 @@ impl Sessions {
         }
     }
 
-    /// How many sessions are under way, or ended and kept in memory alone, because the disk does not take them.
+    /// The number of sessions that are under way, or that have ended and wait for the disk.
     pub fn running(&self) -> u64 {
         let running = self.lock();
-        let unwritten = self.unwritten();
-        let waiting = unwritten.keys().filter(|id| !running.live.contains_key(*id)).count();
-        (running.live.len() + running.starting + waiting) as u64
+        (running.live.len() + running.starting) as u64
     }
 
-    /// True while a session has not ended, or the disk has not taken one that has. One that has only just told its end is
-    /// put away in a moment.
+    /// True while a session has not ended, or the disk has not taken one that has. A session that has only just ended is
+    /// removed in a moment and does not count.
     pub fn is_busy(&self) -> bool {
         let running = self.lock();
-        running.starting > 0
-            || running.live.values().any(|live| !live.recorder.has_ended())
-            || !self.unwritten().is_empty()
+        let is_under_way = |live: &Arc<Live>| !live.recorder.has_ended() || live.recorder.has_unwritten_lines();
+        running.starting > 0 || running.live.values().any(is_under_way)
     }
 
     /// True where nothing is under way, and nothing would be lost by an end.
@@ -121,7 +118,6 @@ impl Sessions {
         }
     }
 
-    // Where both are needed, taken before `unwritten`.
     pub(super) fn lock(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,21 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::days::Days;
 use super::feed::Recorder;
 use super::history::Summary;
 use super::ids::Ids;
 use super::journal::{Change, End, Entry, Extent, Line, SessionFolder, Start, create_private_folder};
 use super::report;
 use super::run::{self, Outcome};
-use super::spares::Spares;
 use super::undo;
 use crate::api::{self, ErrorKind, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::diff::FileDiff;
 use crate::skill::settle_commit;
-use tool_core::disk;
 use tool_repository::changes::{self, ChangeJournal};
 
 /// File name of the summary in a session's folder.
@@ -51,8 +48,6 @@ enum Found {
 /// See the module.
 pub(super) struct Store {
     folder: PathBuf,
-    spares: Spares,
-    days: Days,
     kept: Mutex<BTreeMap<String, Kept>>,
     /// Keys of the configuration that no report may show. They are in memory alone.
     keys: Mutex<BTreeSet<String>>,
@@ -75,8 +70,6 @@ impl Store {
         create_private_folder(folder)?;
         let store = Self {
             folder: folder.to_owned(),
-            spares: Spares::new(home),
-            days: Days::open(home),
             kept: Mutex::default(),
             keys: Mutex::new(keys),
         };
@@ -109,27 +102,18 @@ impl Store {
             }
         }
         store.forget_old(api::now());
-        store.spares.fill();
         Ok(store)
     }
 
-    /// Begins the journal of a session, also on a full disk. Blocks.
+    /// Begins the journal of a session; an error where the disk does not take it. Blocks.
     pub(super) fn begin(&self, start: Start) -> io::Result<Arc<Recorder>> {
         let folder = self.folder(&start.session_id);
-        match Recorder::create(folder.clone(), start.clone()) {
-            Ok(recorder) => {
-                self.spares.fill();
-                Ok(recorder)
-            }
-            Err(full) if disk::is_full(&full) => {
-                let journal = self.spares.take(&folder).map_err(|_| full)?;
-                let recorder = Recorder::begin(folder, journal, start);
-                // What finds no room now is written once there is some.
-                let _ = recorder.flush();
-                Ok(recorder)
-            }
-            Err(error) => Err(error),
+        let begun = Recorder::create(folder.clone(), start);
+        if begun.is_err() {
+            // The session does not exist: a folder with half a first line would be closed as failed at the next start.
+            let _ = fs::remove_dir_all(folder.path());
         }
+        begun
     }
 
     fn load(&self, id: &str) -> io::Result<Found> {
@@ -320,8 +304,7 @@ impl Store {
 
     /// Removes what the retention no longer keeps.
     fn forget_old(&self, now: Timestamp) {
-        let aged = self.days.confirmed(now);
-        let old = to_forget(&self.lock(), now, aged);
+        let old = to_forget(&self.lock(), now);
         for id in old {
             if let Err(error) = fs::remove_dir_all(self.folder(&id).path()) {
                 tracing::warn!(session = id, %error, "an old session could not be removed");
@@ -335,14 +318,14 @@ impl Store {
     }
 }
 
-/// Which sessions are kept no longer: beyond the newest hundred of their kind and not just ended, a month older than
-/// `aged`, or beyond the bytes of all. Never one whose change is not settled.
+/// The sessions that are no longer kept: beyond the newest hundred of their kind and not just ended, or beyond the bytes
+/// of all. Never one whose change is not settled. Age does not count, because a clock that is wrong for a minute would
+/// remove every session.
 ///
 /// Bytes alone cost nobody an undo: one that has just ended, or whose changes can still be taken back, neither goes for
 /// them nor makes others go.
-fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp, aged: Option<Timestamp>) -> Vec<String> {
+fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
     let (mut operations, mut calls, mut bytes) = (0, 0, 0);
-    let oldest = aged.map(|aged| aged - chrono::Duration::days(limits::SESSION_DAYS_KEPT));
     let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
     let undone = undo::undone(&summaries);
     let newest_first = kept.iter().rev();
@@ -360,8 +343,7 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp, aged: Option<Timesta
             true => false,
             false => !fits(&mut bytes, session.bytes),
         };
-        let is_old = oldest.is_some_and(|oldest| end < oldest);
-        (is_beyond || is_too_much || is_old) && session.summary.is_settled()
+        (is_beyond || is_too_much) && session.summary.is_settled()
     });
     old.map(|(id, _)| id.clone()).collect()
 }
@@ -571,11 +553,6 @@ mod tests {
         (id, kept)
     }
 
-    /// What is forgotten where the clock is known to be right.
-    fn forgotten_at(all: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
-        to_forget(all, now, Some(now))
-    }
-
     fn explain() -> Work {
         Work::Operation(Operation::Explain)
     }
@@ -586,10 +563,10 @@ mod tests {
         let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
         let mut all: BTreeMap<String, Kept> = operations.chain(calls).collect();
         let readers_come_back = at(400);
-        assert!(forgotten_at(&all, readers_come_back).is_empty());
+        assert!(to_forget(&all, readers_come_back).is_empty());
         all.get_mut("0001").expect("it is there").is_of_now = false;
-        assert_eq!(forgotten_at(&all, readers_come_back), ["0001"]);
-        let mut forgotten = forgotten_at(&all, at(400 + limits::SESSION_SECONDS_KEPT_MIN));
+        assert_eq!(to_forget(&all, readers_come_back), ["0001"]);
+        let mut forgotten = to_forget(&all, at(400 + limits::SESSION_SECONDS_KEPT_MIN));
         forgotten.sort();
         assert_eq!(
             forgotten,
@@ -598,8 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn old_and_large_ones_go_but_never_one_with_an_open_change() {
-        let month = limits::SESSION_DAYS_KEPT * 24 * 3600;
+    fn large_ones_go_but_never_one_with_an_open_change() {
         let mut all: BTreeMap<String, Kept> = [
             kept(1, explain(), 1),
             kept(2, explain(), 1),
@@ -608,8 +584,8 @@ mod tests {
         ]
         .into();
         let later = at(10 + limits::SESSION_SECONDS_KEPT_MIN);
-        assert!(forgotten_at(&all, at(10)).is_empty(), "they have just ended");
-        assert_eq!(forgotten_at(&all, later), ["0003"], "the others fit");
+        assert!(to_forget(&all, at(10)).is_empty(), "they have just ended");
+        assert_eq!(to_forget(&all, later), ["0003"], "the others fit");
         all.get_mut("0002").expect("it is there").bytes = limits::SESSIONS_BYTES_MAX;
         let open = Change {
             id: "c".into(),
@@ -622,8 +598,7 @@ mod tests {
             .summary
             .open_changes
             .push(open);
-        assert_eq!(forgotten_at(&all, later), ["0003"]);
-        assert_eq!(forgotten_at(&all, at(4 + month + 1)), ["0004", "0003", "0001"]);
+        assert_eq!(to_forget(&all, later), ["0003"]);
     }
 
     #[test]
@@ -640,29 +615,12 @@ mod tests {
         };
         let mut all: BTreeMap<String, Kept> = [kept(1, explain(), 1), refactor(2), refactor(3)].into();
         let later = at(10 + limits::SESSION_SECONDS_KEPT_MIN);
-        assert!(forgotten_at(&all, later).is_empty());
+        assert!(to_forget(&all, later).is_empty());
         all.extend([kept(4, Work::Undo("0003".into()), 1)]);
         assert_eq!(
-            forgotten_at(&all, later),
+            to_forget(&all, later),
             ["0003"],
             "it is taken back, and the older ones fit"
-        );
-    }
-
-    #[test]
-    fn a_session_during_which_the_clock_was_set_right_is_not_old() {
-        let month = limits::SESSION_DAYS_KEPT * 24 * 3600;
-        let mut all: BTreeMap<String, Kept> = [kept(1, explain(), 1)].into();
-        assert_eq!(forgotten_at(&all, at(1 + month + 1)), ["0001"]);
-        all.get_mut("0001").expect("it is there").summary.completed = Some(at(1 + month));
-        assert!(forgotten_at(&all, at(1 + month + 1)).is_empty());
-        assert!(
-            forgotten_at(&all, at(-9 * month)).is_empty(),
-            "a clock that was set back forgets nothing"
-        );
-        assert!(
-            to_forget(&all, at(9 * month), None).is_empty(),
-            "nor one that nothing confirms"
         );
     }
 }

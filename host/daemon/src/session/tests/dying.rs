@@ -515,7 +515,6 @@ async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_writt
         _ => false,
     };
     assert_eq!(events.iter().filter(|event| told(event)).count(), 1, "{events:?}");
-    world.idle().await;
     let result = world.sessions.result(&id).await.expect("it exists");
     assert!(result.output.contains("After."), "{}", result.output);
     let late = world.events(&id).await;
@@ -653,26 +652,18 @@ proptest! {
 }
 
 #[tokio::test]
-async fn sessions_that_wait_for_the_disk_are_of_a_bounded_number() {
-    let round = vec![
-        Act::Say("Before."),
-        Act::Pause(Duration::from_millis(300)),
-        Act::Say("After."),
-    ];
-    let world = World::new(vec![round; limits::SESSIONS_UNWRITTEN_MAX + 4]);
-    let mut rooms = Vec::new();
-    for _ in 0..limits::SESSIONS_UNWRITTEN_MAX + 4 {
-        let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
-        let live = world.sessions.live(&id).expect("it runs");
-        rooms.push(live.recorder.fill_disk());
-    }
-    world.idle().await;
-    let waiting = world.sessions.unwritten().len();
-    assert_eq!(waiting, limits::SESSIONS_UNWRITTEN_MAX);
-    drop(rooms);
-    while !world.sessions.unwritten().is_empty() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+async fn a_session_that_cannot_write_its_journal_does_not_begin() {
+    let world = World::new(vec![vec![Act::Say("Hello.")]]);
+    let folder = world.home().join("sessions");
+    fs::remove_dir(&folder).expect("it is empty");
+    fs::write(&folder, "no folder").expect("it can be written");
+    let problem = world.refused(world.request(Operation::Explain, ".")).await;
+    assert_eq!(problem.code, "journal-failed");
+    assert!(world.sessions.is_idle());
+    fs::remove_file(&folder).expect("it can be removed");
+    let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
+    assert!(result.output.starts_with("Hello."), "{result:?}");
+    assert_eq!(fs::read_dir(&folder).expect("it is a folder").count(), 1);
 }
 
 #[test]
