@@ -520,80 +520,46 @@ fn in_the_fallback_a_suite_that_is_stopped_leaves_nothing_behind() {
     without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);
 }
 
-/// The calls that Landlock does not see are answered from outside, for files of the run as the kernel would.
+/// Landlock does not see these calls, and a filter does not see whose file they name.
 #[test]
-fn in_the_fallback_a_suite_changes_modes_and_times_of_its_own_files() {
+fn in_the_fallback_no_mode_and_no_time_is_changed_and_tools_that_copy_work() {
     let suite = r##"
-import os, pathlib, pytest, shutil, stat, subprocess, tarfile, threading
+import os, pathlib, shutil, stat, subprocess
 
 def mode(path):
     return stat.S_IMODE(os.lstat(path).st_mode)
 
-def test_modes(tmp_path):
-    script = tmp_path / "run.sh"
-    script.write_text("#!/bin/sh\necho ran\n")
-    script.chmod(0o700)
-    assert subprocess.run([script], capture_output=True).stdout == b"ran\n"
-    os.chmod("kept.txt", 0o640)
-    assert mode("kept.txt") == 0o640
+def test_modes_and_times():
+    before = os.stat("kept.txt")
+    os.chmod("kept.txt", 0o600)
+    os.utime("kept.txt", (1, 2))
     with open("kept.txt") as file:
         os.fchmod(file.fileno(), 0o600)
-    assert mode("kept.txt") == 0o600
-    folder = os.open("sub", os.O_RDONLY)
-    os.chmod("inner.txt", 0o604, dir_fd=folder)
-    assert mode("sub/inner.txt") == 0o604
-    (tmp_path / "link").symlink_to(script)
-    os.chmod(tmp_path / "link", 0o711)
-    assert mode(script) == 0o711
-    with pytest.raises(FileNotFoundError):
-        os.chmod("nowhere", 0o600)
+    after = os.stat("kept.txt")
+    assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
     os.chown("kept.txt", os.getuid(), -1)
-
-def test_working_directory_of_a_child():
-    code = "import os; os.chdir('sub'); os.chmod('inner.txt', 0o644); os.chmod('../kept.txt', 0o644)"
-    subprocess.run(["python3", "-c", code], check=True)
-    assert mode("sub/inner.txt") == mode("kept.txt") == 0o644
-
-def test_times(tmp_path):
-    os.utime("kept.txt", ns=(10**18, 10**18 + 5))
-    assert os.stat("kept.txt").st_mtime_ns == 10**18 + 5
-    pathlib.Path("kept.txt").touch()
-    assert os.stat("kept.txt").st_mtime_ns > 10**18 + 5
-    pathlib.Path("fresh.txt").touch()
-    assert os.path.exists("fresh.txt")
-    os.symlink("nowhere", "dead")
-    os.utime("dead", (1, 2), follow_symlinks=False)
-    assert os.lstat("dead").st_mtime == 2
 
 def test_tools(tmp_path):
     shutil.copytree("sub", tmp_path / "copied")
-    assert os.stat("sub/inner.txt").st_mtime_ns == os.stat(tmp_path / "copied/inner.txt").st_mtime_ns
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        archive.add("sub")
-    with tarfile.open(tmp_path / "a.tar") as archive:
-        archive.extractall(tmp_path / "unpacked")
-    assert (tmp_path / "unpacked/sub/inner.txt").read_text() == "inner\n"
-    line = "touch a && chmod +x a && ./a && cp -a a b && install -m 700 a c && git init --quiet . && test -x c"
+    assert (tmp_path / "copied/inner.txt").read_text() == "inner\n"
+    pathlib.Path("fresh.txt").touch()
+    line = "touch a && cp -a a b && install -m 700 a c && git init --quiet . && mkdir -m 700 d"
     subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
 
-def test_crowd(tmp_path):
-    def work(number):
-        path = tmp_path / str(number)
-        for bits in range(0o600, 0o700):
-            path.touch()
-            path.chmod(bits)
-            assert mode(path) == bits
-    crowd = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    [one.start() for one in crowd]
-    [one.join() for one in crowd]
-    assert len(os.listdir(tmp_path)) == 4
+def test_programs_that_are_made_executable_as_they_are_created(tmp_path):
+    handle = os.open(tmp_path / "run.sh", os.O_WRONLY | os.O_CREAT, 0o700)
+    os.write(handle, b"#!/bin/sh\necho ran\n")
+    os.close(handle)
+    assert subprocess.run([tmp_path / "run.sh"], capture_output=True).stdout == b"ran\n"
 
 def test_others():
-    for path in ["/usr", os.path.realpath(".venv"), os.path.dirname(os.path.dirname(os.getcwd())), "/proc/version"]:
-        with pytest.raises(PermissionError):
-            os.chmod(path, 0o755)
-        with pytest.raises(PermissionError):
-            os.utime(path)
+    paths = ["/usr", os.path.realpath(".venv"), os.path.dirname(os.path.dirname(os.getcwd())), "/proc/version"]
+    for path in paths:
+        before = os.stat(path)
+        os.chmod(path, 0o755)
+        os.utime(path)
+        after = os.stat(path)
+        assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
 "##;
     let files = [
         ("test_files.py", suite),
@@ -604,7 +570,7 @@ def test_others():
     let before = everything(repository.path());
     let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
     let finished = without_namespaces(&home, repository.path(), &call).expect(0);
-    holds(&finished.stdout, &["PASSED: 6 passed", "sandbox: landlock"]);
+    holds(&finished.stdout, &["PASSED: 4 passed", "sandbox: landlock"]);
     assert_eq!(everything(repository.path()), before);
     without_namespaces(&home, repository.path(), &["service", "stop"]).expect(0);
 }

@@ -20,7 +20,6 @@ mod members;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
-mod metadata;
 #[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]

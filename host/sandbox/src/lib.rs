@@ -293,7 +293,7 @@ fn contained_end(
         Message::Memory => RunEnd::MemoryLimit,
         Message::NotStarted(errno) => return Err(not_started(command, io::Error::from_raw_os_error(errno))),
         Message::Failed { step, reason } => return Err(failed(format!("{step}: {reason}"))),
-        Message::Listening | Message::Calls => return Err(failed("the sandbox ended without saying why".to_owned())),
+        Message::Listening => return Err(failed("the sandbox ended without saying why".to_owned())),
     };
     Ok((end, left))
 }

@@ -53,9 +53,7 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
         rustix::process::set_parent_process_death_signal(None).at(TYING)?;
     }
     let left = trees(&spec).at("holding on to what an installation writes")?;
-    if let Some(calls) = walls::raise(&spec)? {
-        say(outer, &Message::Calls, &[calls.as_fd()]).at("handing calls over")?;
-    }
+    walls::raise(&spec)?;
     let message = match start_apart(&spec) {
         Ok(child) => watch(&child, outer, &spec).at("watching the program"),
         Err(error) => Ok(Message::NotStarted(error.raw_os_error().unwrap_or_default())),

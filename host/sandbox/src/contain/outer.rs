@@ -8,16 +8,14 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::handover::{self, Inbox};
-use super::metadata::Clerk;
 use super::spec::{self, Message, Spec};
-use super::{Sandbox, copy, helper_program, members, namespaces, walls};
+use super::{Sandbox, copy, helper_program, members, namespaces};
 use crate::scratch;
 
 /// Runs to the end of the run.
@@ -74,13 +72,13 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
             // Changing namespaces clears it.
             die_with_starter(daemon).at(TYING)?;
             listen(&mut spec, daemon).at("opening the way to the registries")?;
-            start_and_follow(daemon, &spec, None)
+            start_and_follow(daemon, &spec)
         }
         (Sandbox::Landlock, Some(folder)) if spec.installation.is_none() => {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
             let followed = copy::stand_in(&mut spec, &folder, &|| !is_ordered(daemon))
                 .at("copying the repository")
-                .and_then(|()| start_and_follow(daemon, &spec, Some(&folder)));
+                .and_then(|()| start_and_follow(daemon, &spec));
             members::end_descendants();
             // Removing it is for the starter, which may have stopped this helper in the middle; unless that is gone.
             if still_there(daemon).is_err() {
@@ -92,16 +90,14 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
     }
 }
 
-/// Starts the inner helper, and stays until it has ended. `folder` is the one of a run in the fallback.
-fn start_and_follow(daemon: &mut UnixStream, spec: &Spec, folder: Option<&Path>) -> Step<()> {
+/// Starts the inner helper, and stays until it has ended.
+fn start_and_follow(daemon: &mut UnixStream, spec: &Spec) -> Step<()> {
     still_there(daemon).at(TYING)?;
     let (mut own, inners) = UnixStream::pair().at("starting the inner helper")?;
     let mut child = start_inner(inners).at("starting the inner helper")?;
     let text = serde_json::to_vec(spec).at("starting the inner helper")?;
     spec::send(&mut own, &text).at("starting the inner helper")?;
-    // What this process does for the run from here on, it does with no more rights than that has.
-    let is_lowered = folder.map_or(Ok(()), |_| walls::give_up_capabilities());
-    let followed = is_lowered.and_then(|()| follow(daemon, &mut own, &child, folder));
+    let followed = follow(daemon, &mut own, &child);
     // A process that cannot be killed any more is gone.
     let _ = child.kill();
     let _ = child.wait();
@@ -170,40 +166,25 @@ fn start_inner(control: UnixStream) -> io::Result<Child> {
     builder.spawn()
 }
 
-/// Passes orders in and messages out until the inner helper has ended or nobody listens any more. Where the run has a
-/// folder of its own, its calls that change modes and times are answered.
-fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child, folder: Option<&Path>) -> io::Result<()> {
+/// Passes orders in and messages out until the inner helper has ended or nobody listens any more.
+fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
     let mut inbox = Inbox::default();
-    let mut clerk: Option<Clerk> = None;
     let pid = Pid::from_child(child);
     let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     loop {
-        let mut polled = vec![
+        let mut polled = [
             PollFd::new(&ended, PollFlags::IN),
             PollFd::new(&*daemon, PollFlags::IN),
             PollFd::new(&*inner, PollFlags::IN),
         ];
-        polled.extend(clerk.iter().map(|clerk| PollFd::new(clerk.calls(), PollFlags::IN)));
         match rustix::event::poll(&mut polled, None) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        let events = polled.iter().map(PollFd::revents).collect::<Vec<_>>();
-        let [is_over, has_order, has_message] = [0, 1, 2].map(|at| !events[at].is_empty());
-        match events.get(3) {
-            Some(event) if event.contains(PollFlags::IN) => clerk.iter().for_each(Clerk::answer),
-            // Nobody is left who could call.
-            Some(event) if !event.is_empty() => clerk = None,
-            _ => {}
-        }
+        let [is_over, has_order, has_message] = polled.map(|handle| !handle.revents().is_empty());
         if has_message || is_over {
             // Also where the inner helper was killed, for what it said before.
             inbox.receive(inner)?;
-            if let Some(folder) = folder
-                && let Some(calls) = inbox.handles.pop_front()
-            {
-                clerk = Some(Clerk::new(calls, folder.to_owned()));
-            }
             inbox.pass_on(daemon)?;
         }
         if is_over {

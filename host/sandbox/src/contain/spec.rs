@@ -79,8 +79,6 @@ impl Visible {
 pub(crate) enum Message {
     /// A handle comes with this: what listens where an installation finds its proxy.
     Listening,
-    /// A handle comes with this, for the outer helper alone: the calls that it has to answer.
-    Calls,
     /// The program exited. Of an installation that did so with 0, handles of the trees come with this.
     Exited(i32),
     /// A signal ended the program.

@@ -1,7 +1,6 @@
 //! Giving up rights for good: limits, capabilities, Landlock, system calls. Everything that is started later inherits it.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -13,12 +12,11 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
-use super::{Bounds, Sandbox, filter, metadata};
+use super::{Bounds, Sandbox, filter};
 use crate::limits;
 
-/// Raises all walls that fit the sandbox. No way leads back. What comes back in the fallback are the calls that somebody
-/// outside has to answer.
-pub(super) fn raise(spec: &Spec) -> Step<Option<OwnedFd>> {
+/// Raises all walls that fit the sandbox. No way leads back.
+pub(super) fn raise(spec: &Spec) -> Step<()> {
     bound(spec.sandbox, spec.bounds).at("setting limits")?;
     // Where a namespace gives rights, its first process must not be taken over to use them.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
@@ -28,12 +26,9 @@ pub(super) fn raise(spec: &Spec) -> Step<Option<OwnedFd>> {
         Sandbox::Namespaces => second_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
         Sandbox::Landlock | Sandbox::None => only_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
     }
-    let filtering = "filtering system calls";
-    let is_fallback = spec.sandbox != Sandbox::Namespaces;
-    let calls = is_fallback.then(metadata::hand_over);
-    let calls = calls.transpose().at(filtering)?.flatten();
-    filter::apply(spec.sandbox).map_err(io::Error::other).at(filtering)?;
-    Ok(calls)
+    filter::apply(spec.sandbox)
+        .map_err(io::Error::other)
+        .at("filtering system calls")
 }
 
 fn bound(sandbox: Sandbox, bounds: Bounds) -> io::Result<()> {

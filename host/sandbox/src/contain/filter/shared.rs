@@ -1,15 +1,14 @@
 //! What reaches the rest of the machine where a run shares everything with it but files: the fallback.
 //!
 //! Landlock sees neither what belongs to another process (its limits, its priority, its processors), nor objects that
-//! have no path (shared memory, semaphores, queues), nor what a file has beside its content. Modes and times are not
-//! here: a run may change those of its own files (`metadata`).
+//! have no path (shared memory, semaphores, queues), nor what a file has beside its content.
 
 use seccompiler::{BpfProgram, SeccompCmpOp};
 
 use super::{Rules, errno, program, rule};
 
-/// System V's shared memory, semaphores and queues, POSIX queues, names for sockets (one end of a socket pair could
-/// take an abstract name that another program expects), and older forms of calls that somebody answers.
+/// System V's shared memory, semaphores and queues, POSIX queues, and names for sockets (one end of a socket pair could
+/// take an abstract name that another program expects).
 const REFUSED: &[i64] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -26,6 +25,18 @@ const REFUSED: &[i64] = &[
     libc::SYS_mq_unlink,
     libc::SYS_bind,
     libc::SYS_listen,
+];
+
+/// Modes and times. A filter sees no path, so it cannot tell the files of the run from those of the user. These calls
+/// change nothing and report success, because tools that copy files (`shutil.copy`, `fs.copyFile`, `touch`) fail on an
+/// error.
+const MODES_AND_TIMES: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_utimensat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_utime,
     #[cfg(target_arch = "x86_64")]
@@ -81,15 +92,19 @@ pub(super) fn apply() -> Result<(), seccompiler::Error> {
         .try_for_each(|program| seccompiler::apply_filter(program))
 }
 
+fn whatever(calls: &[i64]) -> Rules {
+    calls.iter().map(|&call| (call, Vec::new())).collect()
+}
+
 /// Of two that answer the same call, the later one counts.
-pub(super) fn programs() -> Result<[BpfProgram; 4], seccompiler::Error> {
-    let whatever = |calls: &[i64]| calls.iter().map(|&call| (call, Vec::new())).collect::<Rules>();
+pub(super) fn programs() -> Result<[BpfProgram; 5], seccompiler::Error> {
     let owners = OWNERS.iter().map(|&(call, ..)| call).collect::<Vec<_>>();
     let commands = FILE_SYSTEMS.map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xff00), kind << 8)]));
     let commands = commands.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok([
         // To give a file to whom it belongs already is what archivers do as root. Everything here belongs to the user.
         program(whatever(&owners), errno::DONE)?,
+        program(whatever(MODES_AND_TIMES), errno::DONE)?,
         program(whatever(ATTRIBUTES), errno::NOTSUP)?,
         program(vec![(libc::SYS_ioctl, commands)], errno::NOTTY)?,
         program(refused(whatever(REFUSED))?, errno::PERM)?,
