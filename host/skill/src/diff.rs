@@ -38,20 +38,24 @@ impl FileDiff {
             (_, None) => "deleted",
             _ => "modified",
         };
-        let mut unified = Unified {
-            text: header(file),
-            ..Unified::default()
-        };
-        let (old, new) = (content(file.before.as_ref()), content(file.after.as_ref()));
-        let (old_name, new_name) = names(file);
-        let what_differs = match (std::str::from_utf8(old), std::str::from_utf8(new)) {
-            _ if old == new => None,
-            _ if old.contains(&0) || new.contains(&0) => Some("Binary files"),
-            (Ok(old), Ok(new)) => {
-                unified.compare((&old_name, old), (&new_name, new));
-                None
-            }
-            _ => Some("Files that are not UTF-8,"),
+        let (old, new) = (
+            side(&file.path, file.before.as_ref()),
+            side(&file.path, file.after.as_ref()),
+        );
+        let mut unified = Unified::new(CONTEXT_LINES, usize::MAX);
+        unified.text = header(old.as_ref(), new.as_ref());
+        let (old_content, new_content) = (content(old.as_ref()), content(new.as_ref()));
+        let (old_name, new_name) = names(old.as_ref(), new.as_ref());
+        let is_utf8 = |content| std::str::from_utf8(content).is_ok();
+        let what_differs = if old_content == new_content {
+            None
+        } else if is_binary(old_content) || is_binary(new_content) {
+            Some("Binary files")
+        } else if is_utf8(old_content) && is_utf8(new_content) {
+            unified.compare((&old_name, old_content), (&new_name, new_content));
+            None
+        } else {
+            Some("Files that are not UTF-8,")
         };
         if let Some(what) = what_differs {
             let _ = writeln!(unified.text, "{what} {old_name} and {new_name} differ");
@@ -68,41 +72,127 @@ impl FileDiff {
 }
 
 /// Two texts, each after its name, as a unified diff.
-pub(super) fn unified(old: (&str, &str), new: (&str, &str)) -> String {
-    let mut unified = Unified::default();
-    unified.compare(old, new);
+pub(super) fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
+    let mut unified = Unified::new(CONTEXT_LINES, usize::MAX);
+    unified.compare((old_name, old.as_bytes()), (new_name, new.as_bytes()));
     unified.text
 }
 
+/// One side of a change: a file that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Side<'a> {
+    /// Relative to the root.
+    path: &'a str,
+    /// git's mode, such as 0o100644.
+    mode: u32,
+    /// The content, with line ends as git stores them.
+    content: &'a [u8],
+}
+
+impl<'a> Side<'a> {
+    pub(crate) fn new(path: &'a str, mode: u32, content: &'a [u8]) -> Self {
+        Self { path, mode, content }
+    }
+}
+
+/// The diff of two sides, up to a bound.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BoundedDiff {
+    /// The patch; empty for contents that are not text.
+    pub(crate) patch: String,
+    /// Lines added, of the whole change.
+    pub(crate) added: u32,
+    /// Lines removed, of the whole change.
+    pub(crate) removed: u32,
+    /// True where the contents are not text.
+    pub(crate) is_binary: bool,
+    /// True where the bound cut the patch.
+    pub(crate) is_cut: bool,
+}
+
+impl BoundedDiff {
+    /// The diff from `old` to `new`; an absent side is a file that is not there. Bytes that are no UTF-8 are replaced.
+    pub(crate) fn new(old: Option<&Side<'_>>, new: Option<&Side<'_>>, context_lines: u32, bytes_max: usize) -> Self {
+        let (old_content, new_content) = (content(old), content(new));
+        if is_binary(old_content) || is_binary(new_content) {
+            return Self {
+                is_binary: true,
+                ..Self::default()
+            };
+        }
+        let mut unified = Unified::new(context_lines as usize, bytes_max);
+        unified.text = header(old, new);
+        if old_content != new_content {
+            let (old_name, new_name) = names(old, new);
+            unified.compare((&old_name, old_content), (&new_name, new_content));
+        }
+        if unified.left_out > 0 {
+            let _ = writeln!(
+                unified.text,
+                "[... {} lines of this patch left out ...]",
+                unified.left_out
+            );
+        }
+        let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            patch: unified.text,
+            added: count(unified.added),
+            removed: count(unified.removed),
+            is_binary: false,
+            is_cut: unified.left_out > 0,
+        }
+    }
+}
+
+/// True for a content that is no text.
+pub(crate) fn is_binary(content: &[u8]) -> bool {
+    content.contains(&0)
+}
+
 /// A unified diff in the making, and the lines that it adds and removes.
-#[derive(Default)]
 struct Unified {
+    context_lines: usize,
+    /// Lines that would make the text longer are counted and left out.
+    bytes_max: usize,
     text: String,
     added: usize,
     removed: usize,
+    left_out: usize,
 }
 
 impl Unified {
-    fn compare(&mut self, (old_name, old): (&str, &str), (new_name, new): (&str, &str)) {
+    fn new(context_lines: usize, bytes_max: usize) -> Self {
+        Self {
+            context_lines,
+            bytes_max,
+            text: String::new(),
+            added: 0,
+            removed: 0,
+            left_out: 0,
+        }
+    }
+
+    fn compare(&mut self, (old_name, old): (&str, &[u8]), (new_name, new): (&str, &[u8])) {
         let _ = writeln!(self.text, "--- {old_name}\n+++ {new_name}");
-        let old: Vec<&str> = old.split_inclusive('\n').collect();
-        let new: Vec<&str> = new.split_inclusive('\n').collect();
+        let is_end = |byte: &u8| *byte == b'\n';
+        let old: Vec<&[u8]> = old.split_inclusive(is_end).collect();
+        let new: Vec<&[u8]> = new.split_inclusive(is_end).collect();
         let deadline = Instant::now() + limits::milliseconds(limits::DIFF_MS_MAX);
         let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
-        for hunk in similar::group_diff_ops(ops, CONTEXT_LINES) {
+        for hunk in similar::group_diff_ops(ops, self.context_lines) {
             let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
                 continue;
             };
             let old_range = range(first.old_range().start, last.old_range().end);
             let new_range = range(first.new_range().start, last.new_range().end);
-            let _ = writeln!(self.text, "@@ -{old_range} +{new_range} @@");
+            self.push(&format!("@@ -{old_range} +{new_range} @@\n"));
             for op in hunk {
                 self.lines(op, &old, &new);
             }
         }
     }
 
-    fn lines(&mut self, op: DiffOp, old: &[&str], new: &[&str]) {
+    fn lines(&mut self, op: DiffOp, old: &[&[u8]], new: &[&[u8]]) {
         let (removed, added) = (&old[op.old_range()], &new[op.new_range()]);
         if matches!(op, DiffOp::Equal { .. }) {
             removed.iter().for_each(|line| self.line(' ', line));
@@ -114,11 +204,19 @@ impl Unified {
         self.added += added.len();
     }
 
-    fn line(&mut self, sign: char, line: &str) {
-        self.text.push(sign);
-        self.text.push_str(line);
-        if !line.ends_with('\n') {
-            self.text.push_str("\n\\ No newline at end of file\n");
+    fn line(&mut self, sign: char, line: &[u8]) {
+        let mut text = format!("{sign}{}", String::from_utf8_lossy(line));
+        if !text.ends_with('\n') {
+            text.push_str("\n\\ No newline at end of file\n");
+        }
+        self.push(&text);
+    }
+
+    fn push(&mut self, line: &str) {
+        if self.left_out > 0 || self.text.len() + line.len() > self.bytes_max {
+            self.left_out += 1;
+        } else {
+            self.text.push_str(line);
         }
     }
 }
@@ -141,27 +239,32 @@ fn range(start: usize, end: usize) -> String {
     }
 }
 
-fn header(file: &FileChange) -> String {
-    let mut text = format!("diff --git {} {}\n", name("a", &file.path), name("b", &file.path));
-    // git knows two modes of files.
-    let mode = |state: &FileState| if state.mode & 0o111 == 0 { "100644" } else { "100755" };
-    let _ = match (&file.before, &file.after) {
-        (None, Some(after)) => writeln!(text, "new file mode {}", mode(after)),
-        (Some(before), None) => writeln!(text, "deleted file mode {}", mode(before)),
-        (Some(before), Some(after)) if mode(before) != mode(after) => {
-            writeln!(text, "old mode {}\nnew mode {}", mode(before), mode(after))
-        }
-        _ => Ok(()),
+/// The lines that git writes before those of the names, without the `index` line: object ids help no reader.
+fn header(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> String {
+    let Some(either) = old.or(new) else {
+        return String::new();
     };
-    text
+    let (before, after) = (old.unwrap_or(either), new.unwrap_or(either));
+    let mut header = format!("diff --git {} {}\n", name("a", before.path), name("b", after.path));
+    if old.is_none() {
+        let _ = writeln!(header, "new file mode {:06o}", after.mode);
+    } else if new.is_none() {
+        let _ = writeln!(header, "deleted file mode {:06o}", before.mode);
+    } else if before.mode != after.mode {
+        let _ = writeln!(header, "old mode {:06o}\nnew mode {:06o}", before.mode, after.mode);
+    }
+    if before.path != after.path {
+        let (from, to) = (quoted(before.path), quoted(after.path));
+        let _ = writeln!(header, "rename from {from}\nrename to {to}");
+    }
+    header
 }
 
-fn names(file: &FileChange) -> (String, String) {
-    let name = |side, state: &Option<FileState>| match state {
-        Some(_) => name(side, &file.path),
-        None => "/dev/null".to_owned(),
-    };
-    (name("a", &file.before), name("b", &file.after))
+/// The names of both sides, as they stand after `---` and `+++`.
+fn names(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> (String, String) {
+    let shown =
+        |side: Option<&Side<'_>>, prefix| side.map_or_else(|| "/dev/null".to_owned(), |side| name(prefix, side.path));
+    (shown(old, "a"), shown(new, "b"))
 }
 
 /// A path with its side before it, as git writes it.
@@ -196,8 +299,17 @@ pub(crate) fn quoted(path: &str) -> String {
     quoted
 }
 
-fn content(state: Option<&FileState>) -> &[u8] {
-    state.map_or(&[], |state| state.content.as_slice())
+fn content<'a>(side: Option<&Side<'a>>) -> &'a [u8] {
+    side.map_or(&[], |side| side.content)
+}
+
+fn side<'a>(path: &'a str, state: Option<&'a FileState>) -> Option<Side<'a>> {
+    state.map(|state| Side::new(path, git_mode(state), &state.content))
+}
+
+/// git knows two modes of files.
+fn git_mode(state: &FileState) -> u32 {
+    if state.mode & 0o111 == 0 { 0o100_644 } else { 0o100_755 }
 }
 
 #[cfg(test)]
@@ -322,5 +434,100 @@ mod tests {
             .recv_timeout(std::time::Duration::from_secs(15))
             .expect("it ends in time");
         assert!(added > 50_000, "{added}");
+    }
+
+    fn text<'a>(path: &'a str, content: &'a str) -> Side<'a> {
+        Side::new(path, 0o100_644, content.as_bytes())
+    }
+
+    fn patch(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> BoundedDiff {
+        BoundedDiff::new(old, new, 1, limits::GIT_PATCH_BYTES_MAX)
+    }
+
+    #[test]
+    fn a_modification_is_a_unified_diff() {
+        let rendered = patch(
+            Some(&text("a.txt", "1\n2\n3\n4\n")),
+            Some(&text("a.txt", "1\n2\nthree\n4")),
+        );
+        assert_eq!((rendered.added, rendered.removed), (2, 2));
+        insta::assert_snapshot!(rendered.patch, @r"
+        diff --git a/a.txt b/a.txt
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -2,3 +2,3 @@
+         2
+        -3
+        -4
+        +three
+        +4
+        \ No newline at end of file
+        ");
+    }
+
+    #[test]
+    fn additions_and_deletions_have_one_side() {
+        insta::assert_snapshot!(patch(None, Some(&text("new.txt", "text\n"))).patch, @r"
+        diff --git a/new.txt b/new.txt
+        new file mode 100644
+        --- /dev/null
+        +++ b/new.txt
+        @@ -0,0 +1 @@
+        +text
+        ");
+        insta::assert_snapshot!(patch(Some(&text("old.txt", "text\n")), None).patch, @r"
+        diff --git a/old.txt b/old.txt
+        deleted file mode 100644
+        --- a/old.txt
+        +++ /dev/null
+        @@ -1 +0,0 @@
+        -text
+        ");
+    }
+
+    #[test]
+    fn a_pure_rename_and_a_new_mode_have_a_header_only() {
+        let new = Side::new("to \"b\".sh", 0o100_755, b"text\n");
+        insta::assert_snapshot!(patch(Some(&text("from.sh", "text\n")), Some(&new)).patch, @r#"
+        diff --git a/from.sh "b/to \"b\".sh"
+        old mode 100644
+        new mode 100755
+        rename from from.sh
+        rename to "to \"b\".sh"
+        "#);
+    }
+
+    #[test]
+    fn contents_that_are_not_text_have_no_patch() {
+        let rendered = patch(Some(&text("a", "text")), Some(&text("a", "\0binary")));
+        assert!(rendered.is_binary && rendered.patch.is_empty());
+    }
+
+    #[test]
+    fn a_long_patch_is_cut_after_a_whole_line_and_says_so() {
+        let long = (0..1000).map(|number| format!("line {number}\n")).collect::<String>();
+        let rendered = BoundedDiff::new(None, Some(&text("a", &long)), 3, 120);
+        assert!(rendered.is_cut);
+        assert_eq!(rendered.added, 1000);
+        insta::assert_snapshot!(rendered.patch, @r"
+        diff --git a/a b/a
+        new file mode 100644
+        --- /dev/null
+        +++ b/a
+        @@ -0,0 +1,1000 @@
+        +line 0
+        +line 1
+        +line 2
+        +line 3
+        [... 996 lines of this patch left out ...]
+        ");
+    }
+
+    #[test]
+    fn a_name_cannot_forge_a_line_of_the_patch() {
+        let path = "a\n+++ b/evil\u{1b}";
+        let patch = patch(None, Some(&text(path, ""))).patch;
+        assert_eq!(patch.lines().count(), 2, "{patch}");
+        assert!(patch.contains("\"a/a\\n+++ b/evil\\033\""), "{patch}");
     }
 }

@@ -13,7 +13,6 @@
 pub(super) mod content;
 pub(super) mod layout;
 pub(super) mod lock;
-pub(super) mod patch;
 pub(super) mod publish;
 pub(super) mod recover;
 pub(super) mod talk;

@@ -18,14 +18,13 @@ use super::failure::{cancelled, failure, hinted};
 use super::git::content::{self, Content, Entry};
 use super::git::layout::Layout;
 use super::git::lock::locked;
-use super::git::patch::{self, Side};
 use super::git::publish::{Movement, Publication, Scratch};
 use super::git::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
 use super::git::{Git, nonsense, plain};
 use super::git_read::normal_paths;
 use crate::bindings::tool::skill::git_commit::Commit;
 use crate::bindings::tool::skill::types::Failure;
-use crate::diff::quoted;
+use crate::diff::{BoundedDiff, Side, quoted};
 use crate::limits;
 use crate::sandbox::Call;
 use crate::{CallContext, Question};
@@ -413,8 +412,8 @@ impl Preparation<'_> {
         let large = [&before, &after].contains(&&Content::TooLarge);
         let old = side(path, chosen.committed.as_ref().map(|(_, mode)| *mode), &before);
         let new = side(path, new.map(|new| new.mode), &after);
-        let rendered = patch::render(&mut self.git, old.as_ref(), new.as_ref(), 3, room)?;
-        Ok(match (large || rendered.binary, rendered.cut) {
+        let rendered = BoundedDiff::new(old.as_ref(), new.as_ref(), 3, room);
+        Ok(match (large || rendered.is_binary, rendered.is_cut) {
             (true, _) => unshown(chosen, "not text, or too large to show"),
             (false, true) => unshown(chosen, "its diff is too long to show"),
             (false, false) => rendered.patch,
@@ -445,11 +444,7 @@ const LINK: u32 = 0o120_000;
 
 fn side<'a>(path: &'a str, mode: Option<u32>, content: &'a Content) -> Option<Side<'a>> {
     let Content::Bytes(content) = content else { return None };
-    Some(Side {
-        path,
-        mode: mode?,
-        content,
-    })
+    Some(Side::new(path, mode?, content))
 }
 
 #[allow(

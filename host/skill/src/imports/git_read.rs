@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::hinted;
 use super::git::content::{self, Content};
-use super::git::patch::{self, Rendered, Side};
 use super::git::talk::{Area, Delta, Id, LineEnds, Request, Status};
 use super::git::{Git, plain};
 use crate::CallContext;
 use crate::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
 use crate::bindings::tool::skill::types::Failure;
+use crate::diff::{BoundedDiff, Side};
 use crate::limits;
 use crate::sandbox::Call;
 use tool_repository::{Repository, normalise};
@@ -188,7 +188,7 @@ impl Reader<'_> {
             patch: rendered.patch,
             added_lines: rendered.added,
             removed_lines: rendered.removed,
-            binary: rendered.binary,
+            binary: rendered.is_binary,
         });
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Reader<'_> {
         area: Area,
         path: &str,
         old_path: Option<&str>,
-    ) -> Result<Option<Rendered>, Failure> {
+    ) -> Result<Option<BoundedDiff>, Failure> {
         let attributes = self.git.attributes(path)?;
         if area == Area::WorkTree && attributes.external_filter.is_some() {
             return Ok(Some(binary()));
@@ -219,7 +219,7 @@ impl Reader<'_> {
         }
         if old == Content::TooLarge || new == Content::TooLarge {
             self.diff.truncated = true;
-            return Ok(Some(Rendered::default()));
+            return Ok(Some(BoundedDiff::default()));
         }
         if attributes.binary {
             return Ok(Some(binary()));
@@ -229,19 +229,13 @@ impl Reader<'_> {
         let room = limits::GIT_DIFF_BYTES_MAX.saturating_sub(self.patch_bytes);
         if room == 0 {
             self.diff.truncated = true;
-            return Ok(Some(Rendered::default()));
+            return Ok(Some(BoundedDiff::default()));
         }
         let bytes_max = room.min(limits::GIT_PATCH_BYTES_MAX);
         let context_lines = self.query.context_lines;
-        let rendered = patch::render(
-            &mut self.git,
-            old_side.as_ref(),
-            new_side.as_ref(),
-            context_lines,
-            bytes_max,
-        )?;
+        let rendered = BoundedDiff::new(old_side.as_ref(), new_side.as_ref(), context_lines, bytes_max);
         self.patch_bytes += rendered.patch.len();
-        self.diff.truncated |= rendered.cut;
+        self.diff.truncated |= rendered.is_cut;
         Ok(Some(rendered))
     }
 
@@ -286,16 +280,16 @@ fn places(delta: &Delta, area: Area) -> (Option<Place<'_>>, Option<Place<'_>>) {
     (old, new)
 }
 
-fn binary() -> Rendered {
-    Rendered {
-        binary: true,
-        ..Rendered::default()
+fn binary() -> BoundedDiff {
+    BoundedDiff {
+        is_binary: true,
+        ..BoundedDiff::default()
     }
 }
 
 fn side<'a>(path: &'a str, mode: u32, content: &'a Content) -> Option<Side<'a>> {
     let Content::Bytes(content) = content else { return None };
-    Some(Side { path, mode, content })
+    Some(Side::new(path, mode, content))
 }
 
 fn area_name(status: Status, area: Area) -> &'static str {

@@ -200,12 +200,6 @@ pub(in crate::imports) enum Request {
         id: Id,
         bytes_max: u64,
     },
-    /// The lines in which the two sides that come beside it differ.
-    Compare {
-        old_bytes: usize,
-        context_lines: u32,
-        bytes_max: usize,
-    },
     /// The state from which a commit would be made.
     Begin {
         message: String,
@@ -256,12 +250,6 @@ pub(in crate::imports) enum Answer {
     /// The content is beside it.
     Blob,
     TooLarge,
-    /// The hunks are beside it.
-    Compared {
-        added: u32,
-        removed: u32,
-        left_out: u64,
-    },
     Started(Start),
     Candidates(Vec<Candidate>),
     Stored(Id),

@@ -11,8 +11,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use git2::{
-    AttrCheckFlags, AttrValue, DiffDelta, DiffFindOptions, DiffLineType, DiffOptions, ErrorClass, ErrorCode, FileMode,
-    IndexEntryExtendedFlag, IndexEntryFlag, Oid, Patch, Repository, RepositoryOpenFlags,
+    AttrCheckFlags, AttrValue, DiffDelta, DiffFindOptions, DiffOptions, ErrorClass, ErrorCode, FileMode,
+    IndexEntryExtendedFlag, IndexEntryFlag, Oid, Repository, RepositoryOpenFlags,
 };
 
 use self::commit::Making;
@@ -240,11 +240,6 @@ impl<'a> Worker<'a> {
             Request::Deltas { from } => Answer::Deltas(self.deltas(from)?),
             Request::Attributes { path } => Answer::Attributes(self.git.attributes(&path)),
             Request::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
-            Request::Compare {
-                old_bytes,
-                context_lines,
-                bytes_max,
-            } => return compare(body, old_bytes, context_lines, bytes_max),
             other => self.making.answer(other, body)?,
         };
         Ok((answer, Vec::new()))
@@ -435,72 +430,5 @@ fn status(status: git2::Delta) -> Status {
         git2::Delta::Typechange => Status::TypeChanged,
         git2::Delta::Conflicted => Status::Conflicted,
         _ => Status::Modified,
-    }
-}
-
-/// The answer about two texts that come as one, of which the first is so long.
-pub(in crate::imports) fn compare(
-    both: &[u8],
-    old_bytes: usize,
-    context_lines: u32,
-    bytes_max: usize,
-) -> Result<(Answer, Vec<u8>), Failure> {
-    let (old, new) = both.split_at(old_bytes.min(both.len()));
-    lines(old, new, context_lines, bytes_max).map_err(|error| git_failure(&error))
-}
-
-/// The lines in which two texts differ, in hunks, up to a bound in whole lines.
-fn lines(old: &[u8], new: &[u8], context_lines: u32, bytes_max: usize) -> Result<(Answer, Vec<u8>), git2::Error> {
-    let mut options = DiffOptions::new();
-    options
-        .context_lines(context_lines)
-        .force_text(true)
-        .indent_heuristic(true);
-    let mut patch = Patch::from_buffers(old, None, new, None, Some(&mut options))?;
-    let (_, added, removed) = patch.line_stats()?;
-    let mut hunks = Hunks {
-        text: Vec::new(),
-        bytes_max,
-        left_out: 0,
-    };
-    patch.print(&mut |_, _, line| {
-        hunks.line(line.origin_value(), line.content());
-        true
-    })?;
-    let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
-    let answer = Answer::Compared {
-        added: count(added),
-        removed: count(removed),
-        left_out: hunks.left_out,
-    };
-    Ok((answer, hunks.text))
-}
-
-struct Hunks {
-    text: Vec<u8>,
-    bytes_max: usize,
-    left_out: u64,
-}
-
-impl Hunks {
-    fn line(&mut self, kind: DiffLineType, content: &[u8]) {
-        let sign: &[u8] = match kind {
-            DiffLineType::Context => b" ",
-            DiffLineType::Addition => b"+",
-            DiffLineType::Deletion => b"-",
-            // These bring their text with them: `@@ … @@` and `\ No newline at end of file`.
-            DiffLineType::HunkHeader
-            | DiffLineType::ContextEOFNL
-            | DiffLineType::AddEOFNL
-            | DiffLineType::DeleteEOFNL => b"",
-            // The header is the engine's; `Binary` cannot come, because the text is forced.
-            DiffLineType::FileHeader | DiffLineType::Binary => return,
-        };
-        if self.left_out > 0 || self.text.len() + sign.len() + content.len() > self.bytes_max {
-            self.left_out += 1;
-            return;
-        }
-        self.text.extend_from_slice(sign);
-        self.text.extend_from_slice(content);
     }
 }
