@@ -445,7 +445,7 @@ fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
 fn bytes_that_a_repository_brings_get_no_more_than_its_file_says() {
     let (home, root) = locked();
     let (_folder, newer) = changed("summing", &[("Adds numbers.", "Adds letters.")]);
-    let digest = |file: &Path| host::skill::stage::digest(&std::fs::read(file).expect("it is readable"));
+    let digest = |file: &Path| host::digest::sha256_hex(&std::fs::read(file).expect("it is readable"));
     rewrite(root.path(), &digest(&guest("summing")), &digest(&newer));
     // The last one: `summing` comes after `echo`.
     rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");

@@ -133,7 +133,7 @@ fn digest(place: &Path) -> String {
     }
     parts.extend(include_bytes!("../../cli/src/commands/skill/build.rs"));
     parts.extend(include_bytes!("../../cli/src/commands/skill/build/toolchain.rs"));
-    host::skill::stage::digest(&parts)
+    host::digest::sha256_hex(&parts)
 }
 
 /// By the guide alone: made, built, tested, added and called, at last by the model of a session.

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::api::{ErrorKind, PolicyRequest};
+use host::digest::sha256_hex;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, Builtin, CallContext, CallError, CallOutcome, SkillHost, stage};
+use host::skill::{Arguments, Builtin, CallContext, CallError, CallOutcome, SkillHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -216,7 +217,7 @@ fn reader(language: &str) -> Builtin {
     });
     Builtin {
         name: "contract",
-        digest: stage::digest(&wasm).leak(),
+        digest: sha256_hex(&wasm).leak(),
         wasm: wasm.leak(),
         compiled: &[],
         descriptor: descriptor.to_string().leak(),

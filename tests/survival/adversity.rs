@@ -120,7 +120,6 @@ fn a_full_disk_is_named_with_what_helps_wherever_it_stops_a_change() {
     let rounds = json!([
         {"steps": [write(&small)]}, {"steps": [{"text": "It is small."}]},
         {"steps": [write(&big)]}, {"steps": [{"text": "It does not fit."}]},
-        {"steps": [write(&big)]}, {"steps": [{"text": "It does not fit."}]},
     ]);
     let finished = Scene::new(&rounds).run(
         r#"export TOOL_HOME="$NOTES/home"; mkdir "$TOOL_HOME" "$NOTES/empty"
@@ -151,8 +150,8 @@ fn a_full_disk_is_named_with_what_helps_wherever_it_stops_a_change() {
     holds(
         parts[3],
         &[
-            "no space is left on the disk of TOOL_HOME (without it ~/.tool); nothing was changed",
-            &format!("hint: {home} and try again"),
+            "[error] The session cannot be recorded: No space left on device",
+            "\nhint: make room, and check that TOOL_HOME (without it ~/.tool) may be written",
         ],
     );
     assert!(!finished.stderr.contains("os error 29"), "{finished:?}");
@@ -163,7 +162,7 @@ fn a_full_disk_is_named_with_what_helps_wherever_it_stops_a_change() {
             "\nfail  repository disk full: 0.0 MB free; no change and no report can be written\n",
             "hint: make room on the disk of the repository\n",
             "undo 1\nrefactor 1\n",
-            "\nfail  home disk       full: 0.0 MB free; sessions are not recorded, and no change can be made\n",
+            "\nfail  home disk       full: 0.0 MB free; no session can begin, and no change can be made\n",
             &format!("hint: {home}\n"),
             "undo 0\n",
         ],

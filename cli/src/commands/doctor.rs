@@ -331,7 +331,7 @@ fn disk_check(name: &'static str, disk: Disk, left: Room) -> Check {
     if left.bytes < ROOM_BYTES_MIN || files == 0 {
         let missed = match disk {
             Disk::Repository => "no change and no report can be written",
-            Disk::Home | Disk::Temporary => "sessions are not recorded, and no change can be made",
+            Disk::Home | Disk::Temporary => "no session can begin, and no change can be made",
         };
         let problem = Problem::new(ErrorKind::Disk, format!("full: {what}; {missed}")).with_hint(fix);
         return Check::failed(name, problem);
@@ -654,7 +654,7 @@ mod tests {
             look(5_000_000_000, Some(9)),
             format!("warn: nearly full: room for 9 more files ({fix})")
         );
-        let missed = "sessions are not recorded, and no change can be made";
+        let missed = "no session can begin, and no change can be made";
         assert_eq!(look(0, None), format!("fail: full: 0.0 MB free; {missed} ({fix})"));
         assert_eq!(
             look(5_000_000_000, Some(0)),

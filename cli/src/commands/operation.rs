@@ -9,9 +9,9 @@ use host::api::{BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Over
 use host::config;
 use host::operation::check_place;
 use host::session::preflight;
+use host::text::clean_line;
 
 use super::follow::{Follow, Waiting};
-use super::undo::one_line;
 use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::Run;
 use crate::client::{Client, Events, not_running};
@@ -342,7 +342,7 @@ impl Session {
         };
         let files = match files_modified.as_slice() {
             [] => return,
-            [file] => format!("`{}` stays as the session has changed it.", one_line(file)),
+            [file] => format!("`{}` stays as the session has changed it.", clean_line(file)),
             files => format!("{} files stay as the session has changed them.", files.len()),
         };
         let hint = format!("`tool undo {}` takes that back", self.id);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::{ErrorKind, Problem, UndoResult};
+use host::text::clean_line;
 
 use super::diff::route;
 use super::{Context, print_json};
@@ -35,10 +36,10 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
             Ok(_) => "restored",
             Err(_) => "removed ",
         };
-        output.line(&format!("{what}  {}", one_line(path)))?;
+        output.line(&format!("{what}  {}", clean_line(path)))?;
     }
     for left in &undone.left {
-        output.line(&format!("left      {}", one_line(&left.path)))?;
+        output.line(&format!("left      {}", clean_line(&left.path)))?;
     }
     if let Some(id) = &undone.undo_session_id {
         let part = if undone.left.is_empty() { "" } else { " in part" };
@@ -71,9 +72,4 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
     let problem = Problem::new(ErrorKind::UndoIncomplete, format!("{files}: {}", reasons.join("; ")));
     output.problem(&problem.with_hint(hint));
     Ok(())
-}
-
-/// A name on one line, whatever it holds.
-pub(super) fn one_line(path: &str) -> String {
-    path.replace(['\n', '\t'], " ")
 }

@@ -5,9 +5,10 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use host::text::clean_line;
 use unicode_width::UnicodeWidthChar;
 
-use super::{Output, clean, columns};
+use super::{Output, columns};
 
 /// How often the line is brought up to date.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
@@ -95,13 +96,12 @@ impl Drop for Status {
 
 /// `waiting for MODEL … 12 s  the newest line`
 fn text(what: &str, detail: &str, waited: Duration) -> String {
-    let one_line = |text: &str| clean(text).replace(['\n', '\t'], " ");
-    let mut line = format!("{} …", one_line(what));
+    let mut line = format!("{} …", clean_line(what));
     if waited.as_secs() > 0 {
         line.push_str(&format!(" {} s", waited.as_secs()));
     }
     if !detail.trim().is_empty() {
-        line.push_str(&format!("  {}", one_line(detail).trim()));
+        line.push_str(&format!("  {}", clean_line(detail).trim()));
     }
     line
 }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(text("scanning", "", Duration::from_millis(600)), "scanning …");
         assert_eq!(
             text("run_tests", "  tests/a.py\x1b[2K .\tok ", seconds(5)),
-            "run_tests … 5 s  tests/a.py[2K . ok"
+            "run_tests … 5 s  tests/a.py . ok"
         );
     }
 

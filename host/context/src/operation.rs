@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Packet, Target};
 use tool_core::api::{ErrorKind, Operation, Problem};
+use tool_core::text::visible_name;
 use tool_repository::{EntryKind, OpenError, Repository};
 
 pub use prompts::{correction, system_prompt};
@@ -204,11 +205,11 @@ pub fn user_message(
     let mut text = format!("# Request\n\nOperation: {operation}\n");
     text.push_str(&match target {
         Target::Root if repository.is_empty() => "Target: the whole repository\n".to_owned(),
-        Target::Root => format!("Target: the whole repository `{}`\n", shown(repository)),
-        Target::Directory(path) => format!("Target: the directory `{}`\n", shown(path)),
-        Target::File(path) => format!("Target: the file `{}`\n", shown(path)),
+        Target::Root => format!("Target: the whole repository `{}`\n", visible_name(repository)),
+        Target::Directory(path) => format!("Target: the directory `{}`\n", visible_name(path)),
+        Target::File(path) => format!("Target: the file `{}`\n", visible_name(path)),
         Target::Task(task) => format!("Task:\n{task}\n"),
-        Target::TaskIn { task, path } => format!("Target: `{}`\nTask:\n{task}\n", shown(path)),
+        Target::TaskIn { task, path } => format!("Target: `{}`\nTask:\n{task}\n", visible_name(path)),
     });
     if let Some(focus) = focus.filter(|focus| !focus.trim().is_empty()) {
         text.push_str(&format!("Focus: {focus}\n"));
@@ -220,13 +221,6 @@ pub fn user_message(
     }
     text.push_str(&format!("\n{}\n", prompts::reminder(operation)));
     text
-}
-
-/// A path on one line, whatever its name holds.
-fn shown(path: &str) -> String {
-    path.chars()
-        .map(|c| if c.is_control() || c == '`' { '\u{fffd}' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

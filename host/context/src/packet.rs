@@ -8,14 +8,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use sha2::{Digest, Sha256};
-
 use super::select::{Choice, Selection};
 use super::symbols::{self, Syntax};
 use super::vault::{self, Notes};
 use super::{Packet, Tree};
 use crate::limits::{PACKET_LINE_BYTES_MAX, PACKET_NOTES_MAX};
 use tool_core::api::SelectedFile;
+use tool_core::digest::sha256_hex;
 use tool_core::redaction::Redactor;
 use tool_repository::{file_role, foreign};
 
@@ -199,19 +198,12 @@ fn prepare(choice: &Choice, content: Option<Vec<u8>>, redactor: &Redactor) -> Pr
         }
         prepared.lines.push(shown.into_owned());
     }
-    prepared.digest = faithful.then(|| hexadecimal(&Sha256::digest(&content)));
+    prepared.digest = faithful.then(|| sha256_hex(&content));
     prepared
 }
 
 /// Reasons are for orientation; a long list of words is not.
 const REASONS_BYTES_MAX: usize = 240;
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
 
 /// A line without characters that cannot be seen: control characters, marks that turn the direction of text, and
 /// others of no width that could hide words from a human reader but not from a model.

@@ -127,12 +127,7 @@ fn a_packet_holds_what_the_task_is_about_and_nothing_hidden() {
         .iter()
         .find(|(path, _)| path == "shop/prices.py")
         .map(|(_, digest)| digest.clone());
-    assert_eq!(
-        digest,
-        Some(packet::hexadecimal(&sha2::Digest::finalize(
-            sha2::Digest::chain_update(<sha2::Sha256 as sha2::Digest>::new(), read)
-        )))
-    );
+    assert_eq!(digest, Some(tool_core::digest::sha256_hex(&read)));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod digest;
 pub mod disk;
 pub mod limits;
 pub mod redaction;

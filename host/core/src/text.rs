@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// Removes terminal escape sequences, control characters other than tab and newline, and marks that change the
 /// direction of writing. Borrows where there is nothing to remove, which is nearly always.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(unwanted) {
+    if !text.chars().any(is_unwanted) {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len());
@@ -15,7 +15,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         match character {
             '\u{1b}' => skip_escape(&mut rest),
             '\u{9b}' => skip_control_sequence(&mut rest),
-            _ if unwanted(character) => {}
+            _ if is_unwanted(character) => {}
             _ => cleaned.push(character),
         }
     }
@@ -32,7 +32,17 @@ pub fn estimated_tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
 }
 
-fn unwanted(character: char) -> bool {
+/// A name for one line of text or one pair of backticks: each character that would end, reorder or close it is replaced.
+pub fn visible_name(name: &str) -> String {
+    let replace = |character: char| match character {
+        '\n' | '\t' | '`' | '\u{2028}' | '\u{2029}' => char::REPLACEMENT_CHARACTER,
+        character if is_unwanted(character) => char::REPLACEMENT_CHARACTER,
+        other => other,
+    };
+    name.chars().map(replace).collect()
+}
+
+fn is_unwanted(character: char) -> bool {
     match character {
         '\t' | '\n' => false,
         // Left-to-right and right-to-left marks, embeddings, overrides and isolates.
@@ -122,6 +132,15 @@ mod tests {
     }
 
     #[test]
+    fn a_visible_name_stays_in_its_backticks() {
+        assert_eq!(visible_name("src/é.py"), "src/é.py");
+        assert_eq!(
+            visible_name("a\n`b`\u{202e}\u{1b}c"),
+            "a\u{fffd}\u{fffd}b\u{fffd}\u{fffd}\u{fffd}c"
+        );
+    }
+
+    #[test]
     fn ordinary_text_is_borrowed() {
         assert!(matches!(
             clean("fn main() {\n\tprintln!(\"ä\");\n}\n"),
@@ -152,7 +171,7 @@ mod tests {
             text in "\\PC*|[\\x00-\\x7f\\x{9b}\\x{202e}]*",
         ) {
             let once = clean(&text).into_owned();
-            prop_assert!(!once.chars().any(unwanted));
+            prop_assert!(!once.chars().any(is_unwanted));
             prop_assert_eq!(clean(&once), once.as_str());
         }
     }

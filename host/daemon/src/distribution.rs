@@ -17,7 +17,6 @@ mod tests;
 use std::collections::BTreeMap;
 
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
-use sha2::{Digest, Sha256};
 
 use crate::config::Environment;
 use crate::limits;
@@ -26,6 +25,7 @@ pub use artifact::Described;
 pub use credentials::CredentialsError;
 use door::{Door, Purpose, body};
 pub use place::{Place, PlaceError, pin_source};
+use tool_core::digest::sha256_hex;
 
 /// Why a registry did not give or take what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -258,8 +258,7 @@ fn no_skill(place: &Place, reason: impl Into<String>) -> DistributionError {
 
 /// As registries write it.
 fn digest_of(bytes: &[u8]) -> String {
-    let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digest}")
+    format!("sha256:{}", sha256_hex(bytes))
 }
 
 /// Names and values that go with an artifact.

@@ -50,6 +50,7 @@ use crate::repository::{self, Repository, Scans};
 use crate::skill::SkillHost;
 use crate::skill::lock::Lock;
 use crate::skill::policy::{Cause, Policy};
+use crate::text;
 pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
 use checks::{
@@ -309,13 +310,10 @@ impl Sessions {
             return Ok(());
         }
         let entries = self.engine.entries();
-        let nearest = entries
-            .iter()
-            .min_by_key(|entry| strsim::damerau_levenshtein(name, &entry.name))
-            .filter(|entry| strsim::damerau_levenshtein(name, &entry.name) <= 1 + entry.name.len() / 3);
+        let nearest = text::nearest(name, entries.iter().map(|entry| entry.name.as_str()));
         let problem = Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"));
         Err(problem.with_hint(match nearest {
-            Some(entry) => format!("did you mean `{}`?", entry.name),
+            Some(near) => format!("did you mean `{near}`?"),
             None => "`tool skill list` shows them".to_owned(),
         }))
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::{Round, Script, ScriptedCall, ScriptedUsage, Step};
+use tool_core::digest::sha256_hex;
 
 /// What a body is made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -312,10 +313,7 @@ pub(super) fn cut(text: &str, pieces: usize) -> Vec<String> {
 
 /// A signature of a text, as wires put it beside thinking: base64 and opaque to a client, checkable by us.
 pub(super) fn signature(text: &str) -> String {
-    use sha2::{Digest, Sha256};
-    let digest = Sha256::digest(text.as_bytes());
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{SIGNATURE}{hex}")
+    format!("{SIGNATURE}{}", sha256_hex(text.as_bytes()))
 }
 
 /// How our own signatures begin; others come from frames of a script and mean nothing here.

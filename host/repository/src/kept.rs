@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::ignore_files::IgnoreCache;
 use super::open::Identity;
 use super::walk::Scan;
+use tool_core::digest::hexadecimal;
 use tool_core::limits::{SCANS_KEPT_ENTRIES_MAX, SCANS_KEPT_MAX};
 
 /// What makes two openings ones of the same repository.
@@ -43,8 +44,7 @@ impl Key {
             add(&(patterns.len() as u64).to_le_bytes());
             patterns.iter().for_each(|pattern| add(pattern.as_bytes()));
         }
-        let digest = digest.finalize();
-        digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&digest.finalize()[..16])
     }
 }
 

@@ -14,11 +14,12 @@ use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_
 use super::engine::Runtime;
 use super::loaded::Loaded;
 use super::sandbox::{Call, Grants, mebibytes};
-use super::stage::{commit, digest, staged};
+use super::stage::{commit, staged};
 use super::turns::{Turn, Turns};
 use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
+use tool_core::digest::sha256_hex;
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::{fold, normalise};
 use tool_sandbox::scratch::{self, Folder};
@@ -125,7 +126,7 @@ impl Job<'_> {
         else {
             return false;
         };
-        let is_same = digest(&content) == sha256;
+        let is_same = sha256_hex(&content) == sha256;
         is_same && std::str::from_utf8(&content).is_ok_and(|content| told.contains(&*clean(content)))
     }
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::SessionFiles;
-use super::stage::digest;
 use crate::limits;
+use tool_core::digest::sha256_hex;
 use tool_repository::{EntryKind, Repository};
 
 impl SessionFiles {
@@ -22,7 +22,7 @@ impl SessionFiles {
             let content = repository
                 .read_within(&opened.path, limits::REPLACED_BYTES_MAX, cancel)
                 .ok()?;
-            Some((opened.path, digest(&content)))
+            Some((opened.path, sha256_hex(&content)))
         };
         Self {
             seen: named

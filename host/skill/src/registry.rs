@@ -18,7 +18,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
@@ -40,12 +39,10 @@ use team::{Member, Seen, Stamp, read_component};
 use tool_core::api::Effect;
 use tool_core::api::ToolSpec;
 use tool_core::api::{Signed, SkillEntry};
-use tool_core::text::clean;
+use tool_core::digest::sha256_hex;
+use tool_core::text::{clean, nearest};
 use tool_repository::waiting;
 pub use trial::Trial;
-
-/// A name may be this unlike a known one and still be taken for a slip.
-const NEAREST_SIMILARITY: f64 = 0.6;
 
 /// What a model is told first of a skill that is not ours.
 const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
@@ -290,7 +287,7 @@ impl SkillHost {
                 let known = self.builtins.keys().copied().chain(members.keys().map(String::as_str));
                 Err(CallError::Unknown {
                     name: clean(name).into_owned(),
-                    nearest: nearest(name, known),
+                    nearest: nearest(name, known).map(str::to_owned),
                 })
             }
         }
@@ -318,7 +315,7 @@ impl SkillHost {
             Source::Builtin(builtin) => self.builtin_component(builtin, progress, cancel)?,
             Source::Team(path) => {
                 let wasm = read_component(path).map_err(|error| format!("it cannot be read: {error}"))?;
-                if digest(&wasm) != skill.digest {
+                if sha256_hex(&wasm) != skill.digest {
                     return Err("its file has changed since it was added".to_owned());
                 }
                 self.compiled(&skill.digest, wasm, &skill.descriptor.name, progress, cancel)?
@@ -378,10 +375,6 @@ fn nothing_ran(error: CallError) -> CallReport {
     }
 }
 
-fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 pub(super) fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_lowercase())
@@ -400,14 +393,6 @@ fn within(skill: &Skill, context: &CallContext) -> Vec<Effect> {
     let locked = locked.and_then(|lock| lock.effects(&skill.descriptor.name));
     let is_locked = |effect: &&Effect| locked.is_none_or(|effects| effects.contains(effect));
     skill.granted.iter().filter(is_locked).copied().collect()
-}
-
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    known
-        .map(|known| (strsim::jaro_winkler(name, known), known))
-        .filter(|(similarity, _)| *similarity >= NEAREST_SIMILARITY)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, known)| known.to_owned())
 }
 
 fn ready_entry(skill: &Skill, origin: &str) -> SkillEntry {

@@ -11,7 +11,6 @@ use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::bindings::tool::skill::types::Failure;
 use super::imports;
@@ -20,7 +19,9 @@ use super::runner;
 use super::{CallContext, ChangeKind, SessionFiles};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use tool_core::api::Effect;
+use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
+use tool_core::text::visible_name;
 use tool_repository::changes::{
     self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
 };
@@ -111,16 +112,6 @@ fn noted(context: &CallContext, change: PreparedChange) -> Vec<String> {
     paths
 }
 
-/// SHA-256 in lower-case hexadecimal: how [`SessionFiles::seen`] names a content.
-pub fn digest(content: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(content) {
-        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
-    }
-    text
-}
-
 /// What a call proposes: for each path its new content, or `None` for its removal.
 #[derive(Debug, Default)]
 struct Proposal {
@@ -131,7 +122,7 @@ struct Proposal {
 impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
         let normal = path::normalise(path).map_err(|error| {
-            let message = format!("`{}` cannot be deleted: {error}", shown(path));
+            let message = format!("`{}` cannot be deleted: {error}", visible_name(path));
             failure("denied", message, None)
         })?;
         check_name(&normal)?;
@@ -174,7 +165,10 @@ fn collect(stage: &Path) -> Result<Proposal, Failure> {
         let handle = rustix::fs::openat(&root, relative, flags, Mode::empty()).map_err(failed)?;
         for name in names(&handle).map_err(failed)? {
             let name = name.map_err(|name| {
-                let message = format!("The proposal has a file name that is not UTF-8: `{}`", shown(&name));
+                let message = format!(
+                    "The proposal has a file name that is not UTF-8: `{}`",
+                    visible_name(&name)
+                );
                 failure("denied", message, None)
             })?;
             let path = path::join(&directory, &name);
@@ -241,7 +235,7 @@ fn check_name(path: &str) -> Result<(), Failure> {
         return Err(failure("limit", message, None));
     }
     if path.chars().any(is_unfit) {
-        let message = format!("`{}` contains control characters", shown(path));
+        let message = format!("`{}` contains control characters", visible_name(path));
         return Err(failure("denied", message, Some("use a name of visible characters")));
     }
     Ok(())
@@ -251,12 +245,6 @@ fn check_name(path: &str) -> Result<(), Failure> {
 fn is_unfit(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}'..='\u{2029}')
-}
-
-fn shown(path: &str) -> String {
-    path.chars()
-        .map(|character| if is_unfit(character) { '\u{fffd}' } else { character })
-        .collect()
 }
 
 /// Refuses a change that the policy does not grant. No policy asks for one: every change can be undone.
@@ -547,7 +535,7 @@ impl SessionFiles {
     /// Takes note of a file that is in place: the model knows what it wrote.
     fn note(&mut self, file: &FileChange) {
         match &file.after {
-            Some(after) => self.seen.insert(file.path.clone(), digest(&after.content)),
+            Some(after) => self.seen.insert(file.path.clone(), sha256_hex(&after.content)),
             None => self.seen.remove(&file.path),
         };
         let previous = self.changed.remove(&file.path);

@@ -113,7 +113,7 @@ fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> R
     let shown = Refused {
         path,
         size: wasm.len(),
-        digest: host::skill::stage::digest(&wasm),
+        digest: host::digest::sha256_hex(&wasm),
         look: look(&wasm),
         refused: reason,
     };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use host::skill::{compiler_fingerprint, precompile, precompile_outliner};
-use sha2::{Digest, Sha256};
+use tool_core::digest::sha256_hex;
 
 fn main() -> ExitCode {
     match run() {
@@ -59,7 +59,7 @@ impl<'a> New<'a> {
     fn of(folder: &'a Path, path: &'a Path) -> Result<Option<Self>, Box<dyn Error>> {
         let name = path.file_stem().and_then(|stem| stem.to_str());
         let wasm = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let digest: String = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = sha256_hex(&wasm);
         let new = Self {
             folder,
             path,

@@ -26,6 +26,7 @@ use crate::redaction::Redactor;
 use crate::skill::diff::first_lines;
 use crate::skill::{Approver, Question};
 use crate::text::clean;
+use tool_core::digest::sha256_hex;
 
 /// All open questions of all sessions.
 #[derive(Default)]
@@ -51,7 +52,7 @@ impl Asked {
     fn new(question: &Question) -> Self {
         Self {
             question: question.clone(),
-            digest: journal::digest(question.detail.as_bytes()),
+            digest: sha256_hex(question.detail.as_bytes()),
             shown_bytes: first_lines(&question.detail, limits::APPROVAL_DETAIL_BYTES_MAX).len(),
         }
     }
@@ -548,7 +549,7 @@ mod tests {
             detail.len()
         );
         let left_out = left_out.clone().expect("it is cut");
-        let digest = journal::digest(whole.as_bytes());
+        let digest = sha256_hex(whole.as_bytes());
         let kept = detail.split("\n\n[").next().unwrap_or_default().lines().count() as u64;
         assert_eq!(
             (left_out.files, &left_out.digest),

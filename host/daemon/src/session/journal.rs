@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
 use crate::limits;
@@ -23,6 +22,7 @@ use crate::provider::Usage;
 use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, moment};
 
 pub use lines::{Extent, Lines, Parsed, parse};
+use tool_core::digest::sha256_hex;
 
 /// File name of the journal in a session's folder.
 pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
@@ -490,7 +490,7 @@ impl SessionFolder {
         }
         // Contents that are stored already, or twice in the change, cost nothing.
         let contents: HashMap<String, u64> = states()
-            .map(|state| (digest(&state.content), state.content.len() as u64))
+            .map(|state| (sha256_hex(&state.content), state.content.len() as u64))
             .collect();
         let new = contents
             .iter()
@@ -529,7 +529,7 @@ impl SessionFolder {
 
     fn store_state(&self, state: Option<&FileState>) -> io::Result<Option<StoredState>> {
         let Some(state) = state else { return Ok(None) };
-        let digest = digest(&state.content);
+        let digest = sha256_hex(&state.content);
         let place = self.content_path(&digest);
         if !place.exists() {
             let folder = self.path.join(CONTENTS_FOLDER);
@@ -596,7 +596,7 @@ impl SessionFolder {
     /// A stored content. One that is not what its name says is an error.
     pub fn content(&self, wanted: &str) -> io::Result<Vec<u8>> {
         let content = fs::read(self.content_path(wanted))?;
-        if digest(&content) == wanted {
+        if sha256_hex(&content) == wanted {
             return Ok(content);
         }
         Err(io::Error::new(
@@ -639,16 +639,6 @@ pub(crate) fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.mode(0o600);
     options
-}
-
-/// SHA-256, hexadecimal.
-pub(crate) fn digest(content: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(content))
-}
-
-/// Bytes in lower-case hexadecimal.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

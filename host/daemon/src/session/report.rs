@@ -22,6 +22,7 @@ use crate::api::{ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, 
 use crate::limits;
 use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
+use crate::text;
 
 /// Name of the folder in the working directory (specification).
 pub const REPORTS_FOLDER: &str = "session-reports";
@@ -54,10 +55,8 @@ pub fn render<L: Borrow<Line>>(
     modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
     transcript(&mut text, summary, lines);
-    // Once more as a whole: no field of a journal that somebody else has written is forgotten. A report may be long, and
-    // is mostly clean by now.
-    let text = if text.chars().all(is_plain) { text } else { clean(&text) };
-    without_keys(text, keys)
+    // Once more as a whole, so that no field of a journal is forgotten.
+    without_keys(clean(&text), keys)
 }
 
 /// Reports are collected and passed on: whatever looks like a key in one is a placeholder, and the report says so.
@@ -314,60 +313,9 @@ fn iso(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Text without terminal escapes, control characters and marks that reorder what a reader sees. Tabs and line feeds
-/// stay.
+/// Text that steers no terminal and reorders no line. Every line end becomes a line feed.
 pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(char) = rest.next() {
-        match char {
-            '\u{1b}' => skip_escape(&mut rest),
-            '\n' | '\t' => clean.push(char),
-            '\r' if rest.peek() == Some(&'\n') => {}
-            '\r' => clean.push('\n'),
-            _ if is_plain(char) => clean.push(char),
-            _ => {}
-        }
-    }
-    clean
-}
-
-/// True for what [`clean`] leaves as it is.
-fn is_plain(char: char) -> bool {
-    matches!(char, '\n' | '\t') || !(char.is_control() || reorders(char))
-}
-
-/// What follows an escape character: `[` with parameters up to a letter, or one of the string forms up to its end, or
-/// one more character.
-fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match rest.peek() {
-        Some('[') => {
-            rest.next();
-            while rest.next_if(|char| matches!(char, ' '..='?')).is_some() {}
-            rest.next_if(|char| matches!(char, '@'..='~'));
-        }
-        Some(']' | 'P' | 'X' | '^' | '_') => {
-            // A string that never ends swallows its line only, so that a lone escape cannot hide a whole answer.
-            while rest
-                .next_if(|&char| !matches!(char, '\u{7}' | '\u{1b}' | '\n'))
-                .is_some()
-            {}
-            if rest.next_if_eq(&'\u{1b}').is_some() {
-                rest.next_if_eq(&'\\');
-            }
-        }
-        Some(' '..='~') => {
-            rest.next();
-        }
-        _ => {}
-    }
-}
-
-fn reorders(char: char) -> bool {
-    matches!(
-        char,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
-    )
+    text::clean(&text.replace("\r\n", "\n").replace('\r', "\n")).into_owned()
 }
 
 /// Name of a report (specification): `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.
@@ -700,14 +648,8 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_marks_are_left_out() {
-        assert_eq!(
-            clean("a\u{1b}[1;31mb\u{1b}]0;title\u{7}c\u{9b}d\u{202e}e\u{0}f\r\ng\th"),
-            "abcdef\ng\th"
-        );
-        assert_eq!(clean("\u{1b}]never ends\nsecond"), "\nsecond");
-        assert_eq!(clean("\u{1b}"), "");
-        assert_eq!(clean("👩\u{200d}💻 ß"), "👩\u{200d}💻 ß");
+    fn line_ends_become_line_feeds() {
+        assert_eq!(clean("a\u{1b}[1;31mb\r\nc\rd\te\u{0}"), "ab\nc\nd\te");
     }
 
     #[test]

@@ -26,8 +26,8 @@ use crate::api::{self, ChangedFile, ErrorKind, LeftFile, PolicyRequest, Problem,
 use crate::limits;
 use crate::repository::Repository;
 use crate::skill::diff::{FileDiff, first_lines};
-use crate::skill::stage::digest;
 pub(super) use choice::{can_be_undone, undone};
+use tool_core::digest::sha256_hex;
 use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LeftAlone, PreparedChange, UndoError, UndoReport, WrittenLate,
 };
@@ -149,7 +149,7 @@ fn explained(
 ) -> LeftFile {
     let LeftAlone { path, mut reason, hint } = left;
     if let Ok(current) = changes::current(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
-        let current = current.map(|state| digest(&state.content));
+        let current = current.map(|state| sha256_hex(&state.content));
         let is_its = |later: &&Summary| {
             let is_here = later.id() > undone.id() && later.start.repository == undone.start.repository;
             is_here && later.files.get(&path).is_some_and(|file| file.after == current)
@@ -245,7 +245,7 @@ fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String>
         .max();
     let current = changes::current(repository.handle(), &change.path, size_max.unwrap_or(0));
     let is = |state: &Option<FileState>| {
-        let content = |state: &Option<FileState>| state.as_ref().map(|state| digest(&state.content));
+        let content = |state: &Option<FileState>| state.as_ref().map(|state| sha256_hex(&state.content));
         current.as_ref().is_ok_and(|current| content(current) == content(state))
     };
     if is(&change.after) {

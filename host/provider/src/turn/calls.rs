@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::limits;
 use crate::{Origin, ToolCall, ToolResult, ToolSpec};
+use tool_core::text::nearest;
 
 /// Why a call cannot run at all, in words for the model. `at` is its place in the round.
 pub(super) fn objection(call: &ToolCall, at: usize, specs: &[ToolSpec]) -> Option<String> {
@@ -51,7 +52,7 @@ fn kind(value: &Value) -> &'static str {
 
 fn unknown(name: &str, specs: &[ToolSpec]) -> String {
     let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
-    let suggestion = match nearest(name, &names) {
+    let suggestion = match nearest(&name.to_lowercase(), names.iter().map(String::as_str)) {
         Some(nearest) => format!(" Did you mean `{nearest}`?"),
         None => String::new(),
     };
@@ -59,15 +60,6 @@ fn unknown(name: &str, specs: &[ToolSpec]) -> String {
         "There is no tool named `{name}`.{suggestion} The tools are {}.",
         list(&names)
     )
-}
-
-fn nearest<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
-    let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
-    let best = names
-        .iter()
-        .max_by(|left, right| likeness(left).total_cmp(&likeness(right)))?;
-    // Below that, two names have little more than a letter in common.
-    (likeness(best) > 0.75).then_some(best)
 }
 
 /// Names for a sentence.

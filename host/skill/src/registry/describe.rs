@@ -5,8 +5,8 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
+use super::is_name;
 use super::team::{io, read_component};
-use super::{digest, is_name};
 use crate::bindings::tool::skill::types as wit;
 use crate::component::{self, Surface};
 use crate::engine::{self, Runtime};
@@ -15,6 +15,7 @@ use crate::loaded::Linked;
 use crate::sandbox::Call;
 use crate::{CallError, Descriptor, Limits, SkillHostError, arguments, cache};
 use tool_core::api::Effect;
+use tool_core::digest::sha256_hex;
 use tool_core::text::{clean, clean_line};
 
 /// Asks a compiled component what it is. The error is the end of a sentence.
@@ -116,7 +117,7 @@ pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
     }
     Ok(Embedded {
         descriptor,
-        digest: digest(&wasm),
+        digest: sha256_hex(&wasm),
         compiled,
     })
 }

@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::describe::describe;
 use super::pins::{Pin, Pins};
 use super::signed::{Checked, Required};
-use super::{Skill, SkillHost, Source, digest, is_name, names};
+use super::{Skill, SkillHost, Source, is_name, names};
 use crate::limits;
 use crate::plain::{self, Links};
 use crate::{Descriptor, SkillHostError, component};
+use tool_core::digest::sha256_hex;
 
 /// A component in the team's folder, as it was when it was last read.
 #[derive(Clone)]
@@ -93,7 +94,7 @@ impl Inspection {
             version: descriptor.version.clone(),
             description: descriptor.description.clone(),
             effects: names(&descriptor.effects),
-            digest: digest(wasm),
+            digest: sha256_hex(wasm),
             size: wasm.len() as u64,
             path: path.to_owned(),
             parameters: descriptor.parameters.clone(),
@@ -257,7 +258,7 @@ impl SkillHost {
         let surface = component::inspect(&wasm).map_err(refused)?;
         let component = self
             .compiled(
-                &digest(&wasm),
+                &sha256_hex(&wasm),
                 Arc::clone(&wasm),
                 &file.display().to_string(),
                 &|_| (),
@@ -339,7 +340,7 @@ fn look<'a>(
     if seen.get(name).is_none_or(|seen| seen.stamp != stamp) {
         let digest = match pin.filter(|pin| pin.stamp == Some(stamp)) {
             Some(pin) => pin.digest.clone(),
-            None => digest(&read_component(path)?),
+            None => sha256_hex(&read_component(path)?),
         };
         let new = Seen {
             stamp,

@@ -7,6 +7,7 @@ use crate::limits;
 use crate::session::feed::Recorder;
 use crate::session::{report, undo};
 use crate::skill::diff::{FileDiff, first_lines};
+use crate::text;
 
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
 const FILES_NAMED_MAX: usize = 12;
@@ -118,11 +119,7 @@ impl Changed {
 
 /// A path in backticks, whatever its name holds.
 pub(super) fn quoted(path: &str) -> String {
-    let shown = |character: char| match character.is_control() || character == '`' {
-        true => '\u{fffd}',
-        false => character,
-    };
-    format!("`{}`", path.chars().map(shown).collect::<String>())
+    format!("`{}`", text::visible_name(path))
 }
 
 fn named(file: &FileDiff) -> String {

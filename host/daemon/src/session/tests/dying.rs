@@ -10,6 +10,7 @@ use proptest::test_runner::Config;
 use super::journal::Entry;
 use super::*;
 use crate::api::{ErrorKind, NoticeKind};
+use crate::digest::sha256_hex;
 use crate::repository::Options;
 use crate::skill::{CallContext, SessionFiles, stage};
 use tool_repository::changes::{ChangeJournal, Publishing, dying_at};
@@ -104,7 +105,7 @@ impl Scene {
         start.working_directory.clone_from(&start.repository);
         let folder = journal::SessionFolder::new(self.home().join("sessions").join(&self.id));
         let recorder = Recorder::create(folder, start).expect("it can be made");
-        let seen = BEFORE.map(|(path, text)| (path.to_owned(), stage::digest(text.as_bytes())));
+        let seen = BEFORE.map(|(path, text)| (path.to_owned(), sha256_hex(text.as_bytes())));
         let context = CallContext {
             changes: Arc::clone(&recorder) as _,
             files: Arc::new(Mutex::new(SessionFiles {
@@ -344,7 +345,7 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
 async fn stored_contents_that_cannot_be_read_for_now_leave_a_change_open() {
     let scene = all_but_committed();
     let contents = scene.journal().with_file_name("contents");
-    let content = contents.join(stage::digest(b"old a"));
+    let content = contents.join(sha256_hex(b"old a"));
     let aside = contents.join("aside");
     fs::rename(&content, &aside).expect("it is there");
     fs::create_dir(&content).expect("it can be made");

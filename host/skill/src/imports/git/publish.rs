@@ -19,6 +19,7 @@ use super::recover::{Part, lock_names};
 use super::talk::{Id, Moment};
 use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_core::text::clean_line;
 use tool_repository::changes::Publishing;
 use tool_sandbox::scratch;
 
@@ -193,9 +194,9 @@ impl<'a> Publication<'a> {
             "{} {} {} {seconds} {sign}{hours:02}{minutes:02}\tcommit{}: {}\n",
             movement.from.map_or(none.as_str(), Id::as_str),
             movement.to,
-            one_line(movement.author),
+            clean_line(movement.author),
             if movement.from.is_none() { " (initial)" } else { "" },
-            one_line(movement.subject),
+            clean_line(movement.subject),
         );
         let own = Folder::at(&self.layout.git)?.enter("logs")?;
         own.append("HEAD")?.write_all(line.as_bytes())?;
@@ -209,10 +210,6 @@ impl<'a> Publication<'a> {
         }
         Ok(())
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }
 
 /// A name that git would take for a branch, and nothing that leads elsewhere.

@@ -21,7 +21,7 @@ use crate::bindings::tool::skill::types::Failure;
 use crate::imports::failure::{cancelled, hinted};
 use crate::imports::recipe;
 use crate::limits;
-use crate::stage::digest;
+use tool_core::digest::sha256_hex;
 use tool_repository::changes::{self, FileChange};
 use tool_repository::path;
 
@@ -83,10 +83,10 @@ fn essence(record: &str, content: &[u8]) -> String {
     let parsed = Some(content).filter(|content| is_manifest && content.len() <= limits::INSTALL_MANIFEST_BYTES_MAX);
     let parsed = parsed.and_then(|content| serde_json::from_slice::<serde_json::Map<_, _>>(content).ok());
     let Some(mut manifest) = parsed else {
-        return digest(content);
+        return sha256_hex(content);
     };
     manifest.retain(|key, _| !OF_NO_INSTALLATION.contains(&&**key));
-    digest(Value::Object(manifest).to_string().as_bytes())
+    sha256_hex(Value::Object(manifest).to_string().as_bytes())
 }
 
 /// The essence of what a record holds now; the error is one that cannot be read, or is too large.

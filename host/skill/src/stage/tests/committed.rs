@@ -39,7 +39,7 @@ fn files_are_created_replaced_and_deleted_as_one() {
     assert_eq!(mode(&bench.root("new/deep/c.py")), changes::new_file_mode());
     assert_eq!(bench.journal.notes(), ["prepare", "committed"]);
     let files = bench.context.files.lock().expect("not poisoned");
-    assert_eq!(files.seen["src/a.py"], digest(b"new"));
+    assert_eq!(files.seen["src/a.py"], sha256_hex(b"new"));
     assert!(!files.seen.contains_key("src/b.py"));
     let kinds: Vec<_> = files
         .changed

@@ -36,7 +36,7 @@ fn npm(context: &CallContext, names: &[&str]) -> Result<Report, Failure> {
 /// Writes a file as a call of the session does, whose model has read it.
 fn write(context: &CallContext, path: &str, content: &str) {
     if let Ok(before) = std::fs::read(context.repository.root().join(path)) {
-        lock(context).seen.insert(path.to_owned(), digest(&before));
+        lock(context).seen.insert(path.to_owned(), sha256_hex(&before));
     }
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let staged = folder.path().join(path);
@@ -235,7 +235,7 @@ fn records_are_compared_up_to_a_bound() {
     let lock_file = std::fs::File::create(project.root().join("package-lock.json")).expect("files can be made");
     lock(&context)
         .records
-        .insert("package-lock.json".to_owned(), Some(digest(b"")));
+        .insert("package-lock.json".to_owned(), Some(sha256_hex(b"")));
     let changed = || Beside::read(&context, &[]).expect("nobody cancels").changed;
     assert!(changed().is_empty());
     lock_file
