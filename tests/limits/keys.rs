@@ -1,32 +1,10 @@
 //! Every key of the configuration is acted on.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::json;
 
-use super::{compare, rows};
 use crate::support::{Home, folder, holds};
-
-/// The keys that a configuration file may hold, as the product itself lists them.
-fn keys() -> BTreeSet<String> {
-    let shown = Home::offline().run(Path::new("/"), &["config", "--json"]).expect(0);
-    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("it is JSON");
-    let settings = shown["settings"].as_array().expect("a list").clone();
-    let keys = settings.iter().map(|setting| setting["key"].as_str().expect("a key"));
-    // These are no keys of the file.
-    keys.filter(|key| !["home", "repository"].contains(key))
-        .map(|key| match key.split_once('.') {
-            Some(("providers", rest)) => rest.split_once('.').map_or(rest, |(_, key)| key).to_owned(),
-            _ => key.to_owned(),
-        })
-        .collect()
-}
-
-#[test]
-fn every_key_has_a_test_that_shows_what_it_does() {
-    compare("key", &rows("keys"), &keys());
-}
 
 const PROVIDER: &str = "[providers.local]\nenabled = true\nurl = \"builtin:analyst\"\n";
 

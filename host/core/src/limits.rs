@@ -1,7 +1,7 @@
-//! Every bound in the engine, each with its reason.
+//! Limits of the engine, each with its reason.
 //!
-//! `tests/limits/table.toml` names for each the test that fails without it. Code that waits for a bound of time asks
-//! [`seconds`] or [`milliseconds`] for it, so that a test need not wait as long.
+//! Code that waits for a limit of time asks `seconds` or `milliseconds` of its crate for it, so that a test need not wait
+//! as long.
 
 /// Defines `seconds` and `milliseconds` in the calling crate, which turn a limit into a [`Duration`](std::time::Duration).
 ///
