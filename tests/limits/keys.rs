@@ -1,7 +1,5 @@
 //! Every key of the configuration is acted on.
 
-use std::path::Path;
-
 use serde_json::json;
 
 use crate::support::{Home, folder, holds};

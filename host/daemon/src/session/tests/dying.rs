@@ -659,7 +659,7 @@ async fn a_session_that_cannot_write_its_journal_does_not_begin() {
     fs::remove_dir(&folder).expect("it is empty");
     fs::write(&folder, "no folder").expect("it can be written");
     let problem = world.refused(world.request(Operation::Explain, ".")).await;
-    assert_eq!(problem.code, "journal-failed");
+    assert_eq!(problem.kind, ErrorKind::JournalFailed);
     assert!(world.sessions.is_idle());
     fs::remove_file(&folder).expect("it can be removed");
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
