@@ -411,7 +411,7 @@ fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) 
         return Err(failure("denied", message, Some("write to a new file")));
     }
     match files.seen.get(path) {
-        Some(seen) if *seen == digest(&before.content) => Ok(()),
+        Some(seen) if *seen == sha256_hex(&before.content) => Ok(()),
         Some(_) => Err(failure(
             "denied",
             format!("`{path}` has changed since it was read in this session: read it again"),
