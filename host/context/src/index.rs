@@ -38,6 +38,47 @@ pub(super) use profile::{BLOCK_LINES, Profile};
 use store::{Mark, Measured, Store};
 use tool_repository::{FileEntry, FileList, Key, Repository};
 
+/// What the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150; of what is
+/// larger, the files beyond the bound are read anew for each selection.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and
+/// after it; the next selection goes on where it ended. Twenty thousand files take a minute.
+const OUTLINE_FILL_SECONDS_MAX: u64 = 300;
+
+/// New or changed files that are read by syntax tree at once, before the selection answers: what somebody edits in a
+/// while, and a small repository as a whole. They cost a tenth of a second.
+const OUTLINE_NOW_FILES_MAX: usize = 40;
+
+/// Bytes of these files together.
+const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
+
+/// Bytes of all indexes on the disk. The ones that were not used longest are removed.
+const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Repositories with an index on the disk.
+const INDEXES_MAX: usize = 64;
+
+/// Repositories whose index is open in the daemon, and the files of all of them together, some 400 bytes each.
+const INDEXES_OPEN_MAX: usize = 8;
+
+/// See `INDEXES_OPEN_MAX`.
+const INDEXES_OPEN_FILES_MAX: usize = 200_000;
+
+/// Bytes that an index has measured but not written yet. More at once would be felt in the daemon's memory.
+const INDEX_PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Time, from when a selection was asked for, after which it no longer waits for files that its index does not know yet,
+/// so that there is an answer within about a second; the index goes on without it.
+const INDEX_WAIT_MS: u64 = 500;
+
+/// Files that a selection waits for in any case: they take some tenths of a second, and a busy machine should not make
+/// the answer for a repository of usual size depend on how busy it is.
+const INDEX_WAIT_FILES_MIN: usize = 1000;
+
+/// Indexes that are brought up to date at a time beside the sessions. One uses one processor.
+const INDEXES_FILLING_MAX: usize = 1;
+
 /// What indexes may cost.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
@@ -61,18 +102,18 @@ struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            bytes: limits::INDEX_BYTES_MAX,
-            indexes: limits::INDEXES_MAX,
-            indexes_bytes: limits::INDEXES_BYTES_MAX,
-            open: limits::INDEXES_OPEN_MAX,
-            open_files: limits::INDEXES_OPEN_FILES_MAX,
-            pending_bytes: limits::INDEX_PENDING_BYTES_MAX,
-            filling: limits::INDEXES_FILLING_MAX,
-            wait: limits::milliseconds(limits::INDEX_WAIT_MS),
-            wait_files: limits::INDEX_WAIT_FILES_MIN,
+            bytes: INDEX_BYTES_MAX,
+            indexes: INDEXES_MAX,
+            indexes_bytes: INDEXES_BYTES_MAX,
+            open: INDEXES_OPEN_MAX,
+            open_files: INDEXES_OPEN_FILES_MAX,
+            pending_bytes: INDEX_PENDING_BYTES_MAX,
+            filling: INDEXES_FILLING_MAX,
+            wait: limits::milliseconds(INDEX_WAIT_MS),
+            wait_files: INDEX_WAIT_FILES_MIN,
             settling: limits::milliseconds(limits::SCAN_SETTLING_MS),
-            trees: limits::seconds(limits::OUTLINE_FILL_SECONDS_MAX),
-            trees_now: (limits::OUTLINE_NOW_FILES_MAX, limits::OUTLINE_NOW_BYTES_MAX),
+            trees: limits::seconds(OUTLINE_FILL_SECONDS_MAX),
+            trees_now: (OUTLINE_NOW_FILES_MAX, OUTLINE_NOW_BYTES_MAX),
         }
     }
 }

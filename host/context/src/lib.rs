@@ -34,7 +34,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{CONTEXT_THREADS_MAX, SCAN_SECONDS_MAX, SELECT_SECONDS_MAX};
+use crate::limits::SCAN_SECONDS_MAX;
 use index::{Look, Profile};
 use layout::Layout;
 use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
@@ -45,6 +45,13 @@ pub use index::Indexes;
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::Target;
+
+/// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
+const CONTEXT_THREADS_MAX: usize = 8;
+
+/// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
+/// from what was read, and the user is told.
+const SELECT_SECONDS_MAX: u64 = 20;
 
 /// The result of context building. The first three fields are the specification's shape.
 #[derive(Debug, Clone, PartialEq)]

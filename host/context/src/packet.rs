@@ -12,11 +12,16 @@ use super::select::{Choice, Selection};
 use super::symbols::{self, Syntax};
 use super::vault::{self, Notes};
 use super::{Packet, Tree};
-use crate::limits::{PACKET_LINE_BYTES_MAX, PACKET_NOTES_MAX};
 use tool_core::api::SelectedFile;
 use tool_core::digest::sha256_hex;
 use tool_core::redaction::Redactor;
 use tool_repository::{file_role, foreign};
+
+/// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
+const PACKET_LINE_BYTES_MAX: usize = 1000;
+
+/// Notes in a packet.
+const PACKET_NOTES_MAX: usize = 3;
 
 /// Bytes of a token, times two. Code has 3 to 4 bytes a token with the tokenisers in use; 3.5 keeps the estimate near
 /// and rather too high, and the number of a line, which costs more than its bytes, within it.

@@ -5,9 +5,17 @@
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::limits::{STEER_FILES_MAX, STEER_PATTERN_BYTES_MAX, STEER_PATTERNS_MAX};
 use tool_core::api::{ErrorKind, Problem, SelectionRequest};
 use tool_repository::FileEntry;
+
+/// Files that `--include` may name: the selection and its near misses hold fewer.
+const STEER_FILES_MAX: usize = 20;
+
+/// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
+const STEER_PATTERNS_MAX: usize = 100;
+
+/// Longest of these patterns; longer than any path that matters.
+const STEER_PATTERN_BYTES_MAX: usize = 1024;
 
 /// See the module. The default steers nothing.
 #[derive(Debug, Default)]

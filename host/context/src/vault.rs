@@ -13,7 +13,18 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use tokio_util::sync::CancellationToken;
 
 use super::words;
-use crate::limits::{VAULT_BYTES_MAX, VAULT_DEPTH_MAX, VAULT_NOTE_BYTES_MAX, VAULT_NOTES_MAX};
+
+/// Notes of a vault that are considered. Large vaults of one person have a few thousand.
+const VAULT_NOTES_MAX: usize = 5000;
+
+/// Bytes of all notes that are considered.
+const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// What is read of one note; a packet would show less.
+const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Directories below each other in a vault.
+const VAULT_DEPTH_MAX: usize = 16;
 
 /// One note.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -170,7 +170,7 @@ pub const CALLS_ASKING_MAX: usize = 16;
 pub const SESSION_CALLS_ASKING_MAX: usize = 4;
 
 /// Runs of tests and installations under way at the same time. Their calls hold no turn, or as many suites as there are
-/// turns would stop all work for a quarter of an hour; each is bounded by itself ([`CONTAIN_MEMORY_BYTES_MAX`]), and more
+/// turns would stop all work for a quarter of an hour; each is bounded by itself (`CONTAIN_MEMORY_BYTES_MAX`), and more
 /// suites at once than a laptop has cores make each other late.
 pub const CALLS_RUNNING_MAX: usize = 8;
 
@@ -225,10 +225,6 @@ pub const CASE_FIXTURE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Bytes of a text that are shown where a case fails: enough to see what differs.
 pub const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
 
-/// Time for a compiler or an installer that `tool skill build` runs: a crate with all that it depends on takes minutes on
-/// a slow machine, and so does the download of a toolchain.
-pub const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
-
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 pub const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
@@ -258,10 +254,6 @@ pub const CURSOR_BYTES_MAX: usize = 8 * 1024;
 
 // ---- redaction ----
 
-/// Bytes from an anchor in which a rule's pattern is tried. The longest key with a bound of its own has 300; what goes on
-/// beyond the window is taken as a part of the key.
-pub const REDACTION_WINDOW_BYTES: usize = 640;
-
 /// Keys that a session keeps apart. A repository with more is a collection of test vectors; what is found beyond them is
 /// replaced all the same, and cannot be put back.
 pub const REDACTION_KEYS_MAX: usize = 4_096;
@@ -279,10 +271,6 @@ pub const REDACTION_FILES_NAMED_MAX: usize = 32;
 /// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
 pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
 
-/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than anybody
-/// notices before a call; keys that are shown in parts of a larger file are not known as such.
-pub const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
-
 // ---- taint ----
 
 /// Places outside the user's own files that one call records. A directory of packages counts once. A call with more
@@ -296,11 +284,6 @@ pub const FOREIGN_PLACES_MAX: usize = 16;
 
 /// Bytes of a repository's `.tool.toml`. A long one has two kilobytes.
 pub const ROOT_FILE_BYTES_MAX: u64 = 64 * 1024;
-
-/// Patterns in one list of it, and bytes of each: every file of the repository is compared with every pattern.
-pub const ROOT_FILE_PATTERNS_MAX: usize = 128;
-/// See [`ROOT_FILE_PATTERNS_MAX`].
-pub const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
 
 // ---- skills of a team ----
 
@@ -317,38 +300,16 @@ pub const SIGNATURE_BYTES_MAX: u64 = 16 * 1024;
 /// Signatures of one component that are looked at. Each costs a request and some checks, and strangers may add them.
 pub const SIGNATURES_MAX: usize = 16;
 
-/// Time for one exchange with a registry, all requests of it together. The largest component takes as long at 5 Mbit/s.
-pub const REGISTRY_SECONDS_MAX: u64 = 120;
-
 /// Redirects that one blob is followed through. Registries send once, to their storage.
 pub const REGISTRY_REDIRECTS_MAX: usize = 5;
-
-/// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
-pub const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
 
 /// Bytes of the answer to a question for a token. Tokens that name many rights have some kilobytes.
 pub const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
-/// Bytes of the user's file of logins.
-pub const LOGINS_BYTES_MAX: u64 = 1024 * 1024;
-
 /// Paths of each kind that an audit keeps. A skill that touches more touches everything.
 pub const AUDIT_PATHS_MAX: usize = 10_000;
 
-/// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
-pub const AUDIT_CALLS_MAX: usize = 50;
-
 // ---- daemon ----
-
-/// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
-pub const START_SECONDS_MAX: u64 = 10;
-
-/// Seconds that a started daemon may take to look after the sessions of one that was killed. The most that are kept, each
-/// with a journal of its full length on a slow disk, take less.
-pub const RECOVERY_SECONDS_MAX: u64 = 300;
-
-/// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
-pub const HOME_LOOK_MS: u64 = 2000;
 
 /// Open files that a daemon asks the system for: a connection each, and some ten for a session at work, which has its
 /// journal, its repository, a provider's connection, and calls with [`CALL_FILES_OPEN_MAX`] each.
@@ -374,22 +335,12 @@ pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// entries cost some 150 MB, which is what a daemon can bear.
 pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
 
-/// Entries that are looked at for hidden files with several names, ignored and skipped directories included. A large tree
-/// with its packages has 300,000, which takes a second; in one of more, files with several names are not opened.
-pub const LINKED_ENTRIES_MAX: u64 = 500_000;
-
 /// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
 pub const SCAN_THREADS_MAX: usize = 8;
 
 /// How long before a walk everything must have been left alone for its list to be used again. Within one tick of a
 /// file system's clock two changes look the same; ticks are below this on everything in use.
 pub const SCAN_SETTLING_MS: u64 = 1_000;
-
-/// Walks that are kept for the next session: the repositories that one person works on at a time.
-pub const SCANS_KEPT_MAX: usize = 8;
-
-/// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's.
-pub const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 
 /// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
 /// and credentials hold a handful.
@@ -448,29 +399,11 @@ pub const INSTALL_SECONDS_MAX: u64 = 10 * 60;
 /// Longest question to an interpreter about itself. A cold start from a slow disk takes a second or two.
 pub const PROBE_SECONDS_MAX: u64 = 10;
 
-/// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
-pub const PROCESS_OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
-
 /// Output after which a run is ended. The most talkative suites write some tens of MiB.
 pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Output that is shown live. What comes after is in the report; a stream of more than this nobody reads.
 pub const PROCESS_LIVE_BYTES_MAX: usize = 1024 * 1024;
-
-/// Longest line that is shown live; the rest of it is not.
-pub const PROCESS_LIVE_LINE_BYTES_MAX: usize = 2048;
-
-/// Time between asking a run to end and ending it. With everything else a cancelled run is gone within 500 ms.
-pub const PROCESS_GRACE_MS: u64 = 200;
-
-/// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
-pub const PROCESS_REAP_MS: u64 = 200;
-
-/// How often a program is tried, every 20 ms, that is being written to at the moment.
-pub const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
-
-/// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
-pub const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Largest file that a run may write: more than any build product, less than a disk.
 pub const PROCESS_FILE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
@@ -486,24 +419,6 @@ pub const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// Sessions in `session_history.json` and in GET /history (specification: the last 100), and in GET /tasks.
 pub const HISTORY_ENTRIES_MAX: usize = 100;
 
-/// Bytes of a history file that are read. A hundred entries are some 40 kB; a larger file was not written by us.
-pub const HISTORY_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-/// Time for which a writer of the history file waits for another one, who needs some milliseconds.
-pub const HISTORY_LOCK_MS_MAX: u64 = 5_000;
-
-/// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
-pub const SESSIONS_KEPT: usize = 100;
-
-/// Time for which an ended session is kept however many come after it: a reader that lost its connection comes back
-/// within seconds, and hundreds of sessions may end meanwhile.
-pub const SESSION_SECONDS_KEPT_MIN: i64 = 600;
-
-/// Bytes of all kept sessions together, contents of changed files included, but for those that have just ended and those
-/// whose changes can still be undone: of these there are at most [`SESSIONS_KEPT`], each with
-/// [`SESSION_CONTENTS_BYTES_MAX`].
-pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-
 /// Old and new contents of the files that one session changes. Two proposals as large as one can be, and a hundred times
 /// what an honest session writes.
 pub const SESSION_CONTENTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -518,72 +433,20 @@ pub const SESSION_SECONDS_MAX: u64 = 86_400;
 /// Most tokens that a request may give its session: a billion, which no day of any model reaches.
 pub const SESSION_TOKENS_MAX: u64 = 1_000_000_000;
 
-/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once would
-/// take every blocking thread, and with them the answers to everybody else.
-pub const CONTEXTS_BUILDING_MAX: usize = 8;
-
-/// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
-pub const SKILL_CALLS_RUNNING_MAX: usize = 128;
-
 /// Strings in the arguments that a `skill` event shows (design: 4 KiB). Whole file contents help no watcher.
 pub const EVENT_ARGUMENT_BYTES_MAX: usize = 4 * 1024;
-
-/// Nesting of values in events and journal lines. The JSON reader gives up at 128; no schema of ours needs ten.
-pub const EVENT_DEPTH_MAX: usize = 32;
 
 /// A tool call's arguments and result as the journal keeps them. Contents of changed files are kept apart and whole.
 pub const JOURNAL_TOOL_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of a session's journal with words in it; beyond them it holds what happens and not what is said. A long session
-/// writes a few megabytes; contents of changed files lie elsewhere.
-pub const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
-pub const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// A tool call's result as the report shows it.
-pub const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
-
-/// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
-/// other half is for the write itself.
-pub const JOURNAL_COMMIT_MS: u64 = 25;
-
-/// Unwritten journal bytes that are held while the disk is full. Beyond it events are dropped and counted, and no change
-/// is begun; what tells of a change that was, and of the end, is kept.
-pub const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
-/// the file does not hold, also after a full disk. A line has at least a hundred bytes.
-pub const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
-
 /// Time between two tries to write down a session that has ended while the disk was full.
 pub const JOURNAL_RETRY_MS: u64 = 1_000;
-
-/// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
-/// a second.
-pub const TOKEN_COALESCE_MS: u64 = 5;
-
-/// Events of a running session that are kept in memory for streams; older ones are read from the journal.
-pub const EVENT_TAIL_BYTES_MAX: usize = 256 * 1024;
 
 /// Journal bytes that a stream reads at once. Bounds what a reader holds that has fallen behind.
 pub const REPLAY_BYTES_MAX: usize = 256 * 1024;
 
-/// Time without any stream after which an attached session is cancelled: a client that reconnects is faster.
-pub const ATTACHED_GRACE_MS: u64 = 2_000;
-
-/// Time in which the first stream of an attached session must open.
-pub const ATTACHED_FIRST_MS: u64 = 30_000;
-
 /// Time in which an approval must be answered; then it is refused.
 pub const APPROVAL_SECONDS_MAX: i64 = 300;
-
-/// An approval's detail as its event shows it, a diff or an argument vector. Whoever reads more opens the whole.
-pub const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
-
-/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
-/// second.
-pub const CANCEL_GRACE_MS: u64 = 2_000;
 
 /// Time that the end of a session waits for a change that is being put in place. It is milliseconds; where it is not,
 /// the next start finishes it.
@@ -596,45 +459,6 @@ pub const SUMMARY_BYTES_MAX: usize = 200;
 
 /// Largest body of a request. A task of a megabyte is no task; contents of files are never sent.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-
-/// How much of a body is taken that is too large already: a client that is still sending would see a broken connection
-/// instead of the answer.
-pub const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
-/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
-pub const HEAD_SECONDS_MAX: u64 = 15;
-
-/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
-pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-
-/// Headers of a request. Browsers behind proxies send some forty.
-pub const HEADERS_MAX: usize = 100;
-
-/// Time in which a body must arrive.
-pub const BODY_SECONDS_MAX: u64 = 30;
-
-/// Connections at once over TCP, and as many over the Unix socket; the next one waits in the kernel's queue. Five hundred
-/// stream readers fit twice.
-pub const CONNECTIONS_MAX: usize = 1_024;
-
-/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
-/// the user out by holding all of them. Clients with the token on other machines count, too: some dozen browsers.
-pub const STRANGERS_CONNECTIONS_MAX: usize = 64;
-
-/// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
-pub const LOGGED_TARGET_BYTES_MAX: usize = 512;
-
-/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
-/// twice what the slowest plain answer, a scan, may take.
-pub const IDLE_SECONDS_MAX: u64 = 120;
-
-/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
-/// `Last-Event-ID`.
-pub const WRITE_STALL_SECONDS_MAX: u64 = 30;
-
-/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
-pub const HEARTBEAT_SECONDS: u64 = 15;
 
 /// Time that open connections get to end after the sessions have ended.
 pub const CONNECTIONS_DRAIN_MS: u64 = 500;
@@ -757,14 +581,6 @@ pub const RECIPE_PATHS_MAX: usize = 200;
 /// larger than what a model can write in one answer.
 pub const SSE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What is kept of the answer to one request: its text, and thinking, calls and whatever else with the envelope in which
-/// they came. That is some 200 bytes for each token, and 128,000 tokens is the longest answer that any vendor sells.
-pub const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// What is read of the answer to one request. A million pieces of text, which is more than any model writes, are half of
-/// it in the wordiest envelope; the envelopes are thrown away as they come.
-pub const PROVIDER_WIRE_BYTES_MAX: usize = 512 * 1024 * 1024;
-
 /// How much of an error's body is read: the sentence stands at its start, and proxies answer with whole pages.
 pub const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
 
@@ -784,12 +600,6 @@ pub const PROVIDER_IDLE_SECONDS_MAX: u64 = 300;
 /// servers then leave the connection open for ever.
 pub const PROVIDER_CLOSING_SECONDS_MAX: u64 = 2;
 
-/// Reading the model list: it is shown beside something else and must not make the user wait.
-pub const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
-
-/// Longest model list that is kept. The largest router lists some 500.
-pub const PROVIDER_MODELS_MAX: usize = 2000;
-
 /// Tool calls of one answer. A model asks for some dozens at most, and each piece of a stream is compared with all calls so
 /// far.
 pub const PROVIDER_CALLS_MAX: usize = 256;
@@ -797,29 +607,13 @@ pub const PROVIDER_CALLS_MAX: usize = 256;
 /// How often one request is tried. With the waits below, a provider that is down for good costs less than 10 s.
 pub const PROVIDER_ATTEMPTS_MAX: u32 = 4;
 
-/// First wait of the exponential back-off; doubled each time.
-pub const PROVIDER_RETRY_BASE_MS: u64 = 800;
-
 /// Longest wait that a provider may impose by `Retry-After`: what the specification tells users to wait.
 pub const PROVIDER_RETRY_SECONDS_MAX: u64 = 60;
-
-/// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
-pub const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
-
-/// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
-/// each some four levels deep.
-pub const ERROR_NESTING_MAX: usize = 16;
 
 // ---- turn ----
 
 /// Rounds with tools in one turn, where the user sets no other bound. Long refactorings need some 30.
 pub const TURN_STEPS_MAX: u32 = 60;
-
-/// Text and thinking of one answer. 128,000 tokens, the longest answer that any vendor sells, are a megabyte at most.
-pub const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// Text and thinking of one turn: half a megabyte in each of its [`TURN_STEPS_MAX`] rounds.
-pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Calls of one session that run at the same time. Fewer than [`CALLS_CONCURRENT_MAX`], so that a session whose calls all
 /// take their whole time leaves room for others.
@@ -846,16 +640,6 @@ pub const fn conversation_tokens(context_tokens: u64) -> u64 {
     context_tokens / 5 * 4
 }
 
-/// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
-pub const TOOL_RESULTS_KEPT: usize = 4;
-
-/// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
-/// takes this much; above it the model's own bound is the better one.
-pub const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
-
-/// Output tokens without which a request is not worth its input: some sentences.
-pub const OUTPUT_TOKENS_MIN: u64 = 64;
-
 /// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
 
@@ -867,29 +651,9 @@ pub const SELECTED_FILES_MIN: usize = 4;
 /// Files of a selection, at the most (specification: 4 to 6).
 pub const SELECTED_FILES_MAX: usize = 6;
 
-/// Files that `--include` may name: the selection and its near misses hold fewer.
-pub const STEER_FILES_MAX: usize = 20;
-
-/// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
-pub const STEER_PATTERNS_MAX: usize = 100;
-
-/// Longest of these patterns; longer than any path that matters.
-pub const STEER_PATTERN_BYTES_MAX: usize = 1024;
-
 /// Tokens of a packet: six files of 4,000 tokens, about 400 lines each, with room for notes. Less than a fifth of a
 /// context of 200,000, so that a conversation of many tool calls still fits.
 pub const PACKET_TOKENS: u64 = 28_000;
-
-/// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
-pub const CONTEXT_THREADS_MAX: usize = 8;
-
-/// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
-/// from what was read, and the user is told.
-pub const SELECT_SECONDS_MAX: u64 = 20;
-
-/// What the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150; of what is
-/// larger, the files beyond the bound are read anew for each selection.
-pub const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Wall time of reading one file by its syntax tree. A tree costs a second per 4 MB, so that the largest file that is
 /// ranked takes a third of one; the rest is for a machine whose processors have better things to do.
@@ -901,53 +665,6 @@ pub const OUTLINE_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of what such a reading gives and gets: a file of 1 MiB, and all the places that may be told of it.
 pub const OUTLINE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Definitions of one file, and its imports and references. The largest that somebody wrote has some two thousand.
-pub const OUTLINE_ITEMS_MAX: usize = 10_000;
-
-/// Bytes of the imports of one file, each written out: the parts of nested lists multiply. More than a file that is
-/// ranked can hold without lists.
-pub const OUTLINE_IMPORT_BYTES_MAX: usize = 1024 * 1024;
-
-/// Bytes of one name. Longer ones are data.
-pub const OUTLINE_NAME_BYTES_MAX: usize = 128;
-
-/// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and
-/// after it; the next selection goes on where it ended. Twenty thousand files take a minute.
-pub const OUTLINE_FILL_SECONDS_MAX: u64 = 300;
-
-/// New or changed files that are read by syntax tree at once, before the selection answers: what somebody edits in a
-/// while, and a small repository as a whole. They cost a tenth of a second.
-pub const OUTLINE_NOW_FILES_MAX: usize = 40;
-
-/// Bytes of these files together.
-pub const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
-
-/// Bytes of all indexes on the disk. The ones that were not used longest are removed.
-pub const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-
-/// Repositories with an index on the disk.
-pub const INDEXES_MAX: usize = 64;
-
-/// Repositories whose index is open in the daemon, and the files of all of them together, some 400 bytes each.
-pub const INDEXES_OPEN_MAX: usize = 8;
-
-/// See [`INDEXES_OPEN_MAX`].
-pub const INDEXES_OPEN_FILES_MAX: usize = 200_000;
-
-/// Bytes that an index has measured but not written yet. More at once would be felt in the daemon's memory.
-pub const INDEX_PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-/// Time, from when a selection was asked for, after which it no longer waits for files that its index does not know yet,
-/// so that there is an answer within about a second; the index goes on without it.
-pub const INDEX_WAIT_MS: u64 = 500;
-
-/// Files that a selection waits for in any case: they take some tenths of a second, and a busy machine should not make
-/// the answer for a repository of usual size depend on how busy it is.
-pub const INDEX_WAIT_FILES_MIN: usize = 1000;
-
-/// Indexes that are brought up to date at a time beside the sessions. One uses one processor.
-pub const INDEXES_FILLING_MAX: usize = 1;
-
 /// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.
 pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -955,62 +672,12 @@ pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// an entry point, few enough to be read in some ten milliseconds.
 pub const CENTRAL_FILES_READ_MAX: usize = 400;
 
-/// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
-pub const PACKET_LINE_BYTES_MAX: usize = 1000;
-
-/// Notes of a vault that are considered. Large vaults of one person have a few thousand.
-pub const VAULT_NOTES_MAX: usize = 5000;
-
-/// Bytes of all notes that are considered.
-pub const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
-
-/// What is read of one note; a packet would show less.
-pub const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
-
-/// Directories below each other in a vault.
-pub const VAULT_DEPTH_MAX: usize = 16;
-
-/// Notes in a packet.
-pub const PACKET_NOTES_MAX: usize = 3;
-
 // ---- provider: context size, model lists, probe ----
 
 /// Asking a server for the size of its context, all places where it may stand together: a session waits for it.
 pub const PROVIDER_CONTEXT_SECONDS_MAX: u64 = 2;
 
-/// Estimated tokens of a prompt, from which on a server's count far below is a sign that the prompt was cut. Below it,
-/// our estimate is mostly that of schemas and errs by more; the smallest usual context is 2048.
-pub const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;
-
-/// How long a model list is remembered. Vendors add a model every few weeks; a local server loads one in a minute or
-/// two.
-pub const MODEL_CACHE_SECONDS: u64 = 300;
-
-/// How long it is remembered that a provider could not be asked: whoever has just started it looks again soon.
-pub const MODEL_CACHE_FAILURE_SECONDS: u64 = 15;
-
-/// Providers whose lists are remembered. A user has three, with a few changes of address and key.
-pub const MODEL_CACHE_ENTRIES_MAX: usize = 16;
-
-/// One check of a probe. The first may have to wait until a large local model is loaded.
-pub const PROBE_CHECK_SECONDS_MAX: u64 = 120;
-
-/// Output tokens of one answer to a probe: a sentence, or two calls; models that think first need some hundred more.
-pub const PROBE_OUTPUT_TOKENS: u32 = 2000;
-
-// ---- provider: wires ----
-
-/// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
-/// current model takes it; an older one names its own maximum, which then counts.
-pub const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
-
 // ---- process: contain ----
-
-/// What a helper is told: a command line, an environment and the hidden paths of a large tree are far below it.
-pub const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// What a helper says in a run: some lines.
-pub const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// The root file system of a run: mount points and some files of `/etc`.
 pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -1033,16 +700,6 @@ pub const CONTAIN_SCRATCH_INODES_MAX: u64 = 256 * 1024;
 /// Processes and threads of a run. Suites with a worker for each of 64 cores stay below it.
 pub const CONTAIN_TASKS_MAX: u64 = 2048;
 
-/// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
-pub const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
-
-/// Part of the machine's memory, as a divisor, that a run leaves: with less the kernel ends programs of its own choice.
-pub const CONTAIN_MACHINE_PART_KEPT: u64 = 16;
-
-/// Growth of the machine's shared memory during a run that is not held against it beside its bound: what the run may
-/// write to its file systems in memory, and a gibibyte of what other programs do.
-pub const CONTAIN_SHARED_OTHERS_BYTES: u64 = 4 * 1024 * 1024 * 1024;
-
 /// Addresses of one process. Browsers and node reserve up to a tebibyte that they never use.
 pub const CONTAIN_ADDRESSES_MAX: u64 = 2 * 1024 * 1024 * 1024 * 1024;
 
@@ -1051,9 +708,6 @@ pub const CONTAIN_FILES_OPEN_MAX: u64 = 64 * 1024;
 
 /// Memory that one process may keep from being swapped out: what kernels allow by default.
 pub const CONTAIN_LOCKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
-
-/// Time between two counts of what a run uses. A process that allocates as fast as it can gets some hundred MiB ahead.
-pub const CONTAIN_WATCH_MS: i64 = 50;
 
 /// Time for trying out whether a sandbox works; it takes some ten milliseconds.
 pub const CONTAIN_PROBE_SECONDS_MAX: u64 = 10;
@@ -1065,57 +719,10 @@ pub const PROBE_ROOM_BYTES: u64 = 64 * 1024 * 1024;
 /// Entries of a repository that are looked at for hidden ones before a run, installed packages included.
 pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
 
-/// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
-pub const CONTAIN_ROUNDS_MAX: u32 = 200;
-
-// ---- process: proxy ----
-
-/// Connections of an installation at a time. npm opens 15, pip fewer.
-pub const PROXY_OPEN_MAX: usize = 64;
-
-/// Connections of an installation in all: one for each of the packages of a large tree, twice.
-pub const PROXY_CONNECTIONS_MAX: u64 = 20_000;
-
-/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
-/// little can be carried out.
-pub const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
-
-/// Bytes that it gets from them: more than fits where it unpacks them.
-pub const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-
-/// The head of a request: what servers accept.
-pub const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
-
-/// Time to reach one address, and to say what is wanted.
-pub const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
-
-/// Addresses of one name that are tried.
-pub const PROXY_ADDRESSES_MAX: usize = 4;
-
-/// Silence on a connection. Installers give up earlier.
-pub const PROXY_IDLE_SECONDS_MAX: u64 = 120;
-
-/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
-pub const PROXY_REFUSALS_NAMED_MAX: usize = 20;
 // ---- process: confine ----
-
-/// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
-pub const CONFINE_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Second part of a frame, as a helper takes it: a component, or the two sides of a change.
-pub const CONFINE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// How often the engine looks at the clock and the session's token while a helper works: what a cancellation takes.
 pub const CONFINE_TICK_MS: u64 = 5;
-
-/// How long a helper that has hung up gets to end, so that its status can say why.
-pub const CONFINE_LAST_WORD_MS: u64 = 200;
-
-/// After this a call of a helper that waits in the kernel is interrupted: opening a FIFO. No disk needs as long.
-pub const CONFINE_WAKE_MS: i64 = 500;
-
-/// Open files of a helper. A repository that has never been packed anew has some hundred packs.
-pub const CONFINE_FILES_OPEN_MAX: u64 = 1024;
 
 /// Memory of a helper that tries to get out: little, so that trying to take more than it may harms nobody.
 pub const CONFINE_PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -1125,31 +732,10 @@ pub const CONFINE_PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Citations of one answer that are checked. The longest honest answers have some hundred.
 pub const CITATIONS_MAX: usize = 2_000;
 
-/// Text of an answer in which citations are looked for: longer than any model writes in a session.
-pub const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
-
-/// Bytes of cited files that are read to count their lines: a hundred files of the largest size that is written by
-/// hand, in some ten milliseconds.
-pub const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
-pub const CITATIONS_SECONDS_MAX: u64 = 20;
-
-/// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
-pub const CITATIONS_NAMED_MAX: usize = 20;
 // ---- changes ----
 
 /// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
 pub const DIFF_MS_MAX: u64 = 500;
-
-/// What a report shows of a session's diff. A report is read by people, and collected as an artefact by the hundred.
-pub const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
-
-/// What an answer shows of its session's diff: some four screens. `tool diff` shows all of it.
-pub const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
-
-/// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
-pub const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; where one needs
 /// more than five minutes, running it twice around every refactor is not what its user wants, who is told so.
@@ -1157,9 +743,6 @@ pub const SUITE_SECONDS_MAX: u64 = 300;
 
 /// What the model is told of such a run: the first failures, with their details.
 pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
-
-/// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
-pub const TEST_MEND_ROUNDS_MAX: u32 = 3;
 
 // ---- other agents ----
 
@@ -1172,15 +755,6 @@ pub const MCP_CONNECTIONS_MAX: usize = 64;
 
 /// Calls of one connection at a time. A model asks for some dozens at once at most, and eight of them work.
 pub const MCP_CALLS_MAX: usize = 32;
-
-/// Requests of one connection that are not answered yet, calls included: each holds a message in memory.
-pub const MCP_REQUESTS_OPEN_MAX: usize = 64;
-
-/// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
-pub const MCP_PROGRESS_LINES_MAX: usize = 256;
-
-/// How long a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
-pub const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
 
 /// How long a client may take to say which its roots are: it knows them, and a call waits.
 pub const MCP_ROOTS_SECONDS_MAX: u64 = 10;

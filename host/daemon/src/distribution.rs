@@ -27,6 +27,12 @@ use door::{Door, Purpose, body};
 pub use place::{Place, PlaceError, pin_source};
 use tool_core::digest::sha256_hex;
 
+/// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
+const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
+
+/// Time for one exchange with a registry, all requests of it together. The largest component takes as long at 5 Mbit/s.
+const REGISTRY_SECONDS_MAX: u64 = 120;
+
 /// Why a registry did not give or take what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum DistributionError {
@@ -87,7 +93,7 @@ pub enum DistributionError {
         max: u64,
     },
     /// It took too long.
-    #[error("`{place}` was given up after {} s", limits::REGISTRY_SECONDS_MAX)]
+    #[error("`{place}` was given up after {} s", REGISTRY_SECONDS_MAX)]
     TooSlow {
         /// As it was asked for.
         place: String,
@@ -197,7 +203,7 @@ async fn within<T>(
     place: &Place,
     work: impl Future<Output = Result<T, DistributionError>>,
 ) -> Result<T, DistributionError> {
-    let bound = limits::seconds(limits::REGISTRY_SECONDS_MAX);
+    let bound = limits::seconds(REGISTRY_SECONDS_MAX);
     let done = tokio::time::timeout(bound, work).await;
     done.unwrap_or_else(|_| {
         Err(DistributionError::TooSlow {
@@ -209,7 +215,7 @@ async fn within<T>(
 /// The manifest that a place names, and its digest, which is that of the bytes that came.
 async fn manifest(door: &Door, place: &Place) -> Result<(OciImageManifest, String), DistributionError> {
     let response = door.found(place, door.manifest(place).await?)?;
-    let bytes = body(place, response, limits::MANIFEST_BYTES_MAX).await?;
+    let bytes = body(place, response, MANIFEST_BYTES_MAX).await?;
     let found = digest_of(&bytes);
     check_digest(place, place.digest(), &found)?;
     let manifest = serde_json::from_slice(&bytes)

@@ -66,6 +66,23 @@ use running::{Place, Running};
 use selection::Selecting;
 use store::Store;
 
+/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once would
+/// take every blocking thread, and with them the answers to everybody else.
+const CONTEXTS_BUILDING_MAX: usize = 8;
+
+/// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
+const SKILL_CALLS_RUNNING_MAX: usize = 128;
+
+/// Time without any stream after which an attached session is cancelled: a client that reconnects is faster.
+const ATTACHED_GRACE_MS: u64 = 2_000;
+
+/// Time in which the first stream of an attached session must open.
+const ATTACHED_FIRST_MS: u64 = 30_000;
+
+/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// second.
+const CANCEL_GRACE_MS: u64 = 2_000;
+
 /// Why the sessions of a home cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the sessions in `{}` cannot be opened", folder.display())]
@@ -154,8 +171,8 @@ impl Sessions {
             store,
             engine,
             approvals: Arc::default(),
-            calls: Arc::new(Semaphore::new(limits::SKILL_CALLS_RUNNING_MAX)),
-            contexts: Arc::new(Semaphore::new(limits::CONTEXTS_BUILDING_MAX)),
+            calls: Arc::new(Semaphore::new(SKILL_CALLS_RUNNING_MAX)),
+            contexts: Arc::new(Semaphore::new(CONTEXTS_BUILDING_MAX)),
             running: Mutex::default(),
             tasks: TaskTracker::new(),
             scans: Arc::default(),
@@ -654,12 +671,12 @@ impl Live {
     /// Returns once no stream has been open for a while.
     async fn abandoned(&self) {
         let mut streams = self.streams.subscribe();
-        let mut patience = limits::milliseconds(limits::ATTACHED_FIRST_MS);
+        let mut patience = limits::milliseconds(ATTACHED_FIRST_MS);
         while tokio::time::timeout(patience, streams.wait_for(|count| *count > 0))
             .await
             .is_ok()
         {
-            patience = limits::milliseconds(limits::ATTACHED_GRACE_MS);
+            patience = limits::milliseconds(ATTACHED_GRACE_MS);
             // The sender is a part of `self`: it cannot be gone.
             let _ = streams.wait_for(|count| *count == 0).await;
         }
@@ -668,7 +685,7 @@ impl Live {
     /// Returns when a cancelled session has not ended in time.
     async fn overdue(&self) {
         self.cancel.cancelled().await;
-        tokio::time::sleep(limits::milliseconds(limits::CANCEL_GRACE_MS)).await;
+        tokio::time::sleep(limits::milliseconds(CANCEL_GRACE_MS)).await;
     }
 }
 

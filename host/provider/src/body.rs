@@ -14,6 +14,14 @@ use super::sse::{Frame, Framer};
 use super::wire::{Decoder, Progress};
 use crate::limits;
 
+/// What is kept of the answer to one request: its text, and thinking, calls and whatever else with the envelope in which
+/// they came. That is some 200 bytes for each token, and 128,000 tokens is the longest answer that any vendor sells.
+const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What is read of the answer to one request. A million pieces of text, which is more than any model writes, are half of
+/// it in the wordiest envelope; the envelopes are thrown away as they come.
+const PROVIDER_WIRE_BYTES_MAX: usize = 512 * 1024 * 1024;
+
 /// Where a probe keeps the frames of an answer, to say what was unusual about them.
 pub(super) type Tap = Arc<Mutex<Vec<Frame>>>;
 
@@ -73,11 +81,11 @@ impl<'a> Body<'a> {
     /// Takes the next bytes. True where the answer is over, and nothing more needs to be read.
     pub(super) fn take(&mut self, chunk: &[u8], events: &mut Vec<ProviderEvent>) -> Result<bool, Failure> {
         self.bytes += chunk.len();
-        within(self.bytes, limits::PROVIDER_WIRE_BYTES_MAX)?;
+        within(self.bytes, PROVIDER_WIRE_BYTES_MAX)?;
         let mut arrived = Vec::new();
         let framed = match &mut self.form {
             Form::Whole(body) => {
-                within(self.bytes, limits::PROVIDER_ANSWER_BYTES_MAX)?;
+                within(self.bytes, PROVIDER_ANSWER_BYTES_MAX)?;
                 body.extend_from_slice(chunk);
                 Ok(())
             }
@@ -133,7 +141,7 @@ impl<'a> Body<'a> {
             tap.lock().unwrap_or_else(PoisonError::into_inner).push(frame.clone());
         }
         self.decoder.frame(frame, events)?;
-        within(self.decoder.kept_bytes(), limits::PROVIDER_ANSWER_BYTES_MAX)
+        within(self.decoder.kept_bytes(), PROVIDER_ANSWER_BYTES_MAX)
     }
 }
 
@@ -226,7 +234,7 @@ mod unit {
             given_up(Silent(0), "application/json", &whole),
             "it exceeds 67108864 bytes"
         );
-        let kept = Silent(limits::PROVIDER_ANSWER_BYTES_MAX + 1);
+        let kept = Silent(PROVIDER_ANSWER_BYTES_MAX + 1);
         assert_eq!(
             given_up(kept, "text/event-stream", b"data: {}\n\n"),
             "it exceeds 67108864 bytes"

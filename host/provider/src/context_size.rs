@@ -13,9 +13,13 @@ use tokio::time::timeout;
 use super::failure::Class;
 use super::http::{HttpProvider, fetch};
 use super::{Options, Usage, over_http};
-use crate::limits::{PROVIDER_CONTEXT_SECONDS_MAX, TRUNCATION_ALARM_TOKENS_MIN};
+use crate::limits::PROVIDER_CONTEXT_SECONDS_MAX;
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
+
+/// Estimated tokens of a prompt, from which on a server's count far below is a sign that the prompt was cut. Below it,
+/// our estimate is mostly that of schemas and errs by more; the smallest usual context is 2048.
+const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;
 
 /// Numbers outside of this are no size of a context.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;

@@ -9,10 +9,14 @@ use serde_json::Value;
 
 use super::redact::scrubbed;
 use super::{body, retry};
-use crate::limits::{ERROR_NESTING_MAX, PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
+use crate::limits::{PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
 use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
 use tool_core::api::{ErrorKind, Problem};
+
+/// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
+/// each some four levels deep.
+const ERROR_NESTING_MAX: usize = 16;
 
 /// Kinds of failure that lead to different sentences or different retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

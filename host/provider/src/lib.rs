@@ -54,6 +54,9 @@ pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 pub use tool_core::api::ToolSpec;
 pub use tool_core::text::estimated_tokens;
 
+/// First wait of the exponential back-off; doubled each time.
+const PROVIDER_RETRY_BASE_MS: u64 = 800;
+
 /// One request: the whole conversation so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -360,7 +363,7 @@ impl Default for Options {
             environment: BTreeMap::new(),
             first_byte: Duration::from_secs(limits::PROVIDER_FIRST_BYTE_SECONDS_MAX),
             idle: Duration::from_secs(limits::PROVIDER_IDLE_SECONDS_MAX),
-            retry_base: Duration::from_millis(limits::PROVIDER_RETRY_BASE_MS),
+            retry_base: Duration::from_millis(PROVIDER_RETRY_BASE_MS),
         }
     }
 }

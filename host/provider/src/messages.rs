@@ -15,8 +15,12 @@ use super::failure::{Class, Failure};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
 use super::{DATA_RULE, LabelMark, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
-use crate::limits::{MESSAGES_OUTPUT_TOKENS, PROVIDER_CALLS_MAX};
+use crate::limits::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
+
+/// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
+/// current model takes it; an older one names its own maximum, which then counts.
+const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 
 /// The version of the wire that this module speaks.
 const VERSION: &str = "2023-06-01";

@@ -9,11 +9,16 @@ use serde_json::Value;
 
 use super::http::HttpProvider;
 use super::{Options, over_http};
-use crate::limits::{PROVIDER_MODELS_MAX, PROVIDER_MODELS_SECONDS_MAX};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::Problem;
 
 pub use cache::ModelCache;
+
+/// Reading the model list: it is shown beside something else and must not make the user wait.
+const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
+
+/// Longest model list that is kept. The largest router lists some 500.
+const PROVIDER_MODELS_MAX: usize = 2000;
 
 /// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
 /// repetitions. The analyst offers itself.
@@ -113,6 +118,6 @@ mod tests {
     fn models_of_an_endless_list_are_the_first_ones() {
         let many: Vec<String> = (0..3_000).map(|number| format!("m{number}")).collect();
         let body = serde_json::to_string(&many).expect("it is JSON");
-        assert_eq!(identifiers(&body), many[..crate::limits::PROVIDER_MODELS_MAX]);
+        assert_eq!(identifiers(&body), many[..super::PROVIDER_MODELS_MAX]);
     }
 }

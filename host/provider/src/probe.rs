@@ -24,9 +24,15 @@ use super::sse::Frame;
 use super::{
     LabelMark, Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http,
 };
-use crate::limits::{self, CONTEXT_TOKENS, PROBE_CHECK_SECONDS_MAX, PROBE_OUTPUT_TOKENS};
+use crate::limits::{self, CONTEXT_TOKENS};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
+
+/// Output tokens of one answer to a probe: a sentence, or two calls; models that think first need some hundred more.
+const PROBE_OUTPUT_TOKENS: u32 = 2000;
+
+/// One check of a probe. The first may have to wait until a large local model is loaded.
+const PROBE_CHECK_SECONDS_MAX: u64 = 120;
 
 /// What a probe found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

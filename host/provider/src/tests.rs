@@ -461,7 +461,7 @@ fn patience_and_retries_are_those_of_limits() {
     let usual = Options::default();
     assert_eq!(usual.first_byte.as_secs(), limits::PROVIDER_FIRST_BYTE_SECONDS_MAX);
     assert_eq!(usual.idle.as_secs(), limits::PROVIDER_IDLE_SECONDS_MAX);
-    assert_eq!(usual.retry_base.as_millis(), u128::from(limits::PROVIDER_RETRY_BASE_MS));
+    assert_eq!(usual.retry_base.as_millis(), u128::from(PROVIDER_RETRY_BASE_MS));
 }
 
 #[tokio::test]

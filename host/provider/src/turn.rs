@@ -33,6 +33,19 @@ use tool_core::api::{ErrorKind, Problem};
 pub use calls::bounded_text;
 pub use end::{Budget, TurnEnd, TurnReport};
 
+/// Output tokens without which a request is not worth its input: some sentences.
+const OUTPUT_TOKENS_MIN: u64 = 64;
+
+/// Text and thinking of one answer. 128,000 tokens, the longest answer that any vendor sells, are a megabyte at most.
+const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Text and thinking of one turn: half a megabyte in each of its `TURN_STEPS_MAX` rounds.
+const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
+/// takes this much; above it the model's own bound is the better one.
+const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
+
 /// What runs the tools.
 pub trait Tools: Send + Sync {
     /// What the model is offered.
@@ -461,10 +474,7 @@ impl<'a> State<'a> {
         if needed > self.conversation_tokens_max() {
             return Err(Stop::Failed(conversation::too_long(self.turn.context_tokens).into()));
         }
-        if self
-            .tokens_left()
-            .is_some_and(|left| left < needed + limits::OUTPUT_TOKENS_MIN)
-        {
+        if self.tokens_left().is_some_and(|left| left < needed + OUTPUT_TOKENS_MIN) {
             return Err(Stop::Exhausted(Budget::Tokens { needed }));
         }
         match self.request().await {
@@ -491,7 +501,7 @@ impl<'a> State<'a> {
     fn output_bound(&self, input: u64) -> (Option<u32>, bool) {
         let usual = self.turn.output_tokens_max;
         let left = self.tokens_left().map(|left| left.saturating_sub(input));
-        let left = left.filter(|left| *left < limits::OUTPUT_TOKENS_LOWERED);
+        let left = left.filter(|left| *left < OUTPUT_TOKENS_LOWERED);
         match left.map(|left| u32::try_from(left).unwrap_or(u32::MAX)) {
             Some(left) if usual.is_none_or(|usual| left < usual) => (Some(left), true),
             _ => (usual, false),
@@ -612,8 +622,8 @@ impl<'a> State<'a> {
         round.said += bytes;
         self.said += bytes;
         let (what, bytes_max) = match (round.said, self.said) {
-            (said, _) if said > limits::ROUND_SAID_BYTES_MAX => ("one answer", limits::ROUND_SAID_BYTES_MAX),
-            (_, said) if said > limits::TURN_SAID_BYTES_MAX => ("its answers", limits::TURN_SAID_BYTES_MAX),
+            (said, _) if said > ROUND_SAID_BYTES_MAX => ("one answer", ROUND_SAID_BYTES_MAX),
+            (_, said) if said > TURN_SAID_BYTES_MAX => ("its answers", TURN_SAID_BYTES_MAX),
             _ => return Ok(()),
         };
         let megabytes = bytes_max / (1024 * 1024);

@@ -12,7 +12,12 @@ use super::ignore_files::IgnoreCache;
 use super::open::Identity;
 use super::walk::Scan;
 use tool_core::digest::hexadecimal;
-use tool_core::limits::{SCANS_KEPT_ENTRIES_MAX, SCANS_KEPT_MAX};
+
+/// Walks that are kept for the next session: the repositories that one person works on at a time.
+const SCANS_KEPT_MAX: usize = 8;
+
+/// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's.
+const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 
 /// What makes two openings ones of the same repository.
 #[derive(Debug, Clone, PartialEq, Eq)]

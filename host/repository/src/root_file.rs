@@ -10,6 +10,12 @@ use tokio_util::sync::CancellationToken;
 use super::{OpenError, Repository};
 use tool_core::limits;
 
+/// Patterns in one list of it, and bytes of each: every file of the repository is compared with every pattern.
+const ROOT_FILE_PATTERNS_MAX: usize = 128;
+
+/// See `ROOT_FILE_PATTERNS_MAX`.
+const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
+
 /// Its name; protected, so that no model writes it.
 pub const NAME: &str = ".tool.toml";
 
@@ -108,7 +114,7 @@ fn parse(text: &str) -> Result<Narrowing, RootFileError> {
         ("protect", &narrowing.protect),
     ];
     for (key, list) in lists {
-        let (patterns, bytes) = (limits::ROOT_FILE_PATTERNS_MAX, limits::ROOT_FILE_PATTERN_BYTES_MAX);
+        let (patterns, bytes) = (ROOT_FILE_PATTERNS_MAX, ROOT_FILE_PATTERN_BYTES_MAX);
         let too_much = |max, what| Err(RootFileError::TooMuch { key, max, what });
         if list.len() > patterns {
             return too_much(patterns, "patterns");
@@ -188,13 +194,10 @@ mod tests {
 
     #[test]
     fn lists_and_patterns_are_bounded() {
-        let many = format!(
-            "[policy]\nhide = [{}]",
-            "\"x\",".repeat(limits::ROOT_FILE_PATTERNS_MAX + 1)
-        );
+        let many = format!("[policy]\nhide = [{}]", "\"x\",".repeat(ROOT_FILE_PATTERNS_MAX + 1));
         let long = format!(
             "[policy]\nprotect = [\"{}\"]",
-            "x".repeat(limits::ROOT_FILE_PATTERN_BYTES_MAX + 1)
+            "x".repeat(ROOT_FILE_PATTERN_BYTES_MAX + 1)
         );
         assert!(matches!(parse(&many), Err(RootFileError::TooMuch { key: "hide", .. })));
         assert!(matches!(

@@ -11,6 +11,10 @@ use tokio_util::sync::CancellationToken;
 use super::{CommandSpec, ProcessError, RunLimits, RunOutput, environment, run};
 use crate::limits;
 
+/// Time for a compiler or an installer that `tool skill build` runs: a crate with all that it depends on takes minutes on
+/// a slow machine, and so does the download of a toolchain.
+const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
+
 /// The first program of this name on the `PATH` of an environment.
 pub fn find(name: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     environment::find_programs(environment, name).into_iter().next()
@@ -22,7 +26,7 @@ pub fn run_builder(
     cancel: &CancellationToken,
     progress: &dyn Fn(&str),
 ) -> Result<RunOutput, ProcessError> {
-    let time = limits::seconds(limits::SKILL_BUILD_SECONDS_MAX);
+    let time = limits::seconds(SKILL_BUILD_SECONDS_MAX);
     run(command, &RunLimits::within(time), cancel, progress)
 }
 

@@ -34,6 +34,9 @@ use super::contain;
 use crate::limits;
 pub use wire::Connection;
 
+/// How long a helper that has hung up gets to end, so that its status can say why.
+const CONFINE_LAST_WORD_MS: u64 = 200;
+
 /// The hidden command that is a helper.
 pub const HELPER_COMMAND: &str = "__confine";
 
@@ -353,7 +356,7 @@ impl Helper {
     fn end(&mut self) -> Option<ExitStatus> {
         let mut child = self.child.take()?;
         // One that closed its socket is about to end by itself, and its status says why.
-        let patience = Instant::now() + Duration::from_millis(limits::CONFINE_LAST_WORD_MS);
+        let patience = Instant::now() + Duration::from_millis(CONFINE_LAST_WORD_MS);
         while wire::is_closed(&self.stream) && Instant::now() < patience {
             match child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),

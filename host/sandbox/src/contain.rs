@@ -56,6 +56,9 @@ pub(super) use spec::Message;
 #[cfg(target_os = "linux")]
 pub(super) use walls::give_up_capabilities;
 
+/// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
+const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+
 /// True for a path that every run sees, because it lies in a directory of the system.
 pub fn shows_to_runs(place: &Path) -> bool {
     plan::is_system(place)
@@ -229,7 +232,7 @@ impl Default for Bounds {
             scratch_bytes: limits::CONTAIN_SCRATCH_BYTES_MAX,
             scratch_inodes: limits::CONTAIN_SCRATCH_INODES_MAX,
             tasks: limits::CONTAIN_TASKS_MAX,
-            memory_bytes: limits::CONTAIN_MEMORY_BYTES_MAX,
+            memory_bytes: CONTAIN_MEMORY_BYTES_MAX,
         }
     }
 }
@@ -350,6 +353,6 @@ mod tests {
         assert_eq!(bounds.scratch_bytes, limits::CONTAIN_SCRATCH_BYTES_MAX);
         assert_eq!(bounds.scratch_inodes, limits::CONTAIN_SCRATCH_INODES_MAX);
         assert_eq!(bounds.tasks, limits::CONTAIN_TASKS_MAX);
-        assert_eq!(bounds.memory_bytes, limits::CONTAIN_MEMORY_BYTES_MAX);
+        assert_eq!(bounds.memory_bytes, CONTAIN_MEMORY_BYTES_MAX);
     }
 }

@@ -35,6 +35,21 @@ pub use orphans::{end_orphans, start_ticks};
 use output::{LiveLines, Output};
 use proxy::{Proxy, Way};
 
+/// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
+const PROCESS_OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
+
+/// How often a program is tried, every 20 ms, that is being written to at the moment.
+const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
+
+/// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
+const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Time between asking a run to end and ending it. With everything else a cancelled run is gone within 500 ms.
+const PROCESS_GRACE_MS: u64 = 200;
+
+/// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
+const PROCESS_REAP_MS: u64 = 200;
+
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
@@ -72,7 +87,7 @@ impl RunLimits {
     pub fn within(time: Duration) -> Self {
         Self {
             time,
-            output_kept_bytes: limits::PROCESS_OUTPUT_KEPT_BYTES,
+            output_kept_bytes: PROCESS_OUTPUT_KEPT_BYTES,
             output_bytes_max: limits::PROCESS_OUTPUT_BYTES_MAX,
         }
     }
@@ -381,7 +396,7 @@ fn lead(mut builder: Command, cookie: group::Cookie, control: Option<Control>, w
 /// Starts the program, with a little patience for one that somebody is just writing: another thread's child inherits
 /// the handle for the moment between its fork and its exec.
 fn spawn(builder: &mut Command) -> io::Result<Child> {
-    for _ in 0..limits::PROCESS_BUSY_RETRIES_MAX {
+    for _ in 0..PROCESS_BUSY_RETRIES_MAX {
         match builder.spawn() {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::sleep(TICK),
             answer => return answer,
@@ -451,7 +466,7 @@ impl Running<'_> {
             Some(control) => control.terminate(),
             None => group.terminate(),
         }
-        let grace = Instant::now() + Duration::from_millis(limits::PROCESS_GRACE_MS);
+        let grace = Instant::now() + Duration::from_millis(PROCESS_GRACE_MS);
         while Instant::now() < grace && !group.leader_exited().unwrap_or(true) {
             if self.read_within(Duration::from_millis(5)).is_err() {
                 break;
@@ -461,7 +476,7 @@ impl Running<'_> {
             // The helper ends only after everything inside has, so that its end is proof.
             control.end();
             let patience = match control.ends_by_itself() {
-                true => Duration::from_millis(limits::PROCESS_REAP_MS),
+                true => Duration::from_millis(PROCESS_REAP_MS),
                 false => HELPER_PATIENCE,
             };
             let patience = Instant::now() + patience;
@@ -475,7 +490,7 @@ impl Running<'_> {
 
     /// Takes what is in the pipe already. A survivor of the leader may go on writing, so this is bounded.
     fn drain(&mut self) -> io::Result<()> {
-        let until = self.output.total_bytes() + limits::PROCESS_DRAIN_BYTES_MAX;
+        let until = self.output.total_bytes() + PROCESS_DRAIN_BYTES_MAX;
         while self.output.total_bytes() < until && self.read_within(Duration::ZERO)? {}
         Ok(())
     }
@@ -514,7 +529,7 @@ fn readable(reader: &PipeReader, wait: Duration) -> io::Result<bool> {
 /// Collects the child so that no zombie stays. One that even KILL does not end (it hangs in the kernel) is left to a
 /// thread of its own.
 fn reap(child: &mut Child) -> Option<ExitStatus> {
-    let patience = Instant::now() + Duration::from_millis(limits::PROCESS_REAP_MS);
+    let patience = Instant::now() + Duration::from_millis(PROCESS_REAP_MS);
     while Instant::now() < patience {
         match child.try_wait() {
             Ok(None) => std::thread::sleep(Duration::from_millis(2)),

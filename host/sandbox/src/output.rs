@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use crate::limits;
 
+/// Longest line that is shown live; the rest of it is not.
+const PROCESS_LIVE_LINE_BYTES_MAX: usize = 2048;
+
 /// Keeps the first and the last half of a bounded number of bytes.
 #[derive(Debug)]
 pub(super) struct Output {
@@ -103,7 +106,7 @@ impl<'a> LiveLines<'a> {
             if self.ended {
                 return;
             }
-            let room = limits::PROCESS_LIVE_LINE_BYTES_MAX.saturating_sub(self.partial.len());
+            let room = PROCESS_LIVE_LINE_BYTES_MAX.saturating_sub(self.partial.len());
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);
             self.partial.extend_from_slice(&text[..text.len().min(room)]);
             if piece.ends_with(b"\n") {
@@ -229,10 +232,10 @@ mod tests {
         let mut live = LiveLines::new(&progress);
         for _ in 0..1000 {
             live.push(&b"x".repeat(1000));
-            assert!(live.partial.len() <= limits::PROCESS_LIVE_LINE_BYTES_MAX);
+            assert!(live.partial.len() <= PROCESS_LIVE_LINE_BYTES_MAX);
         }
         live.push(b"\nnext\n");
-        assert_eq!(*shown.borrow(), [limits::PROCESS_LIVE_LINE_BYTES_MAX, 4]);
+        assert_eq!(*shown.borrow(), [PROCESS_LIVE_LINE_BYTES_MAX, 4]);
     }
 
     proptest! {
@@ -261,10 +264,10 @@ mod tests {
         let progress = |line: &str| shown.lock().expect("no panic").push(line.to_owned());
         let mut live = LiveLines::new(&progress);
         for _ in 0..10 {
-            live.push(&vec![b'x'; limits::PROCESS_LIVE_LINE_BYTES_MAX / 2]);
+            live.push(&vec![b'x'; PROCESS_LIVE_LINE_BYTES_MAX / 2]);
         }
         live.push(b"\nnext\n");
         let lines: Vec<usize> = shown.lock().expect("no panic").iter().map(String::len).collect();
-        assert_eq!(lines, [limits::PROCESS_LIVE_LINE_BYTES_MAX, 4]);
+        assert_eq!(lines, [PROCESS_LIVE_LINE_BYTES_MAX, 4]);
     }
 }

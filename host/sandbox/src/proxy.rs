@@ -19,6 +19,34 @@ use crate::limits;
 pub use places::{Place, Upstream, Way, is_public};
 use request::{Head, Request};
 
+/// Connections of an installation at a time. npm opens 15, pip fewer.
+const PROXY_OPEN_MAX: usize = 64;
+
+/// Connections of an installation in all: one for each of the packages of a large tree, twice.
+const PROXY_CONNECTIONS_MAX: u64 = 20_000;
+
+/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
+/// little can be carried out.
+const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Bytes that it gets from them: more than fits where it unpacks them.
+const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The head of a request: what servers accept.
+const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Time to reach one address, and to say what is wanted.
+const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
+
+/// Addresses of one name that are tried.
+const PROXY_ADDRESSES_MAX: usize = 4;
+
+/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
+const PROXY_REFUSALS_NAMED_MAX: usize = 20;
+
+/// Silence on a connection. Installers give up earlier.
+const PROXY_IDLE_SECONDS_MAX: u64 = 120;
+
 /// How long a thread sleeps in the system before it looks whether the run has ended.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -104,8 +132,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 /// Serves a connection in a thread of its own, where there are not too many.
 fn serve(client: TcpStream, shared: &Arc<Shared>) {
-    let is_open = shared.open.fetch_add(1, Ordering::Relaxed) < limits::PROXY_OPEN_MAX;
-    let is_allowed = shared.connections.fetch_add(1, Ordering::Relaxed) < limits::PROXY_CONNECTIONS_MAX;
+    let is_open = shared.open.fetch_add(1, Ordering::Relaxed) < PROXY_OPEN_MAX;
+    let is_allowed = shared.connections.fetch_add(1, Ordering::Relaxed) < PROXY_CONNECTIONS_MAX;
     let place = OpenPlace(Arc::clone(shared));
     if !is_open || !is_allowed {
         shared.refuse("too many connections at a time");
@@ -161,7 +189,7 @@ impl Refusal {
 fn exchange(client: &TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(TICK))?;
-    client.set_write_timeout(Some(Duration::from_secs(limits::PROXY_IDLE_SECONDS_MAX)))?;
+    client.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;
     let head = read_head(client, shared)?;
     match open(&head, shared) {
         Ok((server, plain)) => {
@@ -194,7 +222,7 @@ fn plain_of(head: &Head) -> bool {
 }
 
 fn read_head(client: &TcpStream, shared: &Shared) -> io::Result<Head> {
-    let until = Instant::now() + limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
+    let until = Instant::now() + limits::seconds(PROXY_CONNECT_SECONDS_MAX);
     let mut bytes = Vec::new();
     loop {
         if let Some(head) = Head::parse(&mut bytes) {
@@ -207,7 +235,7 @@ fn read_head(client: &TcpStream, shared: &Shared) -> io::Result<Head> {
             Err(error) if is_pause(&error) => {}
             Err(error) => return Err(error),
         }
-        if bytes.len() > limits::PROXY_HEAD_BYTES_MAX {
+        if bytes.len() > PROXY_HEAD_BYTES_MAX {
             shared.refuse("installation sent a request without an end: refused");
             return Err(io::Error::other("the head of a request is too long"));
         }
@@ -271,9 +299,9 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     reason = "the way to the package registries: one of the two places that may"
 )]
 fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
-    let patience = limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
+    let patience = limits::seconds(PROXY_CONNECT_SECONDS_MAX);
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in addresses.iter().take(limits::PROXY_ADDRESSES_MAX) {
+    for address in addresses.iter().take(PROXY_ADDRESSES_MAX) {
         match TcpStream::connect_timeout(address, patience) {
             Ok(server) => return Ok(server),
             Err(error) => last = error,
@@ -289,14 +317,14 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
         return Ok(server);
     }
     let failed = |error: io::Error| Refusal::unreachable(format!("the proxy of the environment failed: {error}"));
-    let patience = limits::seconds(limits::PROXY_CONNECT_SECONDS_MAX);
+    let patience = limits::seconds(PROXY_CONNECT_SECONDS_MAX);
     server.set_read_timeout(Some(patience)).map_err(failed)?;
     (&server)
         .write_all(upstream.connect_request(host, port).as_bytes())
         .map_err(failed)?;
     // Byte by byte: what follows the head belongs to the run.
     let (mut answer, mut byte) = (Vec::new(), [0]);
-    while !answer.ends_with(b"\r\n\r\n") && answer.len() < limits::PROXY_HEAD_BYTES_MAX {
+    while !answer.ends_with(b"\r\n\r\n") && answer.len() < PROXY_HEAD_BYTES_MAX {
         (&server).read_exact(&mut byte).map_err(failed)?;
         answer.push(byte[0]);
     }
@@ -313,16 +341,16 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
 /// connection could name another place.
 fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<Shared>) -> io::Result<()> {
     server.set_read_timeout(Some(TICK))?;
-    server.set_write_timeout(Some(Duration::from_secs(limits::PROXY_IDLE_SECONDS_MAX)))?;
+    server.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;
     if !is_plain {
         let (from, to, own) = (client.try_clone()?, server.try_clone()?, Arc::clone(shared));
         spawn(move || {
-            let _ = pass(&from, &to, &own, |shared| (&shared.sent, limits::PROXY_SENT_BYTES_MAX));
+            let _ = pass(&from, &to, &own, |shared| (&shared.sent, PROXY_SENT_BYTES_MAX));
             let _ = to.shutdown(Shutdown::Write);
         })?;
     }
     let passed = pass(server, client, shared, |shared| {
-        (&shared.received, limits::PROXY_RECEIVED_BYTES_MAX)
+        (&shared.received, PROXY_RECEIVED_BYTES_MAX)
     });
     // The other direction ends with this one.
     let _ = server.shutdown(Shutdown::Both);
@@ -339,7 +367,7 @@ fn pass(
     let mut buffer = vec![0; 32 * 1024];
     let mut last = Instant::now();
     loop {
-        if shared.has_ended() || last.elapsed() > limits::seconds(limits::PROXY_IDLE_SECONDS_MAX) {
+        if shared.has_ended() || last.elapsed() > limits::seconds(PROXY_IDLE_SECONDS_MAX) {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let count = match (&*from).read(&mut buffer) {
@@ -368,7 +396,7 @@ impl Shared {
     }
 
     fn send(&self, server: &TcpStream, bytes: &[u8]) -> io::Result<()> {
-        self.count(&self.sent, bytes.len(), limits::PROXY_SENT_BYTES_MAX)?;
+        self.count(&self.sent, bytes.len(), PROXY_SENT_BYTES_MAX)?;
         (&*server).write_all(bytes)
     }
 
@@ -387,7 +415,7 @@ impl Shared {
     /// Notes a refusal, once each, and as many as anybody reads.
     fn refuse(&self, sentence: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.all.len() < limits::PROXY_REFUSALS_NAMED_MAX && refused.all.insert(sentence.to_owned()) {
+        if refused.all.len() < PROXY_REFUSALS_NAMED_MAX && refused.all.insert(sentence.to_owned()) {
             tracing::warn!("{sentence}");
             refused.fresh.push(sentence.to_owned());
         }

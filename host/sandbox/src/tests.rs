@@ -230,7 +230,7 @@ fn a_run_leaves_no_core_dump_and_no_endless_file() {
 fn the_bounds_of_output_are_those_of_limits() {
     let bounds = RunLimits::within(Duration::from_secs(7));
     assert_eq!(bounds.time, Duration::from_secs(7));
-    assert_eq!(bounds.output_kept_bytes, limits::PROCESS_OUTPUT_KEPT_BYTES);
+    assert_eq!(bounds.output_kept_bytes, PROCESS_OUTPUT_KEPT_BYTES);
     assert_eq!(bounds.output_bytes_max, limits::PROCESS_OUTPUT_BYTES_MAX);
 }
 
@@ -254,7 +254,7 @@ fn a_program_that_is_being_written_is_tried_again_and_not_for_ever() {
     let started = Instant::now();
     let refused = run(&command, &bounds, &CancellationToken::new(), &|_| {});
     assert!(matches!(refused, Err(ProcessError::Start { .. })), "{refused:?}");
-    let patience = TICK * limits::PROCESS_BUSY_RETRIES_MAX;
+    let patience = TICK * PROCESS_BUSY_RETRIES_MAX;
     assert!(started.elapsed() >= patience && started.elapsed() < patience + Duration::from_secs(5));
     drop(held);
     let ran = run(&command, &bounds, &CancellationToken::new(), &|_| {}).expect("nobody writes it");
@@ -277,7 +277,7 @@ fn what_a_survivor_writes_is_not_read_for_ever() {
     };
     running.drain().expect("it can be read");
     let taken = running.output.total_bytes();
-    assert!(taken < limits::PROCESS_DRAIN_BYTES_MAX + 64 * 1024, "{taken}");
+    assert!(taken < PROCESS_DRAIN_BYTES_MAX + 64 * 1024, "{taken}");
 }
 
 #[test]

@@ -602,11 +602,6 @@ fn one_index_is_filled_at_a_time_and_by_one() {
 
 #[test]
 fn the_bounds_of_indexes_are_those_of_limits() {
-    use crate::limits::{
-        INDEX_BYTES_MAX, INDEX_PENDING_BYTES_MAX, INDEX_WAIT_FILES_MIN, INDEX_WAIT_MS, INDEXES_BYTES_MAX,
-        INDEXES_FILLING_MAX, INDEXES_MAX, INDEXES_OPEN_FILES_MAX, INDEXES_OPEN_MAX, OUTLINE_FILL_SECONDS_MAX,
-        OUTLINE_NOW_BYTES_MAX, OUTLINE_NOW_FILES_MAX,
-    };
     let bounds = Indexes::new(Path::new("/nowhere"), Arc::new(NoParser)).bounds;
     assert_eq!(
         (bounds.bytes, bounds.indexes_bytes),

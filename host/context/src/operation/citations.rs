@@ -14,6 +14,9 @@ use regex::Regex;
 use crate::limits;
 use tool_repository::file_role;
 
+/// Text of an answer in which citations are looked for: longer than any model writes in a session.
+const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 /// One cited place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Citation {
@@ -79,7 +82,7 @@ static ADDRESS: LazyLock<Regex> =
 
 /// All citations of a text in their order, at most [`limits::CITATIONS_MAX`], and whether there may be more.
 pub fn parse(text: &str) -> (Vec<Citation>, bool) {
-    let looked_at = &text[..text.floor_char_boundary(limits::CITED_TEXT_BYTES_MAX)];
+    let looked_at = &text[..text.floor_char_boundary(CITED_TEXT_BYTES_MAX)];
     let addresses: Vec<Range<usize>> = ADDRESS.find_iter(looked_at).map(|found| found.range()).collect();
     let is_address = |at: usize| {
         let before = addresses.partition_point(|address| address.end <= at);

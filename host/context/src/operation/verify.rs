@@ -9,8 +9,14 @@ use std::io::{self, Read};
 use tokio_util::sync::CancellationToken;
 
 use super::citations::{self, Citation};
-use crate::limits;
 use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise};
+
+/// Bytes of cited files that are read to count their lines: a hundred files of the largest size that is written by
+/// hand, in some ten milliseconds.
+const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
+const CITATIONS_NAMED_MAX: usize = 20;
 
 /// The citations of an answer, each with what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,7 +158,7 @@ impl<'r> Files<'r> {
             cancel,
             by_name: cited.map(|path| (last_part(path).to_owned(), Vec::new())).collect(),
             is_listed: false,
-            bytes_left: limits::CITED_BYTES_MAX,
+            bytes_left: CITED_BYTES_MAX,
         }
     }
 
@@ -297,7 +303,7 @@ impl Checked {
             .collect();
         if !failing.is_empty() {
             let verb = if failing.len() == 1 { "does" } else { "do" };
-            let named = &failing[..failing.len().min(limits::CITATIONS_NAMED_MAX)];
+            let named = &failing[..failing.len().min(CITATIONS_NAMED_MAX)];
             line.push_str(&format!("; {verb} not hold: {}", named.join(", ")));
             if failing.len() > named.len() {
                 line.push_str(&format!(" and {} more", failing.len() - named.len()));

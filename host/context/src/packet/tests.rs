@@ -298,7 +298,7 @@ fn notes_of_a_packet_are_few() {
     let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
         build(tree, "shop", selection, notes, "the cart", &Redactor::default(), 4000)
     });
-    assert_eq!(packet.notes.len(), crate::limits::PACKET_NOTES_MAX);
+    assert_eq!(packet.notes.len(), PACKET_NOTES_MAX);
 }
 
 #[test]

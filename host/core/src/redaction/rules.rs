@@ -14,6 +14,10 @@ use regex::Regex;
 use super::{START, pem};
 use crate::limits;
 
+/// Bytes from an anchor in which a rule's pattern is tried. The longest key with a bound of its own has 300; what goes on
+/// beyond the window is taken as a part of the key.
+const REDACTION_WINDOW_BYTES: usize = 640;
+
 /// One kind of key.
 pub(super) struct Rule {
     /// As placeholders, notices and `[policy] unredacted` name it.
@@ -474,7 +478,7 @@ fn key_at(text: &str, anchor: usize, at: usize) -> At {
     if rule.is_word && is_inside_word(&text.as_bytes()[..from]) {
         return At::Nothing;
     }
-    let window = &text[from..text.floor_char_boundary(from + limits::REDACTION_WINDOW_BYTES)];
+    let window = &text[from..text.floor_char_boundary(from + REDACTION_WINDOW_BYTES)];
     let Some(key) = pattern(at)
         .captures(window)
         .and_then(|found| found.iter().skip(1).flatten().next())

@@ -16,6 +16,9 @@ use crate::http::Traffic;
 use crate::limits;
 use crate::session::Sessions;
 
+/// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
+const HOME_LOOK_MS: u64 = 2000;
+
 /// Why a daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
@@ -77,7 +80,7 @@ impl Life {
     }
 
     fn look_time(&self) -> Duration {
-        let usual = limits::milliseconds(limits::HOME_LOOK_MS);
+        let usual = limits::milliseconds(HOME_LOOK_MS);
         self.idle_time.map_or(usual, |idle| usual.min(idle / 2))
     }
 

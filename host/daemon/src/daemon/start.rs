@@ -17,6 +17,13 @@ use crate::config::Environment;
 use crate::limits;
 use crate::process;
 
+/// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
+const START_SECONDS_MAX: u64 = 10;
+
+/// Seconds that a started daemon may take to look after the sessions of one that was killed. The most that are kept, each
+/// with a journal of its full length on a slow disk, take less.
+const RECOVERY_SECONDS_MAX: u64 = 300;
+
 /// What a starting daemon tells the process that started it: lines of JSON on its standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -88,11 +95,11 @@ fn announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> 
             }
         }
     });
-    let mut patience = limits::START_SECONDS_MAX;
+    let mut patience = START_SECONDS_MAX;
     loop {
         match receiver.recv_timeout(limits::seconds(patience)) {
             Ok(line) => match serde_json::from_str(&line?)? {
-                Announcement::Recovering => patience = limits::RECOVERY_SECONDS_MAX,
+                Announcement::Recovering => patience = RECOVERY_SECONDS_MAX,
                 end => return Ok(end),
             },
             Err(RecvTimeoutError::Disconnected) => {
@@ -107,7 +114,7 @@ fn announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> 
 
 /// Waits for a daemon that holds the lock to say where it is.
 pub(super) fn wait_for_record(home: &Path) -> Option<Record> {
-    let deadline = Instant::now() + limits::seconds(limits::START_SECONDS_MAX);
+    let deadline = Instant::now() + limits::seconds(START_SECONDS_MAX);
     while Instant::now() < deadline {
         if let Some(record) = find(home) {
             return Some(record);
@@ -141,7 +148,7 @@ mod tests {
         let problem = start(&place, &[], home.path(), &Environment::default());
         let hint = problem.expect_err("nobody answers").hint.unwrap_or_default();
         assert!(hint.starts_with("it did not answer in time"), "{hint}");
-        assert!(started.elapsed() < Duration::from_secs(limits::START_SECONDS_MAX));
+        assert!(started.elapsed() < Duration::from_secs(START_SECONDS_MAX));
     }
 
     /// `RECOVERY_SECONDS_MAX`.
@@ -149,8 +156,8 @@ mod tests {
     fn a_daemon_that_recovers_is_given_longer_and_not_for_ever() {
         let _hurried = limits::pace::hurried(50);
         let (start, recovery) = (
-            limits::seconds(limits::START_SECONDS_MAX),
-            limits::seconds(limits::RECOVERY_SECONDS_MAX),
+            limits::seconds(START_SECONDS_MAX),
+            limits::seconds(RECOVERY_SECONDS_MAX),
         );
         let (reader, mut writer) = io::pipe().expect("there are pipes");
         writer.write_all(b"\"recovering\"\n").expect("there is room");

@@ -11,7 +11,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 
 use crate::config::{Environment, Secret};
-use crate::limits;
+
+/// Bytes of the user's file of logins.
+const LOGINS_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The user's file of logins cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +59,7 @@ pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Cre
         return Err(wrong("it is no file".to_owned()));
     }
     let mut text = Vec::new();
-    let max = limits::LOGINS_BYTES_MAX;
+    let max = LOGINS_BYTES_MAX;
     file.take(max + 1)
         .read_to_end(&mut text)
         .map_err(|error| wrong(error.to_string()))?;
@@ -147,10 +149,10 @@ mod tests {
         );
         let broken = looked("{\n\"auths\": \"hunter2\"}", "h.example");
         assert_eq!(broken, Err("it is not JSON as expected, line 2".to_owned()));
-        let long = " ".repeat(usize::try_from(limits::LOGINS_BYTES_MAX).expect("it is small") + 1);
+        let long = " ".repeat(usize::try_from(LOGINS_BYTES_MAX).expect("it is small") + 1);
         assert_eq!(
             looked(&long, "h.example"),
-            Err(format!("it has more than {} bytes", limits::LOGINS_BYTES_MAX))
+            Err(format!("it has more than {} bytes", LOGINS_BYTES_MAX))
         );
     }
 }

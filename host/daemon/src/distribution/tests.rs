@@ -158,11 +158,10 @@ async fn a_registry_says_so_much_and_no_more() {
     let long = |max: u64| vec![b' '; usize::try_from(max).expect("it is small") + 1];
     let stub = Stub::serve(move |path| match path {
         "/v2/" => ok(""),
-        _ => ok(long(limits::MANIFEST_BYTES_MAX)),
+        _ => ok(long(MANIFEST_BYTES_MAX)),
     });
     let refused = resolve(&stub.place(), &Environment::default()).await;
-    let is_bounded =
-        matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == limits::MANIFEST_BYTES_MAX);
+    let is_bounded = matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == MANIFEST_BYTES_MAX);
     assert!(is_bounded, "{refused:?}");
 
     let stub = Stub::serve(|path| match path {

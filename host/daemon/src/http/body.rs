@@ -14,6 +14,13 @@ use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::text::nearest_key;
 
+/// How much of a body is taken that is too large already: a client that is still sending would see a broken connection
+/// instead of the answer.
+const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Time in which a body must arrive.
+const BODY_SECONDS_MAX: u64 = 30;
+
 /// A JSON body.
 pub(super) struct JsonBody<T>(pub(super) T);
 
@@ -132,7 +139,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// A body that arrives in time and is not larger than it may be.
 pub(super) async fn bounded(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
-    let patience = limits::seconds(limits::BODY_SECONDS_MAX);
+    let patience = limits::seconds(BODY_SECONDS_MAX);
     let collected = tokio::time::timeout(patience, collect(body, bytes_max)).await;
     collected.unwrap_or_else(|_| {
         Err(Problem::new(
@@ -151,7 +158,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
         received += piece.len();
         if received <= bytes_max {
             bytes.extend_from_slice(&piece);
-        } else if received > limits::BODY_DRAINED_BYTES_MAX {
+        } else if received > BODY_DRAINED_BYTES_MAX {
             break;
         }
     }
@@ -262,6 +269,6 @@ mod tests {
         let ended = JsonBody::<serde_json::Value>::from_request(request(Body::from_stream(pieces)), &()).await;
         assert_eq!(ended.err().expect("it is too large").0.kind, ErrorKind::BodyTooLarge);
         let taken = taken.load(std::sync::atomic::Ordering::Relaxed) * 1024 * 1024;
-        assert!(taken <= limits::BODY_DRAINED_BYTES_MAX + 2 * 1024 * 1024, "{taken}");
+        assert!(taken <= BODY_DRAINED_BYTES_MAX + 2 * 1024 * 1024, "{taken}");
     }
 }

@@ -23,7 +23,26 @@ use super::auth::is_own_user;
 use super::owner::OwnerLookup;
 use super::stream::{ConnectionState, PeerStream};
 use crate::api::{ErrorBody, ErrorKind, Problem};
-use crate::limits;
+
+/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
+/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
+const HEAD_SECONDS_MAX: u64 = 15;
+
+/// Connections at once over TCP, and as many over the Unix socket; the next one waits in the kernel's queue. Five hundred
+/// stream readers fit twice.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
+/// the user out by holding all of them. Clients with the token on other machines count, too: some dozen browsers.
+const STRANGERS_CONNECTIONS_MAX: usize = 64;
+
+/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
+/// twice what the slowest plain answer, a scan, may take.
+const IDLE_SECONDS_MAX: u64 = 120;
+
+/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
+/// `Last-Event-ID`.
+const WRITE_STALL_SECONDS_MAX: u64 = 30;
 
 /// The other end of a connection.
 #[derive(Debug, Clone)]
@@ -239,9 +258,9 @@ impl Listener {
         Self {
             sockets,
             owners: Arc::new(owners),
-            tcp_connections: Arc::new(Semaphore::new(limits::CONNECTIONS_MAX)),
-            unix_connections: Arc::new(Semaphore::new(limits::CONNECTIONS_MAX)),
-            strangers: Arc::new(Semaphore::new(limits::STRANGERS_CONNECTIONS_MAX)),
+            tcp_connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            unix_connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            strangers: Arc::new(Semaphore::new(STRANGERS_CONNECTIONS_MAX)),
         }
     }
 
@@ -365,9 +384,9 @@ impl Connection {
             peer: peer.clone(),
             progress: Instant::now(),
             head: None,
-            idle_max: Duration::from_secs(limits::IDLE_SECONDS_MAX),
-            head_max: Duration::from_secs(limits::HEAD_SECONDS_MAX),
-            stall_max: Duration::from_secs(limits::WRITE_STALL_SECONDS_MAX),
+            idle_max: Duration::from_secs(IDLE_SECONDS_MAX),
+            head_max: Duration::from_secs(HEAD_SECONDS_MAX),
+            stall_max: Duration::from_secs(WRITE_STALL_SECONDS_MAX),
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
             strangers,
             _permit: permit,

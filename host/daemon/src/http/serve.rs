@@ -21,6 +21,12 @@ use super::{AppState, router};
 use crate::api::ErrorKind;
 use crate::limits;
 
+/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers of a request. Browsers behind proxies send some forty.
+const HEADERS_MAX: usize = 100;
+
 /// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
 pub async fn serve(
     sockets: ServerSockets,
@@ -87,8 +93,8 @@ impl Served {
         let mut builder = http1::Builder::new();
         // The time for a head is the connection's own business: it also counts before the first byte.
         builder
-            .max_headers(limits::HEADERS_MAX)
-            .max_header_size(limits::HEAD_BYTES_MAX)
+            .max_headers(HEADERS_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
             .header_read_timeout(None);
         let serving = builder
             .serve_connection(TokioIo::new(connection), service)

@@ -14,6 +14,9 @@ use crate::api::{ArchitectureEvent, Event};
 use crate::limits;
 use crate::session::Stream;
 
+/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
+const HEARTBEAT_SECONDS: u64 = 15;
+
 /// Which of the specification's two forms a stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -75,7 +78,7 @@ pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Pe
     let mark = peer.map(|ConnectInfo(peer)| peer.long_answer());
     let model: Arc<str> = stream.model().into();
     let pieces = stream::unfold((stream, mark, model), move |(mut stream, mark, model)| async move {
-        let patience = limits::seconds(limits::HEARTBEAT_SECONDS);
+        let patience = limits::seconds(HEARTBEAT_SECONDS);
         let piece = loop {
             match tokio::time::timeout(patience, stream.next()).await {
                 Ok(None) => return None,

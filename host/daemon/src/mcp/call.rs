@@ -17,6 +17,9 @@ use crate::session::Sessions;
 use crate::session::approvals::Asking;
 use crate::session::connection::{Call, CallAnswer, Meanwhile};
 
+/// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
+const MCP_PROGRESS_LINES_MAX: usize = 256;
+
 /// A call under way. It ends when this value is dropped.
 pub(super) struct UnderWay {
     name: String,
@@ -101,7 +104,7 @@ fn begun(
 
 /// Who tells what happens while a call runs, and who is told.
 fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
-    mpsc::channel(limits::MCP_PROGRESS_LINES_MAX)
+    mpsc::channel(MCP_PROGRESS_LINES_MAX)
 }
 
 /// The call that waits for this answer.
@@ -190,12 +193,12 @@ mod tests {
     async fn a_client_that_does_not_keep_up_misses_lines() {
         let (watcher, mut meanwhile) = watch();
         let told = (0..1_000).filter(|number| watcher.try_send(Meanwhile::Line(number.to_string())).is_ok());
-        assert_eq!(told.count(), limits::MCP_PROGRESS_LINES_MAX);
+        assert_eq!(told.count(), MCP_PROGRESS_LINES_MAX);
         drop(watcher);
         let mut taken = 0;
         while meanwhile.recv().await.is_some() {
             taken += 1;
         }
-        assert_eq!(taken, limits::MCP_PROGRESS_LINES_MAX, "what waits is not lost");
+        assert_eq!(taken, MCP_PROGRESS_LINES_MAX, "what waits is not lost");
     }
 }

@@ -22,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 
+/// Requests of one connection that are not answered yet, calls included: each holds a message in memory.
+const MCP_REQUESTS_OPEN_MAX: usize = 64;
+
 /// Both directions.
 pub(super) struct Lines<R, W> {
     reader: BufReader<R>,
@@ -144,11 +147,8 @@ where
                     Err(Box::new(ServerJsonRpcMessage::error(error, id)))
                 };
                 let invalid = |text: String| refuse(ErrorData::invalid_request(text, None));
-                if open.requests.len() >= limits::MCP_REQUESTS_OPEN_MAX {
-                    return invalid(format!(
-                        "{} requests are not answered yet",
-                        limits::MCP_REQUESTS_OPEN_MAX
-                    ));
+                if open.requests.len() >= MCP_REQUESTS_OPEN_MAX {
+                    return invalid(format!("{} requests are not answered yet", MCP_REQUESTS_OPEN_MAX));
                 }
                 if open.requests.contains(&request.id) {
                     return invalid("A request with this id is not answered yet".to_owned());
@@ -495,7 +495,7 @@ mod tests {
     #[tokio::test]
     async fn a_bounded_number_of_requests_is_open() {
         let (mut lines, (reader, mut writer)) = pair();
-        let max = limits::MCP_REQUESTS_OPEN_MAX as u64;
+        let max = MCP_REQUESTS_OPEN_MAX as u64;
         for id in 0..=max {
             writer.write_all(list(id).as_bytes()).await.expect("there is room");
         }

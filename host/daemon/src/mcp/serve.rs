@@ -22,6 +22,9 @@ use crate::repository::ROOT_FILE;
 use crate::session::Sessions;
 use crate::skill::lock;
 
+/// How long a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
+const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
+
 /// All connections of a daemon.
 pub(crate) struct Mcp {
     sessions: Arc<Sessions>,
@@ -173,7 +176,7 @@ impl Mcp {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Arc<Self> {
         let http = || {
             let mut http = LocalSessionManager::default();
-            http.session_config.keep_alive = Some(limits::seconds(limits::MCP_IDLE_SECONDS_MAX));
+            http.session_config.keep_alive = Some(limits::seconds(MCP_IDLE_SECONDS_MAX));
             Arc::new(http)
         };
         Arc::new(Self {
@@ -267,7 +270,7 @@ impl Mcp {
 
     /// Drops a shared session once no request has come for a while, or once it is evicted.
     async fn forget_idle(self: Arc<Self>, key: Key, line: Weak<Line>, stop: CancellationToken) {
-        let patience = limits::seconds(limits::MCP_IDLE_SECONDS_MAX);
+        let patience = limits::seconds(MCP_IDLE_SECONDS_MAX);
         let mut rest = patience;
         loop {
             let evicted = stop.run_until_cancelled(tokio::time::sleep(rest)).await.is_none();
@@ -370,7 +373,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_that_nobody_uses_any_more_ends() {
-        let _hurried = limits::pace::hurried(u32::try_from(limits::MCP_IDLE_SECONDS_MAX * 10).expect("it is small"));
+        let _hurried = limits::pace::hurried(u32::try_from(MCP_IDLE_SECONDS_MAX * 10).expect("it is small"));
         let home = tempfile::tempdir().expect("a temporary folder");
         let connecting = connecting(&home);
         let line = connecting.shared("a client".to_owned()).await.expect("there is room");

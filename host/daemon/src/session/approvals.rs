@@ -28,6 +28,9 @@ use crate::skill::{Approver, Question};
 use crate::text::clean;
 use tool_core::digest::sha256_hex;
 
+/// An approval's detail as its event shows it, a diff or an argument vector. Whoever reads more opens the whole.
+const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
+
 /// All open questions of all sessions.
 #[derive(Default)]
 pub struct Approvals {
@@ -53,7 +56,7 @@ impl Asked {
         Self {
             question: question.clone(),
             digest: sha256_hex(question.detail.as_bytes()),
-            shown_bytes: first_lines(&question.detail, limits::APPROVAL_DETAIL_BYTES_MAX).len(),
+            shown_bytes: first_lines(&question.detail, APPROVAL_DETAIL_BYTES_MAX).len(),
         }
     }
 
@@ -543,11 +546,7 @@ mod tests {
         else {
             panic!("not an approval: {batch:?}")
         };
-        assert!(
-            detail.len() <= limits::APPROVAL_DETAIL_BYTES_MAX + 500,
-            "{}",
-            detail.len()
-        );
+        assert!(detail.len() <= APPROVAL_DETAIL_BYTES_MAX + 500, "{}", detail.len());
         let left_out = left_out.clone().expect("it is cut");
         let digest = sha256_hex(whole.as_bytes());
         let kept = detail.split("\n\n[").next().unwrap_or_default().lines().count() as u64;
@@ -589,7 +588,7 @@ mod tests {
     #[tokio::test]
     async fn a_no_needs_no_digest() {
         let mut bench = bench(true, Duration::from_secs(60));
-        let asking = bench.ask_about(&"x\n".repeat(limits::APPROVAL_DETAIL_BYTES_MAX));
+        let asking = bench.ask_about(&"x\n".repeat(APPROVAL_DETAIL_BYTES_MAX));
         let id = bench.asked().await;
         let no = ApprovalAnswer {
             approve: false,

@@ -22,6 +22,29 @@ pub use events::Events;
 use events::Tail;
 use tool_repository::changes::{ChangeJournal, PreparedChange, Publishing, WrittenLate, moment};
 
+/// Bytes of a session's journal with words in it; beyond them it holds what happens and not what is said. A long session
+/// writes a few megabytes; contents of changed files lie elsewhere.
+const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
+/// other half is for the write itself.
+const JOURNAL_COMMIT_MS: u64 = 25;
+
+/// Unwritten journal bytes that are held while the disk is full. Beyond it events are dropped and counted, and no change
+/// is begun; what tells of a change that was, and of the end, is kept.
+const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
+/// the file does not hold, also after a full disk. A line has at least a hundred bytes.
+const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
+
+/// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
+/// a second.
+const TOKEN_COALESCE_MS: u64 = 5;
+
+/// Events of a running session that are kept in memory for streams; older ones are read from the journal.
+const EVENT_TAIL_BYTES_MAX: usize = 256 * 1024;
+
 /// An event with its sequence number.
 pub type Numbered = (u64, Arc<Event>);
 
@@ -109,7 +132,7 @@ impl Recorder {
     pub fn resume(folder: SessionFolder, summary: Summary, extent: Extent) -> io::Result<Arc<Self>> {
         let file = folder.reopen(extent.whole_bytes)?;
         let last = extent.last;
-        let recorder = Self::new(folder, file, summary, last + limits::JOURNAL_LOST_LINES_MAX);
+        let recorder = Self::new(folder, file, summary, last + JOURNAL_LOST_LINES_MAX);
         {
             let mut state = recorder.lock();
             (state.evicted, state.written) = (last, last);
@@ -277,7 +300,7 @@ impl Recorder {
         if is_first {
             state.collecting_since = Instant::now();
             self.unsent.notify_one();
-        } else if state.collecting_since.elapsed() >= limits::milliseconds(limits::TOKEN_COALESCE_MS) {
+        } else if state.collecting_since.elapsed() >= limits::milliseconds(TOKEN_COALESCE_MS) {
             state.take_in_collected();
             self.tell(state);
         }
@@ -350,7 +373,7 @@ impl Recorder {
         let sending = async {
             loop {
                 self.unsent.notified().await;
-                tokio::time::sleep(Duration::from_millis(limits::TOKEN_COALESCE_MS)).await;
+                tokio::time::sleep(Duration::from_millis(TOKEN_COALESCE_MS)).await;
                 let mut state = self.lock();
                 state.take_in_collected();
                 self.tell(&state);
@@ -359,7 +382,7 @@ impl Recorder {
         let writing = async {
             loop {
                 self.unwritten.notified().await;
-                tokio::time::sleep(Duration::from_millis(limits::JOURNAL_COMMIT_MS)).await;
+                tokio::time::sleep(Duration::from_millis(JOURNAL_COMMIT_MS)).await;
                 let recorder = Arc::clone(self);
                 let written = tokio::task::spawn_blocking(move || recorder.flush()).await;
                 // A disk that is full now may have room later, also where nothing more is said until then; the end of the
@@ -502,7 +525,7 @@ impl State {
         let taken = self.append_whole(entry, at);
         // Nothing comes after the end.
         if self.is_full() && !was_full && !is_end {
-            let megabytes = limits::JOURNAL_BYTES_MAX / (1024 * 1024);
+            let megabytes = JOURNAL_BYTES_MAX / (1024 * 1024);
             let event = Event::Notice {
                 code: None,
                 message: format!(
@@ -517,7 +540,7 @@ impl State {
 
     /// True once the journal takes no more words, only what happens.
     fn is_full(&self) -> bool {
-        self.journal_bytes > limits::JOURNAL_BYTES_MAX
+        self.journal_bytes > JOURNAL_BYTES_MAX
     }
 
     fn append_whole(&mut self, entry: Entry, at: Timestamp) -> bool {
@@ -527,7 +550,7 @@ impl State {
             entry,
         };
         let bytes = journal::encode(&line);
-        let has_room = self.backlog.len() + bytes.len() <= limits::JOURNAL_BACKLOG_BYTES_MAX;
+        let has_room = self.backlog.len() + bytes.len() <= JOURNAL_BACKLOG_BYTES_MAX;
         if !has_room && matches!(line.entry, Entry::Prepared(_)) {
             // As if nobody had asked: it may be large, and without its line nothing of it happens.
             return false;
@@ -567,9 +590,9 @@ impl State {
     /// Lets go of what readers find in the file. What could not be written yet is kept for them, as far as it is
     /// bearable.
     fn trim_tail(&mut self) {
-        while self.tail.len() > 1 && self.tail_bytes > limits::EVENT_TAIL_BYTES_MAX {
+        while self.tail.len() > 1 && self.tail_bytes > EVENT_TAIL_BYTES_MAX {
             let is_written = self.tail.front().is_some_and(|((seq, _), _)| *seq <= self.written);
-            if !is_written && self.tail_bytes <= limits::JOURNAL_BACKLOG_BYTES_MAX {
+            if !is_written && self.tail_bytes <= JOURNAL_BACKLOG_BYTES_MAX {
                 return;
             }
             if let Some(((seq, _), bytes)) = self.tail.pop_front() {

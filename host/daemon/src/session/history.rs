@@ -23,6 +23,12 @@ use crate::limits;
 use crate::provider::Usage;
 use tool_repository::changes::Publishing;
 
+/// Bytes of a history file that are read. A hundred entries are some 40 kB; a larger file was not written by us.
+const HISTORY_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Time for which a writer of the history file waits for another one, who needs some milliseconds.
+const HISTORY_LOCK_MS_MAX: u64 = 5_000;
+
 /// Name of the history file in `session-reports/`.
 const HISTORY_FILE: &str = "session_history.json";
 
@@ -406,7 +412,7 @@ pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::R
 }
 
 fn acquire(lock: &File) -> io::Result<()> {
-    let deadline = Instant::now() + limits::milliseconds(limits::HISTORY_LOCK_MS_MAX);
+    let deadline = Instant::now() + limits::milliseconds(HISTORY_LOCK_MS_MAX);
     loop {
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
@@ -439,7 +445,7 @@ fn whole_file(reports: BorrowedFd<'_>) -> io::Result<Option<History>> {
         return Ok(None);
     }
     let mut text = Vec::new();
-    file.take(limits::HISTORY_FILE_BYTES_MAX).read_to_end(&mut text)?;
+    file.take(HISTORY_FILE_BYTES_MAX).read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text).ok())
 }
 
@@ -736,7 +742,7 @@ pub(crate) mod tests {
         // The end of the text lies beyond what is read.
         text.splice(
             0..0,
-            vec![b' '; usize::try_from(limits::HISTORY_FILE_BYTES_MAX).expect("it is small")],
+            vec![b' '; usize::try_from(HISTORY_FILE_BYTES_MAX).expect("it is small")],
         );
         fs::write(place.path().join(HISTORY_FILE), &text).expect("the folder is writable");
         assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 0);
@@ -753,6 +759,6 @@ pub(crate) mod tests {
         let started = Instant::now();
         let refused = add_to_file(folder.as_fd(), vec![entry]).expect_err("somebody else writes");
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
-        assert!(started.elapsed() < Duration::from_millis(limits::HISTORY_LOCK_MS_MAX));
+        assert!(started.elapsed() < Duration::from_millis(HISTORY_LOCK_MS_MAX));
     }
 }

@@ -24,6 +24,9 @@ use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChan
 pub use lines::{Extent, Lines, Parsed, parse};
 use tool_core::digest::sha256_hex;
 
+/// Nesting of values in events and journal lines. The JSON reader gives up at 128; no schema of ours needs ten.
+const EVENT_DEPTH_MAX: usize = 32;
+
 /// File name of the journal in a session's folder.
 pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
 
@@ -341,7 +344,7 @@ pub fn cut_value(value: &Value, string_bytes_max: usize) -> Value {
 fn cut_at_depth(value: &Value, bytes_max: usize, depth: usize) -> Value {
     match value {
         Value::String(text) => Value::String(cut_text(text, bytes_max)),
-        Value::Array(_) | Value::Object(_) if depth >= limits::EVENT_DEPTH_MAX => Value::String("…".to_owned()),
+        Value::Array(_) | Value::Object(_) if depth >= EVENT_DEPTH_MAX => Value::String("…".to_owned()),
         Value::Array(items) => items
             .iter()
             .map(|item| cut_at_depth(item, bytes_max, depth + 1))

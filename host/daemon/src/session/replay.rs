@@ -9,7 +9,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::journal::{Entry, JOURNAL_FILE, Lines};
-use crate::limits;
+
+/// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
+const AUDIT_CALLS_MAX: usize = 50;
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,7 +35,7 @@ pub fn recent_calls(home: &Path, root: &Path, skill: &str) -> Recent {
     sessions.sort_unstable_by(|one, other| other.cmp(one));
     let mut recent = Recent::default();
     for session in sessions {
-        if recent.calls.len() >= limits::AUDIT_CALLS_MAX {
+        if recent.calls.len() >= AUDIT_CALLS_MAX {
             break;
         }
         add_calls(&session.join(JOURNAL_FILE), &root, skill, &mut recent);
@@ -61,7 +63,7 @@ fn add_calls(journal: &Path, root: &Path, skill: &str, recent: &mut Recent) {
         }
     }
     for arguments in found.into_iter().rev() {
-        if recent.calls.len() < limits::AUDIT_CALLS_MAX && !recent.calls.contains(&arguments) {
+        if recent.calls.len() < AUDIT_CALLS_MAX && !recent.calls.contains(&arguments) {
             recent.calls.push(arguments);
         }
     }
@@ -99,7 +101,7 @@ mod tests {
         let root = tempfile::tempdir().expect("a temporary folder");
         let root = fs::canonicalize(root.path()).expect("it is there");
         let numbered = |from: usize, to: usize| (from..to).map(|number| json!({"number": number}).to_string());
-        session(home.path(), "01", &root, numbered(0, limits::AUDIT_CALLS_MAX));
+        session(home.path(), "01", &root, numbered(0, AUDIT_CALLS_MAX));
         session(home.path(), "02", Path::new("/elsewhere"), numbered(900, 910));
         session(
             home.path(),
@@ -110,14 +112,14 @@ mod tests {
         session(home.path(), "04", &root, numbered(102, 103));
         let recent = recent_calls(home.path(), &root, "lint");
         assert_eq!(recent.left_out, 1);
-        assert_eq!(recent.calls.len(), limits::AUDIT_CALLS_MAX);
+        assert_eq!(recent.calls.len(), AUDIT_CALLS_MAX);
         let newest: Vec<u64> = recent
             .calls
             .iter()
             .filter_map(|call| call["number"].as_u64())
             .take(4)
             .collect();
-        assert_eq!(newest, [102, 101, 100, limits::AUDIT_CALLS_MAX as u64 - 1]);
+        assert_eq!(newest, [102, 101, 100, AUDIT_CALLS_MAX as u64 - 1]);
         assert_eq!(recent_calls(home.path(), &root, "nothing"), Recent::default());
     }
 }

@@ -19,10 +19,18 @@ use rustix::io::Errno;
 use super::history::{self, Summary};
 use super::journal::{Entry, Line, ToolEntry, Work, cut_text};
 use crate::api::{ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
-use crate::limits;
 use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
+
+/// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
+const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// A tool call's result as the report shows it.
+const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
+
+/// What a report shows of a session's diff. A report is read by people, and collected as an artefact by the hundred.
+const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
 
 /// Name of the folder in the working directory (specification).
 pub const REPORTS_FOLDER: &str = "session-reports";
@@ -146,7 +154,7 @@ fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item 
         let (path, kind) = (cell(&diff.path), diff.kind);
         let _ = writeln!(rows, "| {path} | {kind} | {} | {} |", diff.added, diff.removed);
         let fitting = match left {
-            0 => first_lines(&diff.text, limits::REPORT_DIFF_BYTES_MAX - shown.len()),
+            0 => first_lines(&diff.text, REPORT_DIFF_BYTES_MAX - shown.len()),
             _ => "",
         };
         shown.push_str(fitting);
@@ -168,7 +176,7 @@ fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item 
 
 /// What happened, as far as a report shows it; how it ended in any case.
 fn transcript<L: Borrow<Line>>(text: &mut String, summary: &Summary, lines: impl IntoIterator<Item = L>) {
-    let bytes_max = text.len() + limits::REPORT_TRANSCRIPT_BYTES_MAX;
+    let bytes_max = text.len() + REPORT_TRANSCRIPT_BYTES_MAX;
     let (mut speaking, mut left) = ("", 0);
     for line in lines {
         let line = line.borrow();
@@ -259,7 +267,7 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> b
         }
         Event::Outcome { text: outcome, .. } => {
             heading(text, at, "Outcome");
-            fenced(text, "", &clean(&cut_text(outcome, limits::REPORT_RESULT_BYTES_MAX)));
+            fenced(text, "", &clean(&cut_text(outcome, REPORT_RESULT_BYTES_MAX)));
         }
         // The journal's own entry for the call says more; the others are in tables.
         Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
@@ -275,14 +283,10 @@ fn tool_said(text: &mut String, tool: &ToolEntry) {
     fenced(
         text,
         "json",
-        &clean(&cut_text(&tool.arguments, limits::REPORT_RESULT_BYTES_MAX)),
+        &clean(&cut_text(&tool.arguments, REPORT_RESULT_BYTES_MAX)),
     );
     text.push_str("\nResult:\n\n");
-    fenced(
-        text,
-        "",
-        &clean(&cut_text(&tool.result, limits::REPORT_RESULT_BYTES_MAX)),
-    );
+    fenced(text, "", &clean(&cut_text(&tool.result, REPORT_RESULT_BYTES_MAX)));
 }
 
 fn heading(text: &mut String, at: Timestamp, title: &str) {
@@ -596,7 +600,7 @@ mod tests {
     fn a_long_diff_in_a_report_ends_at_a_line_and_says_how_much_is_left() {
         let (summary, lines) = session(Path::new("/r"));
         let line = "+1234567\n";
-        let fits = limits::REPORT_DIFF_BYTES_MAX / line.len();
+        let fits = REPORT_DIFF_BYTES_MAX / line.len();
         let diff = FileDiff {
             path: "a.py".into(),
             kind: "modified",
@@ -711,18 +715,14 @@ mod tests {
         let (summary, mut lines) = session(Path::new("/r"));
         let last = lines.pop().expect("there is an end");
         let piece = "thought ".repeat(128 * 1024);
-        let thoughts = (0..2 * limits::REPORT_TRANSCRIPT_BYTES_MAX / piece.len()).map(|_| Line {
+        let thoughts = (0..2 * REPORT_TRANSCRIPT_BYTES_MAX / piece.len()).map(|_| Line {
             entry: Entry::Reasoning { text: piece.clone() },
             ..last.clone()
         });
         lines.extend(thoughts);
         lines.push(last.clone());
         let report = render(&summary, &[], [], &lines, &BTreeSet::new());
-        assert!(
-            report.len() < limits::REPORT_TRANSCRIPT_BYTES_MAX + 4096,
-            "{}",
-            report.len()
-        );
+        assert!(report.len() < REPORT_TRANSCRIPT_BYTES_MAX + 4096, "{}", report.len());
         let end = &report[report.rfind("· Left out").expect("it says so")..];
         assert!(
             end.contains(" more entries: `tool results 0195-id` shows the answer\n"),
@@ -735,7 +735,7 @@ mod tests {
     fn a_report_of_much_is_bounded() {
         let place = tempfile::tempdir().expect("a temporary folder");
         let (summary, mut lines) = session(place.path());
-        let long = "x".repeat(4 * limits::REPORT_RESULT_BYTES_MAX);
+        let long = "x".repeat(4 * REPORT_RESULT_BYTES_MAX);
         for line in &mut lines {
             if let Entry::Tool(tool) = &mut line.entry {
                 tool.result.clone_from(&long);
@@ -747,11 +747,11 @@ mod tests {
             added: 1,
             removed: 1,
             is_text: true,
-            text: "+y\n".repeat(limits::REPORT_DIFF_BYTES_MAX),
+            text: "+y\n".repeat(REPORT_DIFF_BYTES_MAX),
         };
         let report = render(&summary, &[], [], &lines, &BTreeSet::new());
-        assert!(report.matches('x').count() < limits::REPORT_RESULT_BYTES_MAX + 100);
+        assert!(report.matches('x').count() < REPORT_RESULT_BYTES_MAX + 100);
         let report = render(&summary, &[], [diff], &lines, &BTreeSet::new());
-        assert!(report.matches("+y").count() * 3 <= limits::REPORT_DIFF_BYTES_MAX + 3);
+        assert!(report.matches("+y").count() * 3 <= REPORT_DIFF_BYTES_MAX + 3);
     }
 }

@@ -25,6 +25,18 @@ use crate::skill::diff::FileDiff;
 use crate::skill::settle_commit;
 use tool_repository::changes::{self, ChangeJournal};
 
+/// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
+const SESSIONS_KEPT: usize = 100;
+
+/// Time for which an ended session is kept however many come after it: a reader that lost its connection comes back
+/// within seconds, and hundreds of sessions may end meanwhile.
+const SESSION_SECONDS_KEPT_MIN: i64 = 600;
+
+/// Bytes of all kept sessions together, contents of changed files included, but for those that have just ended and those
+/// whose changes can still be undone: of these there are at most `SESSIONS_KEPT`, each with
+/// `SESSION_CONTENTS_BYTES_MAX`.
+const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
 /// File name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
 
@@ -337,8 +349,8 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
         *count += 1;
         // Its end, because the clock may have been set right while it ran.
         let end = session.summary.completed.unwrap_or(session.summary.started);
-        let is_fresh = session.is_of_now && (now - end).num_seconds().abs() < limits::SESSION_SECONDS_KEPT_MIN;
-        let is_beyond = *count > limits::SESSIONS_KEPT && !is_fresh;
+        let is_fresh = session.is_of_now && (now - end).num_seconds().abs() < SESSION_SECONDS_KEPT_MIN;
+        let is_beyond = *count > SESSIONS_KEPT && !is_fresh;
         let is_too_much = match is_fresh || undo::can_be_undone(&session.summary, &undone) {
             true => false,
             false => !fits(&mut bytes, session.bytes),
@@ -350,7 +362,7 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
 
 /// Takes room for one more, where there is room.
 fn fits(taken: &mut u64, bytes: u64) -> bool {
-    let fits = taken.saturating_add(bytes) <= limits::SESSIONS_BYTES_MAX;
+    let fits = taken.saturating_add(bytes) <= SESSIONS_BYTES_MAX;
     if fits {
         *taken += bytes;
     }
@@ -566,7 +578,7 @@ mod tests {
         assert!(to_forget(&all, readers_come_back).is_empty());
         all.get_mut("0001").expect("it is there").is_of_now = false;
         assert_eq!(to_forget(&all, readers_come_back), ["0001"]);
-        let mut forgotten = to_forget(&all, at(400 + limits::SESSION_SECONDS_KEPT_MIN));
+        let mut forgotten = to_forget(&all, at(400 + SESSION_SECONDS_KEPT_MIN));
         forgotten.sort();
         assert_eq!(
             forgotten,
@@ -579,14 +591,14 @@ mod tests {
         let mut all: BTreeMap<String, Kept> = [
             kept(1, explain(), 1),
             kept(2, explain(), 1),
-            kept(3, explain(), limits::SESSIONS_BYTES_MAX),
+            kept(3, explain(), SESSIONS_BYTES_MAX),
             kept(4, explain(), 1),
         ]
         .into();
-        let later = at(10 + limits::SESSION_SECONDS_KEPT_MIN);
+        let later = at(10 + SESSION_SECONDS_KEPT_MIN);
         assert!(to_forget(&all, at(10)).is_empty(), "they have just ended");
         assert_eq!(to_forget(&all, later), ["0003"], "the others fit");
-        all.get_mut("0002").expect("it is there").bytes = limits::SESSIONS_BYTES_MAX;
+        all.get_mut("0002").expect("it is there").bytes = SESSIONS_BYTES_MAX;
         let open = Change {
             id: "c".into(),
             root: "/r".into(),
@@ -604,7 +616,7 @@ mod tests {
     #[test]
     fn bytes_alone_take_no_session_whose_changes_can_still_be_undone() {
         let refactor = |n| {
-            let (id, mut kept) = kept(n, Work::Operation(Operation::Refactor), 2 * limits::SESSIONS_BYTES_MAX);
+            let (id, mut kept) = kept(n, Work::Operation(Operation::Refactor), 2 * SESSIONS_BYTES_MAX);
             let file = FileHistory {
                 before: None,
                 after: Some("digest".into()),
@@ -614,7 +626,7 @@ mod tests {
             (id, kept)
         };
         let mut all: BTreeMap<String, Kept> = [kept(1, explain(), 1), refactor(2), refactor(3)].into();
-        let later = at(10 + limits::SESSION_SECONDS_KEPT_MIN);
+        let later = at(10 + SESSION_SECONDS_KEPT_MIN);
         assert!(to_forget(&all, later).is_empty());
         all.extend([kept(4, Work::Undo("0003".into()), 1)]);
         assert_eq!(

@@ -273,7 +273,7 @@ async fn an_attached_session_ends_with_its_last_stream_and_no_other_does() {
     let detached = world.start(world.request(Operation::Explain, ".")).await.session_id;
     drop(world.sessions.events(&detached, 0).expect("it exists"));
     drop(stream);
-    let grace = Duration::from_millis(limits::ATTACHED_GRACE_MS);
+    let grace = Duration::from_millis(ATTACHED_GRACE_MS);
     tokio::time::sleep(grace / 2).await;
     assert_eq!(world.sessions.running(), 2, "a client may come back");
     tokio::time::sleep(grace).await;

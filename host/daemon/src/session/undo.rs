@@ -32,6 +32,9 @@ use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LeftAlone, PreparedChange, UndoError, UndoReport, WrittenLate,
 };
 
+/// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
+const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 impl Sessions {
     /// The newest session that changed files in a repository and has not been taken back, by an undo or by hand.
     pub async fn newest_change(&self, repository: &str) -> Result<String, Problem> {
@@ -212,7 +215,7 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
         let change = change.map_err(|error| unreadable(&error))?;
         let diff = FileDiff::new(&change);
         // More than is shown needs not be held.
-        if whole.len() <= limits::SESSION_DIFF_BYTES_MAX {
+        if whole.len() <= SESSION_DIFF_BYTES_MAX {
             whole.push_str(&diff.text);
         }
         files.push(ChangedFile {
@@ -227,8 +230,8 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
     Ok(SessionDiff {
         session_id: summary.id().to_owned(),
         repository: summary.start.repository.clone(),
-        truncated: whole.len() > limits::SESSION_DIFF_BYTES_MAX,
-        diff: first_lines(&whole, limits::SESSION_DIFF_BYTES_MAX).to_owned(),
+        truncated: whole.len() > SESSION_DIFF_BYTES_MAX,
+        diff: first_lines(&whole, SESSION_DIFF_BYTES_MAX).to_owned(),
         files,
     })
 }

@@ -7,7 +7,8 @@
 
 use serde_json::Value;
 
-use crate::limits::TEXT_CALL_BYTES_MAX;
+/// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
+const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
 
 /// A piece of text, sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -466,5 +466,5 @@ fn messages_5_bare_json_between_the_events_is_the_error_that_it_says() {
 #[test]
 fn messages_10_the_output_is_bounded_where_nobody_says_how() {
     let body = wire().body(&request(&[]));
-    assert_eq!(body["max_tokens"], crate::limits::MESSAGES_OUTPUT_TOKENS);
+    assert_eq!(body["max_tokens"], MESSAGES_OUTPUT_TOKENS);
 }

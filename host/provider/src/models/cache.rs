@@ -12,8 +12,17 @@ use tokio::time::Instant;
 
 use super::models_with;
 use crate::Options;
-use crate::limits::{MODEL_CACHE_ENTRIES_MAX, MODEL_CACHE_FAILURE_SECONDS, MODEL_CACHE_SECONDS};
 use tool_config::{Api, ProviderSettings, Secret};
+
+/// How long a model list is remembered. Vendors add a model every few weeks; a local server loads one in a minute or
+/// two.
+const MODEL_CACHE_SECONDS: u64 = 300;
+
+/// How long it is remembered that a provider could not be asked: whoever has just started it looks again soon.
+const MODEL_CACHE_FAILURE_SECONDS: u64 = 15;
+
+/// Providers whose lists are remembered. A user has three, with a few changes of address and key.
+const MODEL_CACHE_ENTRIES_MAX: usize = 16;
 
 /// The lists of some providers.
 #[derive(Debug, Default)]

@@ -260,5 +260,5 @@ async fn a_probe_bounds_the_answers_that_cost_money() {
     };
     probe(&settings, &options()).await;
     let body = &server.requests()[0].body;
-    assert_eq!(body["max_tokens"], crate::limits::PROBE_OUTPUT_TOKENS);
+    assert_eq!(body["max_tokens"], PROBE_OUTPUT_TOKENS);
 }

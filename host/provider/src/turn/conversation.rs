@@ -3,15 +3,17 @@
 //! A dropped result leaves a note in its place, so that every call keeps its answer. Nothing else is touched: not what
 //! the model said, not what it called, and no message of the user's.
 
-use crate::limits;
 use crate::{Message, ToolResult, estimated_tokens};
 use tool_core::api::{ErrorKind, Problem};
+
+/// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
+const TOOL_RESULTS_KEPT: usize = 4;
 
 /// Results shorter than this are kept: dropping them would save nothing.
 const RESULT_BYTES_MIN: usize = 400;
 
 /// Drops the oldest tool results until the messages fit into `room` tokens, and a fifth more, so that this does not
-/// happen again in every round. The newest round stays whole, and with it the newest [`limits::TOOL_RESULTS_KEPT`]
+/// happen again in every round. The newest round stays whole, and with it the newest [`TOOL_RESULTS_KEPT`]
 /// results, unless nothing else helps; the newest result always stays. Gives how many were dropped.
 pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
     if tokens(messages) <= room {
@@ -22,7 +24,7 @@ pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
         _ => None,
     });
     let Some(newest_round) = newest_round else { return 0 };
-    let kept = newest_round.max(limits::TOOL_RESULTS_KEPT);
+    let kept = newest_round.max(TOOL_RESULTS_KEPT);
     let mut dropped = drop_oldest(messages, room / 5 * 4, kept);
     if tokens(messages) > room {
         dropped += drop_oldest(messages, room, 1);
@@ -206,7 +208,7 @@ mod tests {
                 prop_assert_eq!(dropped, 0);
             }
             // The newest few are touched only where all older ones were not enough.
-            let few = new.len().saturating_sub(limits::TOOL_RESULTS_KEPT);
+            let few = new.len().saturating_sub(TOOL_RESULTS_KEPT);
             if new[few..].iter().any(is_dropped) {
                 prop_assert!(new[..few].iter().all(|one| one.text.len() < RESULT_BYTES_MIN));
             }
@@ -225,7 +227,7 @@ mod tests {
             let round = |n: usize| Message::ToolResults {
                 results: vec![result(&format!("c{n}"), &long)],
             };
-            (0..2 * limits::TOOL_RESULTS_KEPT).map(round).collect()
+            (0..2 * TOOL_RESULTS_KEPT).map(round).collect()
         };
         assert_eq!(shorten(&mut rounds(), 7_000), 3, "a fifth more than is needed");
         assert_eq!(shorten(&mut rounds(), 4_400), 4, "but the newest four stay");

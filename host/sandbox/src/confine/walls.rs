@@ -12,7 +12,12 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 use super::{Walls, filter};
 use crate::contain;
-use crate::limits;
+
+/// After this a call of a helper that waits in the kernel is interrupted: opening a FIFO. No disk needs as long.
+const CONFINE_WAKE_MS: i64 = 500;
+
+/// Open files of a helper. A repository that has never been packed anew has some hundred packs.
+const CONFINE_FILES_OPEN_MAX: u64 = 1024;
 
 type Step<T> = Result<T, (&'static str, io::Error)>;
 
@@ -71,7 +76,7 @@ fn wake_regularly() -> io::Result<()> {
     extern "C" fn nothing(_signal: libc::c_int) {}
     let every = libc::timeval {
         tv_sec: 0,
-        tv_usec: limits::CONFINE_WAKE_MS * 1000,
+        tv_usec: CONFINE_WAKE_MS * 1000,
     };
     let timer = libc::itimerval {
         it_interval: every,
@@ -101,7 +106,7 @@ fn bounds(walls: &Walls) -> [(Resource, u64); 6] {
         (Resource::As, walls.address_bytes),
         (Resource::Cpu, walls.cpu_seconds),
         (Resource::Fsize, walls.file_bytes),
-        (Resource::Nofile, limits::CONFINE_FILES_OPEN_MAX),
+        (Resource::Nofile, CONFINE_FILES_OPEN_MAX),
     ]
 }
 
@@ -167,6 +172,6 @@ mod tests {
             ..Walls::default()
         };
         let values = bounds(&walls).map(|(_, bound)| bound);
-        assert_eq!(values, [0, 1, 2, 3, 4, limits::CONFINE_FILES_OPEN_MAX]);
+        assert_eq!(values, [0, 1, 2, 3, 4, CONFINE_FILES_OPEN_MAX]);
     }
 }

@@ -16,6 +16,12 @@ use serde::de::DeserializeOwned;
 use super::{HelperError, Until};
 use crate::limits;
 
+/// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
+const CONFINE_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Second part of a frame, as a helper takes it: a component, or the two sides of a change.
+const CONFINE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Two lengths of four bytes each.
 const PREFIX_BYTES: usize = 8;
 
@@ -32,7 +38,7 @@ fn lengths(prefix: [u8; PREFIX_BYTES], body_bytes_max: usize) -> Result<(usize, 
     let [a, b, c, d, e, f, g, h] = prefix;
     let head = u32::from_le_bytes([a, b, c, d]) as usize;
     let body = u32::from_le_bytes([e, f, g, h]) as usize;
-    match head <= limits::CONFINE_HEAD_BYTES_MAX && body <= body_bytes_max {
+    match head <= CONFINE_HEAD_BYTES_MAX && body <= body_bytes_max {
         true => Ok((head, body)),
         false => Err("it is longer than agreed"),
     }
@@ -68,7 +74,7 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
-        let (head, body) = lengths(prefix, limits::CONFINE_BODY_BYTES_MAX).map_err(io::Error::other)?;
+        let (head, body) = lengths(prefix, CONFINE_BODY_BYTES_MAX).map_err(io::Error::other)?;
         let (mut text, mut bytes) = (vec![0; head], vec![0; body]);
         self.0.read_exact(&mut text)?;
         self.0.read_exact(&mut bytes)?;
@@ -173,7 +179,7 @@ mod unit {
             prefix[4..].copy_from_slice(&length(body));
             prefix
         };
-        let (head, body) = (limits::CONFINE_HEAD_BYTES_MAX, limits::CONFINE_BODY_BYTES_MAX);
+        let (head, body) = (CONFINE_HEAD_BYTES_MAX, CONFINE_BODY_BYTES_MAX);
         assert_eq!(lengths(prefix(head, body), body), Ok((head, body)));
         assert!(lengths(prefix(head + 1, 0), body).is_err());
         let (own, theirs) = UnixStream::pair().expect("sockets can be made");

@@ -10,7 +10,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-use crate::limits;
+/// What a helper says in a run: some lines.
+const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// Handles of one piece, and of one run: a listener, the repository, the folder of packages.
 const HANDLES_MAX: usize = 4;
@@ -59,7 +60,7 @@ impl Inbox {
                 return Ok(false);
             }
             self.bytes.extend_from_slice(&buffer[..count]);
-            if self.bytes.len() > limits::CONTAIN_MESSAGES_BYTES_MAX || self.handles.len() > HANDLES_MAX {
+            if self.bytes.len() > CONTAIN_MESSAGES_BYTES_MAX || self.handles.len() > HANDLES_MAX {
                 return Err(io::Error::other("the sandbox says too much"));
             }
         }
@@ -112,7 +113,7 @@ mod tests {
             }
         };
         assert_eq!(error.to_string(), "the sandbox says too much");
-        assert!(inbox.bytes.len() <= limits::CONTAIN_MESSAGES_BYTES_MAX + 4096);
+        assert!(inbox.bytes.len() <= CONTAIN_MESSAGES_BYTES_MAX + 4096);
         drop(two);
         talker.join().expect("it ends with its listener");
     }

@@ -16,7 +16,9 @@ use super::memory::Machine;
 use super::outer::{At, Step, TYING, control, die_with_starter, gone, say};
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, namespaces, root, walls};
-use crate::limits;
+
+/// Time between two counts of what a run uses. A process that allocates as fast as it can gets some hundred MiB ahead.
+const CONTAIN_WATCH_MS: i64 = 50;
 
 /// Runs to the end of the program. When the first process of a process namespace ends, the kernel ends all others.
 pub(super) fn main() -> ExitCode {
@@ -123,7 +125,7 @@ fn watch(child: &Child, outer: &UnixStream, spec: &Spec) -> io::Result<Message> 
     let ended = rustix::process::pidfd_open(program, PidfdFlags::empty())?;
     let tick = Timespec {
         tv_sec: 0,
-        tv_nsec: limits::CONTAIN_WATCH_MS * 1_000_000,
+        tv_nsec: CONTAIN_WATCH_MS * 1_000_000,
     };
     let (members, bounds) = (Members::of(spec.sandbox), within_machine(spec.bounds));
     let before = Machine::now();

@@ -8,7 +8,12 @@
 
 use std::fs;
 
-use crate::limits;
+/// Part of the machine's memory, as a divisor, that a run leaves: with less the kernel ends programs of its own choice.
+const CONTAIN_MACHINE_PART_KEPT: u64 = 16;
+
+/// Growth of the machine's shared memory during a run that is not held against it beside its bound: what the run may
+/// write to its file systems in memory, and a gibibyte of what other programs do.
+const CONTAIN_SHARED_OTHERS_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Threads of a process, and bytes that no file of a disk backs. Quick, but what a fork shares with its parent counts
 /// for each.
@@ -72,10 +77,9 @@ impl Machine {
     /// another program's.
     pub(super) fn is_drained_since(&self, before: &Self, bound: u64) -> bool {
         let grown = self.shared.saturating_sub(before.shared);
-        let kept = self.total / limits::CONTAIN_MACHINE_PART_KEPT;
+        let kept = self.total / CONTAIN_MACHINE_PART_KEPT;
         // A machine that was full before is nothing that the run has done.
-        grown > bound.saturating_add(limits::CONTAIN_SHARED_OTHERS_BYTES)
-            || (self.free < kept && before.free > 2 * kept)
+        grown > bound.saturating_add(CONTAIN_SHARED_OTHERS_BYTES) || (self.free < kept && before.free > 2 * kept)
     }
 }
 
@@ -135,7 +139,7 @@ mod tests {
             shared,
         };
         let before = machine(GIB);
-        let others = limits::CONTAIN_SHARED_OTHERS_BYTES;
+        let others = CONTAIN_SHARED_OTHERS_BYTES;
         assert!(!machine(17 * GIB + others).is_drained_since(&before, 16 * GIB));
         assert!(machine(17 * GIB + others + 1).is_drained_since(&before, 16 * GIB));
         assert!(!machine(0).is_drained_since(&before, 16 * GIB));

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::{Bounds, Sandbox};
-use crate::limits;
+
+/// What a helper is told: a command line, an environment and the hidden paths of a large tree are far below it.
+const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The order to ask the program to end.
 pub(super) const TERMINATE: u8 = b't';
@@ -110,7 +112,7 @@ pub(super) fn receive(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     reader.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > limits::CONTAIN_SPEC_BYTES_MAX {
+    if length > CONTAIN_SPEC_BYTES_MAX {
         return Err(io::Error::other("the specification is too large"));
     }
     let mut text = vec![0; length];
@@ -150,7 +152,7 @@ mod tests {
     /// `CONTAIN_SPEC_BYTES_MAX`.
     #[test]
     fn a_specification_without_end_is_refused_before_it_is_read() {
-        let length = u32::try_from(limits::CONTAIN_SPEC_BYTES_MAX + 1).expect("it fits");
+        let length = u32::try_from(CONTAIN_SPEC_BYTES_MAX + 1).expect("it fits");
         let error = receive(&mut length.to_le_bytes().as_slice()).expect_err("it is too long");
         assert_eq!(error.to_string(), "the specification is too large");
     }

@@ -177,7 +177,7 @@ fn the_proxy_of_the_environment_is_on_the_way() {
 #[test]
 fn a_request_without_an_end_is_cut_off() {
     let (proxy, port) = proxy(Way::default());
-    let endless = "x".repeat(limits::PROXY_HEAD_BYTES_MAX + 10);
+    let endless = "x".repeat(PROXY_HEAD_BYTES_MAX + 10);
     assert_eq!(say(port, &format!("CONNECT {endless}")), "");
     assert_eq!(
         proxy.refusals(),
@@ -189,10 +189,10 @@ fn a_request_without_an_end_is_cut_off() {
 #[test]
 fn places_without_end_are_named_up_to_a_bound() {
     let (proxy, port) = proxy(Way::default());
-    for number in 0..limits::PROXY_REFUSALS_NAMED_MAX + 5 {
+    for number in 0..PROXY_REFUSALS_NAMED_MAX + 5 {
         say(port, &format!("CONNECT evil{number}.example:443 HTTP/1.1\r\n\r\n"));
     }
-    assert_eq!(proxy.refusals().len(), limits::PROXY_REFUSALS_NAMED_MAX);
+    assert_eq!(proxy.refusals().len(), PROXY_REFUSALS_NAMED_MAX);
 }
 
 /// `PROXY_OPEN_MAX`.
@@ -200,7 +200,7 @@ fn places_without_end_are_named_up_to_a_bound() {
 #[expect(clippy::disallowed_methods, reason = "the test is the client")]
 fn connections_without_end_are_cut_off() {
     let (proxy, port) = proxy(Way::default());
-    let held: Vec<TcpStream> = (0..limits::PROXY_OPEN_MAX + 8)
+    let held: Vec<TcpStream> = (0..PROXY_OPEN_MAX + 8)
         .map(|_| TcpStream::connect(("127.0.0.1", port)).expect("the proxy listens"))
         .collect();
     let started = Instant::now();
@@ -224,19 +224,11 @@ fn what_all_connections_move_together_is_bounded() {
         assert!(!answer.ends_with("hello\r\n\r\n"), "{answer}");
         proxy.refusals().join("\n")
     };
-    let sent = attempt(|shared| shared.sent.store(limits::PROXY_SENT_BYTES_MAX, Ordering::Relaxed));
+    let sent = attempt(|shared| shared.sent.store(PROXY_SENT_BYTES_MAX, Ordering::Relaxed));
     assert!(sent.ends_with("through its proxy: refused"), "{sent}");
-    let received = attempt(|shared| {
-        shared
-            .received
-            .store(limits::PROXY_RECEIVED_BYTES_MAX, Ordering::Relaxed)
-    });
+    let received = attempt(|shared| shared.received.store(PROXY_RECEIVED_BYTES_MAX, Ordering::Relaxed));
     assert!(received.ends_with("through its proxy: refused"), "{received}");
-    let many = attempt(|shared| {
-        shared
-            .connections
-            .store(limits::PROXY_CONNECTIONS_MAX, Ordering::Relaxed)
-    });
+    let many = attempt(|shared| shared.connections.store(PROXY_CONNECTIONS_MAX, Ordering::Relaxed));
     assert_eq!(many, "too many connections at a time");
 }
 
@@ -279,10 +271,10 @@ fn whoever_says_nothing_is_given_up() {
     // `PROXY_IDLE_SECONDS_MAX`: nothing more passes.
     let (_other, to) = pair();
     let ended = pass(&server, &to, &proxy.shared, |shared| {
-        (&shared.sent, limits::PROXY_SENT_BYTES_MAX)
+        (&shared.sent, PROXY_SENT_BYTES_MAX)
     });
     assert_eq!(ended.expect_err("nothing comes").kind(), io::ErrorKind::TimedOut);
-    assert!(started.elapsed() < Duration::from_secs(limits::PROXY_CONNECT_SECONDS_MAX));
+    assert!(started.elapsed() < Duration::from_secs(PROXY_CONNECT_SECONDS_MAX));
 }
 
 #[test]
@@ -291,5 +283,5 @@ fn of_the_addresses_of_a_name_the_first_few_are_tried() {
     let open = SocketAddr::from(([127, 0, 0, 1], server.port));
     let closed = SocketAddr::from(([127, 0, 0, 1], 1));
     let tried = |before: usize| connect(&[vec![closed; before], vec![open]].concat()).is_ok();
-    assert!(tried(limits::PROXY_ADDRESSES_MAX - 1) && !tried(limits::PROXY_ADDRESSES_MAX));
+    assert!(tried(PROXY_ADDRESSES_MAX - 1) && !tried(PROXY_ADDRESSES_MAX));
 }

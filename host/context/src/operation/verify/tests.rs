@@ -195,9 +195,7 @@ fn each_place_counts_once_and_a_long_list_is_cut() {
         line(&FILES, "src/a.py:1 `src/a.py:1` src/a.py#L1 src/a.py:2"),
         "2 of 2 citations hold."
     );
-    let many: Vec<String> = (1..=limits::CITATIONS_NAMED_MAX + 5)
-        .map(|n| format!("no{n}.py:1"))
-        .collect();
+    let many: Vec<String> = (1..=CITATIONS_NAMED_MAX + 5).map(|n| format!("no{n}.py:1")).collect();
     let line = line(&FILES, &many.join(" "));
     assert!(
         line.starts_with("0 of 25 citations hold; do not hold: `no1.py:1` (there is no such file), "),
@@ -243,7 +241,7 @@ fn all_that_is_read_of_cited_files_is_bounded() {
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
     let files = Files::new(&repository, std::iter::empty(), &cancel);
-    assert_eq!(files.bytes_left, crate::limits::CITED_BYTES_MAX);
+    assert_eq!(files.bytes_left, CITED_BYTES_MAX);
 }
 
 #[test]

@@ -221,33 +221,23 @@ async fn a_peer_that_takes_nothing_is_closed() {
 #[tokio::test]
 async fn the_bounds_of_a_connection_are_those_of_limits() {
     let (listener, address) = listening().await;
-    assert_eq!(listener.tcp_connections.available_permits(), limits::CONNECTIONS_MAX);
-    assert_eq!(listener.unix_connections.available_permits(), limits::CONNECTIONS_MAX);
-    assert_eq!(
-        listener.strangers.available_permits(),
-        limits::STRANGERS_CONNECTIONS_MAX
-    );
+    assert_eq!(listener.tcp_connections.available_permits(), CONNECTIONS_MAX);
+    assert_eq!(listener.unix_connections.available_permits(), CONNECTIONS_MAX);
+    assert_eq!(listener.strangers.available_permits(), STRANGERS_CONNECTIONS_MAX);
     let _client = TcpStream::connect(address).await.expect("it listens");
     let (connection, _peer) = listener.accept().await;
-    assert_eq!(
-        listener.tcp_connections.available_permits(),
-        limits::CONNECTIONS_MAX - 1
-    );
+    assert_eq!(listener.tcp_connections.available_permits(), CONNECTIONS_MAX - 1);
     let seconds = [connection.idle_max, connection.head_max, connection.stall_max].map(|span| span.as_secs());
-    let bounds = [
-        limits::IDLE_SECONDS_MAX,
-        limits::HEAD_SECONDS_MAX,
-        limits::WRITE_STALL_SECONDS_MAX,
-    ];
+    let bounds = [IDLE_SECONDS_MAX, HEAD_SECONDS_MAX, WRITE_STALL_SECONDS_MAX];
     assert_eq!(seconds, bounds);
     drop(connection);
-    assert_eq!(listener.tcp_connections.available_permits(), limits::CONNECTIONS_MAX);
+    assert_eq!(listener.tcp_connections.available_permits(), CONNECTIONS_MAX);
 }
 
 #[tokio::test]
 async fn one_connection_more_than_the_bound_waits() {
     let (listener, address) = listening().await;
-    let others = u32::try_from(limits::CONNECTIONS_MAX - 1).expect("it is small");
+    let others = u32::try_from(CONNECTIONS_MAX - 1).expect("it is small");
     let others = Arc::clone(&listener.tcp_connections)
         .acquire_many_owned(others)
         .await
@@ -320,7 +310,7 @@ async fn a_connection_over_unix_is_the_owners_and_has_the_same_bounds() {
 async fn connections_over_tcp_leave_room_for_the_command_line() {
     let (sockets, address, folder) = sockets("127.0.0.1:0").await.expect("a port is free");
     let (listener, place) = (Listener::new(sockets), folder.path().join("backend.sock"));
-    let all = u32::try_from(limits::CONNECTIONS_MAX).expect("it is small");
+    let all = u32::try_from(CONNECTIONS_MAX).expect("it is small");
     let _others = Arc::clone(&listener.tcp_connections)
         .acquire_many_owned(all)
         .await

@@ -74,7 +74,7 @@ async fn a_journal_that_cannot_be_read_for_now_ends_a_reader_where_it_is() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     let piece = "x".repeat(10_000);
-    for _ in 0..4 * limits::EVENT_TAIL_BYTES_MAX / piece.len() {
+    for _ in 0..4 * EVENT_TAIL_BYTES_MAX / piece.len() {
         recorder.notice(piece.clone(), None);
     }
     recorder.flush().expect("it can be written");
@@ -140,7 +140,7 @@ async fn a_reader_that_fell_behind_is_served_from_the_file() {
     let recorder = recorder(&place);
     let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
     let piece = "x".repeat(10_000);
-    let count = 4 * limits::EVENT_TAIL_BYTES_MAX / piece.len();
+    let count = 4 * EVENT_TAIL_BYTES_MAX / piece.len();
     for _ in 0..count {
         recorder.notice(piece.clone(), None);
     }
@@ -151,7 +151,7 @@ async fn a_reader_that_fell_behind_is_served_from_the_file() {
     seen.extend(all(reader).await);
     assert_eq!(seen.len(), count + 1);
     assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));
-    assert!(recorder.lock().tail_bytes <= limits::EVENT_TAIL_BYTES_MAX);
+    assert!(recorder.lock().tail_bytes <= EVENT_TAIL_BYTES_MAX);
 }
 
 #[test]
@@ -236,7 +236,7 @@ async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
     second.end(complete(), api::now()).expect("it is durable");
     let parsed = folder.read().expect("it can be read");
     assert_eq!(parsed.damaged, 0);
-    let last = 2 + limits::JOURNAL_LOST_LINES_MAX;
+    let last = 2 + JOURNAL_LOST_LINES_MAX;
     let numbers: Vec<u64> = parsed.lines.iter().map(|line| line.seq).collect();
     assert_eq!(numbers, [1, 2, last]);
     assert_eq!(all(reader).await.len(), 2);
@@ -251,7 +251,7 @@ async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_late
     let recorder = recorder(&place);
     let room = recorder.fill_disk();
     let piece = "x".repeat(10_000);
-    let count = 4 * limits::EVENT_TAIL_BYTES_MAX / piece.len();
+    let count = 4 * EVENT_TAIL_BYTES_MAX / piece.len();
     for _ in 0..count {
         recorder.notice(piece.clone(), None);
         recorder.flush().expect_err("the disk is full");
@@ -264,7 +264,7 @@ async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_late
     recorder.sync().expect("there is room");
     let replayed = all(Events::replay(recorder.folder().clone(), "s", 0)).await;
     assert_eq!(replayed, seen);
-    assert!(recorder.lock().tail_bytes <= limits::EVENT_TAIL_BYTES_MAX);
+    assert!(recorder.lock().tail_bytes <= EVENT_TAIL_BYTES_MAX);
 }
 
 #[test]
@@ -273,12 +273,12 @@ fn unwritten_lines_are_bounded_while_the_disk_is_full() {
     let recorder = recorder(&place);
     let _room = recorder.fill_disk();
     let piece = "x".repeat(1_000_000);
-    for _ in 0..2 * limits::JOURNAL_BACKLOG_BYTES_MAX / piece.len() {
+    for _ in 0..2 * JOURNAL_BACKLOG_BYTES_MAX / piece.len() {
         recorder.notice(piece.clone(), None);
     }
     let state = recorder.lock();
-    assert!(state.backlog.len() <= limits::JOURNAL_BACKLOG_BYTES_MAX);
-    assert!(state.tail_bytes <= limits::JOURNAL_BACKLOG_BYTES_MAX);
+    assert!(state.backlog.len() <= JOURNAL_BACKLOG_BYTES_MAX);
+    assert!(state.tail_bytes <= JOURNAL_BACKLOG_BYTES_MAX);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn of_a_disk_that_is_full_for_long_only_events_are_lost() {
     recorder.prepare(&change("c")).expect("it is durable");
     let room = recorder.fill_disk();
     let piece = "x".repeat(1_000_000);
-    for _ in 0..limits::JOURNAL_BACKLOG_BYTES_MAX / piece.len() + 3 {
+    for _ in 0..JOURNAL_BACKLOG_BYTES_MAX / piece.len() + 3 {
         recorder.notice(piece.clone(), None);
     }
     // Not even the shortest event finds room.
@@ -453,7 +453,7 @@ async fn waiting_lines_are_written_and_collected_text_is_sent_within_a_moment() 
     let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
     recorder.text("soon");
     // Busy machines are slow; the bounds are 5 and 25 ms.
-    let patience = Duration::from_millis(40 * (limits::TOKEN_COALESCE_MS + limits::JOURNAL_COMMIT_MS));
+    let patience = Duration::from_millis(40 * (TOKEN_COALESCE_MS + JOURNAL_COMMIT_MS));
     let batch = tokio::time::timeout(patience, reader.next()).await.expect("it is sent");
     assert_eq!(texts(&batch.expect("there is more")), "soon");
     let written = async {
@@ -473,7 +473,7 @@ async fn what_found_the_disk_full_is_written_once_there_is_room_though_nothing_m
     let keeper = tokio::spawn(async move { keeper.keep_up().await });
     let disk = recorder.fill_disk();
     recorder.notice("it is full", None);
-    tokio::time::sleep(Duration::from_millis(4 * limits::JOURNAL_COMMIT_MS)).await;
+    tokio::time::sleep(Duration::from_millis(4 * JOURNAL_COMMIT_MS)).await;
     drop(disk);
     let lines = || recorder.folder().read().expect("it can be read").lines.len();
     assert_eq!(lines(), 1);
@@ -540,7 +540,7 @@ fn what_a_session_stores_of_changed_files_is_bounded_and_its_undo_is_not() {
 fn nothing_comes_after_an_end_that_fills_the_journal() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    recorder.lock().journal_bytes = limits::JOURNAL_BYTES_MAX - 1;
+    recorder.lock().journal_bytes = JOURNAL_BYTES_MAX - 1;
     recorder.end(complete(), api::now()).expect("it is durable");
     let (last, _) = recorder
         .folder()
@@ -554,7 +554,7 @@ fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     let piece = "x".repeat(4_000_000);
-    for _ in 0..2 * limits::JOURNAL_BYTES_MAX as usize / piece.len() {
+    for _ in 0..2 * JOURNAL_BYTES_MAX as usize / piece.len() {
         recorder.reasoning(&piece);
         recorder.text(&piece);
         recorder.flush().expect("it can be written");
@@ -562,12 +562,9 @@ fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
     recorder.prepare(&change("c")).expect("it is durable");
     recorder.end(complete(), api::now()).expect("it is durable");
     let written = recorder.folder().size_bytes();
-    assert!(
-        written < limits::JOURNAL_BYTES_MAX + 2 * piece.len() as u64,
-        "{written}"
-    );
+    assert!(written < JOURNAL_BYTES_MAX + 2 * piece.len() as u64, "{written}");
     let output = recorder.output();
-    assert!(output.len() as u64 <= limits::JOURNAL_BYTES_MAX);
+    assert!(output.len() as u64 <= JOURNAL_BYTES_MAX);
     let kinds = |lines: &mut dyn Iterator<Item = Line>| -> Vec<String> {
         let told = lines.filter_map(|line| match line.entry {
             Entry::Reasoning { .. } | Entry::Started(_) => None,
@@ -661,7 +658,7 @@ fn the_answer_so_far_is_whole_however_much_of_it_is_written_and_kept() {
     say("two ");
     // More than memory keeps of what is written.
     for _ in 0..4 {
-        say(&"three ".repeat(limits::EVENT_TAIL_BYTES_MAX / 12));
+        say(&"three ".repeat(EVENT_TAIL_BYTES_MAX / 12));
         recorder.notice("something else", None);
         recorder.flush().expect("there is room");
     }

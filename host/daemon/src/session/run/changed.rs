@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use super::review::Desk;
-use crate::limits;
 use crate::session::feed::Recorder;
 use crate::session::{report, undo};
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
+
+/// What an answer shows of its session's diff: some four screens. `tool diff` shows all of it.
+const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
 const FILES_NAMED_MAX: usize = 12;
@@ -106,7 +108,7 @@ impl Changed {
     /// The diff in a fenced block, as far as an answer shows it.
     pub(super) fn diff(&self) -> String {
         let whole: String = self.files.iter().map(|file| file.text.as_str()).collect();
-        let shown = first_lines(&whole, limits::ANSWER_DIFF_BYTES_MAX);
+        let shown = first_lines(&whole, ANSWER_DIFF_BYTES_MAX);
         let mut text = String::new();
         report::fenced(&mut text, "diff", shown);
         let left = whole[shown.len()..].lines().count();
@@ -176,10 +178,10 @@ mod tests {
     #[test]
     fn a_long_diff_ends_at_a_line_and_says_how_much_is_left() {
         let line = "+12345678\n";
-        let count = limits::ANSWER_DIFF_BYTES_MAX / line.len() + 5;
+        let count = ANSWER_DIFF_BYTES_MAX / line.len() + 5;
         let text = changed(vec![file("a.py", "modified", &line.repeat(count))]).diff();
         assert!(text.starts_with("```diff\n+12345678\n"));
-        let left = count - limits::ANSWER_DIFF_BYTES_MAX / line.len();
+        let left = count - ANSWER_DIFF_BYTES_MAX / line.len();
         assert!(
             text.ends_with(&format!("+12345678\n```\n\n{left} more lines: `tool diff 0195`\n")),
             "{text}"

@@ -18,6 +18,10 @@ use crate::session::feed::Recorder;
 use crate::skill::details::{rewrite_texts, visit_texts};
 use crate::skill::{CallError, CallReport};
 
+/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than anybody
+/// notices before a call; keys that are shown in parts of a larger file are not known as such.
+const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
 /// The files that a call names in its arguments, with what they hold.
 pub(super) struct Named<'a> {
     arguments: &'a str,
@@ -105,7 +109,7 @@ fn learned(
     };
     let first = first.min(paths.len());
     paths[first..].sort_by_cached_key(size);
-    let mut bytes_left = limits::REDACTION_LEARNED_BYTES_MAX;
+    let mut bytes_left = REDACTION_LEARNED_BYTES_MAX;
     for path in paths {
         if cancel.is_cancelled() {
             break;
@@ -324,7 +328,7 @@ mod tests {
 
     #[test]
     fn of_the_files_that_a_call_names_so_many_bytes_are_learned() {
-        let max = usize::try_from(limits::REDACTION_LEARNED_BYTES_MAX).expect("it fits");
+        let max = usize::try_from(REDACTION_LEARNED_BYTES_MAX).expect("it fits");
         let line = b"nothing that looks like anything\n";
         let (large, small) = (line.repeat(max / 2 / line.len()), b"x = 1\n".as_slice());
         let whole = vec![b'\n'; max];

@@ -22,6 +22,9 @@ use crate::provider::LabelMark;
 use crate::skill::CallReport;
 use crate::turn::{TurnEnd, TurnReport};
 
+/// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
+const CITATIONS_SECONDS_MAX: u64 = 20;
+
 /// The operation's own part of a session, with what it must remember from before the turn.
 pub(super) enum Review {
     Explain,
@@ -165,7 +168,7 @@ impl Desk<'_> {
         let cancel = self.job.cancel.child_token();
         let _guard = cancel.clone().drop_guard();
         let check = tokio::task::spawn_blocking(move || verify::check(&text, &repository, &cancel));
-        let patience = limits::seconds(limits::CITATIONS_SECONDS_MAX);
+        let patience = limits::seconds(CITATIONS_SECONDS_MAX);
         let why = match tokio::time::timeout(patience, check).await {
             Ok(Ok(Ok(checked))) => return Ok(checked),
             Ok(Ok(Err(error))) => error.to_string(),

@@ -18,6 +18,9 @@ use crate::repository::file_role;
 use crate::session::journal::cut_text;
 use crate::turn::TurnEnd;
 
+/// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
+const TEST_MEND_ROUNDS_MAX: u32 = 3;
+
 /// What is remembered from round to round.
 #[derive(Debug, Default)]
 pub(super) struct TestGen {
@@ -55,8 +58,7 @@ impl TestGen {
             _ => {
                 let tests = NewTests::run(desk, &created).await;
                 let failing = tests.failing(&created).cloned();
-                if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < limits::TEST_MEND_ROUNDS_MAX)
-                {
+                if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < TEST_MEND_ROUNDS_MAX) {
                     self.rounds += 1;
                     self.last = Some(Checked { files, run: tests });
                     return Next::Ask(self.mend(&results, &created, desk.mark));
@@ -75,7 +77,7 @@ impl TestGen {
             is_error: false,
             origin: results.origin(),
         };
-        let (round, rounds) = (self.rounds, limits::TEST_MEND_ROUNDS_MAX);
+        let (round, rounds) = (self.rounds, TEST_MEND_ROUNDS_MAX);
         let files: Vec<String> = created.iter().map(|path| quoted(path)).collect();
         FollowUp {
             heading: format!(

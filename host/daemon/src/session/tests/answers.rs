@@ -730,8 +730,8 @@ async fn a_stop_waits_for_sessions_within_a_bound() {
 async fn contexts_are_built_a_bounded_number_at_a_time() {
     let world = World::new(vec![vec![Act::Say("Done.")]]);
     let free = || world.sessions.contexts.available_permits();
-    assert_eq!(free(), limits::CONTEXTS_BUILDING_MAX);
-    let all = u32::try_from(limits::CONTEXTS_BUILDING_MAX).expect("it is small");
+    assert_eq!(free(), CONTEXTS_BUILDING_MAX);
+    let all = u32::try_from(CONTEXTS_BUILDING_MAX).expect("it is small");
     let take = || Arc::clone(&world.sessions.contexts).acquire_many_owned(all);
     let others = take().await.expect("it is open");
     let waiting = world.start(world.request(Operation::Explain, ".")).await.session_id;
@@ -753,17 +753,14 @@ async fn contexts_are_built_a_bounded_number_at_a_time() {
         world.events(&waiting).await.last(),
         Some(Event::Complete { .. })
     ));
-    assert_eq!(free(), limits::CONTEXTS_BUILDING_MAX);
+    assert_eq!(free(), CONTEXTS_BUILDING_MAX);
 }
 
 #[tokio::test]
 async fn skill_calls_under_way_are_of_a_bounded_number() {
     let world = World::new(Vec::new());
-    assert_eq!(
-        world.sessions.calls.available_permits(),
-        limits::SKILL_CALLS_RUNNING_MAX
-    );
-    let all = u32::try_from(limits::SKILL_CALLS_RUNNING_MAX).expect("it is small");
+    assert_eq!(world.sessions.calls.available_permits(), SKILL_CALLS_RUNNING_MAX);
+    let all = u32::try_from(SKILL_CALLS_RUNNING_MAX).expect("it is small");
     let others = Arc::clone(&world.sessions.calls)
         .acquire_many_owned(all)
         .await

@@ -296,12 +296,12 @@ async fn a_session_without_changes_has_an_empty_diff_and_nothing_to_undo() {
 
 #[tokio::test]
 async fn the_diff_of_a_session_is_bounded() {
-    let long = "a line of some length that is written again and again\n".repeat(limits::SESSION_DIFF_BYTES_MAX / 50);
+    let long = "a line of some length that is written again and again\n".repeat(SESSION_DIFF_BYTES_MAX / 50);
     let world = refactors(vec![vec![write("src/long.py", &long)]]);
     let id = refactor(&world).await;
     let diff = world.sessions.diff(&id).await.expect("there is one");
     assert!(
-        diff.truncated && diff.diff.len() <= limits::SESSION_DIFF_BYTES_MAX + 100,
+        diff.truncated && diff.diff.len() <= SESSION_DIFF_BYTES_MAX + 100,
         "{}",
         diff.diff.len()
     );

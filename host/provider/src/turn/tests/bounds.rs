@@ -258,8 +258,8 @@ async fn a_request_without_room_for_an_answer_is_not_made() {
     let Ok(TurnEnd::Exhausted(Budget::Tokens { needed })) = ran(1).await.report.end else {
         panic!("one token is not enough")
     };
-    assert_eq!(ran(needed + limits::OUTPUT_TOKENS_MIN - 1).await.asked.len(), 0);
-    assert_eq!(ran(needed + limits::OUTPUT_TOKENS_MIN).await.asked.len(), 1);
+    assert_eq!(ran(needed + OUTPUT_TOKENS_MIN - 1).await.asked.len(), 0);
+    assert_eq!(ran(needed + OUTPUT_TOKENS_MIN).await.asked.len(), 1);
 }
 
 #[tokio::test]
