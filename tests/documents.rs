@@ -3,6 +3,7 @@
 
 mod commands;
 mod links;
+mod security;
 
 use std::path::{Path, PathBuf};
 

@@ -87,7 +87,7 @@ const BEGIN: &str = "<!-- reference:begin, by scripts/reference -->";
 const END: &str = "<!-- reference:end -->";
 
 #[expect(clippy::disallowed_methods, reason = "the switch that also makes insta write")]
-fn rewrites() -> bool {
+pub(crate) fn rewrites() -> bool {
     std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always")
 }
 

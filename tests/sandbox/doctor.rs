@@ -1,6 +1,5 @@
 //! `tool doctor --sandbox`: the engine's attacks and escapes as a user makes them, and what the product is built of.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -128,54 +127,6 @@ fn the_hostile_guest_is_no_skill() {
         refused.stderr.contains("There is no skill named `hostile`"),
         "{refused:?}"
     );
-}
-
-// ---- what is claimed ----
-
-/// The names behind `Tried by: ` or `Tested by: `, which may go over several lines.
-fn named(text: &str, start: &str) -> BTreeSet<String> {
-    let paragraphs = text
-        .split(start)
-        .skip(1)
-        .map(|rest| rest.split(".\n").next().expect("it has an end"));
-    let quoted = paragraphs.flat_map(|names| names.split('`').skip(1).step_by(2));
-    quoted.map(str::to_owned).collect()
-}
-
-/// All sources beneath a folder.
-fn sources(folder: &Path, text: &mut String) {
-    for path in entries(folder) {
-        if path.is_dir() {
-            sources(&path, text);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            text.push_str(&fs::read_to_string(&path).expect("it is text"));
-        }
-    }
-}
-
-#[test]
-fn the_threat_model_names_every_attack_and_no_test_that_is_not_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let text = fs::read_to_string(root.join("SECURITY.md")).expect("it is there");
-    let known: BTreeSet<String> = ATTACKS
-        .iter()
-        .map(|attack| attack.name)
-        .chain(ATTEMPTS.iter().map(|attempt| attempt.name))
-        .chain(helpers::ATTEMPTS.iter().map(|attempt| attempt.name))
-        .chain(installs::ATTEMPTS.iter().map(|attempt| attempt.name))
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(named(&text, "Tried by: "), known);
-    let mut code = String::new();
-    for folder in ["cli/src", "host", "tests"] {
-        sources(&root.join(folder), &mut code);
-    }
-    let tests = named(&text, "Tested by: ");
-    let missing: Vec<&String> = tests
-        .iter()
-        .filter(|name| !code.contains(&format!("fn {name}(")))
-        .collect();
-    assert!(!tests.is_empty() && missing.is_empty(), "{missing:?}");
 }
 
 // ---- what the product is built of ----
