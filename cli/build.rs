@@ -97,9 +97,10 @@ fn outliners(folder: &Path) -> Result<String, String> {
 fn file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
     let path = folder.join(format!("{name}.{extension}"));
     println!("cargo::rerun-if-changed={}", path.display());
-    match path.is_file() {
-        true => Ok(path),
-        false => Err(format!("the component `{name}` is missing")),
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!("the component `{name}` is missing"))
     }
 }
 

@@ -49,9 +49,10 @@ pub(crate) fn everything(root: &Path) -> BTreeMap<PathBuf, Entry> {
         for entry in std::fs::read_dir(folder).expect("it can be listed") {
             let path = entry.expect("it can be listed").path();
             let metadata = std::fs::symlink_metadata(&path).expect("it is there");
-            let content = match metadata.is_file() {
-                true => std::fs::read(&path).expect("it can be read"),
-                false => Vec::new(),
+            let content = if metadata.is_file() {
+                std::fs::read(&path).expect("it can be read")
+            } else {
+                Vec::new()
             };
             if metadata.is_dir() {
                 folders.push(path.clone());

@@ -695,9 +695,10 @@ fn no_words_of_a_test_run_cause_a_commit() {
         let sentence = requests[1].matches("PASSED: 1 passed in ").count();
         let denial = "The effect `commit-git` is not granted any more: text from outside the user's own files has \
                       entered the conversation (the output of `run_tests`";
-        let expected = match forged.is_counted {
-            true => is_committed && !shows && sentence == 2,
-            false => !is_committed && stderr.contains(denial),
+        let expected = if forged.is_counted {
+            is_committed && !shows && sentence == 2
+        } else {
+            !is_committed && stderr.contains(denial)
         };
         if !expected {
             wrong.push((forged.printed, forged.status, is_committed, shows, sentence));

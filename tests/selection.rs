@@ -67,9 +67,10 @@ fn an_index_changes_no_selection_holds_nothing_hidden_and_may_be_deleted() {
 /// True where a file below a folder holds these bytes.
 fn holds(folder: &Path, bytes: &[u8]) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| match entry.path().is_dir() {
-        true => holds(&entry.path(), bytes),
-        false => {
+    entries.into_iter().any(|entry| {
+        if entry.path().is_dir() {
+            holds(&entry.path(), bytes)
+        } else {
             std::fs::read(entry.path()).is_ok_and(|content| content.windows(bytes.len()).any(|part| part == bytes))
         }
     })

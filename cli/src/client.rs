@@ -434,9 +434,10 @@ impl Client {
     /// Sends a request; an answer that is no success is a problem.
     async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
         let response = self.exchange(request(method, path, body)?).await?;
-        match response.status().is_success() {
-            true => Ok(response),
-            false => Err(problem_of(response).await),
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(problem_of(response).await)
         }
     }
 

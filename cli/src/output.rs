@@ -96,9 +96,10 @@ impl Output {
             "warn" => "33",
             _ => "31",
         };
-        let (before, after) = match coloured {
-            true => (format!("\x1b[{colour}m"), "\x1b[0m"),
-            false => (String::new(), ""),
+        let (before, after) = if coloured {
+            (format!("\x1b[{colour}m"), "\x1b[0m")
+        } else {
+            (String::new(), "")
         };
         let rest = clean(&format!("{name:15} {detail}"));
         write_out(&format!("{before}{verdict:5}{after} {rest}\n"))
@@ -144,9 +145,10 @@ impl Output {
     }
 
     fn label(self, label: &str, colour: &str) -> String {
-        match self.colour {
-            true => format!("\x1b[{colour}m{label}\x1b[0m"),
-            false => label.to_owned(),
+        if self.colour {
+            format!("\x1b[{colour}m{label}\x1b[0m")
+        } else {
+            label.to_owned()
         }
     }
 

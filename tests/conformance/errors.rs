@@ -364,9 +364,10 @@ fn install_is_denied(files: &[(&str, &str)], place: &Path, python: &TempDir) {
     let root = repository.path();
     restrict(root, 0o755);
     // Of the file in an environment's packages, the folder of packages; of an absolute place, itself.
-    let place = match place.is_absolute() {
-        true => place.to_owned(),
-        false => root.join(place).ancestors().nth(2).expect("it lies deep").to_owned(),
+    let place = if place.is_absolute() {
+        place.to_owned()
+    } else {
+        root.join(place).ancestors().nth(2).expect("it lies deep").to_owned()
     };
     if place.starts_with(root) {
         restrict(&root.join(".venv/bin/python"), 0o755);

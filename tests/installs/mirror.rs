@@ -105,9 +105,10 @@ fn answer(mut stream: TcpStream, routes: &Routes, asked: &Mutex<Vec<String>>, ur
         },
         None => ("404 Not Found", b"{}".to_vec()),
     };
-    let kind = match path.starts_with("/simple/") {
-        true => "text/html",
-        false => "application/octet-stream",
+    let kind = if path.starts_with("/simple/") {
+        "text/html"
+    } else {
+        "application/octet-stream"
     };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

@@ -179,9 +179,10 @@ fn every_host_function_and_every_route_stops() {
         assert!(reason.len() > 10, "`{reason}` is no reason");
         for name in texts(names) {
             let is_group = name.ends_with(['/', '.']);
-            let found: Vec<&String> = match is_group {
-                true => all.iter().filter(|one| one.starts_with(&name)).collect(),
-                false => all.get(&name).into_iter().collect(),
+            let found: Vec<&String> = if is_group {
+                all.iter().filter(|one| one.starts_with(&name)).collect()
+            } else {
+                all.get(&name).into_iter().collect()
             };
             assert!(!found.is_empty(), "nothing is called `{name}`");
             for one in found {

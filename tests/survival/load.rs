@@ -290,17 +290,18 @@ async fn run(world: &World, size: Size) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_sessions_and_more_readers_lose_and_double_nothing() {
-    let size = match full() {
-        true => Size {
+    let size = if full() {
+        Size {
             sessions: 200,
             calls: 20,
             readers: 500,
-        },
-        false => Size {
+        }
+    } else {
+        Size {
             sessions: 24,
             calls: 5,
             readers: 60,
-        },
+        }
     };
     allow_open_files();
     let files = files();

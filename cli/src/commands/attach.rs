@@ -24,9 +24,10 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         other.events(&path).await?,
         Waiting::operation("the model".to_owned(), output),
     )?;
-    let mut answer = match json {
-        true => Answer::unrendered(),
-        false => Answer::on_standard_output(output),
+    let mut answer = if json {
+        Answer::unrendered()
+    } else {
+        Answer::on_standard_output(output)
     };
     let last = loop {
         let event = match events.next().await {

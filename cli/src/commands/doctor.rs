@@ -270,9 +270,10 @@ fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
     if narrowing.untrusted {
         words.push("calls itself untrusted".to_owned());
     }
-    match words.is_empty() {
-        true => Check::ok(NAME, format!("{} forbids nothing", place.display())),
-        false => Check::ok(NAME, format!("{} {}", place.display(), words.join("; "))),
+    if words.is_empty() {
+        Check::ok(NAME, format!("{} forbids nothing", place.display()))
+    } else {
+        Check::ok(NAME, format!("{} {}", place.display(), words.join("; ")))
     }
 }
 
@@ -336,9 +337,10 @@ fn disk_check(name: &'static str, disk: Disk, left: Room) -> Check {
         let problem = Problem::new(ErrorKind::Disk, format!("full: {what}; {missed}")).with_hint(fix);
         return Check::failed(name, problem);
     }
-    match left.bytes < ROOM_BYTES_GOOD || files < ROOM_FILES_GOOD {
-        true => Check::warn(name, format!("nearly full: {what}"), fix),
-        false => Check::ok(name, what),
+    if left.bytes < ROOM_BYTES_GOOD || files < ROOM_FILES_GOOD {
+        Check::warn(name, format!("nearly full: {what}"), fix)
+    } else {
+        Check::ok(name, what)
     }
 }
 
@@ -457,12 +459,13 @@ fn reached(settings: &ProviderSettings, look: &ServerReport) -> Check {
     let answers = format!("{} answers", settings.url);
     Check::ok(
         "provider",
-        match look.receiver_is_unknown {
-            false => answers,
-            true => format!(
+        if look.receiver_is_unknown {
+            format!(
                 "{answers}; this system does not tell which user runs it (a container's port, for example), so that is not \
                  checked"
-            ),
+            )
+        } else {
+            answers
         },
     )
 }

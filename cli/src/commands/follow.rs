@@ -121,9 +121,10 @@ impl Waiting {
                 if let Some(at) = self.skills.iter().position(|running| running == name) {
                     self.skills.remove(at);
                 }
-                match self.skills.is_empty() {
-                    true => self.wait_for(format!("waiting for {}", self.model)),
-                    false => self.wait_for(self.skills.join(", ")),
+                if self.skills.is_empty() {
+                    self.wait_for(format!("waiting for {}", self.model))
+                } else {
+                    self.wait_for(self.skills.join(", "))
                 }
             }
             _ => {}

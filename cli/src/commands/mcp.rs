@@ -37,12 +37,13 @@ fn root(named: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
         return Ok(context.places()?.0);
     };
     let root = std::path::absolute(named).map_err(|error| Error::file("Repository", named, &error))?;
-    match root.is_dir() {
-        true => Ok(root),
-        false => Err(Error::new(
+    if root.is_dir() {
+        Ok(root)
+    } else {
+        Err(Error::new(
             ErrorKind::Usage,
             format!("Not a directory: {}", named.display()),
-        )),
+        ))
     }
 }
 

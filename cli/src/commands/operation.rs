@@ -156,9 +156,10 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     let left = match &streamed {
         Err(Error::Interrupted | Error::OutputClosed) if run.detach => Left::Running,
         Err(why @ (Error::Interrupted | Error::OutputClosed)) => {
-            match cancel(&session.client, &session.id, why, output).await {
-                true => Left::Cancelled,
-                false => Left::Ending,
+            if cancel(&session.client, &session.id, why, output).await {
+                Left::Cancelled
+            } else {
+                Left::Ending
             }
         }
         _ => Left::Running,
@@ -305,9 +306,10 @@ impl Session {
         let result = async {
             // The answer itself was streamed already.
             let path = format!("/api/results/{}?output=0", self.id);
-            match is_free {
-                true => self.client.get::<SessionResult>(&path).await,
-                false => self.client.another().await?.get(&path).await,
+            if is_free {
+                self.client.get::<SessionResult>(&path).await
+            } else {
+                self.client.another().await?.get(&path).await
             }
         };
         // A report that cannot be asked for is no reason to fail what has ended well.

@@ -87,9 +87,10 @@ fn judged(result: ProbeResult) -> ProbeResult {
 
 /// Single ones by their names, as a list.
 pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> {
-    let sandbox = match wanted.fallback {
-        true => Sandbox::Landlock,
-        false => contain::available().sandbox,
+    let sandbox = if wanted.fallback {
+        Sandbox::Landlock
+    } else {
+        contain::available().sandbox
     };
     let mut results = Vec::new();
     let is_wanted = |name: &str| wanted.names.is_empty() || wanted.names.iter().any(|wanted| wanted == name);
@@ -327,9 +328,10 @@ fn laid_out(verdict: &str, name: &str, text: &str, columns: Option<usize>) -> Ve
     } else {
         VERDICT_COLUMNS
     };
-    let mut lines = match columns >= COLUMNS_WIDE {
-        true => vec![start],
-        false => vec![start.trim_end().to_owned(), " ".repeat(indent)],
+    let mut lines = if columns >= COLUMNS_WIDE {
+        vec![start]
+    } else {
+        vec![start.trim_end().to_owned(), " ".repeat(indent)]
     };
     for word in text.split_whitespace() {
         let last = lines.len() - 1;

@@ -117,9 +117,10 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
     context.output.line(&format!(
         "The backend is running on port {}{}, process {}, version {}, since {}, {}.",
         status.port,
-        match is_exposed(&status) {
-            true => format!(" of {}, open to other machines", status.address),
-            false => String::new(),
+        if is_exposed(&status) {
+            format!(" of {}, open to other machines", status.address)
+        } else {
+            String::new()
         },
         status.pid,
         status.version,

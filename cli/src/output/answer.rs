@@ -106,10 +106,13 @@ impl Answer {
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         match &mut self.sink {
             Sink::Terminal(markdown) => write_out(&markdown.finish()),
-            Sink::Pipe { open_line, .. } => match std::mem::take(open_line) {
-                true => write_out("\n"),
-                false => Ok(()),
-            },
+            Sink::Pipe { open_line, .. } => {
+                if std::mem::take(open_line) {
+                    write_out("\n")
+                } else {
+                    Ok(())
+                }
+            }
             Sink::File(_) => Ok(()),
         }
     }

@@ -139,9 +139,10 @@ impl AnswerFile {
         if !special && Stamp::at(&self.place) != self.seen {
             return Err(self.left_alone());
         }
-        let written = match special || self.in_place {
-            true => self.write_in_place(special),
-            false => self.replace(),
+        let written = if special || self.in_place {
+            self.write_in_place(special)
+        } else {
+            self.replace()
         };
         written.map_err(|error| {
             Error::new(
@@ -221,10 +222,7 @@ impl AnswerFile {
         // A file that is shorter now must not keep its old end.
         let mut file = OpenOptions::new().write(true).truncate(!special).open(&self.place)?;
         file.write_all(self.content.as_bytes())?;
-        match special {
-            true => Ok(()),
-            false => file.sync_all(),
-        }
+        if special { Ok(()) } else { file.sync_all() }
     }
 
     fn replace(&self) -> io::Result<()> {

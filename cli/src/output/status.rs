@@ -66,9 +66,10 @@ impl Status {
             return;
         }
         let line = fit(&text(&self.what, &self.detail, waited), columns().saturating_sub(1));
-        let line = match self.colour {
-            true => format!("\x1b[2m{line}\x1b[0m"),
-            false => line,
+        let line = if self.colour {
+            format!("\x1b[2m{line}\x1b[0m")
+        } else {
+            line
         };
         self.write(&format!("\r\x1b[K{line}"));
         self.drawn = true;

@@ -174,9 +174,10 @@ impl Survey {
     /// Code that people wrote for this repository: neither a document nor generated, minified or copied in.
     pub(super) fn is_source(&self, path: &str) -> bool {
         let is_aside = || self.is_aside && matches!(role(path), Role::Test | Role::Example);
-        match self.scripts.contains_key(path) {
-            true => self.is_aside || !is_test(path),
-            false => is_code(path) && (role(path) == Role::Source || is_aside()),
+        if self.scripts.contains_key(path) {
+            self.is_aside || !is_test(path)
+        } else {
+            is_code(path) && (role(path) == Role::Source || is_aside())
         }
     }
 

@@ -69,9 +69,10 @@ fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, P
             ErrorKind::ConfigInvalid,
             format!("{what} `{}`: {error}", place.display()),
         );
-        match super::is_unwritable(error) {
-            true => problem.with_hint(super::SET_HOME),
-            false => problem,
+        if super::is_unwritable(error) {
+            problem.with_hint(super::SET_HOME)
+        } else {
+            problem
         }
     };
     let (header, text) = match fs::read_to_string(&place) {

@@ -51,9 +51,10 @@ impl Layout {
     /// What `make` says of all paths together. Kept for the first who asks, whose name and bounds are mostly everybody's.
     pub(super) fn overview(&self, name: &str, bytes_max: usize, make: impl Fn() -> String) -> String {
         let (known, bytes, text) = self.overview.get_or_init(|| (name.to_owned(), bytes_max, make()));
-        match (known.as_str(), *bytes) == (name, bytes_max) {
-            true => text.clone(),
-            false => make(),
+        if (known.as_str(), *bytes) == (name, bytes_max) {
+            text.clone()
+        } else {
+            make()
         }
     }
 

@@ -168,9 +168,10 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     let since = Instant::now();
     let list = request.repository.list(request.cancel)?;
     if list.files.is_empty() {
-        return Err(match list.complete {
-            true => ContextError::Empty,
-            false => ContextError::Timeout,
+        return Err(if list.complete {
+            ContextError::Empty
+        } else {
+            ContextError::Timeout
         });
     }
     let look = request.indexes.look(request.repository, &list, since, request.cancel);
@@ -181,9 +182,10 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
 
 fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
     let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
-    let tree = match request.steer.keeps_all() {
-        true => Tree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel),
-        false => Tree::new(entries, look, request.cancel),
+    let tree = if request.steer.keeps_all() {
+        Tree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel)
+    } else {
+        Tree::new(entries, look, request.cancel)
     };
     let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
     let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);

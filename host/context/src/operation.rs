@@ -92,9 +92,10 @@ pub fn check_place(operation: Operation, typed: &str, root: &Path, working_direc
     if operation != Operation::TestGen {
         return Ok(());
     }
-    let place = match root.join(found).is_dir() {
-        true => Place::Directory(found.clone()),
-        false => Place::File(found.clone()),
+    let place = if root.join(found).is_dir() {
+        Place::Directory(found.clone())
+    } else {
+        Place::File(found.clone())
     };
     source_file(place, typed).map(|_| ())
 }

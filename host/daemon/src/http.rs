@@ -122,9 +122,10 @@ impl AppState {
 
     /// The environment of a request's starter: what it sent, else the daemon's own.
     fn environment(&self, overrides: &Overrides) -> Environment {
-        match overrides.0.is_empty() {
-            true => self.0.environment.clone(),
-            false => Environment::new(overrides.0.clone()),
+        if overrides.0.is_empty() {
+            self.0.environment.clone()
+        } else {
+            Environment::new(overrides.0.clone())
         }
     }
 

@@ -412,9 +412,10 @@ impl Sessions {
             () = live.recorder.keep_up() => unreachable!("it never returns"),
             () = live.watch(attached) => unreachable!("it never returns"),
         };
-        let outcome = match live.stopped.load(Ordering::SeqCst) {
-            true => outcome.by_stop(),
-            false => outcome,
+        let outcome = if live.stopped.load(Ordering::SeqCst) {
+            outcome.by_stop()
+        } else {
+            outcome
         };
         // Whatever still works for it, after a panic for instance, works for nobody.
         live.cancel.cancel();

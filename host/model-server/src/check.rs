@@ -52,11 +52,12 @@ fn words<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
 /// A tool's name.
 fn name<'v>(value: &'v Value, place: &str, longest: usize) -> Checked<&'v str> {
     let name = text(value, place)?;
-    match is_word(name) && name.len() <= longest {
-        true => Ok(name),
-        false => Err(format!(
+    if is_word(name) && name.len() <= longest {
+        Ok(name)
+    } else {
+        Err(format!(
             "{place}: `{name}` does not match ^[a-zA-Z0-9_-]{{1,{longest}}}$"
-        )),
+        ))
     }
 }
 

@@ -124,12 +124,13 @@ pub(super) fn stream(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action>
     let (mut out, mut begun) = (Out::default(), false);
     let steps = &telling.round.steps;
     let proper = !telling.round.ends_by_itself();
-    let counts_from = match proper && speaker.counts_last() {
-        true => steps
+    let counts_from = if proper && speaker.counts_last() {
+        steps
             .iter()
             .rposition(|step| !matches!(step, Step::Usage(_)))
-            .map_or(0, |last| last + 1),
-        false => steps.len(),
+            .map_or(0, |last| last + 1)
+    } else {
+        steps.len()
     };
     for step in &steps[..counts_from] {
         if matches!(step, Step::End) {

@@ -185,9 +185,10 @@ impl ScriptedCall {
 
     /// The id as it is sent.
     fn id_or(&self, made_up: impl FnOnce() -> String) -> Option<String> {
-        match self.no_id {
-            true => None,
-            false => Some(self.id.clone().unwrap_or_else(made_up)),
+        if self.no_id {
+            None
+        } else {
+            Some(self.id.clone().unwrap_or_else(made_up))
         }
     }
 

@@ -255,9 +255,10 @@ impl Blocks<'_> {
         self.start(tool_use(call, self.telling.number, self.calls), out);
         self.calls += 1;
         let arguments = call.arguments_text();
-        let pieces = match arguments.is_empty() {
-            true => Vec::new(),
-            false => cut(&arguments, call.pieces.unwrap_or(1)),
+        let pieces = if arguments.is_empty() {
+            Vec::new()
+        } else {
+            cut(&arguments, call.pieces.unwrap_or(1))
         };
         for piece in std::iter::once(String::new()).chain(pieces) {
             self.delta(json!({"type": "input_json_delta", "partial_json": piece}), out);

@@ -178,9 +178,10 @@ impl Shared {
 
     /// The number of the round that a request gets.
     fn number(&self, request: &Recorded) -> usize {
-        match self.script.per_conversation {
-            true => answers_in(&request.body),
-            false => *locked(&self.served),
+        if self.script.per_conversation {
+            answers_in(&request.body)
+        } else {
+            *locked(&self.served)
         }
     }
 
@@ -354,9 +355,10 @@ fn tell(
         model,
         request_tokens: estimated_tokens(request.body.to_string().len()),
     };
-    let (actions, usual_type) = match stream {
-        true => (dialect::stream(dialect, telling), "text/event-stream"),
-        false => (dialect::whole(dialect, telling), "application/json"),
+    let (actions, usual_type) = if stream {
+        (dialect::stream(dialect, telling), "text/event-stream")
+    } else {
+        (dialect::whole(dialect, telling), "application/json")
     };
     let gates = Arc::clone(shared);
     let body = play::body(actions, round.split_bytes, move |name| gates.gate(name));

@@ -28,9 +28,10 @@ pub fn check_room() -> Result<(), String> {
 }
 
 fn is_enough(free: u64) -> Result<(), String> {
-    match free < limits::PROBE_ROOM_BYTES {
-        true => Err(format!("has only {} kB of room", free / 1000)),
-        false => Ok(()),
+    if free < limits::PROBE_ROOM_BYTES {
+        Err(format!("has only {} kB of room", free / 1000))
+    } else {
+        Ok(())
     }
 }
 

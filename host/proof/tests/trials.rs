@@ -252,9 +252,10 @@ fn a_home_of_another_user_is_not_used() {
     let home = folder();
     assert!(daemon::check_home(home.path()).is_ok());
     // Only root can give a folder away; another user takes a folder of root's.
-    let place = match geteuid().is_root() {
-        true => home.path(),
-        false => Path::new("/"),
+    let place = if geteuid().is_root() {
+        home.path()
+    } else {
+        Path::new("/")
     };
     if geteuid().is_root() {
         rustix::fs::chown(place, Some(Uid::from_raw(ANOTHER_USER)), None).expect("root may");

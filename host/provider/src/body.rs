@@ -47,12 +47,13 @@ enum Form {
 impl<'a> Body<'a> {
     /// A body of a content type, in lower case; whatever is not JSON is taken for a stream.
     pub(super) fn new(decoder: Box<dyn Decoder + Send + 'a>, media_type: &str, tap: Option<Tap>) -> Self {
-        let form = match media_type.starts_with("application/json") {
-            true => Form::Whole(Vec::new()),
-            false => Form::Events {
+        let form = if media_type.starts_with("application/json") {
+            Form::Whole(Vec::new())
+        } else {
+            Form::Events {
                 framer: Framer::default(),
                 start: Vec::new(),
-            },
+            }
         };
         Self {
             decoder,
@@ -146,9 +147,10 @@ impl<'a> Body<'a> {
 }
 
 fn within(bytes: usize, bound: usize) -> Result<(), Failure> {
-    match bytes > bound {
-        true => Err(Failure::new(Class::Protocol, format!("it exceeds {bound} bytes"))),
-        false => Ok(()),
+    if bytes > bound {
+        Err(Failure::new(Class::Protocol, format!("it exceeds {bound} bytes")))
+    } else {
+        Ok(())
     }
 }
 
@@ -168,12 +170,13 @@ fn whole(body: &[u8]) -> Result<Frame, Failure> {
         Ok(value) => value,
         Err(_) => Value::Null,
     };
-    match value.is_object() {
-        true => Ok(Frame {
+    if value.is_object() {
+        Ok(Frame {
             event: String::new(),
             data: value.to_string(),
-        }),
-        false => Err(Failure::not_a_stream(200, &text)),
+        })
+    } else {
+        Err(Failure::not_a_stream(200, &text))
     }
 }
 

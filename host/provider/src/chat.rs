@@ -77,9 +77,10 @@ impl Wire for ChatWire {
             body["tools"] = request.tools.iter().map(tool).collect();
         }
         if let Some(bound) = request.max_tokens {
-            let field = match self.completion_tokens.load(Ordering::Relaxed) {
-                true => "max_completion_tokens",
-                false => "max_tokens",
+            let field = if self.completion_tokens.load(Ordering::Relaxed) {
+                "max_completion_tokens"
+            } else {
+                "max_tokens"
             };
             body[field] = json!(bound);
         }
@@ -128,9 +129,10 @@ fn tool(spec: &super::ToolSpec) -> Value {
 }
 
 fn messages(request: &Request<'_>) -> Vec<Value> {
-    let system = match request.tools.is_empty() {
-        true => request.system.to_owned(),
-        false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
+    let system = if request.tools.is_empty() {
+        request.system.to_owned()
+    } else {
+        format!("{}\n\n{DATA_RULE}", request.system.trim_end())
     };
     let mut messages = vec![json!({"role": "system", "content": system})];
     for message in request.messages {
@@ -356,18 +358,20 @@ impl<'a> ChatDecoder<'a> {
         }
         if let Some(finish) = self.finish {
             let silent = !self.spoke && self.usage.is_none_or(|usage| usage.output_tokens == 0);
-            return match silent && finish == Finish::Stop {
-                true => Err(Failure::new(Class::Empty, "no delta")),
-                false => Ok(finish),
+            return if silent && finish == Finish::Stop {
+                Err(Failure::new(Class::Empty, "no delta"))
+            } else {
+                Ok(finish)
             };
         }
         if !self.spoke {
             return Err(Failure::new(Class::Empty, "no delta"));
         }
         // `[DONE]` ends a text, but tools run only when the server says what the round was.
-        match self.done_mark && self.calls.is_empty() {
-            true => Ok(Finish::Stop),
-            false => Err(Failure::new(Class::Protocol, "the stream ended before the answer did")),
+        if self.done_mark && self.calls.is_empty() {
+            Ok(Finish::Stop)
+        } else {
+            Err(Failure::new(Class::Protocol, "the stream ended before the answer did"))
         }
     }
 

@@ -158,9 +158,10 @@ pub(super) fn too_long(estimate: u64, context: u64) -> Option<String> {
 /// The sentence for an answer whose server counted far fewer tokens than we sent.
 pub(super) fn cut_in_silence(estimate: u64, usage: &Usage) -> Option<String> {
     // More from the cache than altogether: this server leaves the cache out of its count.
-    let counted = match usage.cached_tokens > usage.input_tokens {
-        true => usage.input_tokens.saturating_add(usage.cached_tokens),
-        false => usage.input_tokens,
+    let counted = if usage.cached_tokens > usage.input_tokens {
+        usage.input_tokens.saturating_add(usage.cached_tokens)
+    } else {
+        usage.input_tokens
     };
     let counts = !usage.estimated && usage.input_tokens > 0;
     let suspicious = counts && estimate > TRUNCATION_ALARM_TOKENS_MIN && counted < estimate / 2;

@@ -171,9 +171,10 @@ impl<'a> GenerateContentDecoder<'a> {
             }
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             self.output_bytes += text.len();
-            events.push(match part["thought"] == true {
-                true => ProviderEvent::Reasoning(text.to_owned()),
-                false => ProviderEvent::Text(text.to_owned()),
+            events.push(if part["thought"] == true {
+                ProviderEvent::Reasoning(text.to_owned())
+            } else {
+                ProviderEvent::Text(text.to_owned())
             });
         }
         self.keep(part);

@@ -97,9 +97,10 @@ fn cache_until(block: &mut Value) {
 }
 
 fn system(request: &Request<'_>) -> Value {
-    let text = match request.tools.is_empty() {
-        true => request.system.to_owned(),
-        false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
+    let text = if request.tools.is_empty() {
+        request.system.to_owned()
+    } else {
+        format!("{}\n\n{DATA_RULE}", request.system.trim_end())
     };
     // The wire refuses an empty text.
     if text.trim().is_empty() {
@@ -185,9 +186,10 @@ fn trim_end(blocks: &mut Vec<Value>) {
 }
 
 fn text_block(text: &str) -> Vec<Value> {
-    match text.trim().is_empty() {
-        true => Vec::new(),
-        false => vec![json!({"type": "text", "text": text})],
+    if text.trim().is_empty() {
+        Vec::new()
+    } else {
+        vec![json!({"type": "text", "text": text})]
     }
 }
 
@@ -323,9 +325,10 @@ impl<'a> MessagesDecoder<'a> {
             arguments: String::new(),
         });
         self.calls += usize::from(value["type"] == "tool_use");
-        match self.calls > PROVIDER_CALLS_MAX {
-            true => Err(Failure::too_many_calls()),
-            false => Ok(()),
+        if self.calls > PROVIDER_CALLS_MAX {
+            Err(Failure::too_many_calls())
+        } else {
+            Ok(())
         }
     }
 

@@ -341,12 +341,13 @@ fn objection(answer: &Answer, tool: &str, settings: &ProviderSettings) -> Option
     let calls = answer.calls();
     if calls.is_empty() {
         let provider = settings.name;
-        return Some(match answer.printed_call() {
-            true => format!(
+        return Some(if answer.printed_call() {
+            format!(
                 "the model prints its tool calls as text; `text_calls = true` in [providers.{provider}] of config.toml \
                  lets them count"
-            ),
-            false => "the model answered without calling the tool".to_owned(),
+            )
+        } else {
+            "the model answered without calling the tool".to_owned()
         });
     }
     calls.iter().find_map(|call| {

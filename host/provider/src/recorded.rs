@@ -95,9 +95,10 @@ fn shown((events, result): &Decoded) -> String {
             ProviderEvent::Stop { reason, opaque } => ("stop", format!("{reason:?}{}", kept(opaque))),
             other => ("other", format!("{other:?}")),
         };
-        match kind == last && matches!(kind, "text" | "reasoning") {
-            true => write!(lines, "|{said}"),
-            false => write!(lines, "\n  {kind}: {said}"),
+        if kind == last && matches!(kind, "text" | "reasoning") {
+            write!(lines, "|{said}")
+        } else {
+            write!(lines, "\n  {kind}: {said}")
         }
         .expect("a string takes everything");
         last = kind;

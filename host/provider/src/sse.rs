@@ -56,9 +56,10 @@ impl Framer {
 
     /// Fails where what is kept, and so many bytes more, are more than any frame may have.
     fn check_size(&self, more: usize) -> Result<(), FrameTooLarge> {
-        match self.line.len() + self.data.len() + more > SSE_FRAME_BYTES_MAX {
-            true => Err(FrameTooLarge),
-            false => Ok(()),
+        if self.line.len() + self.data.len() + more > SSE_FRAME_BYTES_MAX {
+            Err(FrameTooLarge)
+        } else {
+            Ok(())
         }
     }
 

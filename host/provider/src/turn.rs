@@ -230,9 +230,10 @@ struct Round {
 impl Round {
     /// The bound that an answer reached which was cut off.
     fn cut_by(&self) -> Budget {
-        match self.is_lowered {
-            true => Budget::Tokens { needed: 0 },
-            false => Budget::Output,
+        if self.is_lowered {
+            Budget::Tokens { needed: 0 }
+        } else {
+            Budget::Output
         }
     }
 

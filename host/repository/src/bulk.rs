@@ -185,9 +185,10 @@ impl Repository {
                 break;
             }
         }
-        match wanted.text_only && is_binary(&into[start..]) {
-            true => Ok(Read::Binary),
-            false => Ok(Read::Whole),
+        if wanted.text_only && is_binary(&into[start..]) {
+            Ok(Read::Binary)
+        } else {
+            Ok(Read::Whole)
         }
     }
 

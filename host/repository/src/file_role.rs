@@ -420,9 +420,10 @@ pub fn is_test(path: &str) -> bool {
 
 /// `lower` is the name of the file.
 fn is_test_below(above: Above, path: &str, lower: &str) -> bool {
-    let is_below = match lower.ends_with(".py") {
-        true => above.is_test_of_python,
-        false => above.is_test,
+    let is_below = if lower.ends_with(".py") {
+        above.is_test_of_python
+    } else {
+        above.is_test
     };
     is_below || is_test_by_name(path, lower)
 }

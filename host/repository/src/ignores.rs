@@ -156,10 +156,12 @@ impl Ignores {
             let is_in_packages = foreign::find_directory(&format!("{path}/")).is_some();
             self.owner == IgnoreOwner::Foreign || is_work_tree || is_in_packages
         };
-        match path.is_empty() {
-            true => IgnoreOwner::Root,
-            false if is_foreign() => IgnoreOwner::Foreign,
-            false => IgnoreOwner::User,
+        if path.is_empty() {
+            IgnoreOwner::Root
+        } else if is_foreign() {
+            IgnoreOwner::Foreign
+        } else {
+            IgnoreOwner::User
         }
     }
 
@@ -178,9 +180,10 @@ impl Ignores {
             read.unwrap_or_else(|_| ReadIgnores::none())
         };
         let (search, git) = (read(".ignore"), read(".gitignore"));
-        let exclude = match is_work_tree {
-            true => read(".git/info/exclude"),
-            false => ReadIgnores::none(),
+        let exclude = if is_work_tree {
+            read(".git/info/exclude")
+        } else {
+            ReadIgnores::none()
         };
         let is_whole = search.is_whole && git.is_whole && exclude.is_whole;
         Self {

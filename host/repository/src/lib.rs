@@ -143,9 +143,10 @@ pub enum RepositoryError {
 }
 
 fn within(root: &Path, system: &str) -> String {
-    match root == Path::new(system) {
-        true => "is a directory of the system".to_owned(),
-        false => format!("lies in `{system}`"),
+    if root == Path::new(system) {
+        "is a directory of the system".to_owned()
+    } else {
+        format!("lies in `{system}`")
     }
 }
 
@@ -562,9 +563,10 @@ impl Repository {
     /// Waits until nobody else walks.
     fn turn_to_scan(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ScanError> {
         let turn = waiting::lock(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
-        match cancel.is_cancelled() {
-            true => Err(ScanError::Cancelled),
-            false => Ok(turn),
+        if cancel.is_cancelled() {
+            Err(ScanError::Cancelled)
+        } else {
+            Ok(turn)
         }
     }
 

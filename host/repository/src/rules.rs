@@ -945,9 +945,10 @@ impl UserGlob {
     }
 
     fn matches(&self, folded: &str) -> bool {
-        match self.whole_path && !self.below.is_empty() {
-            true => self.matches_whole(&path::join(&self.below, folded)),
-            false => self.matches_whole(folded),
+        if self.whole_path && !self.below.is_empty() {
+            self.matches_whole(&path::join(&self.below, folded))
+        } else {
+            self.matches_whole(folded)
         }
     }
 

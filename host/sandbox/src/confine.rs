@@ -121,9 +121,10 @@ pub fn has_helper() -> Result<(), &'static str> {
     )) {
         return Err("only Linux on x86-64 and ARM64 has a confined helper");
     }
-    match contain::helper_offered() || ELSEWHERE.get().is_some() {
-        true => Ok(()),
-        false => Err("this program does not offer the helper"),
+    if contain::helper_offered() || ELSEWHERE.get().is_some() {
+        Ok(())
+    } else {
+        Err("this program does not offer the helper")
     }
 }
 
@@ -175,9 +176,10 @@ impl Until {
         if self.cancel.is_cancelled() {
             return Err(HelperError::Cancelled);
         }
-        match Instant::now() < self.deadline {
-            true => Ok(()),
-            false => Err(HelperError::TooLate),
+        if Instant::now() < self.deadline {
+            Ok(())
+        } else {
+            Err(HelperError::TooLate)
         }
     }
 }

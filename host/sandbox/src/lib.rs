@@ -475,9 +475,10 @@ impl Running<'_> {
         if let Some(control) = control {
             // The helper ends only after everything inside has, so that its end is proof.
             control.end();
-            let patience = match control.ends_by_itself() {
-                true => Duration::from_millis(PROCESS_REAP_MS),
-                false => HELPER_PATIENCE,
+            let patience = if control.ends_by_itself() {
+                Duration::from_millis(PROCESS_REAP_MS)
+            } else {
+                HELPER_PATIENCE
             };
             let patience = Instant::now() + patience;
             while Instant::now() < patience && !group.leader_exited().unwrap_or(true) {

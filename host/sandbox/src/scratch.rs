@@ -109,9 +109,10 @@ impl Leftovers {
 /// Removes a folder with all that is in it, or a file.
 pub fn remove(path: &Path) {
     let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-    let removed = match is_folder {
-        true => remove_folder(path),
-        false => fs::remove_file(path),
+    let removed = if is_folder {
+        remove_folder(path)
+    } else {
+        fs::remove_file(path)
     };
     // What is left of it, for whatever reason, holds nothing that the user does not have.
     if let Err(error) = removed {

@@ -116,9 +116,10 @@ fn parse<'a>(skill: &str, arguments: &Arguments<'a>) -> Result<Cow<'a, Value>, C
             Cow::Owned(serde_json::from_str(text).map_err(|error| unfit(format!("other text ({error})")))?)
         }
     };
-    match value.is_object() {
-        true => Ok(value),
-        false => Err(unfit(described(&value))),
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(unfit(described(&value)))
     }
 }
 

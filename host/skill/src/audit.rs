@@ -219,13 +219,15 @@ fn within(listed: BTreeSet<String>) -> Vec<String> {
         Some((top, _)) => format!("{top}/**"),
         None => glob,
     };
-    let few: BTreeSet<String> = match narrow.len() <= GLOBS_MAX {
-        true => narrow,
-        false => narrow.into_iter().map(top).collect(),
+    let few: BTreeSet<String> = if narrow.len() <= GLOBS_MAX {
+        narrow
+    } else {
+        narrow.into_iter().map(top).collect()
     };
-    match few.len() <= GLOBS_MAX {
-        true => few.into_iter().collect(),
-        false => vec!["**".to_owned()],
+    if few.len() <= GLOBS_MAX {
+        few.into_iter().collect()
+    } else {
+        vec!["**".to_owned()]
     }
 }
 

@@ -146,9 +146,10 @@ fn open(path: &Path) -> std::io::Result<File> {
 /// Fails unless this user owns it and nobody else can write it.
 fn check_private(metadata: &fs::Metadata) -> std::io::Result<()> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    match is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
-        true => Ok(()),
-        false => Err(std::io::Error::other("others than this user can write it")),
+    if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
+        Ok(())
+    } else {
+        Err(std::io::Error::other("others than this user can write it"))
     }
 }
 

@@ -154,9 +154,10 @@ impl Job<'_> {
             !is_trusted_to_name || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
         };
         for (path, place) in call.places() {
-            let is_foreign = match place.is_named {
-                true => !place.is_listed || is_said(&path),
-                false => !self.is_own(&path),
+            let is_foreign = if place.is_named {
+                !place.is_listed || is_said(&path)
+            } else {
+                !self.is_own(&path)
             };
             if is_foreign && foreign.len() < limits::FOREIGN_PLACES_MAX {
                 foreign.push(format!("`{}`", clean_line(&path)));
@@ -198,9 +199,10 @@ impl Job<'_> {
 
     fn guest(&self, call: &Arc<Call>, grants: &Grants) -> Result<(wit::Outcome, Option<Folder>), CallError> {
         let arguments = self.arguments.to_string();
-        let parts = match self.loaded.is_sharded() && may_be_split(grants) {
-            true => self.split(call, grants, &arguments)?,
-            false => None,
+        let parts = if self.loaded.is_sharded() && may_be_split(grants) {
+            self.split(call, grants, &arguments)?
+        } else {
+            None
         };
         match parts {
             Some((parts, turns)) => {

@@ -370,20 +370,19 @@ impl Written {
     fn fails(&self) -> Result<Option<String>, Slip> {
         let Some(code) = &self.fails else { return Ok(None) };
         let known = failures().any(|kind| kind.code() == code.get_ref());
-        match known {
-            true => Ok(Some(code.get_ref().clone())),
-            false => {
-                let kinds: Vec<ErrorKind> = failures().collect();
-                let codes: Vec<&str> = kinds.iter().map(ErrorKind::code).collect();
-                let meant = nearest(code.get_ref(), codes.iter().copied());
-                let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
-                let (name, code_of) = (self.name.get_ref(), code.get_ref());
-                let reason = format!(
-                    "`fails` of the case `{name}` is `{code_of}`, which no call ends with{meant} The codes are {}",
-                    codes.join(", ")
-                );
-                Err(slip(code, reason))
-            }
+        if known {
+            Ok(Some(code.get_ref().clone()))
+        } else {
+            let kinds: Vec<ErrorKind> = failures().collect();
+            let codes: Vec<&str> = kinds.iter().map(ErrorKind::code).collect();
+            let meant = nearest(code.get_ref(), codes.iter().copied());
+            let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
+            let (name, code_of) = (self.name.get_ref(), code.get_ref());
+            let reason = format!(
+                "`fails` of the case `{name}` is `{code_of}`, which no call ends with{meant} The codes are {}",
+                codes.join(", ")
+            );
+            Err(slip(code, reason))
         }
     }
 

@@ -189,11 +189,12 @@ pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
         .into_iter()
         .map(contract_interface)
         .collect::<Result<Vec<_>, _>>()?;
-    match exports.contains(&Some("handler")) {
-        true => Ok(surface),
-        false => Err(format!(
+    if exports.contains(&Some("handler")) {
+        Ok(surface)
+    } else {
+        Err(format!(
             "it exports no `tool:skill/handler@{CONTRACT}`, so it is no skill"
-        )),
+        ))
     }
 }
 

@@ -98,9 +98,10 @@ impl Slot {
     fn take(call: &Arc<Call>) -> Result<Self, Stop> {
         let slot = Self(Arc::clone(call));
         let max = call.limits.files_open;
-        match call.files_open.fetch_add(1, Ordering::Relaxed) < max {
-            true => Ok(slot),
-            false => Err(Stop::limit(format!("{max} open files"), ErrorKind::HandlesLimit)),
+        if call.files_open.fetch_add(1, Ordering::Relaxed) < max {
+            Ok(slot)
+        } else {
+            Err(Stop::limit(format!("{max} open files"), ErrorKind::HandlesLimit))
         }
     }
 }
@@ -352,9 +353,10 @@ impl State {
                 let asked = Asked::new(&base, path)?;
                 let follow = asked.directory || flags.contains(PathFlags::SYMLINK_FOLLOW);
                 let (context, cancel) = (self.repository()?, &self.call.token);
-                let stat = match follow {
-                    true => stat_repository(&context.repository, &asked.path, cancel)?,
-                    false => stat_repository_link(&context.repository, &asked.path, cancel)?,
+                let stat = if follow {
+                    stat_repository(&context.repository, &asked.path, cancel)?
+                } else {
+                    stat_repository_link(&context.repository, &asked.path, cancel)?
                 };
                 as_asked(&asked, stat)
             }
@@ -369,9 +371,10 @@ impl State {
 
 /// A path that ends in a slash names a directory or nothing.
 fn as_asked(asked: &Asked, stat: Stat) -> FsResult<Stat> {
-    match asked.directory && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        true => refuse(ErrorCode::NotDirectory),
-        false => Ok(stat),
+    if asked.directory && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        refuse(ErrorCode::NotDirectory)
+    } else {
+        Ok(stat)
     }
 }
 

@@ -59,9 +59,10 @@ impl State {
     /// Fails once the call must end: it has no time left, or too many programs ran for a run of its own.
     fn check_run(&self, context: &CallContext) -> wasmtime::Result<()> {
         self.call.check()?;
-        match context.turn.is_turned_away() {
-            true => Err(Stop::Busy.into()),
-            false => Ok(()),
+        if context.turn.is_turned_away() {
+            Err(Stop::Busy.into())
+        } else {
+            Ok(())
         }
     }
 
@@ -164,9 +165,10 @@ impl wit::git_read::Host for State {
     fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
         let context = granted!(self, Effect::ReadGit);
         let changes = || git_read::changes(&context, &query);
-        let diff = match git::must_ask(&context) {
-            true => self.call.unclocked(changes),
-            false => changes(),
+        let diff = if git::must_ask(&context) {
+            self.call.unclocked(changes)
+        } else {
+            changes()
         };
         if let Ok(diff) = &diff {
             git_read::note_places(&self.call, &context, diff);
@@ -184,9 +186,10 @@ impl wit::git_commit::Host for State {
     ) -> wasmtime::Result<Result<wit::git_commit::Commit, Failure>> {
         let context = granted!(self, Effect::CommitGit);
         let commit = || git_commit::create(&context, &message, &paths, all);
-        let commit = match self.may_ask(Effect::CommitGit) {
-            true => self.call.unclocked(commit),
-            false => commit(),
+        let commit = if self.may_ask(Effect::CommitGit) {
+            self.call.unclocked(commit)
+        } else {
+            commit()
         };
         if let Ok(commit) = &commit {
             git_commit::note_places(&self.call, commit);

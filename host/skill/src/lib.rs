@@ -513,9 +513,10 @@ fn at(pointer: &str) -> String {
 
 /// What came instead. Where a field is one too many, what was expected has named it already.
 fn but_got(expected: &str, got: &str) -> String {
-    match expected.starts_with("no field ") {
-        true => String::new(),
-        false => format!(", got {got}"),
+    if expected.starts_with("no field ") {
+        String::new()
+    } else {
+        format!(", got {got}")
     }
 }
 

@@ -32,9 +32,10 @@ pub(super) fn read(path: &Path, bytes_max: u64, links: Links) -> io::Result<Vec<
     }
     let mut content = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut content)?;
-    match content.len() as u64 > bytes_max {
-        true => Err(io::Error::other(format!("it is larger than {bytes_max} bytes"))),
-        false => Ok(content),
+    if content.len() as u64 > bytes_max {
+        Err(io::Error::other(format!("it is larger than {bytes_max} bytes")))
+    } else {
+        Ok(content)
     }
 }
 

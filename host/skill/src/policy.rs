@@ -162,16 +162,18 @@ impl Policy {
     /// What the user can do about a denial that is not the repository's. What a command says goes before the configuration,
     /// and only `--deny` before what it says.
     pub fn remedy(&self, effect: Effect, is_tainted: bool) -> String {
-        let (grant, again) = match is_tainted && effect.reaches_further() {
-            true => (format!("{effect}:tainted"), " all the same"),
-            false => (effect.to_string(), ""),
+        let (grant, again) = if is_tainted && effect.reaches_further() {
+            (format!("{effect}:tainted"), " all the same")
+        } else {
+            (effect.to_string(), "")
         };
         let is_tainted_denied = self.tainted[effect as usize] == Some(Decision::Deny);
-        match self.denied.contains(&effect) || is_tainted && is_tainted_denied {
-            true => format!(
+        if self.denied.contains(&effect) || is_tainted && is_tainted_denied {
+            format!(
                 "it is denied by name: `--deny` goes before `--allow`, and `--allow {grant}` before `deny` in the configuration"
-            ),
-            false => format!("the user can grant it{again} with `--allow {grant}`"),
+            )
+        } else {
+            format!("the user can grant it{again} with `--allow {grant}`")
         }
     }
 
@@ -211,12 +213,13 @@ fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, P
         .into_iter()
         .filter(|effect| allowed.contains(effect))
         .collect();
-    match effects.is_empty() {
-        true => Err(Problem::new(ErrorKind::InvalidPolicy, "`--unsandboxed` alone grants nothing").with_hint(
+    if effects.is_empty() {
+        Err(Problem::new(ErrorKind::InvalidPolicy, "`--unsandboxed` alone grants nothing").with_hint(
             "add `--allow run-process` to run tests, or `--allow install` to install packages, with your own rights; \
              `allow` in the configuration does not count here",
-        )),
-        false => Ok(effects),
+        ))
+    } else {
+        Ok(effects)
     }
 }
 

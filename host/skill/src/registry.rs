@@ -244,9 +244,12 @@ impl SkillHost {
             let schema = skill.schema().map_err(not_ready)?;
             let arguments = arguments::check(name, schema, arguments)?;
             let loaded = self.loaded(skill, context.progress.as_ref(), &context.cancel);
-            let loaded = loaded.map_err(|reason| match context.cancel.is_cancelled() {
-                true => CallError::Cancelled { skill: name.to_owned() },
-                false => not_ready(reason),
+            let loaded = loaded.map_err(|reason| {
+                if context.cancel.is_cancelled() {
+                    CallError::Cancelled { skill: name.to_owned() }
+                } else {
+                    not_ready(reason)
+                }
             })?;
             let _turn = self.turns.take(name, context)?;
             let effects = &skill.descriptor.effects;

@@ -435,9 +435,10 @@ fn reason(words: &str, stderr: &str) -> String {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("note: "))
         .collect();
-    match said.is_empty() {
-        true => beginning(words, 500).to_owned(),
-        false => format!("{} ({})", beginning(&said.join(" "), 1_000), beginning(words, 200)),
+    if said.is_empty() {
+        beginning(words, 500).to_owned()
+    } else {
+        format!("{} ({})", beginning(&said.join(" "), 1_000), beginning(words, 200))
     }
 }
 
@@ -489,12 +490,13 @@ impl Grants {
         if !self.declares(effect) {
             return (message(), UNDECLARED.to_owned());
         }
-        match self.withheld.contains(&effect) {
-            true => (
+        if self.withheld.contains(&effect) {
+            (
                 message(),
                 "the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned(),
-            ),
-            false => self.context.denial(effect),
+            )
+        } else {
+            self.context.denial(effect)
         }
     }
 

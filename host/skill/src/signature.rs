@@ -326,9 +326,10 @@ impl Identities {
     pub fn read(configured: &BTreeMap<String, String>, home: &Path) -> Result<Self, SignatureError> {
         let mut identities = BTreeMap::new();
         for (name, value) in configured {
-            let text = match Self::is_inline(value) {
-                true => value.clone(),
-                false => read_text(&home.join(value))?,
+            let text = if Self::is_inline(value) {
+                value.clone()
+            } else {
+                read_text(&home.join(value))?
             };
             let key = PublicKey::from_public_key_pem(text.trim()).map_err(|_| SignatureError::Key {
                 what: format!("`[skills.identities] {name}`"),

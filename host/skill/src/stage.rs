@@ -254,13 +254,14 @@ fn judge_effect(context: &CallContext) -> Result<(), Failure> {
     let decision = context
         .policy
         .decide(Effect::WriteRepository, context.approver.can_ask());
-    match decision == Decision::Allow {
-        true => Ok(()),
-        false => Err(failure(
+    if decision == Decision::Allow {
+        Ok(())
+    } else {
+        Err(failure(
             "denied",
             "Changing files is not allowed in this operation",
             None,
-        )),
+        ))
     }
 }
 
@@ -466,13 +467,14 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
         failure("failed", format!("{error}; nothing was changed"), hint.as_deref())
     };
     let journal = &context.changes;
-    journal.prepare(change).map_err(|error| match is_full(&error) {
-        true => failure(
-            "limit",
-            format!("The change is too large: {error}; nothing was changed"),
-            Some("end this session; a new one has room of its own"),
-        ),
-        false => {
+    journal.prepare(change).map_err(|error| {
+        if is_full(&error) {
+            failure(
+                "limit",
+                format!("The change is too large: {error}; nothing was changed"),
+                Some("end this session; a new one has room of its own"),
+            )
+        } else {
             let why = format!("The change cannot be journalled: {error}");
             unchanged(&why, Disk::Home.hint_for(&error))
         }
@@ -517,9 +519,10 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Op
         return failure("failed", message, Some("the next start of the backend tries again"));
     }
     abandon(context, change);
-    let message = match left.is_empty() {
-        true => format!("{why}; it was taken back"),
-        false => format!("{why}; it was taken back, but not everywhere: {left}"),
+    let message = if left.is_empty() {
+        format!("{why}; it was taken back")
+    } else {
+        format!("{why}; it was taken back, but not everywhere: {left}")
     };
     failure("failed", message, hint.as_deref())
 }

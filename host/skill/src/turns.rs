@@ -101,10 +101,7 @@ impl Turns {
                 let is_cancelled = context.cancel.is_cancelled();
                 if is_cancelled || since.elapsed() >= self.limits.turn_wait {
                     state.waiting -= 1;
-                    return Err(match is_cancelled {
-                        true => cancelled(),
-                        false => busy(),
-                    });
+                    return Err(if is_cancelled { cancelled() } else { busy() });
                 }
                 let woken = self.freed.wait_timeout(state, TURN_SLICE);
                 (state, _) = woken.unwrap_or_else(PoisonError::into_inner);

@@ -432,11 +432,12 @@ impl monotonic_clock::Host for State {
 
 impl wall_clock::Host for State {
     fn now(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
-        let now = match self.grants.is_some() {
-            true => SystemTime::now()
+        let now = if self.grants.is_some() {
+            SystemTime::now()
                 .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap_or_default(),
-            false => DESCRIBED_AT + self.instant().saturating_duration_since(self.call.started),
+                .unwrap_or_default()
+        } else {
+            DESCRIBED_AT + self.instant().saturating_duration_since(self.call.started)
         };
         Ok(datetime(coarse(now)))
     }
@@ -476,9 +477,10 @@ impl State {
             Stop::limit(format!("{max} random bytes"), ErrorKind::RandomLimit)
         })?;
         let mut bytes = vec![0; usize::try_from(len)?];
-        match self.grants.is_some() {
-            true => fill_random(&mut bytes)?,
-            false => self.fill_alike(&mut bytes),
+        if self.grants.is_some() {
+            fill_random(&mut bytes)?
+        } else {
+            self.fill_alike(&mut bytes)
         }
         Ok(bytes)
     }

@@ -110,10 +110,7 @@ fn reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket
     let (direct, other): (Vec<ListedSocket>, Vec<ListedSocket>) = of_port
         .filter(|socket| socket.local.ip() == server.ip().to_canonical() || socket.local.ip().is_unspecified())
         .partition(|socket| socket.local.is_ipv4() == server.ip().to_canonical().is_ipv4());
-    match direct.is_empty() {
-        true => other,
-        false => direct,
-    }
+    if direct.is_empty() { other } else { direct }
 }
 
 /// The server's end of a connection.

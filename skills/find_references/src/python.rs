@@ -156,9 +156,10 @@ impl<'a> FileNames<'a> {
         {
             let member = format!("{class}.{rest}");
             // What the class does not define itself it may inherit from the one that is meant.
-            return match same(&self.full(&member)) {
-                true => Judgement::Same,
-                false => Judgement::unless_other(!self.members.contains(&member)),
+            return if same(&self.full(&member)) {
+                Judgement::Same
+            } else {
+                Judgement::unless_other(!self.members.contains(&member))
             };
         }
         if let Some(meaning) = self.imports.get(head) {

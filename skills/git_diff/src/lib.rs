@@ -245,9 +245,10 @@ fn header(change: &FileChange) -> String {
         Some(old) if *old != change.path => format!("{} -> {path}", one_line(old)),
         _ => path.into_owned(),
     };
-    let size = match change.binary {
-        true => "binary".to_owned(),
-        false => format!("+{} -{}", change.added_lines, change.removed_lines),
+    let size = if change.binary {
+        "binary".to_owned()
+    } else {
+        format!("+{} -{}", change.added_lines, change.removed_lines)
     };
     format!("=== {name} ({}, {}, {size})", change.area, change.status)
 }
@@ -262,12 +263,13 @@ fn body(change: &FileChange) -> &str {
             ""
         };
     }
-    match change.patch.starts_with("@@") {
-        true => &change.patch,
-        false => change
+    if change.patch.starts_with("@@") {
+        &change.patch
+    } else {
+        change
             .patch
             .find("\n@@")
-            .map_or(&*change.patch, |at| &change.patch[at + 1..]),
+            .map_or(&*change.patch, |at| &change.patch[at + 1..])
     }
 }
 

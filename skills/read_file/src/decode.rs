@@ -134,9 +134,10 @@ pub(crate) fn decode(content: &[u8]) -> Content<'_> {
 /// Says that text is shown lossily, and what it may be.
 fn invalid_note(body: &[u8]) -> String {
     let places = body.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
-    let guess = match body.iter().any(|byte| (0x80..0xa0).contains(byte)) {
-        true => "perhaps Windows-1252",
-        false => "perhaps Latin-1",
+    let guess = if body.iter().any(|byte| (0x80..0xa0).contains(byte)) {
+        "perhaps Windows-1252"
+    } else {
+        "perhaps Latin-1"
     };
     format!(
         "not valid UTF-8 ({guess}): {places} invalid {} shown as \u{fffd}",

@@ -62,9 +62,10 @@ impl Page {
         if self.has_controls {
             notes.push("control characters are shown as symbols such as ␛".to_owned());
         }
-        match notes.is_empty() {
-            true => self.text[1..].to_owned(),
-            false => notes.join("; ") + &self.text,
+        if notes.is_empty() {
+            self.text[1..].to_owned()
+        } else {
+            notes.join("; ") + &self.text
         }
     }
 }

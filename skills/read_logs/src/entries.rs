@@ -148,9 +148,10 @@ impl Iterator for Entries<'_> {
             .header
             .map_or_else(|| first.text.trim().to_owned(), |header| header.message);
         if let Some(exception) = exception {
-            message = match message.starts_with("Traceback (") {
-                true => exception,
-                false => format!("{message}: {exception}"),
+            message = if message.starts_with("Traceback (") {
+                exception
+            } else {
+                format!("{message}: {exception}")
             };
         }
         Some(Entry {
@@ -191,9 +192,10 @@ enum Trace {
 
 impl Trace {
     fn after(line: &str) -> Self {
-        match line.contains("Traceback (most recent call last):") {
-            true => Self::Python,
-            false => Self::No,
+        if line.contains("Traceback (most recent call last):") {
+            Self::Python
+        } else {
+            Self::No
         }
     }
 

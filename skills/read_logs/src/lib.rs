@@ -105,9 +105,10 @@ impl Handler for ReadLogs {
         let before = arguments.before()?;
         let named = clean_path(before.map_or(&*arguments.path, |(_, path)| path))?;
         let (place, metadata) = host.locate(&named)?;
-        let (path, found) = match metadata.is_dir() {
-            true => newest(host, &named)?,
-            false => (named, String::new()),
+        let (path, found) = if metadata.is_dir() {
+            newest(host, &named)?
+        } else {
+            (named, String::new())
         };
         let place = if metadata.is_dir() { host.path(&path)? } else { place };
         let metadata = std::fs::metadata(&place).map_err(|error| Failure::io(&path, &error))?;
@@ -243,9 +244,10 @@ impl Call<'_> {
         if window.start == 0 && end == self.size {
             return format!("{path} ({size}, read whole)");
         }
-        let mut text = match end == self.size {
-            true => format!("{path} ({size}): read {read} at the end"),
-            false => format!("{path} ({size}): read {read} up to byte {end}"),
+        let mut text = if end == self.size {
+            format!("{path} ({size}): read {read} at the end")
+        } else {
+            format!("{path} ({size}): read {read} up to byte {end}")
         };
         if window.start > 0 {
             let _ = write!(text, "; {} before that were not read", human_size(window.start));

@@ -283,9 +283,10 @@ fn priority(line: &str) -> Option<(u32, &str)> {
 
 /// The message after the structured data: `-` or elements in brackets.
 fn without_data(text: &str) -> &str {
-    match text.starts_with('[') {
-        true => text.find("] ").map_or("", |end| &text[end + 2..]),
-        false => text.trim_start_matches("- ").trim_start_matches('-'),
+    if text.starts_with('[') {
+        text.find("] ").map_or("", |end| &text[end + 2..])
+    } else {
+        text.trim_start_matches("- ").trim_start_matches('-')
     }
 }
 
@@ -329,9 +330,10 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
         (is_upper || is_marked).then(|| Level::from_name(part)).flatten()
     };
     let mut parts = parts;
-    match word.starts_with('[') {
-        true => parts.find_map(found),
-        false => parts.next().and_then(found),
+    if word.starts_with('[') {
+        parts.find_map(found)
+    } else {
+        parts.next().and_then(found)
     }
 }
 
@@ -348,9 +350,10 @@ fn level_first(line: &str) -> Option<(Level, &str)> {
     let (name, rest) = name.split_at(end);
     let level = Level::from_name(name)?;
     let is_upper = name.bytes().all(|byte| byte.is_ascii_uppercase());
-    let is_closed = match is_bracketed {
-        true => rest.starts_with(']'),
-        false => rest.starts_with(':') || (is_upper && rest.starts_with([' ', '\t'])),
+    let is_closed = if is_bracketed {
+        rest.starts_with(']')
+    } else {
+        rest.starts_with(':') || (is_upper && rest.starts_with([' ', '\t']))
     };
     is_closed.then(|| (level, message_in(rest)))
 }

@@ -230,9 +230,10 @@ fn entry_text(entry: &[u8], number: Option<u64>) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let (head, end) = ENTRY_LINES;
     // To say that one line is left out takes a line too.
-    let hidden = match lines.len() > head + end + 1 {
-        true => head..lines.len() - end,
-        false => 0..0,
+    let hidden = if lines.len() > head + end + 1 {
+        head..lines.len() - end
+    } else {
+        0..0
     };
     let mut shown = String::new();
     for (at, line) in lines.iter().enumerate() {

@@ -152,9 +152,10 @@ pub(crate) fn position(file: &mut File, size: u64, until: Time, now_ms: i64) -> 
             break;
         };
         let place = middle + offset;
-        match time.ms > until.ms {
-            true => after = place,
-            false => before = place,
+        if time.ms > until.ms {
+            after = place
+        } else {
+            before = place
         }
     }
     Ok(after)

@@ -165,9 +165,10 @@ fn wrong(pattern: &str, error: &regex_syntax::Error) -> Failure {
     };
     let line = pattern.lines().nth(span.start.line - 1).unwrap_or_default();
     let column = span.start.column;
-    let width = match span.is_one_line() {
-        true => span.end.column.saturating_sub(column).max(1),
-        false => 1,
+    let width = if span.is_one_line() {
+        span.end.column.saturating_sub(column).max(1)
+    } else {
+        1
     };
     let indent: String = line
         .chars()
@@ -178,9 +179,10 @@ fn wrong(pattern: &str, error: &regex_syntax::Error) -> Failure {
         "invalid regular expression at column {column}: {what}\n    {line}\n    {indent}{}",
         "^".repeat(width)
     );
-    let hint = match what.contains("look-around") || what.contains("backreferences") {
-        true => "write the pattern without look-around and backreferences, and filter the results yourself",
-        false => "escape characters that stand for themselves with `\\`, or set `literal` to true",
+    let hint = if what.contains("look-around") || what.contains("backreferences") {
+        "write the pattern without look-around and backreferences, and filter the results yourself"
+    } else {
+        "escape characters that stand for themselves with `\\`, or set `literal` to true"
     };
     Failure::invalid(message).with_hint(hint)
 }

@@ -33,9 +33,12 @@ pub fn one_line(name: &str) -> Cow<'_, str> {
     if !name.contains(char::is_control) {
         return Cow::Borrowed(name);
     }
-    let escape = |character: char| match character.is_control() {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
+    let escape = |character: char| {
+        if character.is_control() {
+            character.escape_default().to_string()
+        } else {
+            character.to_string()
+        }
     };
     Cow::Owned(name.chars().map(escape).collect())
 }

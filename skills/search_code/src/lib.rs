@@ -89,9 +89,10 @@ impl Arguments {
 
 /// The failure of a selection; for a missing file, with files of the same name elsewhere.
 fn explained(host: &dyn Host, under: &str, failure: Failure) -> Failure {
-    match failure.code == code::NOT_FOUND {
-        true => host.locate(under).err().unwrap_or(failure),
-        false => failure,
+    if failure.code == code::NOT_FOUND {
+        host.locate(under).err().unwrap_or(failure)
+    } else {
+        failure
     }
 }
 
@@ -137,9 +138,10 @@ impl Sharded for SearchCode {
         let starts = host
             .divide(&selection, parts)
             .map_err(|failure| explained(host, &selection.under, failure))?;
-        match starts.is_empty() {
-            true => Ok(vec![arguments.to_owned()]),
-            false => Run::all(starts).map(|run| part(arguments, &run)).collect(),
+        if starts.is_empty() {
+            Ok(vec![arguments.to_owned()])
+        } else {
+            Run::all(starts).map(|run| part(arguments, &run)).collect()
         }
     }
 

@@ -40,9 +40,10 @@ impl Search<'_> {
         let mut found = Found::default();
         host.read_files(selection, &mut |path, content| {
             self.take(path, content, &mut found);
-            match found.stopped {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if found.stopped {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         Ok(found)

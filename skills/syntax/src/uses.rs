@@ -158,10 +158,13 @@ impl Module<'_> {
         Some(match last.node.kind() {
             "function_definition" | "class_definition" if field == Some("name") => (UseKind::Definition, name),
             "aliased_import" => (UseKind::Import, self.imported(node, way)),
-            "dotted_name" => match importing(above) {
-                true => (UseKind::Import, self.imported(node, way)),
-                false => self.pattern(node, last.node),
-            },
+            "dotted_name" => {
+                if importing(above) {
+                    (UseKind::Import, self.imported(node, way))
+                } else {
+                    self.pattern(node, last.node)
+                }
+            }
             "attribute" if field == Some("attribute") => {
                 let kind = if is_called(above) {
                     UseKind::Call

@@ -71,9 +71,10 @@ impl<'a> Change<'a> {
                 let _ = write!(text, "\n@@ -{old} +{new} @@");
             }
             for (mark, line) in hunk.iter().flat_map(|op| self.marked(op)) {
-                match text.len() > DIFF_BYTES_MAX {
-                    true => left_out += 1,
-                    false => write_line(&mut text, mark, line),
+                if text.len() > DIFF_BYTES_MAX {
+                    left_out += 1
+                } else {
+                    write_line(&mut text, mark, line)
                 }
             }
         }
@@ -87,10 +88,7 @@ impl<'a> Change<'a> {
     /// The lines of a part, each with its mark.
     fn marked(&self, op: &DiffOp) -> impl Iterator<Item = (char, &'a str)> {
         let is_equal = op.tag() == DiffTag::Equal;
-        let (old_mark, new_range) = match is_equal {
-            true => (' ', 0..0),
-            false => ('-', op.new_range()),
-        };
+        let (old_mark, new_range) = if is_equal { (' ', 0..0) } else { ('-', op.new_range()) };
         let old = self.old[op.old_range()].iter().map(move |line| (old_mark, *line));
         old.chain(self.new[new_range].iter().map(|line| ('+', *line)))
     }

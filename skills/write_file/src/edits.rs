@@ -142,9 +142,10 @@ fn near(content: &str, old: &str) -> String {
             .take(8)
             .map(|line| clip(line, LINE_BYTES_MAX).0)
             .collect();
-        let place = match start == end {
-            true => format!("line {} differs", start + 1),
-            false => format!("lines {}-{} differ", start + 1, end + 1),
+        let place = if start == end {
+            format!("line {} differs", start + 1)
+        } else {
+            format!("lines {}-{} differ", start + 1, end + 1)
         };
         return format!(". But {place} only in white space:\n{}", found.join("\n"));
     }
@@ -181,8 +182,9 @@ fn same_but_for_space(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)>
 
 /// From 0 to 1; lines of very different lengths are not compared closely.
 fn similarity(a: &str, b: &str) -> f64 {
-    match a.len().min(b.len()) * 2 < a.len().max(b.len()) {
-        true => 0.0,
-        false => strsim::normalized_levenshtein(a, b),
+    if a.len().min(b.len()) * 2 < a.len().max(b.len()) {
+        0.0
+    } else {
+        strsim::normalized_levenshtein(a, b)
     }
 }

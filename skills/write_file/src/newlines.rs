@@ -12,21 +12,24 @@ pub(crate) fn is_crlf(text: &[u8]) -> bool {
 
 /// `text` with CRLF for every line break.
 pub(crate) fn to_crlf(text: &str) -> Cow<'_, str> {
-    match text.contains('\n') {
-        true => Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")),
-        false => Cow::Borrowed(text),
+    if text.contains('\n') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
 /// A new content for a file: with its line breaks and its byte order mark, neither of which a model sees.
 pub(crate) fn in_style_of(old: &[u8], content: &str) -> Vec<u8> {
-    let text = match is_crlf(old) {
-        true => to_crlf(content),
-        false => Cow::Borrowed(content),
+    let text = if is_crlf(old) {
+        to_crlf(content)
+    } else {
+        Cow::Borrowed(content)
     };
-    let mark: &[u8] = match old.starts_with(BYTE_ORDER_MARK) && !text.starts_with('\u{feff}') {
-        true => BYTE_ORDER_MARK,
-        false => b"",
+    let mark: &[u8] = if old.starts_with(BYTE_ORDER_MARK) && !text.starts_with('\u{feff}') {
+        BYTE_ORDER_MARK
+    } else {
+        b""
     };
     [mark, text.as_bytes()].concat()
 }

@@ -116,15 +116,16 @@ fn check_no_link(place: &Path, root: &Path) -> Result<(), Error> {
 /// The name of an entry: clients make names of tools from it, and take few characters there.
 fn check_name(name: &str) -> Result<(), Error> {
     let is_fit = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(is_of_name);
-    match is_fit {
-        true => Ok(()),
-        false => Err(
+    if is_fit {
+        Ok(())
+    } else {
+        Err(
             Problem::new(ErrorKind::Usage, format!("`{name}` is no name of a server"))
                 .with_hint(format!(
                     "letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} of them"
                 ))
                 .into(),
-        ),
+        )
     }
 }
 
@@ -221,12 +222,12 @@ impl Form {
 
     /// The servers that a file names; none where it cannot be understood, which is said when it is to be written.
     fn servers_in(&self, text: &str) -> Map<String, Value> {
-        let document: Option<Value> = match self.is_toml {
-            true => text
-                .parse::<DocumentMut>()
+        let document: Option<Value> = if self.is_toml {
+            text.parse::<DocumentMut>()
                 .ok()
-                .map(|document| json_of(document.as_item())),
-            false => serde_json::from_str(text).ok(),
+                .map(|document| json_of(document.as_item()))
+        } else {
+            serde_json::from_str(text).ok()
         };
         let servers = document
             .as_ref()
@@ -236,17 +237,19 @@ impl Form {
 
     /// All of it, as a file that holds nothing else.
     fn printed(&self) -> String {
-        match self.is_toml {
-            true => self.in_toml("", true).unwrap_or_default(),
-            false => self.in_json("", true).unwrap_or_default(),
+        if self.is_toml {
+            self.in_toml("", true).unwrap_or_default()
+        } else {
+            self.in_json("", true).unwrap_or_default()
         }
     }
 
     /// The file with the entry in it.
     fn merged(&self, text: &str, replaces: bool) -> Result<String, Error> {
-        match self.is_toml {
-            true => self.in_toml(text, replaces),
-            false => self.in_json(text, replaces),
+        if self.is_toml {
+            self.in_toml(text, replaces)
+        } else {
+            self.in_json(text, replaces)
         }
     }
 

@@ -81,9 +81,10 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
         show(&shown, context.output)?;
     }
     // Of calls that all fail nothing can be learned.
-    Ok(match shown.audit.calls == shown.audit.failed {
-        true => ExitCode::from(FAILED),
-        false => ExitCode::SUCCESS,
+    Ok(if shown.audit.calls == shown.audit.failed {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -211,8 +212,9 @@ fn show(shown: &Shown, output: Output) -> Result<(), Error> {
 const MESSAGE_CHARACTERS: usize = 200;
 
 fn list(names: &[String]) -> String {
-    match names.is_empty() {
-        true => "-".to_owned(),
-        false => names.join(", "),
+    if names.is_empty() {
+        "-".to_owned()
+    } else {
+        names.join(", ")
     }
 }

@@ -196,11 +196,12 @@ impl Builder {
         let artefact = artefact(&self.folder, &metadata.output)?;
         self.say("building with cargo");
         self.run(&cargo, &["build", "--release", "--lib", "--target", TARGET])?;
-        match artefact.is_file() {
-            true => Ok(artefact),
-            false => Err(Problem::new(ErrorKind::Build, "The build made no component")
+        if artefact.is_file() {
+            Ok(artefact)
+        } else {
+            Err(Problem::new(ErrorKind::Build, "The build made no component")
                 .with_hint("[lib] of Cargo.toml needs crate-type = [\"cdylib\"]")
-                .into()),
+                .into())
         }
     }
 
@@ -209,13 +210,14 @@ impl Builder {
         let rustc = self.program("rustc", "install Rust: https://rustup.rs")?;
         let said = self.quiet(&rustc, &["--print", "target-libdir", "--target", TARGET])?;
         let folder = said.output.lines().last().unwrap_or_default().trim();
-        match Path::new(folder).is_dir() {
-            true => Ok(()),
-            false => Err(
+        if Path::new(folder).is_dir() {
+            Ok(())
+        } else {
+            Err(
                 Problem::new(ErrorKind::Build, format!("The Rust target {TARGET} is missing"))
                     .with_hint(format!("run `rustup target add {TARGET}`"))
                     .into(),
-            ),
+            )
         }
     }
 

@@ -37,9 +37,10 @@ pub(super) fn lock(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Er
 pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     let lock = read(&folder(dir, context)?)?;
     let differences = lock.differences(&registry(context)?.entries());
-    match differences.is_empty() {
-        true => as_locked(&lock, context),
-        false => Err(lock::drift(&differences).into()),
+    if differences.is_empty() {
+        as_locked(&lock, context)
+    } else {
+        Err(lock::drift(&differences).into())
     }
 }
 
@@ -80,12 +81,13 @@ pub(super) async fn sync(
     let mut left = lock.differences(&registry.entries());
     // The user was told, and has a skill keep what this repository's file withholds here.
     left.retain(|left| !matches!(left, Difference::Effects { name, .. } if keeping.contains(&name)));
-    match left.is_empty() {
-        true => as_locked(&lock, context),
-        false => Err(Error::Problem(Problem {
+    if left.is_empty() {
+        as_locked(&lock, context)
+    } else {
+        Err(Error::Problem(Problem {
             kind: ErrorKind::Skill,
             ..lock::drift(&left)
-        })),
+        }))
     }
 }
 
@@ -135,12 +137,11 @@ async fn mend(
     let is_there = registry
         .inspect_installed(name)
         .is_ok_and(|installed| installed.digest == locked.digest);
-    let offer = match is_there {
-        true => Offer::of_installed(name, registry, consent, context)?,
-        false => {
-            let source = source(name, locked, folder, consent, context)?;
-            Offer::of(&source, registry, consent, context).await?
-        }
+    let offer = if is_there {
+        Offer::of_installed(name, registry, consent, context)?
+    } else {
+        let source = source(name, locked, folder, consent, context)?;
+        Offer::of(&source, registry, consent, context).await?
     };
     let found = &offer.inspection;
     if found.digest != locked.digest || found.name != name {
@@ -182,9 +183,10 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
             return Err(refusal("nobody can be asked here: add --yes after reading skills.lock"));
         }
         context.output.ask(&format!("Pull `{name}` from {source}? [y/N] "));
-        return match read_yes() {
-            true => Ok(source.clone()),
-            false => Err(refusal("nothing was pulled")),
+        return if read_yes() {
+            Ok(source.clone())
+        } else {
+            Err(refusal("nothing was pulled"))
         };
     }
     let path = Path::new(source);
@@ -192,9 +194,10 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
         .components()
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let file = folder.join(path);
-    match is_below && file.is_file() {
-        true => path_text(&file),
-        false => Err(not_there(format!("`{}` is not there", file.display()))),
+    if is_below && file.is_file() {
+        path_text(&file)
+    } else {
+        Err(not_there(format!("`{}` is not there", file.display())))
     }
 }
 

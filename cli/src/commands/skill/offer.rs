@@ -48,9 +48,10 @@ impl Offer {
         consent: &Consent,
         context: &Context,
     ) -> Result<Self, Error> {
-        match Place::is_meant(source) {
-            true => Self::of_place(source, registry, consent, context).await,
-            false => Self::of_file(Path::new(source), registry, consent, context),
+        if Place::is_meant(source) {
+            Self::of_place(source, registry, consent, context).await
+        } else {
+            Self::of_file(Path::new(source), registry, consent, context)
         }
     }
 
@@ -113,12 +114,11 @@ impl Offer {
             .inspect(held.path())
             .map_err(|error| of_place(&place, &error))?;
         let wanted = Wanted::new(consent, context)?;
-        let signatures = match wanted.looks() {
-            true => {
-                let found = distribution::signatures(&place, &inspection.digest, environment).await;
-                found.map_err(refused)?
-            }
-            false => Vec::new(),
+        let signatures = if wanted.looks() {
+            let found = distribution::signatures(&place, &inspection.digest, environment).await;
+            found.map_err(refused)?
+        } else {
+            Vec::new()
         };
         // The one that counts goes with the component, so that it can be checked again.
         let counts = |signature: &&Signature| {
@@ -165,9 +165,10 @@ impl Offer {
             grown,
             within: self.within.clone(),
         };
-        let entry = match self.is_installed {
-            true => registry.trust_on(&self.inspection, &terms),
-            false => registry.add_on(&self.inspection, &terms),
+        let entry = if self.is_installed {
+            registry.trust_on(&self.inspection, &terms)
+        } else {
+            registry.add_on(&self.inspection, &terms)
         };
         entry.map_err(refused)
     }
@@ -205,15 +206,17 @@ impl Offer {
         };
         let grown = change.map_or(&[][..], |change| &change.grown);
         let shown = self.inspection.effects.iter().filter(is_granted).map(|name| {
-            match grown.iter().any(|effect| effect.name() == name) {
-                true => format!("{name} (new)"),
-                false => name.clone(),
+            if grown.iter().any(|effect| effect.name() == name) {
+                format!("{name} (new)")
+            } else {
+                name.clone()
             }
         });
         let shown: Vec<String> = shown.collect();
-        match shown.is_empty() {
-            true => "none".to_owned(),
-            false => shown.join(", "),
+        if shown.is_empty() {
+            "none".to_owned()
+        } else {
+            shown.join(", ")
         }
     }
 
@@ -261,25 +264,28 @@ impl Offer {
         let refusal =
             |hint: String| Error::from(Problem::new(ErrorKind::Declined, "Nothing was pinned").with_hint(hint));
         if !Output::can_ask() {
-            return Err(refusal(match open.is_empty() {
-                true => "nobody can be asked here: add --yes after reading the above".to_owned(),
-                false => format!(
+            return Err(refusal(if open.is_empty() {
+                "nobody can be asked here: add --yes after reading the above".to_owned()
+            } else {
+                format!(
                     "it asks for more than before, and nobody can be asked here: add --allow-effects {} after reading \
                      the above",
                     open.iter().map(|effect| effect.name()).collect::<Vec<_>>().join(",")
-                ),
+                )
             }));
         }
-        output.ask(&match open.is_empty() {
-            true => "Allow it these effects? [y/N] ".to_owned(),
-            false => format!(
+        output.ask(&if open.is_empty() {
+            "Allow it these effects? [y/N] ".to_owned()
+        } else {
+            format!(
                 "It asks for more than before: {}. Allow it these effects? [y/N] ",
                 names(&open)
-            ),
+            )
         });
-        match read_yes() {
-            true => Ok(grown.to_vec()),
-            false => Err(refusal("the component got nothing new".to_owned())),
+        if read_yes() {
+            Ok(grown.to_vec())
+        } else {
+            Err(refusal("the component got nothing new".to_owned()))
         }
     }
 }

@@ -58,9 +58,10 @@ pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode
             updated => updated?,
         }
     }
-    Ok(match has_failed {
-        true => ExitCode::from(FAILED),
-        false => ExitCode::SUCCESS,
+    Ok(if has_failed {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -79,8 +80,9 @@ async fn update(
     }
     let is_same = offer.inspection.digest == pinned.digest;
     let entry = offer.settle(registry, consent, context)?;
-    context.output.line(&match is_same {
-        true => format!("{name} {} is what is there.", entry.version),
-        false => format!("Updated {name} from {} to {}.", pinned.version, entry.version),
+    context.output.line(&if is_same {
+        format!("{name} {} is what is there.", entry.version)
+    } else {
+        format!("Updated {name} from {} to {}.", pinned.version, entry.version)
     })
 }

@@ -20,10 +20,7 @@ pub(crate) fn markdown(bytes: &[u8]) {
         whole,
         "the pieces must not matter"
     );
-    let rest = match look.colour {
-        true => without_styles(&whole),
-        false => whole,
-    };
+    let rest = if look.colour { without_styles(&whole) } else { whole };
     let is_plain = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
     assert!(rest.chars().all(is_plain), "{rest:?} steers a terminal");
 }

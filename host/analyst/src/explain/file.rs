@@ -178,12 +178,13 @@ fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[Line]) -> Stri
             format!("{count} lines")
         }
     };
-    match last < total {
-        true => format!(
+    if last < total {
+        format!(
             "{kind} of {}, of which the first {last} were read ({path}:1).\n",
             lines(total)
-        ),
-        false => format!("{kind} of {} ({path}:1).\n", lines(total)),
+        )
+    } else {
+        format!("{kind} of {} ({path}:1).\n", lines(total))
     }
 }
 
@@ -198,9 +199,10 @@ fn outline(evidence: &Evidence<'_>) -> String {
         let _ = writeln!(text, "- `{words}` ({})", hit.place());
     }
     more(&mut text, definitions.len(), OUTLINE_MAX, DEFINITIONS_MAX);
-    match text.is_empty() {
-        true => "No definition at the top level was recognised.\n".to_owned(),
-        false => text,
+    if text.is_empty() {
+        "No definition at the top level was recognised.\n".to_owned()
+    } else {
+        text
     }
 }
 

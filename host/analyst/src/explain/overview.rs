@@ -216,9 +216,10 @@ fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
         let _ = writeln!(text, "- `{path}`{words}{place}");
     }
     if text.len() == before {
-        text.push_str(match survey.is_aside {
-            true => "None was recognised.\n",
-            false => "None was recognised: it is probably used as a library.\n",
+        text.push_str(if survey.is_aside {
+            "None was recognised.\n"
+        } else {
+            "None was recognised: it is probably used as a library.\n"
         });
     }
     text

@@ -149,9 +149,10 @@ impl Store {
         let (kept, gone): (Vec<&Entry>, Vec<&Entry>) = old.partition(|entry| keeps(&entry.path));
         let kept: Vec<Measured> = kept.into_iter().map(Measured::again).collect();
         let is_appended = on_disk && gone.is_empty() && !is_wasteful(base, &kept, &added);
-        let mut writer = match is_appended {
-            true => Writer::append(self, base, bytes_max)?,
-            false => Writer::anew(self, base, bytes_max)?,
+        let mut writer = if is_appended {
+            Writer::append(self, base, bytes_max)?
+        } else {
+            Writer::anew(self, base, bytes_max)?
         };
         // The new ones first: where a record was damaged, theirs takes its place under every path.
         for one in added.into_iter().chain(kept) {
@@ -386,17 +387,19 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)?;
     let metadata = file.metadata()?;
     check_private(&metadata)?;
-    match metadata.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no file")),
+    if metadata.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is no file"))
     }
 }
 
 /// Fails unless this user owns it and nobody else can write it.
 fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    match is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
-        true => Ok(()),
-        false => Err(io::Error::other("others than this user can write it")),
+    if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
+        Ok(())
+    } else {
+        Err(io::Error::other("others than this user can write it"))
     }
 }

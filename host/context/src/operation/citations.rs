@@ -38,9 +38,10 @@ pub struct Citation {
 impl fmt::Display for Citation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.path, self.first)?;
-        match self.last == self.first {
-            true => Ok(()),
-            false => write!(formatter, "-{}", self.last),
+        if self.last == self.first {
+            Ok(())
+        } else {
+            write!(formatter, "-{}", self.last)
         }
     }
 }
@@ -93,9 +94,10 @@ pub fn parse(text: &str) -> (Vec<Citation>, bool) {
         && let Some(captures) = FORM.captures_at(looked_at, at)
     {
         let path = captures.name("path").map_or(0..0, |path| path.range());
-        let found = match is_address(path.start) {
-            true => Vec::new(),
-            false => citations_of(looked_at, &captures),
+        let found = if is_address(path.start) {
+            Vec::new()
+        } else {
+            citations_of(looked_at, &captures)
         };
         // What is none may begin with the first part of one that is: `x: 3/a.py:5`.
         at = found.last().map_or(path.end, |last: &Citation| last.at.end);
@@ -255,10 +257,11 @@ fn is_doubtful(path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     let is_known = file_role::language(path).is_some() || is_document(name);
-    match folder.is_empty() {
+    if folder.is_empty() {
         // In prose `self.f:10` is a slice more often than a file in Fortran.
-        true => !is_known || (extension.len() == 1 && !matches!(extension, "c" | "h")),
-        false => !is_known && !extension.starts_with(char::is_alphabetic),
+        !is_known || (extension.len() == 1 && !matches!(extension, "c" | "h"))
+    } else {
+        !is_known && !extension.starts_with(char::is_alphabetic)
     }
 }
 

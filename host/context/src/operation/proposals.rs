@@ -74,9 +74,10 @@ static LIST_ITEM: LazyLock<Regex> =
 impl Unplaced {
     /// How the host names it: by its number, and its title where it has one.
     fn name(&self) -> String {
-        match self.title.is_empty() {
-            true => self.number.to_string(),
-            false => format!("{} (\"{}\")", self.number, self.title),
+        if self.title.is_empty() {
+            self.number.to_string()
+        } else {
+            format!("{} (\"{}\")", self.number, self.title)
         }
     }
 }

@@ -217,10 +217,14 @@ fn page_rank(links: &[Vec<usize>], starts: &[usize]) -> Vec<f64> {
     const DAMPING: f64 = 0.85;
     const ROUNDS: usize = 20;
     let count = links.len().max(1) as f64;
-    let jump = |at: usize| match starts.is_empty() {
-        true => 1.0 / count,
-        false if starts.contains(&at) => 0.5 / starts.len() as f64 + 0.5 / count,
-        false => 0.5 / count,
+    let jump = |at: usize| {
+        if starts.is_empty() {
+            1.0 / count
+        } else if starts.contains(&at) {
+            0.5 / starts.len() as f64 + 0.5 / count
+        } else {
+            0.5 / count
+        }
     };
     let mut rank: Vec<f64> = (0..links.len()).map(jump).collect();
     for _ in 0..ROUNDS {

@@ -153,9 +153,12 @@ impl Draft<'_, '_> {
             entry::Declared::Package(name) => Some((resolver.package(manifest, &name)?, false)),
         };
         let found = entry::declared(manifest, &text).into_iter().filter_map(place);
-        let program = |at: usize| match self.is_source(at) {
-            true => Some(at),
-            false => self.leads_to(at).filter(|_| self.is_stub(at)),
+        let program = |at: usize| {
+            if self.is_source(at) {
+                Some(at)
+            } else {
+                self.leads_to(at).filter(|_| self.is_stub(at))
+            }
         };
         found
             .filter_map(|(at, sure)| Some((program(at as usize)?, sure)))

@@ -489,10 +489,7 @@ fn key_at(text: &str, anchor: usize, at: usize) -> At {
     let mut end = from + key.end();
     let is_long = key.end() == window.len();
     if text[start..].starts_with(START) || !(rule.is_key)(&text[start..end]) {
-        return match is_long {
-            true => At::Run(start..end),
-            false => At::Nothing,
-        };
+        return if is_long { At::Run(start..end) } else { At::Nothing };
     }
     if is_long {
         // A key that is longer than the window is one all the same.

@@ -101,14 +101,15 @@ pub fn check_home(home: &Path) -> Result<(), Problem> {
     check_owner(home)?;
     check_mode(home)?;
     // A run sees the system's directories as they are, and could connect to the socket there.
-    match contain::shows_to_runs(&real_path(home)) {
-        false => Ok(()),
-        true => Err(
+    if contain::shows_to_runs(&real_path(home)) {
+        Err(
             Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(format!(
                 "`{}` lies in a directory of the system, which test runs can see: set TOOL_HOME to a folder elsewhere",
                 home.display()
             )),
-        ),
+        )
+    } else {
+        Ok(())
     }
 }
 

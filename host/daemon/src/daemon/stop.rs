@@ -32,9 +32,10 @@ pub fn stop(daemon: &ReachedDaemon) -> Result<(), Problem> {
 
 /// Waits for the end of a daemon that was told to end.
 pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
-    match wait_until_gone(home, record) {
-        true => Ok(()),
-        false => Err(not_stopped(record, "it did not end in time")),
+    if wait_until_gone(home, record) {
+        Ok(())
+    } else {
+        Err(not_stopped(record, "it did not end in time"))
     }
 }
 

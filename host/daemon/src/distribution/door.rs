@@ -92,15 +92,16 @@ impl Door {
             let request = self.http.get(to);
             response = send(place, if is_own { self.permitted(request) } else { request }).await?;
         }
-        match response.status().is_redirection() {
-            true => Err(refused(
+        if response.status().is_redirection() {
+            Err(refused(
                 place,
                 format!(
                     "it sends us elsewhere more than {} times",
                     limits::REGISTRY_REDIRECTS_MAX
                 ),
-            )),
-            false => Ok(response),
+            ))
+        } else {
+            Ok(response)
         }
     }
 
@@ -190,9 +191,10 @@ const USER_AGENT: &str = concat!("tool/", env!("CARGO_PKG_VERSION"));
 
 fn configuration(place: &Place, environment: &Environment) -> ClientConfig {
     ClientConfig {
-        protocol: match place.is_loopback() {
-            true => ClientProtocol::Http,
-            false => ClientProtocol::Https,
+        protocol: if place.is_loopback() {
+            ClientProtocol::Http
+        } else {
+            ClientProtocol::Https
         },
         use_monolithic_push: true,
         platform_resolver: None,
@@ -375,9 +377,10 @@ fn realm_of(place: &Place, realm: &str) -> Result<Realm, DistributionError> {
     let url = Url::parse(realm).map_err(|_| foreign(realm))?;
     let base = Url::parse(&place.base()).map_err(|_| foreign(realm))?;
     let (host, own) = (url.host_str().unwrap_or_default(), base.host_str().unwrap_or_default());
-    let is_safe = match place.is_loopback() {
-        true => url.scheme() == "http" && host == own && url.port_or_known_default() == base.port_or_known_default(),
-        false => url.scheme() == "https",
+    let is_safe = if place.is_loopback() {
+        url.scheme() == "http" && host == own && url.port_or_known_default() == base.port_or_known_default()
+    } else {
+        url.scheme() == "https"
     };
     if !is_safe || host.is_empty() || !url.username().is_empty() || url.password().is_some() {
         return Err(foreign(host));

@@ -216,9 +216,10 @@ fn target(uri: &Uri) -> String {
         }
         target.push(if index == 0 { '?' } else { '&' });
         let (name, value) = parameter.split_once('=').unwrap_or(("", parameter));
-        target.push_str(&match SHOWN.contains(&name) {
-            true => format!("{name}={}", printable(value, NAME_BYTES_MAX)),
-            false => "*".to_owned(),
+        target.push_str(&if SHOWN.contains(&name) {
+            format!("{name}={}", printable(value, NAME_BYTES_MAX))
+        } else {
+            "*".to_owned()
         });
     }
     target

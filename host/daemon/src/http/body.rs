@@ -113,9 +113,10 @@ pub(super) async fn no_query(request: Request, next: Next) -> Response {
 /// Refuses what is said to be something else than JSON, also where no body is read: a page may send texts and forms to
 /// any server without asking it first.
 pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
-    match headers.contains_key(header::CONTENT_TYPE) && !is_json(headers) {
-        true => Err(not_json()),
-        false => Ok(()),
+    if headers.contains_key(header::CONTENT_TYPE) && !is_json(headers) {
+        Err(not_json())
+    } else {
+        Ok(())
     }
 }
 
@@ -261,9 +262,10 @@ mod tests {
         let count = std::sync::Arc::clone(&taken);
         let pieces = futures_util::stream::iter(std::iter::repeat_with(move || {
             let pieces = 1 + count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            match pieces <= 200 {
-                true => Ok(piece.clone()),
-                false => Err(std::io::Error::other("more is taken than anybody needs")),
+            if pieces <= 200 {
+                Ok(piece.clone())
+            } else {
+                Err(std::io::Error::other("more is taken than anybody needs"))
             }
         }));
         let ended = JsonBody::<serde_json::Value>::from_request(request(Body::from_stream(pieces)), &()).await;

@@ -76,10 +76,11 @@ enum KeepAlive {
 /// What holds for the form of every request, whatever it asks.
 fn check_form(request: &Request) -> Result<(), Problem> {
     check_encoding(request.uri())?;
-    match request.method().is_safe() {
-        true => Ok(()),
+    if request.method().is_safe() {
+        Ok(())
+    } else {
         // A page can send what a form can send without being asked first; this is not among it.
-        false => check_media_type(request.headers()),
+        check_media_type(request.headers())
     }
 }
 
@@ -112,9 +113,10 @@ impl Door<'_> {
         let is_own_name = self.is_over_unix() && ours.is_name(split_port(&host).0);
         if !is_own_name && !ours.is_host(&host, &self.server.hosts) {
             let (name, _) = split_port(&host);
-            let hint = match ours.is_name(name) {
-                true => format!("the port belongs to it: send `Host: {name}:{}`", ours.port),
-                false => "name it in `hosts` of [server] in config.toml, or use localhost".to_owned(),
+            let hint = if ours.is_name(name) {
+                format!("the port belongs to it: send `Host: {name}:{}`", ours.port)
+            } else {
+                "name it in `hosts` of [server] in config.toml, or use localhost".to_owned()
             };
             let problem = Problem::new(
                 ErrorKind::HostNotAllowed,
@@ -164,12 +166,13 @@ impl Door<'_> {
 
     /// Refuses a request whose connection is closed: it can get no answer, and nothing shows any more who sent it.
     fn check_connection(&self) -> Result<(), Problem> {
-        match self.peer.is_some_and(Peer::is_gone) {
-            true => Err(Problem::new(
+        if self.peer.is_some_and(Peer::is_gone) {
+            Err(Problem::new(
                 ErrorKind::ConnectionClosed,
                 "The connection was closed before its request was read",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

@@ -163,8 +163,9 @@ fn root(query: Option<String>, headers: &HeaderMap) -> Result<String, ApiError> 
         ApiError(Problem::new(ErrorKind::InvalidRequest, message).with_hint(hint))
     };
     let root = named.ok_or_else(|| problem("The request names no repository".to_owned()))?;
-    match Path::new(&root).is_absolute() {
-        true => Ok(root),
-        false => Err(problem(format!("The root must be an absolute path: `{root}`"))),
+    if Path::new(&root).is_absolute() {
+        Ok(root)
+    } else {
+        Err(problem(format!("The root must be an absolute path: `{root}`")))
     }
 }

@@ -165,11 +165,13 @@ pub(super) async fn stop_if_idle(
     let deadline = tokio::time::Instant::now() + limits::milliseconds(limits::LEAVE_MS);
     // A session that has told its end is put away a moment later.
     let stopping = loop {
-        match sessions.close_if_idle() {
-            true => break true,
-            false if sessions.is_busy() || tokio::time::Instant::now() > deadline => break false,
-            false => tokio::time::sleep(Duration::from_millis(5)).await,
+        if sessions.close_if_idle() {
+            break true;
         }
+        if sessions.is_busy() || tokio::time::Instant::now() > deadline {
+            break false;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     };
     Ok(Json(Stopping {
         stopping,

@@ -45,9 +45,10 @@ pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> Strin
         },
     };
     let data = data.expect("events have string keys only");
-    match style.strict {
-        true => format!("data: {data}\n\n"),
-        false => format!("id: {seq}\ndata: {data}\n\n"),
+    if style.strict {
+        format!("data: {data}\n\n")
+    } else {
+        format!("id: {seq}\ndata: {data}\n\n")
     }
 }
 

@@ -90,10 +90,7 @@ where
             };
             if available.is_empty() {
                 // A last line needs no end.
-                return match self.line.is_empty() {
-                    true => Read::Over,
-                    false => Read::Line,
-                };
+                return if self.line.is_empty() { Read::Over } else { Read::Line };
             }
             let end = available.iter().position(|&byte| byte == b'\n');
             let taken = end.map_or(available.len(), |end| end + 1);

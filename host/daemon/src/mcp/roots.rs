@@ -28,9 +28,10 @@ impl Roots {
             .protocol_version()
             .is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
         let has_roots = context.client_capabilities().is_some_and(|can| has_roots(&can));
-        let checked = match can_be_asked && has_roots {
-            true => lies_in(line.connection.root(), &asked(line, context).await?),
-            false => Ok(()),
+        let checked = if can_be_asked && has_roots {
+            lies_in(line.connection.root(), &asked(line, context).await?)
+        } else {
+            Ok(())
         };
         *known = Some(Arc::new(checked.clone()));
         checked

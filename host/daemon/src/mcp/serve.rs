@@ -237,9 +237,10 @@ impl Mcp {
         connecting: Arc<Connecting>,
     ) -> StreamableHttpService<Server, LocalSessionManager> {
         let sessions = Arc::clone(&self.sessions);
-        let http = match connecting.may_ask {
-            true => Arc::clone(&self.http_with_token),
-            false => Arc::clone(&self.http),
+        let http = if connecting.may_ask {
+            Arc::clone(&self.http_with_token)
+        } else {
+            Arc::clone(&self.http)
         };
         // Where the request begins a connection, this becomes the token of that connection.
         let stop = self.closing.child_token();

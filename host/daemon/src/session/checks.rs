@@ -45,12 +45,13 @@ pub(super) fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
         }
         Operation::TestGen => (!given(&request.target), "a source file"),
     };
-    match missing {
-        true => Err(Problem::new(
+    if missing {
+        Err(Problem::new(
             ErrorKind::InvalidRequest,
             format!("{} needs a `target`: {sort}", request.operation),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

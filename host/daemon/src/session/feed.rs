@@ -489,9 +489,10 @@ impl State {
 
     /// An error once nothing may be put in place any more.
     fn check_open(&self) -> io::Result<()> {
-        match self.sealed || self.has_ended() {
-            true => Err(io::Error::other("the session has ended")),
-            false => Ok(()),
+        if self.sealed || self.has_ended() {
+            Err(io::Error::other("the session has ended"))
+        } else {
+            Ok(())
         }
     }
 
@@ -516,10 +517,7 @@ impl State {
     /// False where the journal will not have the entry.
     fn append_at(&mut self, entry: Entry, at: Timestamp) -> bool {
         let was_full = self.is_full();
-        let entry = match was_full {
-            true => entry.in_short(),
-            false => Some(entry),
-        };
+        let entry = if was_full { entry.in_short() } else { Some(entry) };
         let Some(entry) = entry else { return false };
         let is_end = matches!(entry, Entry::Ended(_));
         let taken = self.append_whole(entry, at);
@@ -567,9 +565,10 @@ impl State {
         if let Entry::Event { event } = &line.entry {
             self.ending.follow(output_of(event));
         }
-        match taken {
-            true => self.backlog.extend_from_slice(&bytes),
-            false => self.lost += 1,
+        if taken {
+            self.backlog.extend_from_slice(&bytes)
+        } else {
+            self.lost += 1
         }
         let event = match line.entry {
             Entry::Event { event } => Some(event),

@@ -361,9 +361,10 @@ fn cut_at_depth(value: &Value, bytes_max: usize, depth: usize) -> Value {
 pub fn cut_arguments(arguments: &Value) -> Value {
     let cut = cut_value(arguments, limits::EVENT_ARGUMENT_BYTES_MAX);
     let text = cut.to_string();
-    match text.len() > limits::JOURNAL_TOOL_BYTES_MAX {
-        true => Value::String(cut_text(&text, limits::EVENT_ARGUMENT_BYTES_MAX)),
-        false => cut,
+    if text.len() > limits::JOURNAL_TOOL_BYTES_MAX {
+        Value::String(cut_text(&text, limits::EVENT_ARGUMENT_BYTES_MAX))
+    } else {
+        cut
     }
 }
 
@@ -498,9 +499,10 @@ impl SessionFolder {
         let new = contents
             .iter()
             .filter(|(digest, _)| !self.content_path(digest).exists());
-        match new.map(|(_, bytes)| bytes).sum::<u64>() <= room {
-            true => Ok(()),
-            false => Err(io::Error::other(ContentsFull)),
+        if new.map(|(_, bytes)| bytes).sum::<u64>() <= room {
+            Ok(())
+        } else {
+            Err(io::Error::other(ContentsFull))
         }
     }
 

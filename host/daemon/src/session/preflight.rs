@@ -109,16 +109,18 @@ fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
 
 /// The same problem as one of the configuration file: with the key, and the line where the value stands.
 fn placed(problem: Problem, key: &str, value: &str, text: &str) -> Problem {
-    let message = match problem.message.contains("[policy]") {
-        true => problem.message,
-        false => format!("{} in `[policy] {key}`", problem.message),
+    let message = if problem.message.contains("[policy]") {
+        problem.message
+    } else {
+        format!("{} in `[policy] {key}`", problem.message)
     };
     let place = config::place_of(text, "policy", key, Some(value)).map(|place| format!("{place} of config.toml"));
     let hint: Vec<String> = place.into_iter().chain(problem.hint).collect();
     let placed = Problem::new(ErrorKind::ConfigInvalid, message);
-    match hint.is_empty() {
-        true => placed,
-        false => placed.with_hint(hint.join(": ")),
+    if hint.is_empty() {
+        placed
+    } else {
+        placed.with_hint(hint.join(": "))
     }
 }
 

@@ -360,9 +360,10 @@ pub fn write(summary: &Summary, markdown: &str, known: Vec<Summary>) -> io::Resu
         .filter(|session| session.start.work.is_listed_unasked());
     let entries = listed.filter_map(Summary::history_entry);
     let entries: Vec<HistoryEntry> = entries.collect();
-    let listed = match entries.is_empty() {
-        true => Ok(()),
-        false => history::add_to_file(folder.as_fd(), entries),
+    let listed = if entries.is_empty() {
+        Ok(())
+    } else {
+        history::add_to_file(folder.as_fd(), entries)
     };
     latest.and(listed)
 }

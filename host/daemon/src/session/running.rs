@@ -57,11 +57,10 @@ impl Sessions {
     }
 
     fn check_accepting(&self) -> Result<(), Problem> {
-        match self.stopping.is_cancelled() {
-            true => {
-                Err(Problem::new(ErrorKind::Stopping, "The backend is stopping").with_hint("start it again and repeat"))
-            }
-            false => Ok(()),
+        if self.stopping.is_cancelled() {
+            Err(Problem::new(ErrorKind::Stopping, "The backend is stopping").with_hint("start it again and repeat"))
+        } else {
+            Ok(())
         }
     }
 

@@ -351,9 +351,10 @@ fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
         let end = session.summary.completed.unwrap_or(session.summary.started);
         let is_fresh = session.is_of_now && (now - end).num_seconds().abs() < SESSION_SECONDS_KEPT_MIN;
         let is_beyond = *count > SESSIONS_KEPT && !is_fresh;
-        let is_too_much = match is_fresh || undo::can_be_undone(&session.summary, &undone) {
-            true => false,
-            false => !fits(&mut bytes, session.bytes),
+        let is_too_much = if is_fresh || undo::can_be_undone(&session.summary, &undone) {
+            false
+        } else {
+            !fits(&mut bytes, session.bytes)
         };
         (is_beyond || is_too_much) && session.summary.is_settled()
     });

@@ -99,9 +99,10 @@ impl Sessions {
             .map_err(|error| unreadable(&error))?;
         if summary.files_modified().is_empty() {
             let problem = nothing_to_undo(summary, "changed no files");
-            return Err(match notices.is_empty() {
-                true => problem,
-                false => problem.with_hint(notices.join("; ")),
+            return Err(if notices.is_empty() {
+                problem
+            } else {
+                problem.with_hint(notices.join("; "))
             });
         }
         let changes = load_changes(&folder, &lines, summary)?;
@@ -123,9 +124,10 @@ impl Sessions {
         let summaries = self.summaries();
         let newest_first: Vec<&Summary> = summaries.values().rev().collect();
         // On a full disk an earlier one would fare no better.
-        let next = match report.left_alone.iter().all(|left| left.hint.is_some()) {
-            true => None,
-            false => choice::newest_before(&newest_first, summary, &self.home),
+        let next = if report.left_alone.iter().all(|left| left.hint.is_some()) {
+            None
+        } else {
+            choice::newest_before(&newest_first, summary, &self.home)
         };
         let left = report.left_alone.into_iter();
         Ok(UndoResult {

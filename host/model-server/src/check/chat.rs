@@ -126,9 +126,10 @@ fn conversation(messages: &[Value]) -> Checked {
         }
         previous = role;
     }
-    match open.is_empty() {
-        true => Ok(()),
-        false => Err(unanswered(&open)),
+    if open.is_empty() {
+        Ok(())
+    } else {
+        Err(unanswered(&open))
     }
 }
 

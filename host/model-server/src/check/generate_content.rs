@@ -255,9 +255,10 @@ fn conversation(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Check
         }
         (asked, previous) = (calls, role);
     }
-    match asked.is_empty() {
-        true => signatures(contents, signed),
-        false => Err("contents: a function call turn must be followed by a function response turn".to_owned()),
+    if asked.is_empty() {
+        signatures(contents, signed)
+    } else {
+        Err("contents: a function call turn must be followed by a function response turn".to_owned())
     }
 }
 

@@ -145,9 +145,10 @@ fn tool_use(block: &Value, place: &str) -> Checked {
         return Err(format!("{place}.id: `{id}` does not match ^[a-zA-Z0-9_-]+$"));
     }
     name(&block["name"], &format!("{place}.name"), 128)?;
-    match block["input"].is_object() {
-        true => Ok(()),
-        false => Err(format!("{place}.input: must be an object")),
+    if block["input"].is_object() {
+        Ok(())
+    } else {
+        Err(format!("{place}.input: must be an object"))
     }
 }
 
@@ -169,11 +170,12 @@ fn thinking(block: &Value, place: &str) -> Checked {
     object(block, place, &["type", "thinking", "signature"])?;
     let thinking = text(&block["thinking"], &format!("{place}.thinking"))?;
     let signed = text(&block["signature"], &format!("{place}.signature"))?;
-    match signed.starts_with(SIGNATURE) && signed != signature(thinking) {
-        true => Err(format!(
+    if signed.starts_with(SIGNATURE) && signed != signature(thinking) {
+        Err(format!(
             "{place}: thinking blocks in an assistant message cannot be modified; they must remain as they came"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -204,9 +206,10 @@ fn results(blocks: &[Value], asked: &[&str], place: &str) -> Checked {
         .iter()
         .position(|block| !is_result(&block))
         .unwrap_or(blocks.len());
-    match blocks[first_other..].iter().any(|block| is_result(&block)) {
-        true => Err(format!("{place}: tool_result blocks must come first")),
-        false => Ok(()),
+    if blocks[first_other..].iter().any(|block| is_result(&block)) {
+        Err(format!("{place}: tool_result blocks must come first"))
+    } else {
+        Ok(())
     }
 }
 
@@ -223,11 +226,12 @@ fn prefill(blocks: &[Value], is_last: bool, place: &str) -> Checked {
         .last()
         .and_then(|block| block["text"].as_str())
         .unwrap_or_default();
-    match is_last && end != end.trim_end() {
-        true => Err(format!(
+    if is_last && end != end.trim_end() {
+        Err(format!(
             "{place}: final assistant content cannot end with trailing whitespace"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

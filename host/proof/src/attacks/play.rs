@@ -173,9 +173,10 @@ fn judge(attack: &Attack, arena: &Arena, before: &Listing, ends: &[End]) -> Outc
     if has_succeeded {
         return Outcome::GotOut(shown);
     }
-    match is_as_expected(attack.expected, ends, end) {
-        true => Outcome::Held(shown),
-        false => Outcome::Odd(shown),
+    if is_as_expected(attack.expected, ends, end) {
+        Outcome::Held(shown)
+    } else {
+        Outcome::Odd(shown)
     }
 }
 

@@ -76,9 +76,10 @@ impl ArgumentText {
                 self.read_token(byte);
                 if self.depth == 0 {
                     // Brackets are only counted, so this is the one time that the text is parsed.
-                    self.progress = match is_object(&self.text[..=at]) {
-                        true => ArgumentProgress::Whole,
-                        false => ArgumentProgress::Other,
+                    self.progress = if is_object(&self.text[..=at]) {
+                        ArgumentProgress::Whole
+                    } else {
+                        ArgumentProgress::Other
                     };
                 }
             }

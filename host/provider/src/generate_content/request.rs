@@ -9,9 +9,10 @@ use crate::{DATA_RULE, LabelMark, Message, Request, ToolCall, ToolResult, ToolSp
 /// The body of a request.
 pub(super) fn body(request: &Request<'_>) -> Value {
     let mut body = json!({"contents": contents(request.messages, request.mark)});
-    let system = match request.tools.is_empty() {
-        true => request.system.to_owned(),
-        false => format!("{}\n\n{DATA_RULE}", request.system.trim_end()),
+    let system = if request.tools.is_empty() {
+        request.system.to_owned()
+    } else {
+        format!("{}\n\n{DATA_RULE}", request.system.trim_end())
     };
     if !system.trim().is_empty() {
         body["systemInstruction"] = json!({"parts": [{"text": system}]});
@@ -69,9 +70,10 @@ fn contents(messages: &[Message], mark: LabelMark) -> Vec<Value> {
 }
 
 fn text_part(text: &str) -> Vec<Value> {
-    match text.trim().is_empty() {
-        true => Vec::new(),
-        false => vec![json!({"text": text})],
+    if text.trim().is_empty() {
+        Vec::new()
+    } else {
+        vec![json!({"text": text})]
     }
 }
 

@@ -96,9 +96,10 @@ pub fn undo(
     let (vanishing, returning) = work.inverse(changes);
     // A directory of what vanishes may have the name of a file that comes back: then it has to go first.
     let is_in_the_way = |file: &FileChange| path::ancestors(&file.path).any(|above| names(&returning, above));
-    let parts = match vanishing.iter().any(is_in_the_way) {
-        true => vec![vanishing, returning],
-        false => vec![vanishing.into_iter().chain(returning).collect()],
+    let parts = if vanishing.iter().any(is_in_the_way) {
+        vec![vanishing, returning]
+    } else {
+        vec![vanishing.into_iter().chain(returning).collect()]
     };
     for part in parts {
         work.put_in_place(part).map_err(|error| work.halfway(error))?;
@@ -226,12 +227,13 @@ impl Undo<'_> {
             if recovery.is_settled() {
                 let _ = self.journal.abandoned(&change.id);
             }
-            return Err(match recovery.is_whole() {
-                true => UndoError::Journal(error),
-                false => UndoError::JournalInPart {
+            return Err(if recovery.is_whole() {
+                UndoError::Journal(error)
+            } else {
+                UndoError::JournalInPart {
                     source: error,
                     left: recovery.reasons(),
-                },
+                }
             });
         }
         let left: Vec<&str> = self.report.left_alone.iter().map(|left| left.path.as_str()).collect();
@@ -296,9 +298,10 @@ fn inverse_of(path: &str, history: &[&FileChange], found: Found) -> Inverse {
         before: current,
         after,
     };
-    match broken {
-        true => Inverse::Broken(change),
-        false => Inverse::Whole(change),
+    if broken {
+        Inverse::Broken(change)
+    } else {
+        Inverse::Whole(change)
     }
 }
 

@@ -110,9 +110,10 @@ fn braces_in_ignore_files_overflow_no_stack_and_mean_themselves() {
                 let mut paths = paths(&repository);
                 paths.retain(|path| !path.ends_with("ignore"));
                 let is_left_out = depth == 30_000 && !place.is_empty();
-                let expected = match is_left_out {
-                    true => vec!["a.py"],
-                    false => vec!["a.py", "d/e/b.py"],
+                let expected = if is_left_out {
+                    vec!["a.py"]
+                } else {
+                    vec!["a.py", "d/e/b.py"]
                 };
                 assert_eq!(paths, expected, "{place}{name} {depth}");
                 assert_eq!(notice(&repository).is_some(), depth == 30_000, "{place}{name} {depth}");

@@ -22,9 +22,10 @@ fn system_directories_are_no_roots() {
         ("/tmp", "/tmp"),
     ] {
         let refusal = refusal(Path::new(root), &options);
-        let place = match Path::new(root) == Path::new(system) {
-            true => "is a directory of the system".to_owned(),
-            false => format!("lies in `{system}`"),
+        let place = if Path::new(root) == Path::new(system) {
+            "is a directory of the system".to_owned()
+        } else {
+            format!("lies in `{system}`")
         };
         let expected = format!("{place} and is refused as a repository: no project lives there");
         assert!(refusal.ends_with(&expected), "{refusal}");

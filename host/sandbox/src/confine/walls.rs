@@ -93,10 +93,7 @@ fn wake_regularly() -> io::Result<()> {
         libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) == 0
             && libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) == 0
     };
-    match done {
-        true => Ok(()),
-        false => Err(io::Error::last_os_error()),
-    }
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn bounds(walls: &Walls) -> [(Resource, u64); 6] {

@@ -38,9 +38,10 @@ fn lengths(prefix: [u8; PREFIX_BYTES], body_bytes_max: usize) -> Result<(usize, 
     let [a, b, c, d, e, f, g, h] = prefix;
     let head = u32::from_le_bytes([a, b, c, d]) as usize;
     let body = u32::from_le_bytes([e, f, g, h]) as usize;
-    match head <= CONFINE_HEAD_BYTES_MAX && body <= body_bytes_max {
-        true => Ok((head, body)),
-        false => Err("it is longer than agreed"),
+    if head <= CONFINE_HEAD_BYTES_MAX && body <= body_bytes_max {
+        Ok((head, body))
+    } else {
+        Err("it is longer than agreed")
     }
 }
 

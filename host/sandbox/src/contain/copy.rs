@@ -131,9 +131,10 @@ fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Res
 const PIECE_BYTES: u64 = 16 * 1024 * 1024;
 
 fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
-    match is_wanted() {
-        true => Ok(()),
-        false => Err(io::Error::other("the run was stopped")),
+    if is_wanted() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the run was stopped"))
     }
 }
 

@@ -134,9 +134,10 @@ pub(super) fn die_with_starter(starter: &UnixStream) -> io::Result<()> {
 fn still_there(starter: &UnixStream) -> io::Result<()> {
     let mut polled = [PollFd::new(starter, PollFlags::empty())];
     rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
-    match polled[0].revents().contains(PollFlags::HUP) {
-        true => Err(gone()),
-        false => Ok(()),
+    if polled[0].revents().contains(PollFlags::HUP) {
+        Err(gone())
+    } else {
+        Ok(())
     }
 }
 

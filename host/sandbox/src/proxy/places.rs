@@ -71,9 +71,10 @@ pub struct Upstream {
 impl Upstream {
     /// A proxy that is itself spoken to without TLS; others are not supported.
     pub fn of(url: &str) -> Option<Self> {
-        let text = match url.contains("://") {
-            true => url.trim().to_owned(),
-            false => format!("http://{}", url.trim()),
+        let text = if url.contains("://") {
+            url.trim().to_owned()
+        } else {
+            format!("http://{}", url.trim())
         };
         let url = Url::parse(&text).ok().filter(|url| url.scheme() == "http")?;
         let password = url.password().unwrap_or_default();
@@ -105,9 +106,10 @@ impl Upstream {
 
 /// `host:port`, with brackets where they belong.
 pub(super) fn authority(host: &str, port: u16) -> String {
-    match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }
 
@@ -154,9 +156,10 @@ impl Way {
 
     /// The proxy on the way to a place.
     pub(super) fn upstream(&self, place: &Place) -> Option<&Upstream> {
-        let upstream = match place.is_plain {
-            true => self.upstream_plain.as_ref(),
-            false => self.upstream_tls.as_ref(),
+        let upstream = if place.is_plain {
+            self.upstream_plain.as_ref()
+        } else {
+            self.upstream_tls.as_ref()
         };
         upstream.filter(|_| !self.is_direct(&place.host) && !is_loopback(&place.host))
     }

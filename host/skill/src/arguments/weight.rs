@@ -77,12 +77,13 @@ impl<'s> Scale<'s> {
         if depth + weight.height > limits::SCHEMA_DEPTH_MAX {
             return Err(too_deep());
         }
-        match weight.parts > limits::SCHEMA_PARTS_MAX {
-            true => Err(format!(
+        if weight.parts > limits::SCHEMA_PARTS_MAX {
+            Err(format!(
                 "its schema stands for more than {} parts",
                 limits::SCHEMA_PARTS_MAX
-            )),
-            false => Ok(weight),
+            ))
+        } else {
+            Ok(weight)
         }
     }
 

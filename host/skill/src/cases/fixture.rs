@@ -88,9 +88,10 @@ impl Room<'_> {
             max,
         };
         let entries = self.entries.checked_sub(1);
-        let bytes = match metadata.is_file() {
-            true => self.bytes.checked_sub(metadata.len()),
-            false => Some(self.bytes),
+        let bytes = if metadata.is_file() {
+            self.bytes.checked_sub(metadata.len())
+        } else {
+            Some(self.bytes)
         };
         let (max_entries, max_bytes) = (limits::CASE_FIXTURE_ENTRIES_MAX, limits::CASE_FIXTURE_BYTES_MAX);
         self.entries = entries.ok_or_else(|| too_large(format!("{max_entries} files and folders")))?;

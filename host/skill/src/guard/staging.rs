@@ -210,9 +210,10 @@ impl Stage {
         let (parent, name) = self.existing()?.parent(path)?;
         let mut flags = COMMON | if writes { OFlags::RDWR } else { OFlags::RDONLY };
         flags.set(OFlags::TRUNC, open_flags.contains(OpenFlags::TRUNCATE));
-        let existing = match open_flags.contains(OpenFlags::EXCLUSIVE) {
-            true => Err(Errno::NOENT),
-            false => rustix::fs::openat(&parent, name, flags, Mode::empty()),
+        let existing = if open_flags.contains(OpenFlags::EXCLUSIVE) {
+            Err(Errno::NOENT)
+        } else {
+            rustix::fs::openat(&parent, name, flags, Mode::empty())
         };
         let handle = match existing {
             Err(Errno::NOENT) if open_flags.contains(OpenFlags::CREATE) => {

@@ -190,9 +190,12 @@ pub(super) fn divide(
     let names = names(call, context)?;
     let globs = Globs::new(&selection.globs)?;
     let files = &names.list().files[range(call, &names, context, selection)?];
-    let cost = |file: &FileEntry| match file.size > selection.file_bytes_max {
-        true => 0,
-        false => file.size + FILE_COST_BYTES,
+    let cost = |file: &FileEntry| {
+        if file.size > selection.file_bytes_max {
+            0
+        } else {
+            file.size + FILE_COST_BYTES
+        }
     };
     let mut selected: Vec<(&FileEntry, u64)> = Vec::new();
     for (at, file) in files.iter().enumerate() {

@@ -35,9 +35,10 @@ pub(super) fn obtain_afresh(
     refusal: impl FnOnce() -> Failure,
 ) -> Result<(), Failure> {
     not_denied(context, question.effect)?;
-    match context.approver.can_ask() {
-        true => ask(context, question),
-        false => Err(refusal()),
+    if context.approver.can_ask() {
+        ask(context, question)
+    } else {
+        Err(refusal())
     }
 }
 

@@ -221,13 +221,14 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
 
 /// An error where the user insists on a sandbox and there is less.
 fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
-    match context.policy.requires_sandbox() {
-        false => Ok(()),
-        true => Err(hinted(
+    if context.policy.requires_sandbox() {
+        Err(hinted(
             "unavailable",
             format!("A full sandbox is required, and git cannot be confined here: {why}."),
             "the user can leave out `--require-sandbox`, and `require_sandbox` in the configuration",
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -60,9 +60,10 @@ fn check_message(message: &str) -> Result<(), Failure> {
              reads it would not see what it says.",
         );
     }
-    match message.trim().is_empty() {
-        true => invalid("The commit message is empty."),
-        false => Ok(()),
+    if message.trim().is_empty() {
+        invalid("The commit message is empty.")
+    } else {
+        Ok(())
     }
 }
 
@@ -272,9 +273,10 @@ impl Preparation<'_> {
         let is_meant = |Candidate { path: candidate, .. }: &Candidate| {
             path.is_empty() || candidate == path || candidate.starts_with(&beneath)
         };
-        match candidates.iter().any(is_meant) {
-            true => Ok(()),
-            false => self.git.tell(&Request::Explain { path: path.to_owned() }),
+        if candidates.iter().any(is_meant) {
+            Ok(())
+        } else {
+            self.git.tell(&Request::Explain { path: path.to_owned() })
         }
     }
 

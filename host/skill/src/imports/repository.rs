@@ -91,9 +91,10 @@ const FILES_BETWEEN_CHECKS: usize = 256;
 
 /// Fails where the call must end, asked for each file of a pass.
 pub(super) fn going_on(call: &Call, at: usize) -> Result<(), Failure> {
-    match at.is_multiple_of(FILES_BETWEEN_CHECKS) {
-        true => call.check().map_err(|_| unlisted(ScanError::Cancelled)),
-        false => Ok(()),
+    if at.is_multiple_of(FILES_BETWEEN_CHECKS) {
+        call.check().map_err(|_| unlisted(ScanError::Cancelled))
+    } else {
+        Ok(())
     }
 }
 
@@ -183,9 +184,10 @@ impl Globs {
         let excluding: Vec<&str> = excluding.into_iter().map(|glob| &glob[1..]).collect();
         Ok(Self {
             written: globs.to_vec(),
-            including: match including.is_empty() {
-                true => None,
-                false => Some(set(&including)?),
+            including: if including.is_empty() {
+                None
+            } else {
+                Some(set(&including)?)
             },
             excluding: set(&excluding)?,
         })

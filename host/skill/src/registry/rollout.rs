@@ -148,12 +148,13 @@ impl SkillHost {
         }
         // It has no clock and no random numbers by which it could say another thing than the user has read. What is pinned
         // is compared all the same.
-        match inspected.inspection == *shown {
-            true => Ok(inspected),
-            false => Err(SkillHostError::Refused {
+        if inspected.inspection == *shown {
+            Ok(inspected)
+        } else {
+            Err(SkillHostError::Refused {
                 path: shown.path.clone(),
                 reason: "it does not describe itself the same way each time".to_owned(),
-            }),
+            })
         }
     }
 
@@ -311,12 +312,13 @@ fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(),
         None => inspected.descriptor.effects.clone(),
     };
     let grown = beyond(&beyond(&asked, &before.granted()), &terms.grown);
-    match grown.is_empty() {
-        true => Ok(()),
-        false => Err(SkillHostError::Grown {
+    if grown.is_empty() {
+        Ok(())
+    } else {
+        Err(SkillHostError::Grown {
             name: inspected.descriptor.name.clone(),
             effects: names(&grown),
-        }),
+        })
     }
 }
 

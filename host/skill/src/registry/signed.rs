@@ -64,9 +64,10 @@ impl Signing {
                 common.map_err(|problem| unknown(problem.message))?.skills
             }
         };
-        let keys = match settings.require_signature {
-            true => self.keys(&settings.identities),
-            false => Vec::new(),
+        let keys = if settings.require_signature {
+            self.keys(&settings.identities)
+        } else {
+            Vec::new()
         };
         let required = match before.filter(|known| known.keys == keys) {
             Some(known) => known.required,

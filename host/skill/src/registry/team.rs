@@ -236,12 +236,13 @@ impl SkillHost {
     pub fn inspect_installed(&self, name: &str) -> Result<Inspection, SkillHostError> {
         let path = self.installed(name)?;
         let inspection = self.inspect(&path)?;
-        match inspection.name == name {
-            true => Ok(inspection),
-            false => Err(SkillHostError::Refused {
+        if inspection.name == name {
+            Ok(inspection)
+        } else {
+            Err(SkillHostError::Refused {
                 path,
                 reason: format!("it calls itself `{0}`; name the file `{0}.wasm`", inspection.name),
-            }),
+            })
         }
     }
 
@@ -280,9 +281,10 @@ impl SkillHost {
     /// The file of a component in the team's folder.
     pub(super) fn installed(&self, name: &str) -> Result<PathBuf, SkillHostError> {
         let path = self.component_path(name);
-        match is_name(name) && path.is_file() {
-            true => Ok(path),
-            false => Err(SkillHostError::Unknown { name: name.to_owned() }),
+        if is_name(name) && path.is_file() {
+            Ok(path)
+        } else {
+            Err(SkillHostError::Unknown { name: name.to_owned() })
         }
     }
 

@@ -28,9 +28,10 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
         "read" => told(fs::read_to_string(path)),
         "read-until" => {
             let seen = (0..count).any(|_| fs::read_to_string(path).is_ok_and(|text| text.contains(&arguments.to)));
-            match seen {
-                true => format!("got {}", arguments.to),
-                false => "refused: never".to_owned(),
+            if seen {
+                format!("got {}", arguments.to)
+            } else {
+                "refused: never".to_owned()
             }
         }
         "read-some" => told(File::open(path).and_then(|mut file| file.read(&mut [0; 16]))),
@@ -330,9 +331,10 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             for _ in 0..count {
                 seen |= read_all(host, path)?.contains(&arguments.to);
             }
-            match seen {
-                true => format!("got {}", arguments.to),
-                false => "refused: never".to_owned(),
+            if seen {
+                format!("got {}", arguments.to)
+            } else {
+                "refused: never".to_owned()
             }
         }
         "list-own" => {
@@ -391,9 +393,10 @@ fn told<T: std::fmt::Display>(result: std::io::Result<T>) -> String {
 
 /// What there is of something that there should be nothing of.
 fn some(all: Vec<String>) -> String {
-    match all.is_empty() {
-        true => "refused: none".to_owned(),
-        false => format!("got {}", all.join(" ")),
+    if all.is_empty() {
+        "refused: none".to_owned()
+    } else {
+        format!("got {}", all.join(" "))
     }
 }
 

@@ -4,9 +4,10 @@ use super::*;
 /// Every citation of a file `yes…` holds.
 fn checked(text: &str) -> Checked {
     let judged = citations::parse(text).0.into_iter().map(|citation| {
-        let verdict = match citation.path.starts_with("yes") {
-            true => Verdict::Holds,
-            false => Verdict::Fails("there is no such file".to_owned()),
+        let verdict = if citation.path.starts_with("yes") {
+            Verdict::Holds
+        } else {
+            Verdict::Fails("there is no such file".to_owned())
         };
         (citation, verdict)
     });

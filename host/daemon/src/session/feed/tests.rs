@@ -350,9 +350,10 @@ async fn what_became_of_a_change_is_noted_after_the_end_and_is_no_part_of_the_st
         .into_iter()
         .flat_map(|after| [(after, false), (after, true)])
     {
-        let told = all(match is_live {
-            true => Events::follow(Arc::clone(&recorder), "s", after),
-            false => Events::replay(folder.clone(), "s", after),
+        let told = all(if is_live {
+            Events::follow(Arc::clone(&recorder), "s", after)
+        } else {
+            Events::replay(folder.clone(), "s", after)
         })
         .await;
         let ends = told.iter().filter(|(_, event)| event.is_terminal()).count();

@@ -23,9 +23,10 @@ impl Architect {
             Err(why) => return Next::End(Closing::saying(why)),
         };
         let latest = answer.latest..answer.text.len();
-        match self.was_asked {
-            false => self.proposals.take_in(answer.text, latest, &checked),
-            true => self.proposals.correct(answer.text, latest, &checked),
+        if self.was_asked {
+            self.proposals.correct(answer.text, latest, &checked)
+        } else {
+            self.proposals.take_in(answer.text, latest, &checked)
         }
         let unplaced = self.proposals.unplaced();
         let is_elsewhere = self.proposals.is_empty() && checked.holding() > 0;
@@ -44,9 +45,10 @@ impl Architect {
         }
         if !self.proposals.has_placed() && !is_elsewhere {
             let withdrawn = !self.proposals.is_empty() && unplaced.is_empty();
-            let why = match withdrawn {
-                true => "No proposal is left: the model withdrew each of them.",
-                false => "No proposal of this answer names a place that exists in the repository.",
+            let why = if withdrawn {
+                "No proposal is left: the model withdrew each of them."
+            } else {
+                "No proposal of this answer names a place that exists in the repository."
             };
             let hint = "take it as general advice, name a folder or a file in the task, or choose another model: \
                         `--model MODEL`";

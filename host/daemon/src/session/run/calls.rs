@@ -59,9 +59,10 @@ pub(super) async fn serve(job: &Job, calls: &Calls) -> Result<Outcome, Problem> 
     serving.gone.cancel();
     while under_way.next().await.is_some() {}
     keys::tell(&job.redactor, &job.recorder, "the client");
-    Ok(match job.cancel.is_cancelled() {
-        true => Outcome::cancelled(),
-        false => Outcome::complete(),
+    Ok(if job.cancel.is_cancelled() {
+        Outcome::cancelled()
+    } else {
+        Outcome::complete()
     })
 }
 
@@ -100,9 +101,10 @@ impl Serving<'_> {
 
     async fn run(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallAnswer {
         let changes = Kind::of(&self.tools.effects(&call.name)) != Kind::Reads;
-        let _order = match changes {
-            true => context.cancel.run_until_cancelled(self.order.lock()).await,
-            false => None,
+        let _order = if changes {
+            context.cancel.run_until_cancelled(self.order.lock()).await
+        } else {
+            None
         };
         let mut report = self.tools.call_for_client(context, call).await;
         let why = match &report.result {

@@ -67,9 +67,10 @@ pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
 /// Names the bound, its value, and what is missing for it.
 fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
     let calls = list(&report.undone);
-    let open = match report.undone.is_empty() {
-        true => "the model had not finished its answer".to_owned(),
-        false => format!("not done: {calls}"),
+    let open = if report.undone.is_empty() {
+        "the model had not finished its answer".to_owned()
+    } else {
+        format!("not done: {calls}")
     };
     match budget {
         Budget::Steps => {
@@ -98,9 +99,10 @@ fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Probl
         }
         Budget::Time => out_of_time(task, &open),
         Budget::Output => {
-            let what = match report.undone.is_empty() {
-                true => "its answer; the rest of it is missing".to_owned(),
-                false => format!("a call of {calls} again and again; it was not run"),
+            let what = if report.undone.is_empty() {
+                "its answer; the rest of it is missing".to_owned()
+            } else {
+                format!("a call of {calls} again and again; it was not run")
             };
             let hint = "ask for less at once, or choose a model that may write more: `--model MODEL`";
             incomplete(

@@ -243,9 +243,10 @@ pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
         count => format!("{count} strings that look like keys were"),
     };
     let files: Vec<String> = told.files.iter().map(|file| super::changed::quoted(file)).collect();
-    let places = match files.is_empty() {
-        true => String::new(),
-        false => format!(", in {}", files.join(", ")),
+    let places = if files.is_empty() {
+        String::new()
+    } else {
+        format!(", in {}", files.join(", "))
     };
     recorder.event(Event::Notice {
         code: Some(NoticeKind::Redacted),

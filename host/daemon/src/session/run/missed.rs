@@ -71,10 +71,7 @@ fn acting(effects: &[String]) -> Option<&String> {
 
 impl Denial {
     pub(super) fn verb(&self) -> &'static str {
-        match self.has_failed {
-            true => "failed",
-            false => "was refused",
-        }
+        if self.has_failed { "failed" } else { "was refused" }
     }
 
     pub(super) fn sentence(&self) -> String {
@@ -87,9 +84,10 @@ impl Denial {
 
     /// What became of `what`, and why.
     pub(super) fn about(&self, what: &str) -> String {
-        match self.by_user {
-            true => format!("you refused {what}"),
-            false => format!("{what} {}: {}", self.verb(), self.message),
+        if self.by_user {
+            format!("you refused {what}")
+        } else {
+            format!("{what} {}: {}", self.verb(), self.message)
         }
     }
 }

@@ -123,12 +123,13 @@ fn judging_files(changed: &Changed) -> String {
         _ => judges(&file.path),
     });
     let names: Vec<String> = edited.map(|file| changed::quoted(&file.path)).collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(
             "\n- Edited among them, tests or configuration of their runner: {}",
             names.join(", ")
-        ),
+        )
     }
 }
 

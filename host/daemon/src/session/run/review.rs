@@ -131,9 +131,10 @@ impl Answer<'_> {
     /// The closing line. Nothing is said about an answer that broke off before it cited anything.
     pub(super) fn remark(&self, checked: &Checked) -> String {
         let is_whole = matches!(self.turn.end, Ok(TurnEnd::Complete));
-        match is_whole || checked.total() > 0 {
-            true => checked.line(),
-            false => String::new(),
+        if is_whole || checked.total() > 0 {
+            checked.line()
+        } else {
+            String::new()
         }
     }
 }

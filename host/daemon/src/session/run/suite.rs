@@ -79,9 +79,10 @@ pub(super) struct Results {
 impl Results {
     /// The origin of the text, for its label.
     pub(super) fn origin(&self) -> Origin {
-        match self.foreign.is_empty() {
-            true => Origin::Service,
-            false => Origin::Outside(self.foreign.clone()),
+        if self.foreign.is_empty() {
+            Origin::Service
+        } else {
+            Origin::Outside(self.foreign.clone())
         }
     }
 }

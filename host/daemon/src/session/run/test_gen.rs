@@ -164,10 +164,11 @@ impl NewTests {
     fn failing(&self, created: &[String]) -> Option<&Results> {
         let Run::Ran(results) = &self.run else { return None };
         let is_new = |name: &String| created.iter().any(|path| name.starts_with(path.as_str()));
-        let fails = match self.with_all {
-            false => !results.has_passed || !results.has_run,
+        let fails = if self.with_all {
             // Others may have failed before.
-            true => !results.has_run || results.failing.iter().any(is_new),
+            !results.has_run || results.failing.iter().any(is_new)
+        } else {
+            !results.has_passed || !results.has_run
         };
         fails.then_some(results)
     }

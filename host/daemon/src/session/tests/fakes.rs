@@ -100,9 +100,10 @@ impl FakeEngine {
                     title: "Commit".into(),
                     detail: "+x".into(),
                 };
-                match context.approver.ask(&question, &context.cancel) {
-                    true => Ok(outcome("committed", &[])),
-                    false => Err(failure("denied", "nobody said yes")),
+                if context.approver.ask(&question, &context.cancel) {
+                    Ok(outcome("committed", &[]))
+                } else {
+                    Err(failure("denied", "nobody said yes"))
                 }
             }
             "wait" => {

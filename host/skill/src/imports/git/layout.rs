@@ -37,9 +37,10 @@ impl Layout {
         if !metadata.is_dir() && !metadata.is_file() {
             return Err(foreign(&link, "it is neither a directory nor a file"));
         }
-        let (git, common) = match metadata.is_dir() {
-            true => own(&link)?,
-            false => linked(&top, &link)?,
+        let (git, common) = if metadata.is_dir() {
+            own(&link)?
+        } else {
+            linked(&top, &link)?
         };
         check_plain(&git)?;
         check_plain(&common)?;

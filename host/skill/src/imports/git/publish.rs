@@ -160,9 +160,12 @@ impl<'a> Publication<'a> {
             let mut made = made.take(limits::GIT_FILE_BYTES_MAX);
             self.index.lay_out(|file| io::copy(&mut made, file).map(drop))
         };
-        work().map_err(|error| match cancel.is_cancelled() {
-            true => cancelled(),
-            false => failure("failed", format!("The commit could not be put in place: {error}.")),
+        work().map_err(|error| {
+            if cancel.is_cancelled() {
+                cancelled()
+            } else {
+                failure("failed", format!("The commit could not be put in place: {error}."))
+            }
         })
     }
 
@@ -218,9 +221,10 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
         let odd = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
         !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock") && !part.contains(odd)
     };
-    match branch.len() as u64 <= limits::GIT_LINE_FILE_BYTES_MAX && branch.split('/').all(is_part) {
-        true => Ok(()),
-        false => Err(failure("failed", "The name of the branch is none that git would use.")),
+    if branch.len() as u64 <= limits::GIT_LINE_FILE_BYTES_MAX && branch.split('/').all(is_part) {
+        Ok(())
+    } else {
+        Err(failure("failed", "The name of the branch is none that git would use."))
     }
 }
 
@@ -264,9 +268,10 @@ fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) ->
             }
         }
     }
-    match has_head {
-        true => Ok(()),
-        false => Err(io::Error::other("the commit itself is missing")),
+    if has_head {
+        Ok(())
+    } else {
+        Err(io::Error::other("the commit itself is missing"))
     }
 }
 

@@ -40,9 +40,10 @@ impl TryFrom<String> for Id {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        match text.len() == 40 && text.bytes().all(is_hex) {
-            true => Ok(Self(text)),
-            false => Err("no object has such a name"),
+        if text.len() == 40 && text.bytes().all(is_hex) {
+            Ok(Self(text))
+        } else {
+            Err("no object has such a name")
         }
     }
 }

@@ -315,9 +315,12 @@ impl Git {
         index: &git2::Index,
         head: Option<&git2::Tree<'_>>,
     ) -> Result<Delta, Failure> {
-        let stored = |file: git2::DiffFile<'_>| match file.id().is_zero() {
-            true => Ok(None),
-            false => id(file.id()).map(Some),
+        let stored = |file: git2::DiffFile<'_>| {
+            if file.id().is_zero() {
+                Ok(None)
+            } else {
+                id(file.id()).map(Some)
+            }
         };
         let ours = |file: git2::DiffFile<'_>| file.path_bytes().and_then(|path| self.ours(path)).map(str::to_owned);
         let is_module = [delta.old_file().mode(), delta.new_file().mode()].contains(&FileMode::Commit);

@@ -131,14 +131,15 @@ impl Listed {
 
     /// Refuses where anything was written since.
     pub(super) fn is_still(&self, context: &CallContext) -> Result<(), Failure> {
-        match Self::read(context) == *self {
-            true => Ok(()),
-            false => Err(hinted(
+        if Self::read(context) == *self {
+            Ok(())
+        } else {
+            Err(hinted(
                 "failed",
                 "What npm would install has changed since the installation was prepared: a `package.json` or a lock \
                  file was written. Nothing was installed.",
                 "call again, so that the question is about what they list now",
-            )),
+            ))
         }
     }
 

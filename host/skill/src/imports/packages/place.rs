@@ -436,9 +436,10 @@ impl Placed {
 }
 
 fn go_on(cancel: &CancellationToken) -> Result<(), PlaceError> {
-    match cancel.is_cancelled() {
-        true => Err(PlaceError::Cancelled),
-        false => Ok(()),
+    if cancel.is_cancelled() {
+        Err(PlaceError::Cancelled)
+    } else {
+        Ok(())
     }
 }
 

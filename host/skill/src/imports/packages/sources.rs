@@ -37,9 +37,10 @@ impl Sources {
         let mut names: Vec<String> = self.way.places.iter().map(Place::name).collect();
         names.sort();
         names.dedup();
-        match names.is_empty() {
-            true => "it reaches nothing on the network".to_owned(),
-            false => format!("it reaches {} and nothing else on the network", names.join(", ")),
+        if names.is_empty() {
+            "it reaches nothing on the network".to_owned()
+        } else {
+            format!("it reaches {} and nothing else on the network", names.join(", "))
         }
     }
 

@@ -174,9 +174,10 @@ fn an_undo_that_stops_between_its_steps_says_what_stays_restored() {
     struct Full(Journal);
     impl ChangeJournal for Full {
         fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
-            match self.0.notes().is_empty() {
-                true => self.0.prepare(change),
-                false => Err(io::Error::other("the disk is full")),
+            if self.0.notes().is_empty() {
+                self.0.prepare(change)
+            } else {
+                Err(io::Error::other("the disk is full"))
             }
         }
 

@@ -111,13 +111,14 @@ impl<'a> Making<'a> {
             let name = format!("refs/replace/{id}");
             self.git.repository.find_reference(&name).is_ok()
         };
-        match is_replaced(head.id()) || is_replaced(head.tree_id()) {
-            true => Err(hinted(
+        if is_replaced(head.id()) || is_replaced(head.tree_id()) {
+            Err(hinted(
                 "unavailable",
                 "The last commit is replaced by another one (`refs/replace`), which is not understood here.",
                 "the user has to commit with git",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

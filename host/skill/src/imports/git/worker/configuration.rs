@@ -105,9 +105,10 @@ pub(super) fn check_format(top: &Path) -> Result<(), Failure> {
 /// The repository's own configuration, where it is found the plain way.
 fn configuration(top: &Path) -> Option<String> {
     let link = top.join(".git");
-    let common = match link.is_dir() {
-        true => link,
-        false => layout::Layout::find(top).ok()?.common,
+    let common = if link.is_dir() {
+        link
+    } else {
+        layout::Layout::find(top).ok()?.common
     };
     let bytes = layout::read(&common.join("config"), limits::GIT_CONFIG_BYTES_MAX)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
