@@ -16,10 +16,10 @@ pub(crate) use rollout::{Consent, Keys, Rollout};
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///
 /// The answer goes to standard output, everything else to standard error. On a terminal the answer is rendered; in a
-/// pipe it is Markdown. Errors are `[error] MESSAGE` and, where something mends it, `hint: …`.
+/// pipe it is Markdown. Errors are `[error] MESSAGE`, followed by `hint: …` if you can fix them.
 ///
 /// Exit codes: 0 success, 1 operation failed, denied or incomplete, 2 configuration or usage error, 3 backend not
-/// running or not startable, 130 interrupted.
+/// running or cannot start, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(
     name = "tool",
@@ -50,9 +50,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Create or change ~/.tool/config.toml
     ///
-    /// Asks on a terminal. Elsewhere it enables `hosted` where HOSTED_API_KEY and HOSTED_MODEL are set, else the
-    /// embedded analyst. A file that is there keeps its keys and its comments; a URL goes where it was for another
-    /// provider or API, and that is said.
+    /// Asks you on a terminal. Without a terminal it enables `hosted` if HOSTED_API_KEY and HOSTED_MODEL are set, and
+    /// the embedded analyst otherwise. Keys and comments in the file stay. Switching the provider or API removes the
+    /// old `url` and prints a note.
     #[command(after_help = "\
 Examples:
   tool init                                        asks, on a terminal
@@ -60,7 +60,7 @@ Examples:
   tool init --provider local --model qwen3-coder   a model server on this machine
   tool init --provider hosted --model MODEL        the key in HOSTED_API_KEY
   tool init --provider hosted --model MODEL --api-key-stdin < key.txt
-  tool init --port 8123                            another port, where 8000 is taken")]
+  tool init --port 8123                            another port, if 8000 is taken")]
     Init(Init),
 
     /// Explain the architecture, the components and the key patterns of a file or a directory
@@ -84,19 +84,19 @@ Examples:
   tool architect \"make the storage layer replaceable\"
   tool architect - < task.md")]
     Architect {
-        /// What to think about; `-` reads it from standard input
+        /// The task; `-` reads it from standard input
         #[arg(value_name = "TASK")]
         task: String,
         #[command(flatten)]
         run: Run,
     },
 
-    /// Improve code; changes are proposed by the model and committed by the host
+    /// Improve code: edits files; undo with `tool undo`
     #[command(after_help = "\
 Examples:
   tool refactor \"replace the hand-written retry loop\" --focus src/client
   tool refactor src/legacy.py
-  tool refactor src/legacy.py --require-sandbox      nothing runs outside of a full sandbox
+  tool refactor src/legacy.py --require-sandbox      runs nothing without the full sandbox
   git log -1 --format=%B | tool refactor -")]
     Refactor {
         /// A task, or a path; `-` reads a task from standard input
@@ -109,13 +109,13 @@ Examples:
         run: Run,
     },
 
-    /// Write tests for a source file, in the style of the tests that are there
+    /// Write tests for a source file, in the style of your tests
     #[command(
         name = "test-gen",
         after_help = "\
 Examples:
   tool test-gen src/parser.py
-  tool test-gen src/parser.py --require-sandbox      nothing runs outside of a full sandbox"
+  tool test-gen src/parser.py --require-sandbox      runs nothing without the full sandbox"
     )]
     TestGen {
         /// Source file
@@ -133,10 +133,10 @@ Examples:
   tool context --exclude 'tests/**' --include src/api.py --json \"retry failed uploads\"")]
     Context(Select),
 
-    /// Show sessions: those under way first, then those that have ended, newest first
+    /// Show sessions: running ones first, then the newest
     ///
-    /// `--repo DIR` shows only those of one repository. A session whose changes are taken back says by which undo; that
-    /// undo can be undone too. JSON lists what has ended, and under `running` what is under way.
+    /// `--repo DIR` shows only the sessions of one repository. A session that was undone names its undo, which can be
+    /// undone, too. JSON lists running sessions under `running`.
     #[command(after_help = "\
 Examples:
   tool history
@@ -146,17 +146,16 @@ Examples:
   tool history --model MODEL --json")]
     History(History),
 
-    /// Follow a session that is under way, from its beginning
+    /// Follow a running session from its beginning
     ///
-    /// Shows what the command that started it shows. Ctrl-C leaves the session running. What a session asks can only be
-    /// answered where it was started.
+    /// Shows the output of the command that started it. Ctrl-C leaves the session running. You can answer its questions
+    /// only where it was started.
     #[command(after_help = "\
 Examples:
-  tool attach                  the newest that is under way in this repository
-  tool attach 01a1f88f         the beginning of an identifier is enough")]
+  tool attach                  the newest running session in this repository
+  tool attach 01a1f88f         the beginning of an identifier")]
     Attach {
-        /// Identifier of the session or the beginning of one; `latest` is the newest that is under way in this
-        /// repository
+        /// Identifier of the session or its beginning; `latest` is the newest running one in this repository
         #[arg(value_name = "SESSION", default_value = "latest")]
         session: String,
         /// Print the events as JSON, one a line
@@ -164,30 +163,29 @@ Examples:
         json: bool,
     },
 
-    /// Cancel a session that is under way
+    /// Cancel a running session
     ///
-    /// What it has changed so far stays; `tool undo` takes that back.
+    /// Its changes so far stay; undo them with `tool undo`.
     #[command(after_help = "\
 Examples:
-  tool cancel 01a1f88f         the beginning of an identifier is enough
-  tool cancel latest           the newest that is under way in this repository")]
+  tool cancel 01a1f88f         the beginning of an identifier
+  tool cancel latest           the newest running session in this repository")]
     Cancel {
-        /// Identifier of the session or the beginning of one; `latest` is the newest that is under way in this
-        /// repository
+        /// Identifier of the session or its beginning; `latest` is the newest running one in this repository
         #[arg(value_name = "SESSION")]
         session: String,
     },
 
     /// Show the result of a session
     ///
-    /// Exit code 1 where the session failed or was cancelled. The last 100 sessions are kept.
+    /// Exits with 1 if the session failed or was cancelled. The last 100 sessions are kept.
     #[command(after_help = "\
 Examples:
-  tool results                 the newest of this repository
-  tool results 01a1f88f        the beginning of an identifier is enough
+  tool results                 the newest session in this repository
+  tool results 01a1f88f        the beginning of an identifier
   tool results latest --json")]
     Results {
-        /// Identifier of the session or the beginning of one; `latest` is the newest that has ended in this repository
+        /// Identifier of the session or its beginning; `latest` is the newest ended one in this repository
         #[arg(value_name = "SESSION", default_value = "latest")]
         session: String,
         /// Print JSON
@@ -195,17 +193,17 @@ Examples:
         json: bool,
     },
 
-    /// Show what a session changed, as it left it
+    /// Show the changes of a session
     ///
-    /// A unified diff in git's form; files that have been changed since are named below it.
+    /// Prints a unified diff in git's form, and names files that you changed since.
     #[command(after_help = "\
 Examples:
-  tool diff                    what `tool undo` would take back
-  tool diff 01a1f88f           the beginning of an identifier is enough
+  tool diff                    the changes that `tool undo` would undo
+  tool diff 01a1f88f           the beginning of an identifier
   tool diff | git apply -R --check")]
     Diff {
-        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
-        /// repository and is not undone
+        /// Identifier of the session or its beginning; `latest` is the newest one in this repository that changed files
+        /// and is not undone
         #[arg(value_name = "SESSION", default_value = "latest")]
         session: String,
         /// Print JSON
@@ -213,19 +211,19 @@ Examples:
         json: bool,
     },
 
-    /// Take back what a session changed, byte for byte
+    /// Undo the changes of a session, byte for byte
     ///
-    /// Files that you have changed since are shown and left alone; exit code 1 then. An undo is a session of its own,
-    /// which can be undone. Only changes of files through the skills are taken back: a commit, an installation and what
-    /// a command did stay; commits and installations are named.
+    /// Files that you changed since are named and left alone; the exit code is 1 then. An undo is a session that can be
+    /// undone, too. Only changes of files through skills are undone: commits, installations and files written by
+    /// commands stay. Commits and installations are named.
     #[command(after_help = "\
 Examples:
   tool undo                    the newest session that changed files; again, the one before it
-  tool undo 01a1f88f           the beginning of an identifier is enough
+  tool undo 01a1f88f           the beginning of an identifier
   tool undo UNDO               an undo, as it was printed: brings the changes back")]
     Undo {
-        /// Identifier of the session or the beginning of one; `latest` is the newest that changed files in this
-        /// repository and is not undone
+        /// Identifier of the session or its beginning; `latest` is the newest one in this repository that changed files
+        /// and is not undone
         #[arg(value_name = "SESSION", default_value = "latest")]
         session: String,
         /// Print JSON
@@ -245,22 +243,22 @@ Examples:
 
     /// Let another agent use the skills: a Model Context Protocol server on standard input and output
     ///
-    /// Each connection is one session with its own receipts, listed by `tool history` and ended by `tool cancel`. Skills may
-    /// read; what else they may cause, the flags grant. An agent whose user can be asked is asked where the policy asks. The
-    /// backend serves the same over HTTP, at /mcp?root=/ABSOLUTE/PATH.
+    /// Each connection is one session, listed by `tool history` and ended by `tool cancel`. Skills may read; flags
+    /// grant other effects. If the policy needs an answer, the agent's user is asked, if the agent can ask. The backend
+    /// serves the same over HTTP, at /mcp?root=/ABSOLUTE/PATH.
     #[command(after_help = "\
 Examples:
-  tool mcp                                   what another agent runs
+  tool mcp                                   the command for another agent
   tool mcp --root ~/project --allow run-process
-  tool mcp install claude-code               what it wants in its configuration
-  tool mcp install codex --write             puts it there")]
+  tool mcp install claude-code               prints the entry for its configuration
+  tool mcp install codex --write             writes the entry")]
     Mcp(Mcp),
 
-    /// Start, stop, restart or look at the backend
+    /// Start, stop, restart or inspect the backend
     ///
-    /// Commands that need the backend start it by themselves, on port 8000 or TOOL_BACKEND_PORT, and it keeps running;
-    /// `idle_minutes` in [server] of config.toml lets it end. An idle one of another version is replaced, a busy one left
-    /// alone. SIGTERM closes what is under way and ends it; SIGHUP makes it read its configuration again. Its logs are
+    /// Commands start the backend when they need it, on port 8000 or TOOL_BACKEND_PORT, and it keeps running;
+    /// `idle_minutes` in [server] of config.toml ends an idle one. An idle backend of another version is replaced; a
+    /// busy one is not. SIGTERM ends its sessions and stops it; SIGHUP reads the configuration again. Its logs are
     /// backend.log and access.log in ~/.tool/logs.
     #[command(
         subcommand,
@@ -273,8 +271,8 @@ Examples:
 
     /// Show every setting, its value and where it comes from
     ///
-    /// Of keys only the length is shown. Starts nothing and sends nothing. Exit code 2 where the configuration is
-    /// missing or wrong.
+    /// Shows only the length of keys. Starts nothing and sends nothing. Exits with 2 if the configuration is missing or
+    /// wrong.
     #[command(after_help = "\
 Examples:
   tool config
@@ -285,21 +283,21 @@ Examples:
         json: bool,
     },
 
-    /// Check the configuration, the backend, the provider, the skills and what runs tests
+    /// Check the configuration, the backend, the provider, the skills and the sandbox
     ///
-    /// Each line is `ok`, `warn` or `fail`, with the command that mends it. Starts no backend. Exit code 0 where nothing
-    /// fails, 2 where the configuration does, else 1.
+    /// Each line is `ok`, `warn` or `fail`, with the command that fixes the problem. Starts no backend. Exits with 0 if
+    /// nothing fails, with 2 if the configuration fails, and with 1 otherwise.
     #[command(after_help = "\
 Examples:
   tool doctor
-  tool doctor --probe          also tries what the model can do; costs a few hundred tokens
-  tool doctor --sandbox        tries to break out of the sandbox, and says what held
+  tool doctor --probe          also tests the model; costs a few hundred tokens
+  tool doctor --sandbox        runs attacks on the sandbox
   tool doctor --json")]
     Doctor {
-        /// Send tiny requests to the provider and say what it can do and what is worked around
+        /// Send small requests to the provider to find out what the model can do
         #[arg(long)]
         probe: bool,
-        /// Make every known attack on the sandbox on this machine instead, and say which of them it holds
+        /// Run every known attack on the sandbox of this machine instead, and show which ones it stops
         #[arg(long, conflicts_with = "probe")]
         sandbox: bool,
         /// Print JSON
@@ -307,7 +305,7 @@ Examples:
         json: bool,
     },
 
-    /// Helpers for trying things out and for tests of your own
+    /// Helpers for experiments and for your own tests
     #[command(
         subcommand,
         after_help = "\
@@ -351,7 +349,7 @@ Examples:
     #[command(name = "__sandbox-probes", hide = true)]
     SandboxProbes(Probes),
 
-    /// Print the manual page, or write one page a command
+    /// Print the manual page, or write one page for each command
     #[command(after_help = "\
 Examples:
   tool man | man -l -
@@ -369,7 +367,7 @@ Examples:
     /// Run the backend in this process
     #[command(name = "__daemon", hide = true)]
     Daemon {
-        /// Port on 127.0.0.1; 0 takes any free one
+        /// Port on 127.0.0.1; 0 takes any free port
         #[arg(long)]
         port: u16,
     },
@@ -380,13 +378,13 @@ pub(crate) struct History {
     /// Only sessions of this model
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Only sessions of this operation; mcp are connections of other agents, skill-call your own calls of skills
+    /// Only sessions of this operation; `mcp` is connections of other agents, `skill-call` your own skill calls
     #[arg(long, value_enum)]
     pub(crate) operation: Option<OperationName>,
-    /// Only sessions that stand so
+    /// Only sessions with this status
     #[arg(long, value_enum)]
     pub(crate) status: Option<StatusName>,
-    /// At most so many
+    /// At most N sessions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
     /// Print JSON
@@ -456,24 +454,24 @@ pub(crate) struct Init {
     /// Provider to enable
     #[arg(long, value_enum)]
     pub(crate) provider: Option<Provider>,
-    /// What the hosted provider speaks [default: what the file has, else messages]
+    /// API of the hosted provider [default: the one in the file, else messages]
     #[arg(long, value_enum, requires = "provider")]
     pub(crate) api: Option<Wire>,
-    /// Base URL, where it is not the provider's own; `default` goes back to that
+    /// Base URL; `default` is the provider's own
     ///
-    /// Without this flag the URL in the file stays, unless another provider or another API is chosen.
+    /// Without this flag the URL in the file stays, unless you choose another provider or API.
     #[arg(long, requires = "provider")]
     pub(crate) url: Option<String>,
     /// Model identifier
     #[arg(long, requires = "provider")]
     pub(crate) model: Option<String>,
-    /// Read the API key from standard input and keep it in the file; better is to leave it in the environment
+    /// Read the API key from standard input and store it in the file; an environment variable is safer
     #[arg(long, requires = "provider")]
     pub(crate) api_key_stdin: bool,
     /// Enable the embedded analyst, which needs neither key nor network
     #[arg(long, conflicts_with_all = ["provider", "api", "url", "model", "api_key_stdin"])]
     pub(crate) offline: bool,
-    /// Port of the backend [default: 8000]; 0 takes any free one. Alone it changes nothing else
+    /// Port of the backend [default: 8000]; 0 takes any free port. Alone, it changes only the port
     #[arg(long, value_name = "N")]
     pub(crate) port: Option<u16>,
 }
@@ -518,7 +516,7 @@ pub(crate) struct Select {
     /// A task, or a path [default: the whole repository]
     #[arg(value_name = "TASK")]
     pub(crate) task: Option<String>,
-    /// The operation whose rule chooses
+    /// The operation to select for
     #[arg(long, default_value = "refactor", value_parser = ["explain", "architect", "refactor", "test-gen"])]
     pub(crate) operation: String,
     /// Narrow the task, for example to a directory or a subject
@@ -526,10 +524,10 @@ pub(crate) struct Select {
     pub(crate) focus: Option<String>,
     #[command(flatten)]
     pub(crate) steer: Steer,
-    /// Print the paths alone, best first
+    /// Print only the paths, best first
     #[arg(long, conflicts_with = "json")]
     pub(crate) paths: bool,
-    /// Print everything as JSON, the text for the model included
+    /// Print everything as JSON, including the text for the model
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -554,24 +552,24 @@ pub(crate) struct Run {
     /// Use this model instead of the configured one
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Print one event a line, as JSON, instead of the answer
+    /// Print events as JSON, one a line, instead of the answer
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the answer to FILE instead of standard output; FILE appears, or changes, only once the operation is complete
+    /// Write the answer to FILE instead of standard output; FILE changes only after the operation is complete
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Leave the session running when this command is interrupted or its terminal goes away
+    /// Leave the session running if this command is interrupted or its terminal closes
     #[arg(long)]
     pub(crate) detach: bool,
     #[command(flatten)]
     pub(crate) steer: Steer,
-    /// End after this many requests to the model, with what there is
+    /// End after N requests to the model, and keep the answer so far
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_steps: Option<u32>,
-    /// End after this many tokens, input and output together, with what there is
+    /// End after N tokens (input and output), and keep the answer so far
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
-    /// End after this many seconds, with what there is
+    /// End after SECONDS, and keep the answer so far
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: Option<u64>,
     #[command(flatten)]
@@ -581,27 +579,26 @@ pub(crate) struct Run {
 /// What a session may cause beyond its operation's defaults.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PolicyFlags {
-    /// Allow an effect: write-repository, commit-git, run-process, install; with `:tainted` behind the second and the last,
-    /// also once text from outside your own files has entered the conversation
+    /// Allow an effect: write-repository, commit-git, run-process, install. `commit-git:tainted` and `install:tainted`
+    /// also count after text from outside your own files has entered the conversation
     #[arg(long, value_name = "EFFECT")]
     pub(crate) allow: Vec<String>,
     /// Deny an effect; wins over --allow
     #[arg(long, value_name = "EFFECT")]
     pub(crate) deny: Vec<String>,
-    /// Fail where tests could run outside of a full sandbox
+    /// Fail if tests would run without the full sandbox
     #[arg(long, conflicts_with = "unsandboxed")]
     pub(crate) require_sandbox: bool,
-    /// Run what is allowed by name with your own rights, without a sandbox; only together with --allow run-process or
-    /// --allow install
+    /// Run without a sandbox, with your own rights; needs --allow run-process or --allow install
     #[arg(long)]
     pub(crate) unsandboxed: bool,
-    /// Take the repository for somebody else's: commits and installations need a fresh yes
+    /// Do not trust the repository: commits and installations need a new yes
     #[arg(long)]
     pub(crate) untrusted: bool,
-    /// Allow one protected path, relative to the root, or one new dot folder
+    /// Allow changes of one protected path, relative to the root, or one new dot folder
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,
-    /// Fail where your team's skills differ from the repository's skills.lock, and ask nothing
+    /// Fail without asking if your skills differ from the repository's skills.lock
     #[arg(long)]
     pub(crate) frozen: bool,
 }
@@ -610,7 +607,7 @@ pub(crate) struct PolicyFlags {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Mcp {
-    /// Repository that the skills work on, wherever the agent is; the same as --repo
+    /// Repository for the skills; the same as --repo
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     #[command(flatten)]
@@ -621,10 +618,10 @@ pub(crate) struct Mcp {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Print what another agent wants in its configuration, or put it there
+    /// Print or write the entry for another agent's configuration
     ///
-    /// `--write` merges it into the file and shows the difference; all else in the file stays. JSON with comments is never
-    /// written, and nothing is written through a link in the repository.
+    /// `--write` merges the entry into the file and shows the difference; the rest of the file stays. JSON with
+    /// comments is never written, and links in the repository are not followed.
     #[command(after_help = "\
 Examples:
   tool mcp install vscode
@@ -639,19 +636,19 @@ pub(crate) struct Install {
     /// The agent
     #[arg(value_enum)]
     pub(crate) client: McpClient,
-    /// Repository that the skills are to work on; the same as --repo
+    /// Repository for the skills; the same as --repo
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// Grant an effect to that agent, as `tool mcp --allow` does
     #[arg(long, value_name = "EFFECT")]
     pub(crate) allow: Vec<String>,
-    /// Name of the entry [default: `tool`, with the folder's name where one file serves every repository]
+    /// Name of the entry [default: `tool`, with the folder's name if one file serves all repositories]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Write it into the agent's file instead of printing it
+    /// Write the entry into the agent's file instead of printing it
     #[arg(long)]
     pub(crate) write: bool,
-    /// Replace an entry of the same name that says something else
+    /// Replace a different entry of the same name
     #[arg(long, requires = "write")]
     pub(crate) yes: bool,
 }
@@ -679,19 +676,19 @@ Examples:
     Start,
     /// Stop the backend
     ///
-    /// Sessions under way are closed as cancelled, with what there is of them in their reports.
+    /// Running sessions are cancelled; their reports keep the answer so far.
     #[command(after_help = "\
 Examples:
   tool service stop")]
     Stop,
-    /// Stop the backend, where it runs, and start it
+    /// Stop the backend, if it runs, and start it
     ///
-    /// Takes a new port, address and version at once, also where sessions are under way.
+    /// Uses a new port, address and version at once, even if sessions are running.
     #[command(after_help = "\
 Examples:
   TOOL_BACKEND_PORT=9000 tool service restart")]
     Restart,
-    /// Report whether the backend is running (exit code 3 where it is not)
+    /// Show whether the backend is running (exit code 3 if it is not)
     #[command(after_help = "\
 Examples:
   tool service status
@@ -715,7 +712,7 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Run one skill in the sandbox and print its answer
+    /// Run one skill in the sandbox and print its result
     #[command(after_help = "\
 Examples:
   tool skill call list_files
@@ -737,15 +734,15 @@ Examples:
     Author(Author),
     #[command(flatten)]
     Rollout(Rollout),
-    /// Show what a component says about itself and asks for, running nothing but `describe`
+    /// Show the description and the imports of a component, without running anything but `describe`
     ///
-    /// Of a component that is refused it shows what can be read without running anything, and why; exit code 1 then.
+    /// If the component is refused, shows the reason and what can be read without running it; exits with 1.
     #[command(after_help = "\
 Examples:
   tool skill inspect read_file
   tool skill inspect ./todo.wasm --json")]
     Inspect {
-        /// The component: a file, or the name of a skill that is there
+        /// The component: a file, or the name of a skill
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
         /// Print JSON
@@ -756,10 +753,10 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Dev {
-    /// Serve a script as a model server on 127.0.0.1, for runs without a model and without a key
+    /// Serve a script as a model server on 127.0.0.1, to work without a model and a key
     ///
-    /// The same script is spoken as Chat Completions, as the Messages API and as generateContent; the path of each
-    /// request decides. It runs until it is interrupted.
+    /// The server speaks Chat Completions, the Messages API and generateContent; the path of a request decides. It runs
+    /// until you interrupt it.
     #[command(after_help = "\
 Examples:
   tool dev model-server --example > script.json
@@ -769,13 +766,13 @@ Examples:
         /// The script, a JSON file
         #[arg(long, value_name = "FILE", required_unless_present = "example")]
         script: Option<PathBuf>,
-        /// Port on 127.0.0.1; 0 takes any free one
+        /// Port on 127.0.0.1; 0 takes any free port
         #[arg(long, default_value_t = 0)]
         port: u16,
-        /// Print each request and what it gets on standard error
+        /// Print each request and its answer on standard error
         #[arg(long)]
         log: bool,
-        /// Print a script that works, and exit
+        /// Print a working script and exit
         #[arg(long, conflicts_with_all = ["script", "port", "log"])]
         example: bool,
     },

@@ -6,26 +6,26 @@ use clap::{Subcommand, ValueEnum};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Author {
-    /// Make a new skill: a small complete project with cases, in a folder of its own
+    /// Create a skill: a small complete project with cases, in its own folder
     #[command(after_help = "\
 Examples:
   tool skill new todo --lang rust
   tool skill new todo --lang python --dir skills/todo")]
     New {
-        /// Its name: lower-case letters, digits and `_`
+        /// Name: lower-case letters, digits and `_`
         name: String,
-        /// The language that it is written in
+        /// Language of the skill
         #[arg(long, value_enum)]
         lang: Language,
-        /// The folder to make [default: the name]
+        /// Folder to create [default: the name]
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
     /// Build the skill in a folder: NAME.wasm beside its sources
     ///
-    /// The language is that of what lies there: Cargo.toml, app.py or skill.js. Rust is built by the cargo and the target
-    /// wasm32-wasip2 that are there. Of componentize-py and componentize-js one version each is used: where it is not
-    /// there, it is installed into ~/.tool/toolchains, by pip or npm.
+    /// Cargo.toml, app.py or skill.js decides the language. Rust uses your cargo and the target wasm32-wasip2. Python
+    /// and JavaScript use one fixed version of componentize-py or componentize-js; if it is missing, pip or npm
+    /// installs it into ~/.tool/toolchains.
     #[command(after_help = "\
 Examples:
   tool skill build
@@ -37,8 +37,8 @@ Examples:
     },
     /// Run a skill's own cases in the sandbox and show what each call cost
     ///
-    /// The cases are those of cases.toml, each on a fresh copy of the folder fixture beside it. Nothing is added or pinned,
-    /// no backend is started. What runs programs a case does not get by its file alone. Exit code 1 where a case fails.
+    /// Reads cases.toml; each case gets a new copy of the folder fixture beside it. Adds and pins nothing, and starts
+    /// no backend. Effects that run programs need --allow. Exits with 1 if a case fails.
     #[command(after_help = "\
 Examples:
   tool skill test
@@ -48,7 +48,7 @@ Examples:
         /// Folder of the skill
         #[arg(value_name = "DIR", default_value = ".")]
         folder: PathBuf,
-        /// Let the cases have an effect that runs programs, where they allow it: run-process, install
+        /// Allow an effect that runs programs to the cases that ask for it: run-process, install
         #[arg(long, value_name = "EFFECT")]
         allow: Vec<String>,
         /// Print JSON

@@ -7,24 +7,22 @@ use clap::{Args, Subcommand};
 /// What the user says to a component before it is shown.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Consent {
-    /// Do not ask. Effects that a new version has beyond the one before are asked for all the same, or named by
-    /// --allow-effects
+    /// Do not ask. New effects are still asked for, unless --allow-effects names them
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Effects that a new version may have beyond the one before, separated by commas
+    /// New effects to accept, separated by commas
     #[arg(long, value_name = "EFFECTS", value_delimiter = ',')]
     pub(crate) allow_effects: Vec<String>,
-    /// Refuse what none of [skills.identities] in config.toml has signed
+    /// Refuse a component that no key of [skills.identities] in config.toml has signed
     #[arg(long)]
     pub(crate) require_signature: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rollout {
-    /// Show what a component asks for; with confirmation, copy it to ~/.tool/skills and pin its digest and effects
+    /// Show what a component asks for; with your yes, copy it to ~/.tool/skills and pin its digest and effects
     ///
-    /// Where a version of it is pinned, what has changed since is shown, and effects that it did not have are asked for
-    /// again.
+    /// If a version is pinned already, shows the changes and asks about new effects.
     #[command(after_help = "\
 Examples:
   tool skill add target/wasm32-wasip2/release/todo.wasm
@@ -32,13 +30,12 @@ Examples:
   tool skill add todo.wasm --yes --allow-effects read-git
   tool skill add oci://registry.example.org/team/todo:1.0")]
     Add {
-        /// A component, a folder with components, or a place in a registry:
-        /// oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]
+        /// A component, a folder with components, or a registry: oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]
         source: String,
         #[command(flatten)]
         consent: Consent,
     },
-    /// Pin the digest and the effects of a component that lies in ~/.tool/skills
+    /// Pin the digest and the effects of a component in ~/.tool/skills
     #[command(after_help = "\
 Examples:
   tool skill trust todo")]
@@ -48,9 +45,9 @@ Examples:
         #[command(flatten)]
         consent: Consent,
     },
-    /// Look where a skill came from, and pin what is there now
+    /// Get the current version of a skill from its source, and pin it
     ///
-    /// A tag that means something else than before is shown and asked about.
+    /// If a tag moved, shows the difference and asks.
     #[command(after_help = "\
 Examples:
   tool skill update todo
@@ -60,10 +57,10 @@ Examples:
         /// Name of the skill
         #[arg(required_unless_present = "all")]
         name: Option<String>,
-        /// Every skill whose place is known
+        /// Update every skill with a known source
         #[arg(long, conflicts_with = "name")]
         all: bool,
-        /// Look here instead, from now on: a component or a place in a registry
+        /// Use this source from now on: a component or a registry
         #[arg(long, value_name = "SOURCE", requires = "name")]
         from: Option<String>,
         #[command(flatten)]
@@ -77,7 +74,7 @@ Examples:
         /// Name of the skill
         name: String,
     },
-    /// Offer a skill to no model and call it for nobody; what it is and may do stays pinned
+    /// Turn a skill off without removing it
     #[command(after_help = "\
 Examples:
   tool skill disable todo")]
@@ -85,7 +82,7 @@ Examples:
         /// Name of the skill
         name: String,
     },
-    /// Bring a disabled skill back
+    /// Turn a disabled skill on again
     #[command(after_help = "\
 Examples:
   tool skill enable todo")]
@@ -93,7 +90,7 @@ Examples:
         /// Name of the skill
         name: String,
     },
-    /// Write skills.lock: the skills that can be used now, for a team to commit
+    /// Write skills.lock, the list of the usable skills, for your team to commit
     #[command(after_help = "\
 Examples:
   tool skill lock
@@ -103,31 +100,32 @@ Examples:
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-    /// Make the skills what skills.lock says, each as `add` does
+    /// Install the skills listed in skills.lock
     ///
-    /// Nothing is granted beyond the file, nor beyond what you say yes to. What a skill has beyond the file it keeps, because
-    /// your other repositories may need it: in this one the file narrows it. Exit code 2 where --frozen finds a difference.
+    /// Grants only effects that the file lists and that you say yes to. A skill keeps effects that the file does not
+    /// list, because your other repositories may need them; in this repository the file narrows them. Exits with 2 if
+    /// --frozen finds a difference.
     #[command(after_help = "\
 Examples:
   tool skill sync
-  tool skill sync --frozen            in CI: change nothing, ask nothing, list what differs")]
+  tool skill sync --frozen            for CI: change nothing, ask nothing, list differences")]
     Sync {
         /// Folder of the file [default: the repository root]
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
-        /// Change nothing and ask nothing: list what differs and fail
+        /// Change nothing and ask nothing: list differences and fail
         #[arg(long)]
         frozen: bool,
-        /// Also take effects that the file does not grant from skills that have them, in every repository
+        /// Also remove effects that the file does not list, in every repository
         #[arg(long, conflicts_with = "frozen")]
         narrow: bool,
         #[command(flatten)]
         consent: Consent,
     },
-    /// Show the least policy that a skill needs, by making its calls again under a recorder
+    /// Find the minimum permissions a skill needs by replaying its calls
     ///
-    /// Recent calls of this repository are made again, or the cases in a folder. Nothing is changed and nothing runs: what
-    /// would be proposed is noted, what would run or commit is denied and noted.
+    /// Replays recent calls in this repository, or the cases in a folder. Changes nothing and runs no programs:
+    /// proposals are recorded, and runs and commits are denied and recorded.
     #[command(after_help = "\
 Examples:
   tool skill audit todo
@@ -136,28 +134,28 @@ Examples:
     Audit {
         /// Name of the skill
         name: String,
-        /// A folder with `cases.toml` and `fixture/`; those cases are made instead
+        /// Folder with `cases.toml` and `fixture/`, to replay in place of recent calls
         #[arg(long, value_name = "DIR")]
         cases: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Push a component to a registry, with the signature that lies beside it
+    /// Push a component to a registry, with the signature beside it
     ///
-    /// The login is that of `docker login`. Without TLS only registries of this machine are spoken to.
+    /// Uses the login of `docker login`. Only registries on this machine work without TLS.
     #[command(after_help = "\
 Examples:
   tool skill push todo.wasm oci://registry.example.org/team/todo:1.0
   tool skill push todo oci://localhost:5000/todo")]
     Push {
-        /// The component: a file, or the name of a skill that is there
+        /// The component: a file, or the name of a skill
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
-        /// Where to: oci://HOST[:PORT]/REPOSITORY[:TAG]
+        /// Destination: oci://HOST[:PORT]/REPOSITORY[:TAG]
         place: String,
     },
-    /// Make keys that sign skills
+    /// Create keys to sign skills
     #[command(
         subcommand,
         after_help = "\
@@ -165,14 +163,14 @@ Examples:
   tool skill keys new"
     )]
     Keys(Keys),
-    /// Sign a component: what is signed is its digest
+    /// Sign the digest of a component
     ///
-    /// The signature goes into a file beside the component, `NAME.wasm.sig`, and `push` takes it along.
+    /// Writes the signature to a file beside the component, `NAME.wasm.sig`. `push` uploads it.
     #[command(after_help = "\
 Examples:
   tool skill sign todo.wasm --key team.key")]
     Sign {
-        /// The component: a file, or the name of a skill that is there
+        /// The component: a file, or the name of a skill
         #[arg(value_name = "FILE_OR_NAME")]
         component: PathBuf,
         /// The private key, a PEM file without a password
@@ -183,16 +181,16 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Write a private and a public key, NAME.key and NAME.pub
+    /// Create a private and a public key, NAME.key and NAME.pub
     ///
-    /// ECDSA on P-256, as PEM; cosign and openssl read them. The private one has no password: keep it where only you, or
-    /// only your CI, can read it.
+    /// ECDSA on P-256, as PEM; cosign and openssl can read them. The private key has no password: keep it where only
+    /// you, or only your CI, can read it.
     #[command(after_help = "\
 Examples:
   tool skill keys new
   tool skill keys new --out ~/keys/team")]
     New {
-        /// Path of both without the extension
+        /// Path of both files, without the extension
         #[arg(long, value_name = "NAME", default_value = "skill")]
         out: PathBuf,
     },
