@@ -331,7 +331,7 @@ fn a_detached_session_outlives_its_command() {
     let repository = small_repository();
     let finished = interrupted(&home, repository.path(), &["explain", ".", "--detach"]);
     let (_, rest) = finished.stderr.split_once("The session ").expect("it is named");
-    let id = rest.split_once(" runs on.").expect("it says so").0.to_owned();
+    let id = rest.split_once(" continues.").expect("it says so").0.to_owned();
     // Longer than a session that nobody follows would be left, were it not detached.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     assert!(is_running(&home, repository.path()), "nobody follows it");

@@ -1,4 +1,4 @@
-//! What leaves and what comes in: keys as placeholders, words of others, and what a repository may say for itself. The
+//! What leaves and what comes in: keys as placeholders, untrusted text, and what a repository may say for itself. The
 //! real binary and its skills, with scripted models.
 
 use std::fs;
@@ -289,7 +289,7 @@ fn a_selection_shows_which_files_hold_keys() {
     assert!(!json["context"].as_str().expect("text").contains(PASSWORD));
 }
 
-// ---- words of others ----
+// ---- untrusted text ----
 
 /// A repository under git with an ignored package, a log, and vendored code that is not ignored.
 fn with_others() -> TempDir {

@@ -133,14 +133,14 @@ fn init_says_where_requests_go_and_which_address_it_dropped() {
     holds(&init(&local).stdout, &["at http://10.0.0.5:9999/v1."]);
     let reset = init(&[&local[..], &["--url", "default"]].concat());
     holds(&reset.stdout, &["at http://127.0.0.1:1234/v1."]);
-    holds(&reset.stderr, &["It replaces the URL http://10.0.0.5:9999/v1."]);
+    holds(&reset.stderr, &["The new URL replaces http://10.0.0.5:9999/v1."]);
     let hosted = ["--provider", "hosted", "--model", "m"];
     init(&[&hosted[..], &["--url", "https://proxy.example"]].concat());
     let other_wire = init(&[&hosted[..], &["--api", "chat"]].concat());
     holds(&other_wire.stdout, &["at https://api.openai.com/v1."]);
     holds(
         &other_wire.stderr,
-        &["The URL https://proxy.example stood there for another wire or server and was dropped."],
+        &["The URL https://proxy.example belonged to another provider or API and was removed."],
     );
 }
 

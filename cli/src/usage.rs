@@ -85,7 +85,7 @@ fn problem(text: &str, command: &str) -> Problem {
         .map(str::trim)
         .filter(|part| !part.is_empty())
         .collect();
-    let message = paragraphs.first().copied().unwrap_or("The arguments make no sense");
+    let message = paragraphs.first().copied().unwrap_or("The arguments are wrong");
     let mut hints = Vec::new();
     for paragraph in paragraphs.iter().skip(1) {
         for line in paragraph.lines().map(str::trim) {
@@ -107,7 +107,7 @@ fn problem(text: &str, command: &str) -> Problem {
     let problem = Problem::new(ErrorKind::Usage, lines.join(" "));
     match hints.is_empty() {
         true if command == "tool" => problem.with_hint("`tool --help` lists the commands"),
-        true => problem.with_hint(format!("`{command} --help` says what it takes")),
+        true => problem.with_hint(format!("`{command} --help` shows its arguments")),
         false => problem.with_hint(hints.join("; ")),
     }
 }
@@ -138,11 +138,11 @@ mod tests {
         };
         assert_eq!(
             hint(&["-q", "explain", ".", "--max-steps", "x"]),
-            "`tool explain --help` says what it takes"
+            "`tool explain --help` shows its arguments"
         );
         assert_eq!(
             hint(&["skill", "test", "--x"]),
-            "`tool skill test --help` says what it takes"
+            "`tool skill test --help` shows its arguments"
         );
         assert_eq!(hint(&["--repo"]), "`tool --help` lists the commands");
     }

@@ -144,7 +144,7 @@ fn a_task_comes_from_standard_input_and_a_path_does_not() {
     for command in ["explain", "test-gen"] {
         let refused = with_input(&home, repository.path(), &[command, "-"], b"x").expect(2);
         assert!(
-            refused.stderr.contains("takes a path; `-` is none\nhint: "),
+            refused.stderr.contains("takes a path, not `-`\nhint: "),
             "{}",
             refused.stderr
         );

@@ -40,7 +40,7 @@ fn history_is_filtered_by_model_operation_status_repository_and_number() {
     );
     assert_eq!(count(&["--limit", "2"]), 2);
     let none = home.run(one.path(), &["history", "--operation", "refactor"]).expect(0);
-    assert!(none.stderr.contains("No session is like that."), "{}", none.stderr);
+    assert!(none.stderr.contains("No session matches."), "{}", none.stderr);
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn what_is_in_a_file_stays_there() {
     holds(
         &refused.stderr,
         &[
-            "is left alone: it is no JSON, or has comments",
+            "is not changed: it is not JSON, or it has comments",
             "hint: leave out `--write`",
         ],
     );
@@ -191,7 +191,7 @@ fn repositories_of_one_name_have_entries_of_their_own() {
     }
     for wrong in ["", "a b", "ü", &"n".repeat(41)] {
         let refused = install(&home, &root, &["codex", "--name", wrong]).expect(2);
-        holds(&refused.stderr, &["is no name of a server", "hint: letters"]);
+        holds(&refused.stderr, &["is not a valid name of a server", "hint: letters"]);
     }
 }
 

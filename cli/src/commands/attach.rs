@@ -36,7 +36,7 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
             Err(error) => {
                 if matches!(error, Error::Interrupted) {
                     let hint = format!("`tool attach {id}` follows it again, `tool cancel {id}` ends it");
-                    output.notice(&format!("The session {id} runs on."), Some(&hint));
+                    output.notice(&format!("The session {id} continues."), Some(&hint));
                 }
                 return Err(error);
             }
@@ -46,7 +46,7 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         } else if matches!(event, Event::Approval { .. }) {
             answer.pause()?;
             output.notice(
-                "The session waits for an answer that only the command that started it can give.",
+                "The session waits for an answer: give it in the terminal that started the session.",
                 None,
             );
         } else {

@@ -13,8 +13,7 @@ impl Ending {
     /// Listens from now on; within a runtime.
     pub(super) fn new() -> Result<Self, Error> {
         let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Error::new(ErrorKind::Runtime, format!("Interruptions cannot be noticed: {error}")))
+            signal(kind).map_err(|error| Error::new(ErrorKind::Runtime, format!("Ctrl-C cannot be handled: {error}")))
         };
         Ok(Self([
             listen(SignalKind::interrupt())?,

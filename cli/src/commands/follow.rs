@@ -22,7 +22,7 @@ impl Follow {
     /// Follows a stream. `model` answers, where one does.
     pub(super) fn new(events: Events, waiting: Waiting) -> Result<Self, Error> {
         let interrupts = signal(SignalKind::interrupt())
-            .map_err(|error| Error::new(ErrorKind::Runtime, format!("Interruptions cannot be noticed: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Runtime, format!("Ctrl-C cannot be handled: {error}")))?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {

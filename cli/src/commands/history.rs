@@ -93,9 +93,9 @@ fn running_row(task: &TaskEntry, narrow: bool) -> String {
 fn say_empty(filter: &args::History, context: &Context) {
     let is_filtered = filter.model.is_some() || filter.operation.is_some() || filter.status.is_some();
     let (message, hint) = match (is_filtered, &context.repo) {
-        (true, _) => ("No session is like that.", "`tool history` without filters shows all"),
+        (true, _) => ("No session matches.", "`tool history` without filters shows all"),
         (false, Some(_)) => (
-            "No session of this repository is under way or has ended.",
+            "This repository has no sessions.",
             "`tool history` without `--repo` shows all",
         ),
         (false, None) => ("There is no session yet.", "`tool explain .` makes the first"),

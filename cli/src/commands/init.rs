@@ -40,9 +40,9 @@ pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode,
     }
     if let Some(url) = &written.dropped {
         match init.url {
-            Some(_) => context.output.notice(&format!("It replaces the URL {url}."), None),
+            Some(_) => context.output.notice(&format!("The new URL replaces {url}."), None),
             None => context.output.notice(
-                &format!("The URL {url} stood there for another wire or server and was dropped."),
+                &format!("The URL {url} belonged to another provider or API and was removed."),
                 Some("`--url URL` sets one; `--url default` is the provider's own"),
             ),
         }
@@ -72,7 +72,7 @@ fn say_port(place: &Path, port: u16, context: &Context) -> Result<ExitCode, Erro
     if context.backend.running()?.is_some_and(|record| record.port != port) {
         let message = "The running backend keeps its port.";
         let hint = match context.backend.environment.get("TOOL_BACKEND_PORT") {
-            Some(_) => "TOOL_BACKEND_PORT is set and goes before the file: unset it, then `tool service restart`",
+            Some(_) => "TOOL_BACKEND_PORT is set and wins over the file: unset it, then `tool service restart`",
             None => "`tool service restart` takes the new one",
         };
         context.output.notice(message, Some(hint));

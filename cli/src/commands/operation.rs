@@ -38,7 +38,7 @@ impl Task {
         }
         let takes_task = matches!(self.operation, Operation::Architect | Operation::Refactor);
         if !takes_task {
-            let message = format!("`tool {}` takes a path; `-` is none", self.operation);
+            let message = format!("`tool {}` takes a path, not `-`", self.operation);
             let hint = "`tool architect -` and `tool refactor -` read a task from standard input";
             return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
         }
@@ -327,7 +327,7 @@ impl Session {
         let hint = format!("`tool results {id}` shows what there is of the answer");
         let follow = format!("`tool attach {id}` follows it again, `tool cancel {id}` ends it");
         let (message, hint) = match left {
-            Left::Running => (format!("The session {id} runs on."), follow),
+            Left::Running => (format!("The session {id} continues."), follow),
             Left::Cancelled => ("The session was cancelled.".to_owned(), hint),
             Left::Ending => (format!("The session {id} is being cancelled."), hint),
         };
@@ -425,7 +425,7 @@ mod tests {
             let Err(Error::Problem(problem)) = task.read() else {
                 panic!("`-` is no path");
             };
-            assert!(problem.message.ends_with("takes a path; `-` is none"), "{problem}");
+            assert!(problem.message.ends_with("takes a path, not `-`"), "{problem}");
         }
     }
 }

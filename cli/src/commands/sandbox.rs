@@ -284,10 +284,10 @@ fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
     );
     output.line(&text)?;
     if proof.failed > 0 {
-        output.hint("a line that says FAIL is a hole: SECURITY.md says how to report it; `--json` has the details");
+        output.hint("FAIL means that an attack succeeded: SECURITY.md says how to report it; `--json` has the details");
     }
     if proof.not_available > 0 {
-        output.hint("what is not available proves nothing either way: `tool doctor` says what this machine lacks");
+        output.hint("n/a proves nothing: `tool doctor` says what this machine lacks");
     }
     Ok(())
 }

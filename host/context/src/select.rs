@@ -186,14 +186,13 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    /// Says so where symbols come from lines that will come from syntax trees. A missing file is the greater lack.
+    /// Adds a notice while the index still lacks syntax trees, unless files are missing from the list, which weighs more.
     fn tell_what_has_no_tree(&mut self) {
         let count = self.tree.source.treeless();
         if count > 0 && !self.is_incomplete {
-            let files = if count == 1 { "file is" } else { "files are" };
+            let files = if count == 1 { "file" } else { "files" };
             self.notices.push(format!(
-                "The symbols of {count} {files} known by text alone so far; a selection in some seconds will have them \
-                 by syntax tree"
+                "Indexing: {count} {files} left. Results improve in a few seconds."
             ));
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
         return Ok(ExitCode::SUCCESS);
     }
     let Some(place) = &form.place else {
-        return Err(Problem::new(ErrorKind::Usage, "Which file this is for is not known")
+        return Err(Problem::new(ErrorKind::Usage, "The agent's file is not known")
             .with_hint("leave out `--write`, and put what is printed where your client reads it")
             .into());
     };
@@ -120,7 +120,7 @@ fn check_name(name: &str) -> Result<(), Error> {
         Ok(())
     } else {
         Err(
-            Problem::new(ErrorKind::Usage, format!("`{name}` is no name of a server"))
+            Problem::new(ErrorKind::Usage, format!("`{name}` is not a valid name of a server"))
                 .with_hint(format!(
                     "letters, digits, `-` and `_`, at most {NAME_BYTES_MAX} of them"
                 ))
@@ -257,7 +257,7 @@ impl Form {
         let mut document = match text.trim() {
             "" => Value::Object(Map::new()),
             text => serde_json::from_str(text)
-                .map_err(|error| self.unreadable(&format!("it is no JSON, or has comments ({error})")))?,
+                .map_err(|error| self.unreadable(&format!("it is not JSON, or it has comments ({error})")))?,
         };
         let fields = document
             .as_object_mut()
@@ -300,7 +300,7 @@ impl Form {
     }
 
     fn unreadable(&self, why: &str) -> Error {
-        let message = format!("`{}` is left alone: {why}", self.file());
+        let message = format!("`{}` is not changed: {why}", self.file());
         Problem::new(ErrorKind::Usage, message)
             .with_hint("leave out `--write`, and put what is printed there yourself")
             .into()
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(form(true).merged(&after, false).expect("it is there"), after);
         let refused = said(form(false).merged("{\n  // mine\n  \"a\": 1\n}\n", true));
         assert!(
-            refused.starts_with("`/home/me/file` is left alone: it is no JSON, or has comments"),
+            refused.starts_with("`/home/me/file` is not changed: it is not JSON, or it has comments"),
             "{refused}"
         );
         assert!(said(form(true).merged("a = = 1", true)).contains("it is no TOML"));
@@ -455,11 +455,11 @@ mod tests {
         }
         assert_eq!(
             said(form(false).merged("[]", true)),
-            "`/home/me/file` is left alone: it is no object"
+            "`/home/me/file` is not changed: it is no object"
         );
         assert_eq!(
             said(form(false).merged("{\"mcpServers\": 7}", true)),
-            "`/home/me/file` is left alone: its `mcpServers` is no object"
+            "`/home/me/file` is not changed: its `mcpServers` is no object"
         );
     }
 

@@ -92,7 +92,7 @@ pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
             ErrorKind::Usage,
             format!("There is no {} in `{}`", cases::FILE, folder.display()),
         )
-        .with_hint("`tool skill new` makes a skill with one; `skills/README.md` says what stands in it")
+        .with_hint("`tool skill new` makes a skill with one; `skills/README.md` describes it")
         .into(),
         cases::CasesError::Io { source, .. } => Problem::new(ErrorKind::Usage, error.to_string())
             .with_hint(source.to_string())
@@ -133,7 +133,7 @@ fn component(folder: &Path) -> Result<PathBuf, Error> {
                 one.display()
             );
             Err(Problem::new(ErrorKind::Usage, message)
-                .with_hint("remove the one that is not meant")
+                .with_hint("remove one of them")
                 .into())
         }
     }

@@ -29,7 +29,7 @@ pub(super) async fn one(
     let known = pinned.origin.as_ref().map(|origin| origin.from.clone());
     let Some(source) = from.map(str::to_owned).or(known) else {
         return Err(
-            Problem::new(ErrorKind::Skill, format!("Nobody knows where `{name}` came from"))
+            Problem::new(ErrorKind::Skill, format!("The source of `{name}` is not known"))
                 .with_hint("name the file or the place: --from SOURCE")
                 .into(),
         );
@@ -46,7 +46,7 @@ pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode
         let Some(origin) = &pinned.origin else {
             context
                 .output
-                .notice(&format!("Nobody knows where `{name}` came from."), None);
+                .notice(&format!("The source of `{name}` is not known."), None);
             continue;
         };
         match update(&pinned, &origin.from, &registry, consent, context).await {
