@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use host::api::{Operation, PolicyRequest};
+use host::api::{Operation, PolicyRequest, SkillState};
 use host::process::confine;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
@@ -39,7 +39,7 @@ fn host() -> &'static Arc<SkillHost> {
         if !host
             .entries()
             .iter()
-            .any(|entry| entry.digest == shown.digest && entry.state == "ready")
+            .any(|entry| entry.digest == shown.digest && entry.state == SkillState::Ready)
         {
             host.add(&shown).expect("it is acceptable");
         }

@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use host::api::SkillEntry;
+use host::api::{SkillEntry, SkillState};
 use host::skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn home() -> &'static Path {
         for language in LANGUAGES {
             let name = format!("contract_{language}");
             let wasm = fs::read(compat(language)).expect("it is unpacked");
-            let is_there = |entry: &SkillEntry| entry.name == name && entry.state == "ready";
+            let is_there = |entry: &SkillEntry| entry.name == name && entry.state == SkillState::Ready;
             let copy = home.join("skills").join(format!("{name}.wasm"));
             if host.entries().iter().any(is_there) && fs::read(copy).is_ok_and(|copy| copy == wasm) {
                 continue;

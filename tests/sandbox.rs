@@ -17,7 +17,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use host::api::{Operation, PolicyRequest, SkillEntry};
+use host::api::{Operation, PolicyRequest, SkillEntry, SkillState};
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{Arguments, CallContext, CallReport, Limits, SkillHost};
@@ -47,7 +47,7 @@ fn home() -> &'static Path {
         let host = SkillHost::new(&[], &home).expect("the engine starts");
         for name in ["echo", "hostile", "summing"] {
             let shown = host.inspect(&guest(name)).expect("the guest describes itself");
-            let added = |entry: &SkillEntry| entry.digest == shown.digest && entry.state == "ready";
+            let added = |entry: &SkillEntry| entry.digest == shown.digest && entry.state == SkillState::Ready;
             if !host.entries().iter().any(added) {
                 host.add(&shown).expect("the guest is acceptable");
             }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use host::api::{ErrorKind, PolicyRequest};
+use host::api::{Effect, ErrorKind, PolicyRequest, SkillState};
 use host::digest::sha256_hex;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
@@ -99,18 +99,10 @@ fn each_describes_itself_as_it_did() {
         let name = format!("contract_{language}");
         let entries = host.entries();
         let entry = entries.iter().find(|entry| entry.name == name).expect("it was added");
-        assert_eq!((entry.version.as_str(), entry.state.as_str()), ("1.0.0", "ready"));
+        assert_eq!((entry.version.as_str(), entry.state), ("1.0.0", SkillState::Ready));
         let mut effects = entry.effects.clone();
         effects.sort_unstable();
-        let all = [
-            "commit-git",
-            "install",
-            "read-git",
-            "read-repository",
-            "run-process",
-            "write-repository",
-        ];
-        assert_eq!(effects, all, "{language}");
+        assert_eq!(effects, Effect::ALL, "{language}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use host::api::{Effect, SkillState};
 use host::skill::{Arguments, Limits, SkillHost, SkillHostError};
 use tempfile::TempDir;
 
@@ -157,7 +158,7 @@ fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() 
     };
     fs::create_dir_all(&folder).expect("the home is writable");
     fs::copy(guest("summing"), folder.join("summing.wasm")).expect("the home is writable");
-    assert_eq!(state(), ("untrusted".to_owned(), vec![]));
+    assert_eq!(state(), (SkillState::Untrusted, vec![]));
     assert_eq!(host.specs().len(), 0);
     assert_eq!(
         call(),
@@ -165,16 +166,16 @@ fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() 
     );
 
     let shown = host.inspect_installed("summing").expect("it describes itself");
-    assert_eq!(shown.effects, ["read-repository"]);
+    assert_eq!(shown.effects, [Effect::ReadRepository]);
     host.trust(&shown).expect("it is what was shown");
-    assert_eq!(state(), ("ready".to_owned(), vec!["read-repository".to_owned()]));
+    assert_eq!(state(), (SkillState::Ready, vec![Effect::ReadRepository]));
     assert_eq!(call(), "whole:1");
     let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(&folder.join("pins.json")), 0o600);
     assert_eq!(mode(&home.path().join("cache/skills")), 0o700);
 
     fs::copy(guest("echo"), folder.join("summing.wasm")).expect("the home is writable");
-    assert_eq!(state().0, "changed");
+    assert_eq!(state().0, SkillState::Changed);
     assert!(call().contains("its file has changed since it was added"), "{}", call());
     assert!(matches!(host.trust(&shown), Err(SkillHostError::Changed { .. })));
     assert!(matches!(

@@ -1,5 +1,6 @@
 //! What a guest has none of, how crashes are told, and the contract of a call.
 
+use host::api::Effect;
 use host::skill::{Arguments, Limits};
 use serde_json::json;
 
@@ -105,7 +106,7 @@ fn a_receipt_says_what_a_call_cost() {
         .receipt
         .expect("it ran");
     assert_eq!(receipt.skill, "hostile");
-    assert_eq!(receipt.grants, ["read-repository", "read-git"]);
+    assert_eq!(receipt.grants, [Effect::ReadRepository, Effect::ReadGit]);
     assert_eq!((receipt.bytes_in, receipt.bytes_out), (5, 9));
     assert_eq!(receipt.verdict, "ok");
     assert!(receipt.peak_memory_bytes > 64 * 1024 && receipt.wall_us > 0);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{BackendStatus, ErrorKind, Problem};
+use host::api::{BackendStatus, ErrorKind, Problem, SkillState};
 use host::config::{self, Api, ProviderSettings};
 use host::daemon;
 use host::disk::{self, Disk};
@@ -500,8 +500,8 @@ fn skills(home: &Path) -> Check {
         Ok(skills) => skills.entries(),
         Err(error) => return Check::failed(NAME, Problem::new(ErrorKind::Skill, error.to_string())),
     };
-    let ready = entries.iter().filter(|entry| entry.state == "ready").count();
-    match entries.iter().find(|entry| entry.state != "ready") {
+    let ready = entries.iter().filter(|entry| entry.state == SkillState::Ready).count();
+    match entries.iter().find(|entry| entry.state != SkillState::Ready) {
         None => Check::ok(NAME, format!("{ready} ready")),
         Some(waiting) => Check::warn(
             NAME,
@@ -509,11 +509,13 @@ fn skills(home: &Path) -> Check {
                 Some(reason) => format!("{ready} ready; `{}` is {}: {reason}", waiting.name, waiting.state),
                 None => format!("{ready} ready; `{}` is {}", waiting.name, waiting.state),
             },
-            match waiting.state.as_str() {
-                "unsigned" => format!("tool skill sign {} --key FILE", waiting.name),
-                "refused" => format!("tool skill remove {}", waiting.name),
-                "disabled" => format!("tool skill enable {}", waiting.name),
-                _ => format!("tool skill trust {}", waiting.name),
+            match waiting.state {
+                SkillState::Unsigned => format!("tool skill sign {} --key FILE", waiting.name),
+                SkillState::Refused => format!("tool skill remove {}", waiting.name),
+                SkillState::Disabled => format!("tool skill enable {}", waiting.name),
+                SkillState::Ready | SkillState::Untrusted | SkillState::Changed => {
+                    format!("tool skill trust {}", waiting.name)
+                }
             },
         ),
     }

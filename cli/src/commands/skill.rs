@@ -16,7 +16,7 @@ mod update;
 use std::io::Read;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Event, Overrides, Problem, SkillCallRequest, SkillEntry, Skills};
+use host::api::{Effect, ErrorKind, Event, Overrides, Problem, SkillCallRequest, SkillEntry, SkillState, Skills};
 use host::skill::{SkillHost, SkillHostError};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -166,8 +166,8 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
 const ROW_COLUMNS: usize = 90;
 
 fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
-    let state = match (&skill.reason, skill.state.as_str()) {
-        (_, "ready") => String::new(),
+    let state = match (&skill.reason, skill.state) {
+        (_, SkillState::Ready) => String::new(),
         (Some(reason), state) => format!("  {state}: {reason}"),
         (None, state) => format!("  {state}"),
     };
@@ -176,7 +176,7 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
         Some(Some(name)) => format!("  signed by {name}"),
         Some(None) => format!("  signed by {NOBODY}"),
     };
-    let effects = skill.effects.join(", ");
+    let effects = Effect::list(&skill.effects);
     let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
     let (name, version, origin) = (&skill.name, &skill.version, &skill.origin);
     if narrow {

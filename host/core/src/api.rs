@@ -16,7 +16,7 @@ mod provider_name;
 mod read;
 mod schema;
 
-pub use changes::{ChangedFile, LeftFile, SessionDiff, UndoResult};
+pub use changes::{ChangeKind, ChangedFile, LeftFile, SessionDiff, UndoResult};
 pub use clock::make_wrong;
 pub use clock::now;
 pub use effect::{Effect, Grant};
@@ -614,18 +614,17 @@ pub struct SkillEntry {
     /// What it does.
     pub description: String,
     /// Names of the effects it asks for.
-    #[schema(value_type = Vec<Effect>)]
-    pub effects: Vec<String>,
+    pub effects: Vec<Effect>,
     /// SHA-256 of the component, hexadecimal; empty where it could not be read.
     #[schema(pattern = "^([0-9a-f]{64})?$")]
     pub digest: String,
     /// `builtin` or `team`.
-    #[schema(pattern = "^(builtin|team)$")]
-    pub origin: String,
+    #[schema(value_type = String, pattern = "^(builtin|team)$")]
+    pub origin: SkillOrigin,
     /// `ready`, `untrusted` (not added yet), `changed` (digest differs from the pinned one), `disabled`,
     /// `unsigned` (a signature that counts is required) or `refused`.
-    #[schema(pattern = "^(ready|untrusted|changed|disabled|unsigned|refused)$")]
-    pub state: String,
+    #[schema(value_type = String, pattern = "^(ready|untrusted|changed|disabled|unsigned|refused)$")]
+    pub state: SkillState,
     /// Why it is not ready; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
@@ -637,6 +636,70 @@ pub struct SkillEntry {
     /// JSON Schema of its arguments; null where it is not known.
     #[schema(value_type = Option<Object>, required)]
     pub parameters: Value,
+}
+
+/// Where a skill comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SkillOrigin {
+    /// It is part of this program.
+    Builtin,
+    /// It is a component that the user has added.
+    Team,
+}
+
+impl SkillOrigin {
+    /// The name in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Team => "team",
+        }
+    }
+}
+
+impl std::fmt::Display for SkillOrigin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// Whether a skill can be called, and why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SkillState {
+    /// It can be called.
+    Ready,
+    /// It has not been added yet.
+    Untrusted,
+    /// Its digest differs from the pinned one.
+    Changed,
+    /// The user has turned it off.
+    Disabled,
+    /// A signature that counts is required and missing.
+    Unsigned,
+    /// The host refuses the component.
+    Refused,
+}
+
+impl SkillState {
+    /// The name in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Untrusted => "untrusted",
+            Self::Changed => "changed",
+            Self::Disabled => "disabled",
+            Self::Unsigned => "unsigned",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl std::fmt::Display for SkillState {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
 }
 
 /// A signature of a skill.

@@ -425,7 +425,7 @@ impl Job<'_> {
             skill: self.name.to_owned(),
             digest: self.digest.to_owned(),
             arguments: self.arguments.clone(),
-            grants: grants.granted().iter().map(|effect| effect.name().to_owned()).collect(),
+            grants: grants.granted().to_vec(),
             wall_us: u64::try_from(call.started.elapsed().as_micros()).unwrap_or(u64::MAX),
             peak_memory_bytes: call.memory_peak(),
             bytes_in: call.read.get(),

@@ -8,6 +8,7 @@ use std::time::Instant;
 use similar::{Algorithm, DiffOp};
 
 use crate::limits;
+use tool_core::api::ChangeKind;
 use tool_repository::changes::{FileChange, FileState};
 
 /// Unchanged lines around a change, as git shows.
@@ -19,7 +20,7 @@ pub struct FileDiff {
     /// Relative to the root.
     pub path: String,
     /// `created`, `modified` or `deleted`.
-    pub kind: &'static str,
+    pub kind: ChangeKind,
     /// Lines added; 0 where the file is no text.
     pub added: usize,
     /// Lines removed; 0 where the file is no text.
@@ -34,9 +35,9 @@ impl FileDiff {
     /// The diff of one file.
     pub fn new(file: &FileChange) -> Self {
         let kind = match (&file.before, &file.after) {
-            (None, _) => "created",
-            (_, None) => "deleted",
-            _ => "modified",
+            (None, _) => ChangeKind::Created,
+            (_, None) => ChangeKind::Deleted,
+            _ => ChangeKind::Modified,
         };
         let (old, new) = (
             side(&file.path, file.before.as_ref()),
@@ -336,7 +337,7 @@ mod tests {
         let before = b"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13";
         let after = b"1\n2\nthree\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n";
         let diff = diff(Some(before), Some(after));
-        assert_eq!((diff.kind, diff.added, diff.removed), ("modified", 2, 2));
+        assert_eq!((diff.kind, diff.added, diff.removed), (ChangeKind::Modified, 2, 2));
         insta::assert_snapshot!(diff.text, @r"
         diff --git a/src/a.py b/src/a.py
         --- a/src/a.py

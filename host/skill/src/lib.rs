@@ -242,12 +242,12 @@ pub enum SkillHostError {
         found: String,
     },
     /// A new version asks for more than the one before was granted.
-    #[error("`{name}` asks for more than before: {}", effects.join(", "))]
+    #[error("`{name}` asks for more than before: {}", Effect::list(effects))]
     Grown {
         /// The skill.
         name: String,
         /// What the user has not said yes to.
-        effects: Vec<String>,
+        effects: Vec<Effect>,
     },
     /// The file of pins is not what this program writes.
     #[error("`{}` is not a valid list of trusted skills: {reason}", path.display())]

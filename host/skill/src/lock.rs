@@ -20,7 +20,7 @@ use super::plain::{self, Links};
 use super::registry::is_name;
 use crate::limits;
 use tool_core::api::Effect;
-use tool_core::api::{ErrorKind, Problem, SkillEntry};
+use tool_core::api::{ErrorKind, Problem, SkillEntry, SkillOrigin, SkillState};
 use tool_repository::{OpenError, Repository};
 
 /// Its name; protected, so that no model writes it.
@@ -100,7 +100,7 @@ pub enum Difference {
         /// The skill.
         name: String,
         /// As lists of skills say it.
-        state: String,
+        state: SkillState,
         /// Why.
         reason: String,
     },
@@ -171,7 +171,7 @@ impl Difference {
     pub fn is_mended_by_sync(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Digest { .. } | Self::Version { .. } | Self::Fewer { .. } => true,
-            Self::NotReady { state, .. } => !["disabled", "unsigned"].contains(&state.as_str()),
+            Self::NotReady { state, .. } => !matches!(state, SkillState::Disabled | SkillState::Unsigned),
             Self::Effects { .. } | Self::World { .. } | Self::Extra { .. } => false,
         }
     }
@@ -180,7 +180,11 @@ impl Difference {
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
             _ if self.is_mended_by_sync() => "`tool skill sync` makes them what is locked".to_owned(),
-            Self::NotReady { name, state, .. } if state == "unsigned" => {
+            Self::NotReady {
+                name,
+                state: SkillState::Unsigned,
+                ..
+            } => {
                 format!("`tool skill sign {name} --key FILE` signs it")
             }
             Self::NotReady { name, .. } => format!("`tool skill enable {name}` brings it back"),
@@ -408,7 +412,7 @@ impl Lock {
     pub fn differences(&self, entries: &[SkillEntry]) -> Vec<Difference> {
         let present: BTreeMap<&str, &SkillEntry> = entries
             .iter()
-            .filter(|entry| entry.origin == "team")
+            .filter(|entry| entry.origin == SkillOrigin::Team)
             .map(|entry| (entry.name.as_str(), entry))
             .collect();
         let mut differences = Vec::new();
@@ -434,10 +438,10 @@ impl Locked {
     fn differences(&self, name: &str, entry: &SkillEntry) -> Vec<Difference> {
         let name = || name.to_owned();
         let mut differences = Vec::new();
-        if let Some(reason) = entry.reason.clone().filter(|_| entry.state != "ready") {
+        if let Some(reason) = entry.reason.clone().filter(|_| entry.state != SkillState::Ready) {
             differences.push(Difference::NotReady {
                 name: name(),
-                state: entry.state.clone(),
+                state: entry.state,
                 reason,
             });
         }
@@ -448,22 +452,21 @@ impl Locked {
                 found: entry.digest.clone(),
             });
         }
-        if entry.state == "ready" && entry.version != self.version {
+        if entry.state == SkillState::Ready && entry.version != self.version {
             differences.push(Difference::Version {
                 name: name(),
                 locked: self.version.clone(),
                 found: entry.version.clone(),
             });
         }
-        let granted = entry.effects.iter().filter_map(|effect| effect.parse::<Effect>().ok());
-        let granted: BTreeSet<Effect> = granted.collect();
+        let granted: BTreeSet<Effect> = entry.effects.iter().copied().collect();
         let more: Vec<Effect> = granted.difference(&self.effects).copied().collect();
         if !more.is_empty() {
             differences.push(Difference::Effects { name: name(), more });
         }
         let less: Vec<Effect> = self.effects.difference(&granted).copied().collect();
         // Of what cannot be used nothing is granted.
-        if entry.state == "ready" && !less.is_empty() {
+        if entry.state == SkillState::Ready && !less.is_empty() {
             differences.push(Difference::Fewer { name: name(), less });
         }
         differences
@@ -507,10 +510,13 @@ mod tests {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
             description: String::new(),
-            effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+            effects: effects
+                .iter()
+                .map(|effect| effect.parse().expect("it is one"))
+                .collect(),
             digest: digest(digit),
-            origin: "team".to_owned(),
-            state: "ready".to_owned(),
+            origin: SkillOrigin::Team,
+            state: SkillState::Ready,
             reason: None,
             signature: None,
             parameters: serde_json::Value::Null,
@@ -607,7 +613,7 @@ mod tests {
             ["`fmt` is there and not locked"]
         );
         let waiting = SkillEntry {
-            state: "untrusted".to_owned(),
+            state: SkillState::Untrusted,
             reason: Some("nobody has added it".to_owned()),
             ..entry("lint", 'a', &[])
         };
@@ -616,7 +622,7 @@ mod tests {
             ["`lint` is locked and cannot be used: nobody has added it"]
         );
         let built_in = SkillEntry {
-            origin: "builtin".to_owned(),
+            origin: SkillOrigin::Builtin,
             ..entry("read_file", 'd', &[])
         };
         assert_eq!(found(&[same.clone(), built_in]), [""; 0]);
@@ -632,15 +638,15 @@ mod tests {
     #[test]
     fn each_drift_is_told_with_what_mends_it() {
         let name = || "lint".to_owned();
-        let not_ready = |state: &str| Difference::NotReady {
+        let not_ready = |state: SkillState| Difference::NotReady {
             name: name(),
-            state: state.to_owned(),
+            state,
             reason: "why".to_owned(),
         };
         let hint = |differences: &[Difference]| drift(differences).hint.expect("it has one");
         let locks = "`tool skill lock` locks what they are";
         let syncs = "`tool skill sync` makes them what is locked";
-        for difference in [Difference::Missing { name: name() }, not_ready("changed")] {
+        for difference in [Difference::Missing { name: name() }, not_ready(SkillState::Changed)] {
             assert_eq!(hint(&[difference.clone(), difference]), format!("{syncs}, {locks}"));
         }
         let world = Difference::World {
@@ -650,7 +656,7 @@ mod tests {
         assert_eq!(hint(std::slice::from_ref(&world)), locks);
         assert_eq!(
             hint(&[
-                not_ready("disabled"),
+                not_ready(SkillState::Disabled),
                 Difference::Extra { name: "fmt".to_owned() },
                 world
             ]),

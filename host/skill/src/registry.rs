@@ -38,7 +38,7 @@ pub use team::Inspection;
 use team::{Member, Seen, Stamp, read_component};
 use tool_core::api::Effect;
 use tool_core::api::ToolSpec;
-use tool_core::api::{Signed, SkillEntry};
+use tool_core::api::{Signed, SkillEntry, SkillOrigin, SkillState};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean, nearest};
 use tool_repository::waiting;
@@ -154,7 +154,10 @@ impl SkillHost {
 
     /// Every skill, also those that cannot be used: built-in first, then by name.
     pub fn entries(&self) -> Vec<SkillEntry> {
-        let builtin = self.builtins.values().map(|skill| ready_entry(skill, "builtin"));
+        let builtin = self
+            .builtins
+            .values()
+            .map(|skill| ready_entry(skill, SkillOrigin::Builtin));
         // Checked now, whatever was written down when it was pinned: keys, signatures and the configuration change.
         let identities = LazyCell::new(|| self.signing.identities());
         let signature = |name: &str, digest: &str| {
@@ -169,7 +172,7 @@ impl SkillHost {
         let team = self.members().into_iter().map(|(name, member)| match member {
             Member::Ready(skill) => SkillEntry {
                 signature: signature(&name, &skill.digest),
-                ..ready_entry(&skill, "team")
+                ..ready_entry(&skill, SkillOrigin::Team)
             },
             Member::Waiting {
                 digest,
@@ -184,10 +187,10 @@ impl SkillHost {
                     name,
                     version,
                     description,
-                    effects: names(&effects),
+                    effects,
                     digest,
-                    origin: "team".to_owned(),
-                    state: state.to_owned(),
+                    origin: SkillOrigin::Team,
+                    state,
                     reason: Some(reason),
                     parameters,
                 }
@@ -197,12 +200,12 @@ impl SkillHost {
     }
 
     /// What a skill declares that it may cause; absent where there is none of that name.
-    pub fn effects(&self, name: &str) -> Option<Vec<String>> {
+    pub fn effects(&self, name: &str) -> Option<Vec<Effect>> {
         if let Some(skill) = self.builtins.get(name) {
-            return Some(names(&skill.descriptor.effects));
+            return Some(skill.descriptor.effects.clone());
         }
         self.one_member(name).map(|member| match member {
-            Member::Ready(skill) => names(&skill.granted),
+            Member::Ready(skill) => skill.granted.clone(),
             Member::Waiting { .. } => Vec::new(),
         })
     }
@@ -398,24 +401,20 @@ fn within(skill: &Skill, context: &CallContext) -> Vec<Effect> {
     skill.granted.iter().filter(is_locked).copied().collect()
 }
 
-fn ready_entry(skill: &Skill, origin: &str) -> SkillEntry {
+fn ready_entry(skill: &Skill, origin: SkillOrigin) -> SkillEntry {
     let descriptor = &skill.descriptor;
     SkillEntry {
         name: descriptor.name.clone(),
         version: descriptor.version.clone(),
         description: descriptor.description.clone(),
-        effects: names(&skill.granted),
+        effects: skill.granted.clone(),
         digest: skill.digest.clone(),
-        origin: origin.to_owned(),
-        state: "ready".to_owned(),
+        origin,
+        state: SkillState::Ready,
         reason: None,
         signature: None,
         parameters: descriptor.parameters.clone(),
     }
-}
-
-fn names(effects: &[Effect]) -> Vec<String> {
-    effects.iter().map(|effect| effect.name().to_owned()).collect()
 }
 
 fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError> {

@@ -72,7 +72,6 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
             message: error.to_string(),
         }));
     }
-    let granted: Vec<Effect> = granted.iter().filter_map(|effect| effect.parse().ok()).collect();
     let audit = recorder.audit(name, &granted);
     let shown = Shown { audit, failures };
     if json {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem, SkillEntry};
+use host::api::{Effect, ErrorKind, Problem, SkillEntry, SkillOrigin};
 use host::skill::{Inspection, Look, SkillHostError, look};
 use serde::Serialize;
 use serde_json::Value;
@@ -49,7 +49,7 @@ pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<Exi
     let registry = registry(context)?;
     let entry = registry.entries().into_iter().find(|entry| entry.name == name);
     match entry {
-        Some(entry) if entry.origin == "builtin" => built_in(entry, json, context),
+        Some(entry) if entry.origin == SkillOrigin::Builtin => built_in(entry, json, context),
         // Of a component that is not trusted yet, the component itself is asked.
         Some(_) => accepted(registry.inspect_installed(name).map_err(refused)?, json, context),
         None => Err(Problem::new(
@@ -84,7 +84,7 @@ fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode
     }
     let entry = &shown.about.entry;
     head(&entry.name, &entry.version, &entry.description, context)?;
-    line("origin", &entry.origin, context)?;
+    line("origin", entry.origin.name(), context)?;
     line("effects", &listed(&entry.effects), context)?;
     what_was_read(&shown.look, &entry.digest, shown.about.size, context)?;
     schema(&entry.parameters, context)
@@ -147,7 +147,7 @@ fn line(name: &str, value: &str, context: &Context) -> Result<(), Error> {
 }
 
 fn what_was_read(look: &Look, digest: &str, size: usize, context: &Context) -> Result<(), Error> {
-    line("world", &listed(&look.worlds), context)?;
+    line("world", &or_none(look.worlds.join(", ")), context)?;
     line("digest", digest, context)?;
     line("size", &format!("{size} bytes"), context)?;
     for (name, interfaces) in [("imports", &look.imports), ("exports", &look.exports)] {
@@ -163,9 +163,10 @@ fn schema(schema: &Value, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn listed(names: &[String]) -> String {
-    match names {
-        [] => "none".to_owned(),
-        names => names.join(", "),
-    }
+fn listed(effects: &[Effect]) -> String {
+    or_none(Effect::list(effects))
+}
+
+fn or_none(list: String) -> String {
+    if list.is_empty() { "none".to_owned() } else { list }
 }

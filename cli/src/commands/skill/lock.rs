@@ -9,7 +9,7 @@ use host::distribution::Place;
 use host::skill::SkillHost;
 use host::skill::lock::{self, Difference, Lock, LockError, Locked};
 
-use super::offer::{Offer, names};
+use super::offer::Offer;
 use super::{path_text, refused, registry};
 use crate::args::Consent;
 use crate::commands::{Context, read_yes};
@@ -94,7 +94,7 @@ pub(super) async fn sync(
 /// Whether a skill loses what it was granted beyond the file. It loses it in every repository, so that is said and asked
 /// for; in this one the file narrows it in any case.
 fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, output: Output) -> bool {
-    let effects = names(beyond);
+    let effects = Effect::list(beyond);
     if narrow {
         output.notice(&format!("`{name}` loses {effects}, in every repository."), None);
         return true;

@@ -200,16 +200,13 @@ impl Offer {
     }
 
     fn effects(&self, change: Option<&Change>) -> String {
-        let is_granted = |name: &&String| {
-            let within = self.within.as_ref();
-            within.is_none_or(|within| within.iter().any(|effect| effect.name() == name.as_str()))
-        };
+        let is_granted = |effect: &&Effect| self.within.as_ref().is_none_or(|within| within.contains(*effect));
         let grown = change.map_or(&[][..], |change| &change.grown);
-        let shown = self.inspection.effects.iter().filter(is_granted).map(|name| {
-            if grown.iter().any(|effect| effect.name() == name) {
-                format!("{name} (new)")
+        let shown = self.inspection.effects.iter().filter(is_granted).map(|effect| {
+            if grown.contains(effect) {
+                format!("{effect} (new)")
             } else {
-                name.clone()
+                effect.name().to_owned()
             }
         });
         let shown: Vec<String> = shown.collect();
@@ -233,7 +230,7 @@ impl Offer {
             lines.push(format!("  before   {}, digest {digest}{same}", change.version));
         }
         if !change.dropped.is_empty() {
-            lines.push(format!("  dropped  {}", names(&change.dropped)));
+            lines.push(format!("  dropped  {}", Effect::list(&change.dropped)));
         }
         if let Some((before, now)) = self.moved(change) {
             lines.push(format!("  moved    the tag meant {before}, and means {now}"));
@@ -279,7 +276,7 @@ impl Offer {
         } else {
             format!(
                 "It asks for more than before: {}. Allow it these effects? [y/N] ",
-                names(&open)
+                Effect::list(&open)
             )
         });
         if read_yes() {
@@ -288,15 +285,6 @@ impl Offer {
             Err(refusal("the component got nothing new".to_owned()))
         }
     }
-}
-
-/// Effects, for people.
-pub(super) fn names(effects: &[Effect]) -> String {
-    effects
-        .iter()
-        .map(|effect| effect.name())
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// A component that was pulled lies in no place that the user knows.

@@ -26,8 +26,8 @@ pub struct ChangedFile {
     /// Relative to the root.
     pub path: String,
     /// `created`, `modified` or `deleted`.
-    #[schema(pattern = "^(created|modified|deleted)$")]
-    pub kind: String,
+    #[schema(value_type = String, pattern = "^(created|modified|deleted)$")]
+    pub kind: ChangeKind,
     /// Lines added; 0 where the file is no text.
     pub added: u64,
     /// Lines removed; 0 where the file is no text.
@@ -38,6 +38,28 @@ pub struct ChangedFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub since: Option<String>,
+}
+
+/// What became of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// It was not there before.
+    Created,
+    /// Its content or mode is another.
+    Modified,
+    /// It is not there any more.
+    Deleted,
+}
+
+impl std::fmt::Display for ChangeKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(match self {
+            Self::Created => "created",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+        })
+    }
 }
 
 /// Answer of POST /sessions/{session_id}/undo.

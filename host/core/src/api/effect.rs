@@ -50,6 +50,20 @@ impl Effect {
         }
     }
 
+    /// Names in one line, separated by commas.
+    pub fn list(effects: &[Self]) -> String {
+        effects
+            .iter()
+            .map(|effect| effect.name())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// True for what does more than read.
+    pub fn changes_something(self) -> bool {
+        !matches!(self, Self::ReadRepository | Self::ReadGit)
+    }
+
     /// True for what lasts or leaves beyond the repository's files: in a tainted conversation it needs a yes of its own.
     pub fn reaches_further(self) -> bool {
         matches!(self, Self::CommitGit | Self::Install)
@@ -68,7 +82,7 @@ impl FromStr for Effect {
     fn from_str(text: &str) -> Result<Self, Problem> {
         let known = Self::ALL.into_iter().find(|effect| effect.name() == text);
         known.ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
+            let known = Self::list(&Self::ALL);
             Problem::new(ErrorKind::InvalidPolicy, format!("Unknown effect `{text}`"))
                 .with_hint(format!("effects are {known}"))
         })
@@ -148,7 +162,7 @@ impl FromStr for Grant {
     fn from_str(text: &str) -> Result<Self, Problem> {
         let known = Self::ALL.into_iter().find(|grant| grant.is_named(text));
         known.ok_or_else(|| {
-            let effects = Effect::ALL.map(Effect::name).join(", ");
+            let effects = Effect::list(&Effect::ALL);
             let mut hint = format!("effects are {effects}; commit-git:tainted and install:tainted go further");
             let known = Effect::ALL.map(Effect::name).into_iter();
             if let Some(near) = nearest(text, known.chain(["commit-git:tainted", "install:tainted"])) {

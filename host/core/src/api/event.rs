@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{ErrorKind, Timestamp};
+use super::{Effect, ErrorKind, Timestamp};
 
 /// What one skill call cost and how it ended. Kept in the journal for every call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -17,8 +17,7 @@ pub struct Receipt {
     /// The arguments as they were given.
     pub arguments: Value,
     /// Effects that were granted to this call.
-    #[schema(value_type = Vec<super::Effect>)]
-    pub grants: Vec<String>,
+    pub grants: Vec<Effect>,
     /// Wall time, time inside host calls included, in microseconds.
     pub wall_us: u64,
     /// Highest sum of the call's linear memories, in bytes.

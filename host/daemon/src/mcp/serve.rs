@@ -335,7 +335,7 @@ mod tests {
             self.engine.entries()
         }
 
-        fn effects(&self, name: &str) -> Option<Vec<String>> {
+        fn effects(&self, name: &str) -> Option<Vec<crate::api::Effect>> {
             self.engine.effects(name)
         }
 

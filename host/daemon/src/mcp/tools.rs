@@ -3,8 +3,7 @@
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::api::Effect;
-use crate::api::{Problem, SkillEntry};
+use crate::api::{Effect, Problem, SkillEntry};
 use crate::session::connection::CallAnswer;
 use crate::skill::{CallError, CallOutcome};
 
@@ -17,13 +16,12 @@ pub(super) fn tool(skill: &SkillEntry) -> Option<Tool> {
 }
 
 /// What is known of a tool without calling it.
-fn annotations(effects: &[String]) -> ToolAnnotations {
-    let reads = [Effect::ReadRepository.name(), Effect::ReadGit.name()];
-    let is_read_only = effects.iter().all(|effect| reads.contains(&effect.as_str()));
+fn annotations(effects: &[Effect]) -> ToolAnnotations {
+    let is_read_only = !effects.iter().any(|effect| effect.changes_something());
     ToolAnnotations::new()
         .read_only(is_read_only)
         .destructive(!is_read_only)
-        .open_world(effects.iter().any(|effect| effect == Effect::Install.name()))
+        .open_world(effects.contains(&Effect::Install))
 }
 
 /// `read_file` as people write it.
@@ -102,16 +100,20 @@ pub(super) fn problem(problem: &Problem) -> CallToolResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{SkillOrigin, SkillState};
 
     fn skill(name: &str, effects: &[&str]) -> SkillEntry {
         SkillEntry {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
             description: "Does it.".to_owned(),
-            effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+            effects: effects
+                .iter()
+                .map(|effect| effect.parse().expect("it is one"))
+                .collect(),
             digest: String::new(),
-            origin: "builtin".to_owned(),
-            state: "ready".to_owned(),
+            origin: SkillOrigin::Builtin,
+            state: SkillState::Ready,
             reason: None,
             signature: None,
             parameters: json!({"type": "object"}),

@@ -17,7 +17,7 @@ use super::feed::Recorder;
 use super::journal::{Start, Work, cut_text};
 use super::run::{Calls, Task, merged};
 use super::{Launch, Sessions, blocking};
-use crate::api::{ConnectRequest, ErrorKind, Problem, Receipt, SkillEntry};
+use crate::api::{ConnectRequest, ErrorKind, Problem, Receipt, SkillEntry, SkillState};
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
@@ -179,7 +179,7 @@ impl Sessions {
         let is_offered = |entry: &SkillEntry| offered.iter().any(|spec| spec.name == entry.name);
         let entries = self.engine.entries().into_iter();
         entries
-            .filter(|entry| entry.state == "ready" && is_offered(entry))
+            .filter(|entry| entry.state == SkillState::Ready && is_offered(entry))
             .collect()
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::analyst;
-use crate::api::{Problem, SkillEntry};
+use crate::api::{Effect, Problem, SkillEntry};
 use crate::config::ProviderSettings;
 use crate::provider::{self, Provider, ToolSpec};
 use crate::skill::{Arguments, CallContext, CallReport, SkillHost};
@@ -22,7 +22,7 @@ pub(crate) trait Engine: Send + Sync + 'static {
     fn entries(&self) -> Vec<SkillEntry>;
 
     /// What a skill declares that it may cause; absent where there is none of that name.
-    fn effects(&self, name: &str) -> Option<Vec<String>>;
+    fn effects(&self, name: &str) -> Option<Vec<Effect>>;
 
     /// The ready ones, as a model is told about them.
     fn specs(&self) -> Vec<ToolSpec>;
@@ -47,7 +47,7 @@ impl Engine for Host {
         self.0.entries()
     }
 
-    fn effects(&self, name: &str) -> Option<Vec<String>> {
+    fn effects(&self, name: &str) -> Option<Vec<Effect>> {
         self.0.effects(name)
     }
 

@@ -441,7 +441,7 @@ mod tests {
     use super::super::history::tests::{lines, start};
     use super::super::journal::{End, Work};
     use super::*;
-    use crate::api::Operation;
+    use crate::api::{ChangeKind, Operation};
     use crate::provider::Usage;
     use std::fs;
 
@@ -511,7 +511,7 @@ mod tests {
         let (summary, lines) = session(Path::new("/r"));
         let diffs = [FileDiff {
             path: "a.py".into(),
-            kind: "modified",
+            kind: ChangeKind::Modified,
             added: 3,
             removed: 1,
             is_text: true,
@@ -604,7 +604,7 @@ mod tests {
         let fits = REPORT_DIFF_BYTES_MAX / line.len();
         let diff = FileDiff {
             path: "a.py".into(),
-            kind: "modified",
+            kind: ChangeKind::Modified,
             added: 3,
             removed: 1,
             is_text: true,
@@ -624,7 +624,7 @@ mod tests {
         let key = "an-ordinary-looking-phrase";
         let diff = FileDiff {
             path: "a.py".into(),
-            kind: "modified",
+            kind: ChangeKind::Modified,
             added: 1,
             removed: 0,
             is_text: true,
@@ -744,7 +744,7 @@ mod tests {
         }
         let diff = FileDiff {
             path: "a.py".into(),
-            kind: "modified",
+            kind: ChangeKind::Modified,
             added: 1,
             removed: 1,
             is_text: true,

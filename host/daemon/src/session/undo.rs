@@ -222,7 +222,7 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
         }
         files.push(ChangedFile {
             path: diff.path,
-            kind: diff.kind.to_owned(),
+            kind: diff.kind,
             added: diff.added as u64,
             removed: diff.removed as u64,
             is_text: diff.is_text,

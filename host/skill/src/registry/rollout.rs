@@ -12,14 +12,14 @@ use serde::Serialize;
 
 use super::pins::{Origin, Pin, Pins};
 use super::team::{Inspected, Inspection, Member, Stamp, io, write};
-use super::{Skill, SkillHost, Source, names, ready_entry};
+use super::{Skill, SkillHost, Source, ready_entry};
 use crate::SkillHostError;
 use crate::component::CONTRACT;
 use crate::limits;
 use crate::lock::{Lock, Locked};
 use crate::signature::Signature;
-use tool_core::api::Effect;
 use tool_core::api::SkillEntry;
+use tool_core::api::{Effect, SkillOrigin};
 use tool_sandbox::scratch::{self, Folder};
 
 /// On which terms a component is pinned. The default: from nowhere, and nothing beyond the version before.
@@ -91,12 +91,12 @@ impl SkillHost {
     pub fn change(&self, shown: &Inspection) -> Result<Option<Change>, SkillHostError> {
         let pins = self.pins()?;
         Ok(pins.skills.get(&shown.name).map(|pin| {
-            let asked: Vec<Effect> = shown.effects.iter().filter_map(|name| name.parse().ok()).collect();
+            let asked = &shown.effects;
             let had = pin.granted();
             Change {
                 version: pin.descriptor.version.clone(),
                 digest: pin.digest.clone(),
-                grown: beyond(&asked, &had),
+                grown: beyond(asked, &had),
                 dropped: beyond(&pin.descriptor.effects, &asked),
                 origin: pin.origin.clone(),
             }
@@ -192,7 +192,7 @@ impl SkillHost {
                 Source::Team(path),
             );
             pins.skills.insert(name.clone(), pin);
-            Ok(ready_entry(&skill, "team"))
+            Ok(ready_entry(&skill, SkillOrigin::Team))
         })
     }
 
@@ -317,7 +317,7 @@ fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(),
     } else {
         Err(SkillHostError::Grown {
             name: inspected.descriptor.name.clone(),
-            effects: names(&grown),
+            effects: grown,
         })
     }
 }

@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::describe::describe;
 use super::pins::{Pin, Pins};
 use super::signed::{Checked, Required};
-use super::{Skill, SkillHost, Source, is_name, names};
+use super::{Skill, SkillHost, Source, is_name};
 use crate::limits;
 use crate::plain::{self, Links};
 use crate::{Descriptor, SkillHostError, component};
+use tool_core::api::{Effect, SkillState};
 use tool_core::digest::sha256_hex;
 
 /// A component in the team's folder, as it was when it was last read.
@@ -59,7 +60,7 @@ pub(super) enum Member {
     Ready(Arc<Skill>),
     Waiting {
         digest: String,
-        state: &'static str,
+        state: SkillState,
         reason: String,
         /// What the user was shown of it, where it is that.
         descriptor: Option<Box<Descriptor>>,
@@ -75,8 +76,8 @@ pub struct Inspection {
     pub version: String,
     /// What it does.
     pub description: String,
-    /// Names of the effects that it would get.
-    pub effects: Vec<String>,
+    /// The effects that it would get.
+    pub effects: Vec<Effect>,
     /// SHA-256 of the file, hexadecimal.
     pub digest: String,
     /// Bytes of the file.
@@ -93,7 +94,7 @@ impl Inspection {
             name: descriptor.name.clone(),
             version: descriptor.version.clone(),
             description: descriptor.description.clone(),
-            effects: names(&descriptor.effects),
+            effects: descriptor.effects.clone(),
             digest: sha256_hex(wasm),
             size: wasm.len() as u64,
             path: path.to_owned(),
@@ -171,28 +172,32 @@ impl SkillHost {
             descriptor: None,
         };
         if self.builtins.contains_key(name) {
-            return waiting("", "refused", "its name is that of a built-in skill".to_owned());
+            return waiting(
+                "",
+                SkillState::Refused,
+                "its name is that of a built-in skill".to_owned(),
+            );
         }
         let pin = pins.as_ref().ok().and_then(|pins| pins.skills.get(name));
         let seen = match look(seen, name, path, pin) {
             Ok(seen) => seen,
-            Err(error) => return waiting("", "refused", format!("it cannot be read: {error}")),
+            Err(error) => return waiting("", SkillState::Refused, format!("it cannot be read: {error}")),
         };
         if let Err(error) = pins {
-            return waiting(&seen.digest, "refused", error.to_string());
+            return waiting(&seen.digest, SkillState::Refused, error.to_string());
         }
         match pin {
             None => {
                 let reason = format!("nobody has added it; `tool skill trust {name}` shows what it asks for");
-                waiting(&seen.digest, "untrusted", reason)
+                waiting(&seen.digest, SkillState::Untrusted, reason)
             }
             Some(pin) if pin.digest != seen.digest => {
                 let reason = format!("its file has changed since it was added; `tool skill trust {name}` looks again");
-                waiting(&seen.digest, "changed", reason)
+                waiting(&seen.digest, SkillState::Changed, reason)
             }
             Some(pin) if pin.disabled => Member::Waiting {
                 digest: seen.digest.clone(),
-                state: "disabled",
+                state: SkillState::Disabled,
                 reason: format!("it is disabled; `tool skill enable {name}` brings it back"),
                 descriptor: Some(Box::new(pin.descriptor.clone())),
             },
@@ -203,7 +208,7 @@ impl SkillHost {
                 if let Err(reason) = signed {
                     return Member::Waiting {
                         digest: seen.digest.clone(),
-                        state: "unsigned",
+                        state: SkillState::Unsigned,
                         reason,
                         descriptor: Some(Box::new(pin.descriptor.clone())),
                     };

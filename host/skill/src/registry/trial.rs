@@ -35,8 +35,7 @@ impl SkillHost {
             version: inspection.version.clone(),
             description: inspection.description.clone(),
             parameters: inspection.parameters.clone(),
-            // Names of effects that are none were refused.
-            effects: inspection.effects.iter().flat_map(|effect| effect.parse()).collect(),
+            effects: inspection.effects.clone(),
         };
         let (granted, source) = (descriptor.effects.clone(), Source::Team(file.to_owned()));
         Ok(Trial {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::review::Desk;
+use crate::api::ChangeKind;
 use crate::session::feed::Recorder;
 use crate::session::{report, undo};
 use crate::skill::diff::{FileDiff, first_lines};
@@ -62,7 +63,7 @@ impl Changed {
 
     /// Paths that were not there before the session.
     pub(super) fn created(&self) -> Vec<String> {
-        let created = self.files.iter().filter(|file| file.kind == "created");
+        let created = self.files.iter().filter(|file| file.kind == ChangeKind::Created);
         created.map(|file| file.path.clone()).collect()
     }
 
@@ -127,11 +128,11 @@ pub(super) fn quoted(path: &str) -> String {
 fn named(file: &FileDiff) -> String {
     let path = quoted(&file.path);
     match (file.kind, file.is_text) {
-        ("created", true) => format!("{path} (new, +{})", file.added),
-        ("created", false) => format!("{path} (new)"),
-        ("deleted", _) => format!("{path} (deleted)"),
-        (_, true) => format!("{path} (+{} -{})", file.added, file.removed),
-        (_, false) => path,
+        (ChangeKind::Created, true) => format!("{path} (new, +{})", file.added),
+        (ChangeKind::Created, false) => format!("{path} (new)"),
+        (ChangeKind::Deleted, _) => format!("{path} (deleted)"),
+        (ChangeKind::Modified, true) => format!("{path} (+{} -{})", file.added, file.removed),
+        (ChangeKind::Modified, false) => path,
     }
 }
 
@@ -139,7 +140,7 @@ fn named(file: &FileDiff) -> String {
 mod tests {
     use super::*;
 
-    fn file(path: &str, kind: &'static str, text: &str) -> FileDiff {
+    fn file(path: &str, kind: ChangeKind, text: &str) -> FileDiff {
         FileDiff {
             path: path.into(),
             kind,
@@ -161,9 +162,9 @@ mod tests {
     #[test]
     fn a_summary_names_the_files_and_the_commands() {
         let changed = changed(vec![
-            file("a.py", "modified", ""),
-            file("b`.py", "created", ""),
-            file("c.py", "deleted", ""),
+            file("a.py", ChangeKind::Modified, ""),
+            file("b`.py", ChangeKind::Created, ""),
+            file("c.py", ChangeKind::Deleted, ""),
         ]);
         insta::assert_snapshot!(changed.summary("Changed"), @"Changed 3 files: `a.py` (+3 -1), `b\u{fffd}.py` (new, +3), `c.py` (deleted). `tool diff 0195` shows the changes, `tool undo 0195` takes them back.");
         assert_eq!(changed.created(), ["b`.py"]);
@@ -179,7 +180,7 @@ mod tests {
     fn a_long_diff_ends_at_a_line_and_says_how_much_is_left() {
         let line = "+12345678\n";
         let count = ANSWER_DIFF_BYTES_MAX / line.len() + 5;
-        let text = changed(vec![file("a.py", "modified", &line.repeat(count))]).diff();
+        let text = changed(vec![file("a.py", ChangeKind::Modified, &line.repeat(count))]).diff();
         assert!(text.starts_with("```diff\n+12345678\n"));
         let left = count - ANSWER_DIFF_BYTES_MAX / line.len();
         assert!(

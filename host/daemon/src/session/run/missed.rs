@@ -56,17 +56,17 @@ pub(super) struct CutOff {
 
 impl Kind {
     /// What calls of a skill with these effects are to do.
-    pub(super) fn of(effects: &[String]) -> Self {
+    pub(super) fn of(effects: &[Effect]) -> Self {
         match acting(effects) {
-            Some(effect) if effect == Effect::WriteRepository.name() => Self::Writes,
+            Some(Effect::WriteRepository) => Self::Writes,
             Some(_) => Self::Acts,
             None => Self::Reads,
         }
     }
 }
 
-fn acting(effects: &[String]) -> Option<&String> {
-    effects.iter().find(|effect| !effect.starts_with("read-"))
+fn acting(effects: &[Effect]) -> Option<Effect> {
+    effects.iter().copied().find(|effect| effect.changes_something())
 }
 
 impl Denial {
@@ -94,7 +94,7 @@ impl Denial {
 
 impl Missed {
     /// Takes note of a refusal. Tests that the host ran make up for those that the model was refused.
-    pub(super) fn deny(&mut self, mut denial: Denial, effects: &[String]) {
+    pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect]) {
         if denial.by_user {
             denial.hint = None;
         } else if let (Kind::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
@@ -187,7 +187,7 @@ mod tests {
         let mut missed = Missed::default();
         missed.done("write_file", Kind::Writes, r#"{"path": "a.py"}"#, &["a.py".into()]);
         missed.deny(denial("write_file", Some("a.py"), Kind::Writes), &[]);
-        missed.deny(denial("git_commit", None, Kind::Acts), &["commit-git".into()]);
+        missed.deny(denial("git_commit", None, Kind::Acts), &[Effect::CommitGit]);
         missed.cut_off("write_file", r#"{"path": "b.py", "content": "half"#);
         missed.done("write_file", Kind::Writes, r#"{"path": "c.py"}"#, &["c.py".into()]);
         missed.done("run_tests", Kind::Acts, "{}", &[]);
@@ -209,7 +209,7 @@ mod tests {
         let mut missed = Missed::default();
         let mut refused = denial("git_commit", None, Kind::Acts);
         (refused.by_user, refused.hint) = (true, Some("do not ask again for the same".into()));
-        missed.deny(refused, &["commit-git".into()]);
+        missed.deny(refused, &[Effect::CommitGit]);
         assert_eq!(missed.denials[0].hint, None);
         assert_eq!(missed.denials[0].sentence(), "You refused `git_commit`");
     }
@@ -217,9 +217,9 @@ mod tests {
     #[test]
     fn tests_that_were_run_make_up_for_a_refused_run_before_and_after() {
         let mut missed = Missed::default();
-        missed.deny(denial("run_tests", None, Kind::Acts), &["run-process".into()]);
+        missed.deny(denial("run_tests", None, Kind::Acts), &[Effect::RunProcess]);
         missed.done("run_tests", Kind::Acts, "{}", &[]);
-        missed.deny(denial("run_tests", None, Kind::Acts), &["run-process".into()]);
+        missed.deny(denial("run_tests", None, Kind::Acts), &[Effect::RunProcess]);
         assert!(missed.denials.iter().all(|denial| denial.is_made_good));
     }
 }

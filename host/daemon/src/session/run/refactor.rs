@@ -6,7 +6,7 @@ use super::judge;
 use super::review::{Answer, Closing, Desk, Next};
 use super::suite::{self, Run};
 use crate::api::Effect;
-use crate::api::{ErrorKind, Problem};
+use crate::api::{ChangeKind, ErrorKind, Problem};
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
 use crate::repository::file_role;
@@ -119,8 +119,8 @@ fn told(run: &Run, mark: LabelMark) -> String {
 fn judging_files(changed: &Changed) -> String {
     let judges = |path: &str| runner::is_configuration(path) || file_role::is_test(path);
     let edited = changed.files.iter().filter(|file| match file.kind {
-        "created" => runner::is_configuration(&file.path),
-        _ => judges(&file.path),
+        ChangeKind::Created => runner::is_configuration(&file.path),
+        ChangeKind::Modified | ChangeKind::Deleted => judges(&file.path),
     });
     let names: Vec<String> = edited.map(|file| changed::quoted(&file.path)).collect();
     if names.is_empty() {

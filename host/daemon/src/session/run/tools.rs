@@ -199,7 +199,7 @@ impl<'a> SessionTools<'a> {
         std::mem::take(&mut *lock(&self.missed))
     }
 
-    pub(super) fn effects(&self, skill: &str) -> Vec<String> {
+    pub(super) fn effects(&self, skill: &str) -> Vec<Effect> {
         self.job.engine.effects(skill).unwrap_or_default()
     }
 
@@ -313,10 +313,7 @@ impl<'a> SessionTools<'a> {
         // What else fails is a mistake of the model's, or what it has found out.
         let is_lost = match Kind::of(&effects) {
             Kind::Writes => true,
-            Kind::Acts => {
-                effects.iter().any(|effect| effect == Effect::CommitGit.name())
-                    && !message.starts_with(NOTHING_TO_COMMIT)
-            }
+            Kind::Acts => effects.contains(&Effect::CommitGit) && !message.starts_with(NOTHING_TO_COMMIT),
             Kind::Reads => false,
         };
         // What exceeds a bound, or cannot be done here at all, is no mistake that the model could see coming.

@@ -7,8 +7,8 @@ use futures_util::stream;
 use serde_json::json;
 
 use super::super::*;
-use crate::api::Effect;
 use crate::api::Receipt;
+use crate::api::{Effect, SkillOrigin, SkillState};
 use crate::config::ProviderSettings;
 use crate::provider::{
     EventStream, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
@@ -146,30 +146,30 @@ impl Engine for FakeEngine {
     }
 
     fn entries(&self) -> Vec<SkillEntry> {
-        let entry = |name: &str, effect: &str| SkillEntry {
+        let entry = |name: &str, effect: Effect| SkillEntry {
             name: name.into(),
             version: "1.0.0".into(),
             description: String::new(),
-            effects: vec![effect.into()],
+            effects: vec![effect],
             digest: String::new(),
-            origin: "builtin".into(),
-            state: "ready".into(),
+            origin: SkillOrigin::Builtin,
+            state: SkillState::Ready,
             reason: None,
             signature: None,
             parameters: json!({}),
         };
         vec![
-            entry("read_file", "read-repository"),
-            entry("write_file", "write-repository"),
-            entry("commit", "commit-git"),
-            entry("run_tests", "run-process"),
-            entry("wait", "read-repository"),
-            entry("panic", "read-repository"),
-            entry("deaf", "read-repository"),
+            entry("read_file", Effect::ReadRepository),
+            entry("write_file", Effect::WriteRepository),
+            entry("commit", Effect::CommitGit),
+            entry("run_tests", Effect::RunProcess),
+            entry("wait", Effect::ReadRepository),
+            entry("panic", Effect::ReadRepository),
+            entry("deaf", Effect::ReadRepository),
         ]
     }
 
-    fn effects(&self, name: &str) -> Option<Vec<String>> {
+    fn effects(&self, name: &str) -> Option<Vec<Effect>> {
         let mut entries = self.entries().into_iter();
         entries.find(|entry| entry.name == name).map(|entry| entry.effects)
     }

@@ -28,7 +28,7 @@ pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<Li
 }
 
 fn may(receipt: &Receipt, effect: Effect) -> bool {
-    receipt.grants.iter().any(|granted| granted == effect.name())
+    receipt.grants.contains(&effect)
 }
 
 /// A sentence without its full stop for each, in the order of the session.
@@ -90,9 +90,9 @@ mod tests {
 
     fn receipt(name: &str) -> Option<Box<Receipt>> {
         let grants = match name {
-            "git_commit" | "our_release" => vec!["read-git".to_owned(), "commit-git".to_owned()],
-            "install_package" => vec!["install".to_owned()],
-            _ => vec!["write-repository".to_owned()],
+            "git_commit" | "our_release" => vec![Effect::ReadGit, Effect::CommitGit],
+            "install_package" => vec![Effect::Install],
+            _ => vec![Effect::WriteRepository],
         };
         Some(Box::new(Receipt {
             skill: name.into(),

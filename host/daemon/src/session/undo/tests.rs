@@ -5,8 +5,8 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::api::ErrorKind;
 use crate::api::Operation;
+use crate::api::{ChangeKind, ErrorKind};
 use crate::session::history::Filter;
 use crate::session::tests::{Act, FakeEngine, World};
 
@@ -225,7 +225,7 @@ async fn a_diff_shows_what_the_session_left_and_says_what_became_of_it() {
         .map(|file| {
             (
                 file.path.as_str(),
-                file.kind.as_str(),
+                file.kind,
                 file.added,
                 file.removed,
                 file.since.as_deref(),
@@ -235,8 +235,14 @@ async fn a_diff_shows_what_the_session_left_and_says_what_became_of_it() {
     assert_eq!(
         files,
         [
-            ("src/main.py", "modified", 1, 1, Some("it has been changed since")),
-            ("src/new.py", "created", 1, 0, None),
+            (
+                "src/main.py",
+                ChangeKind::Modified,
+                1,
+                1,
+                Some("it has been changed since")
+            ),
+            ("src/new.py", ChangeKind::Created, 1, 0, None),
         ]
     );
     fs::remove_file(world.repository().join("src/new.py")).expect("it can be removed");
