@@ -97,7 +97,7 @@ impl SkillHost {
                 version: pin.descriptor.version.clone(),
                 digest: pin.digest.clone(),
                 grown: beyond(asked, &had),
-                dropped: beyond(&pin.descriptor.effects, &asked),
+                dropped: beyond(&pin.descriptor.effects, asked),
                 origin: pin.origin.clone(),
             }
         }))
