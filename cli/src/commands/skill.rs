@@ -16,7 +16,9 @@ mod update;
 use std::io::Read;
 use std::process::ExitCode;
 
-use host::api::{Effect, ErrorKind, Event, Overrides, Problem, SkillCallRequest, SkillEntry, SkillState, Skills};
+use host::api::{
+    Effect, ErrorKind, Event, Overrides, Problem, SkillCallRequest, SkillEntry, SkillState, Skills, TestStatus,
+};
 use host::skill::{SkillHost, SkillHostError};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -226,9 +228,9 @@ async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &C
         match &event {
             Event::Approval { .. } => approve(&event, &events.secret(), client, context.output).await?,
             Event::Notice { .. } => notice(&event, context.output),
-            Event::Outcome { text, receipt: of, .. } => {
-                // That tests fail is an answer to a model; a script wants to know it by the exit code.
-                have_tests_failed = of.skill == "run_tests" && text.starts_with("FAILED");
+            Event::Outcome { receipt: of, .. } => {
+                // Failing tests are an answer to a model; a script learns of them by the exit code.
+                have_tests_failed = of.tests.as_ref().is_some_and(|run| run.status != TestStatus::Passed);
                 let printed = print_outcome(&event, receipt, context.output);
                 // Also where nobody reads the answer: what it changed stays.
                 if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())

@@ -24,6 +24,7 @@ pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
 pub use event::{ArchitectureEvent, Event, LeftOut, NoticeKind, Receipt, SelectedFile};
 pub use provider_name::ProviderName;
 pub use schema::FORWARDED;
+pub use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};
 
 /// A point in time, written as ISO 8601 in UTC.
 pub type Timestamp = DateTime<Utc>;

@@ -96,7 +96,8 @@ impl Job<'_> {
         call.token.cancel();
         let receipt = self.receipt(&call, &grants, &result);
         // The text of a skill that is not ours may say anything about a run.
-        let passed_tests = call.passed_tests().filter(|_| self.is_builtin && result.is_ok());
+        let is_ours = self.is_builtin && result.is_ok();
+        let passed_tests = is_ours.then(|| call.deeds().passed_sentence()).flatten();
         CallReport {
             foreign: self.foreign(&call, &result),
             passed_tests,
@@ -421,7 +422,11 @@ impl Job<'_> {
     }
 
     fn receipt(&self, call: &Call, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {
+        let deeds = call.deeds();
         Receipt {
+            tests: deeds.tests,
+            commits: deeds.commits,
+            packages: deeds.packages,
             skill: self.name.to_owned(),
             digest: self.digest.to_owned(),
             arguments: self.arguments.clone(),

@@ -192,6 +192,7 @@ impl wit::git_commit::Host for State {
             commit()
         };
         if let Ok(commit) = &commit {
+            self.call.note_commit(&commit.id);
             git_commit::note_places(&self.call, commit);
         }
         Ok(commit)
@@ -206,11 +207,13 @@ impl wit::tests::Host for State {
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
             tests::run(&context, &request)
         })?;
-        let passed = report
-            .as_ref()
-            .ok()
-            .and_then(|report| tests::passed_sentence(&request.recipe, report));
-        self.call.note_test_run(passed);
+        match &report {
+            Ok(report) => {
+                let run = tests::judge(&request.recipe, report);
+                self.call.note_test_run(run, &report.sandbox);
+            }
+            Err(_) => self.call.note_test_run(None, ""),
+        }
         self.check_run(&context)?;
         Ok(report)
     }
@@ -220,6 +223,9 @@ impl wit::packages::Host for State {
     fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
         let context = granted!(self, Effect::Install);
         let report = self.call.recipe(|_| packages::install(&context, &request))?;
+        if report.as_ref().is_ok_and(|report| report.exit_code == Some(0)) {
+            self.call.note_packages(&request.names);
+        }
         self.check_run(&context)?;
         Ok(report)
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use super::imports::Globs;
 use super::policy::Decision;
 use super::{CallContext, CallError, Crowd, Limits};
 use crate::limits;
-use tool_core::api::{Effect, ErrorKind};
+use tool_core::api::{Effect, ErrorKind, TestRun, TestRunner, TestStatus};
 use tool_core::text::{beginning, clean};
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
@@ -90,8 +90,8 @@ pub(super) struct Call {
     places: Mutex<BTreeMap<String, Place>>,
     /// True once the call had more than `CALL_PLACES_MAX` places.
     places_full: AtomicBool,
-    /// The host's own sentence about a test run in which every test passed.
-    passed_tests: Mutex<Option<String>>,
+    /// What the host itself has done for the guest, for the receipt.
+    deeds: Mutex<Deeds>,
     /// Files that it says its answer shows, with the digests of what it has read of them.
     claims: Mutex<BTreeMap<String, String>>,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
@@ -104,6 +104,41 @@ pub(super) struct Call {
     skipped_ignores: Mutex<SkippedIgnores>,
     /// Who takes note of it, where somebody does.
     recorder: OnceLock<Arc<Recorder>>,
+}
+
+/// Commits, and packages, of one call that its receipt names. A person reads them.
+const DEEDS_MAX: usize = 100;
+
+/// What the host itself has done for a call. A guest tells what it likes of that.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Deeds {
+    /// The last test run.
+    pub(super) tests: Option<TestRun>,
+    /// What contained it.
+    pub(super) tests_sandbox: String,
+    /// Object ids of commits.
+    pub(super) commits: Vec<String>,
+    /// Names of installed packages.
+    pub(super) packages: Vec<String>,
+}
+
+impl Deeds {
+    /// A sentence about a test run in which every test passed: numbers, and no text of the run.
+    pub(super) fn passed_sentence(&self) -> Option<String> {
+        let tests = self.tests.as_ref()?;
+        let has_passed = tests.status == TestStatus::Passed && tests.counts.is_some_and(|counts| counts.passed > 0);
+        let runner = match tests.runner {
+            TestRunner::Pytest => "pytest",
+            TestRunner::Npm => "npm test",
+        };
+        has_passed.then(|| {
+            format!(
+                "{}\n{runner} ended with exit status 0; sandbox: {}\n",
+                tests.verdict(),
+                self.tests_sandbox
+            )
+        })
+    }
 }
 
 /// A place that may not be the user's own.
@@ -173,7 +208,7 @@ impl Call {
             stage_full: AtomicBool::new(false),
             places: Mutex::default(),
             places_full: AtomicBool::new(false),
-            passed_tests: Mutex::default(),
+            deeds: Mutex::default(),
             claims: Mutex::default(),
             files: Mutex::default(),
             names: Mutex::default(),
@@ -234,14 +269,35 @@ impl Call {
         self.places_full.load(Ordering::Relaxed)
     }
 
-    /// Notes the end of a test run: the host's own sentence where every test passed, else nothing.
-    pub(super) fn note_test_run(&self, passed: Option<String>) {
-        *self.passed_tests.lock().unwrap_or_else(PoisonError::into_inner) = passed;
+    /// Notes the end of a test run. Only the last one counts.
+    pub(super) fn note_test_run(&self, tests: Option<TestRun>, sandbox: &str) {
+        let mut deeds = self.lock_deeds();
+        deeds.tests = tests;
+        sandbox.clone_into(&mut deeds.tests_sandbox);
     }
 
-    /// The sentence of [`Self::note_test_run`].
-    pub(super) fn passed_tests(&self) -> Option<String> {
-        self.passed_tests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Notes a commit that the host made.
+    pub(super) fn note_commit(&self, id: &str) {
+        let commits = &mut self.lock_deeds().commits;
+        if commits.len() < DEEDS_MAX {
+            commits.push(id.to_owned());
+        }
+    }
+
+    /// Notes packages that the host installed.
+    pub(super) fn note_packages(&self, names: &[String]) {
+        let packages = &mut self.lock_deeds().packages;
+        let room = DEEDS_MAX.saturating_sub(packages.len());
+        packages.extend(names.iter().take(room).cloned());
+    }
+
+    /// What the host itself has done for the guest.
+    pub(super) fn deeds(&self) -> Deeds {
+        self.lock_deeds().clone()
+    }
+
+    fn lock_deeds(&self) -> MutexGuard<'_, Deeds> {
+        self.deeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What [`Self::note_place`] noted.

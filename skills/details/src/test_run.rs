@@ -151,6 +151,16 @@ impl TestRun {
 }
 
 impl TestCounts {
+    /// Reads the counts in what a runner printed; nothing where no summary is found.
+    pub fn read(runner: TestRunner, output: &str) -> Option<Self> {
+        let lines: Vec<String> = output.lines().map(without_colours).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        match runner {
+            TestRunner::Pytest => pytest(&lines),
+            TestRunner::Npm => npm(&lines),
+        }
+    }
+
     /// Tests, and files with tests, that failed or broke.
     pub fn failures(&self) -> u64 {
         self.failed + self.errors
@@ -210,16 +220,6 @@ pub fn seconds(duration_ms: u64) -> String {
     }
 }
 
-/// The counts in what a runner printed; nothing where no summary is found.
-pub fn read_counts(runner: TestRunner, output: &str) -> Option<TestCounts> {
-    let lines: Vec<String> = output.lines().map(without_colours).collect();
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    match runner {
-        TestRunner::Pytest => pytest(&lines),
-        TestRunner::Npm => npm(&lines),
-    }
-}
-
 /// `2 passed, 1 skipped`, or nothing where a part is anything else.
 fn list(text: &str, separator: &str) -> Option<TestCounts> {
     let mut counts = TestCounts::default();
@@ -258,14 +258,26 @@ fn pytest(lines: &[&str]) -> Option<TestCounts> {
 /// The counts of an npm test run, by the summaries of jest, vitest, node's own runner, other TAP, and mocha.
 fn npm(lines: &[&str]) -> Option<TestCounts> {
     if let Some(tests) = last(lines, "Tests: ") {
-        return Some(with_files(
-            list(tests, ", ")?,
-            list(last(lines, "Test Suites: ")?, ", ")?,
-        ));
+        let files = list(last(lines, "Test Suites: ")?, ", ")?;
+        // With many files jest prints all failures once more at the end.
+        let once = lines
+            .iter()
+            .take_while(|line| !line.starts_with("Summary of all failing tests"));
+        let broken = once
+            .filter(|line| line.trim_end() == "  ● Test suite failed to run")
+            .count();
+        return Some(with_files(list(tests, ", ")?, files, broken));
     }
     if let Some(files) = last(lines, "Test Files  ") {
         let without_sum = |text: &str| list(text.split('(').next().unwrap_or(text).trim_end(), " | ");
-        return Some(with_files(without_sum(last(lines, "Tests  ")?)?, without_sum(files)?));
+        // A file that does not load is named as a whole: ` FAIL  a.test.js [ a.test.js ]`.
+        let is_whole = |line: &&&str| line.trim_start().starts_with("FAIL  ") && !line.contains(" > ");
+        let broken = lines.iter().filter(is_whole).count();
+        return Some(with_files(
+            without_sum(last(lines, "Tests  ")?)?,
+            without_sum(files)?,
+            broken,
+        ));
     }
     node(lines, "ℹ ")
         .or_else(|| node(lines, "# "))
@@ -273,11 +285,12 @@ fn npm(lines: &[&str]) -> Option<TestCounts> {
         .or_else(|| mocha(lines))
 }
 
-/// The counts of the tests. A file that does not load has no tests to count and is an error all the same.
-fn with_files(tests: TestCounts, files: TestCounts) -> TestCounts {
-    let errors = if tests.failures() == 0 { files.failures() } else { 0 };
+/// The counts of the tests. A file that does not load has no tests to count and is an error all the same: `broken` files
+/// are listed so, and where no test failed, each file that failed is one.
+fn with_files(tests: TestCounts, files: TestCounts, broken: usize) -> TestCounts {
+    let failed = if tests.failures() == 0 { files.failures() } else { 0 };
     TestCounts {
-        errors: tests.errors + errors,
+        errors: (tests.errors + failed.max(broken as u64)).min(COUNT_MAX),
         ..tests
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
+use skill_details::{Reference, ReferenceDetails};
 use skill_sdk::Outcome;
 
 use crate::Request;
@@ -162,13 +163,21 @@ impl Tally {
         if self.more {
             text.push_str("There are more matches: pass the cursor, or narrow with `kinds` or `path`.\n");
         }
+        let reference = |(place, _): &(Place, String)| Reference {
+            path: place.path.clone(),
+            line: place.line as u64,
+            kind: place.kind.word().to_owned(),
+        };
+        let details = ReferenceDetails {
+            references: self.lines.iter().map(reference).collect(),
+            total: self.counts.iter().sum(),
+            files: self.files,
+        };
         Outcome {
-            text,
             truncated: self.more,
-            cursor,
-            deletions: Vec::new(),
-            details: None,
+            ..Outcome::page(text, cursor)
         }
+        .with_details(&details)
     }
 
     fn summary(&self, text: &mut String, request: &Request) {

@@ -34,6 +34,17 @@ fn text(host: &FakeHost, arguments: Value) -> String {
 }
 
 #[test]
+fn details_hold_the_places_of_a_page_and_the_sum_of_all() {
+    let page = call(&host(), json!({"symbol": "run", "limit": 2})).expect("a search answers");
+    assert_eq!(
+        page.details.as_deref(),
+        Some(
+            r#"{"references":[{"path":"pkg/other.py","line":6,"kind":"definition"},{"path":"pkg/store.py","line":5,"kind":"definition"}],"total":16,"files":4}"#
+        )
+    );
+}
+
+#[test]
 fn a_bare_name_finds_every_use_by_kind() {
     insta::assert_snapshot!(text(&host(), json!({"symbol": "run"})), @r#"
         pkg/other.py:6: definition: def run(self): pass

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use skill_details::CommitDetails;
 use skill_sdk::text::{counted, one_line};
 use skill_sdk::{Commit, Failure, Host, Outcome, Skill, clean_path, export_skill};
 
@@ -14,6 +15,8 @@ use skill_sdk::{Commit, Failure, Host, Outcome, Skill, clean_path, export_skill}
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// Files named in the answer.
 const FILES_MAX: usize = 100;
+/// Files named in the details.
+const DETAILED_MAX: usize = 1000;
 /// Digits of an object id that are shown: unambiguous in the largest repositories.
 const ID_DIGITS: usize = 12;
 
@@ -62,7 +65,13 @@ impl Skill for GitCommit {
             paths.push(path);
         }
         let commit = host.git_commit(&message, &paths, arguments.all)?;
-        Ok(Outcome::text(answer(&commit, &message)))
+        let details = CommitDetails {
+            files: commit.files.iter().take(DETAILED_MAX).cloned().collect(),
+            files_left_out: commit.files.len().saturating_sub(DETAILED_MAX) as u64,
+            commit: commit.id.clone(),
+            branch: commit.branch.clone(),
+        };
+        Ok(Outcome::text(answer(&commit, &message)).with_details(&details))
     }
 }
 
@@ -137,6 +146,7 @@ mod tests {
           src/f0.py
           src/f1.py
         ");
+        insta::assert_snapshot!(answer.details.expect("it has some"), @r#"{"commit":"0123456789abcdef0123456789abcdef01234567","branch":"main","files":["src/f0.py","src/f1.py"],"files_left_out":0}"#);
         assert_eq!(
             *host.requests.borrow(),
             [r#""Mend the parser\n\nIt lost a byte.\n" [] false"#]

@@ -12,6 +12,7 @@
 use std::fmt::Write;
 
 use serde::Deserialize;
+use skill_details::{ChangedFile, DiffDetails};
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{clip, counted, one_line};
 use skill_sdk::{Descriptor, Diff, DiffQuery, Failure, FileChange, Handler, Host, Outcome, clean_path, export_skill};
@@ -24,6 +25,8 @@ const CONTEXT_MAX: u32 = 20;
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// A longer line is cut.
 const LINE_BYTES_MAX: usize = 1000;
+/// Files named in the details.
+const DETAILED_MAX: usize = 1000;
 
 /// The skill.
 #[derive(Debug)]
@@ -127,13 +130,32 @@ impl Handler for GitDiff {
         let query = arguments.query()?;
         let diff = host.git_changes(&query)?;
         if diff.changes.is_empty() {
-            return Ok(nothing(&query, &diff));
+            return Ok(nothing(&query, &diff).with_details(&describe(&diff)));
         }
         let start = match arguments.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
             Some(cursor) => place(cursor, &diff)?,
             None => (0, 0),
         };
-        Ok(page(&diff, start))
+        Ok(page(&diff, start).with_details(&describe(&diff)))
+    }
+}
+
+fn describe(diff: &Diff) -> DiffDetails {
+    let file = |change: &FileChange| ChangedFile {
+        path: change.path.clone(),
+        old_path: change.old_path.clone().filter(|old| *old != change.path),
+        area: change.area.clone(),
+        status: change.status.clone(),
+        added: change.added_lines,
+        removed: change.removed_lines,
+        is_binary: change.binary,
+    };
+    DiffDetails {
+        branch: diff.branch.clone(),
+        files: diff.changes.iter().take(DETAILED_MAX).map(file).collect(),
+        files_left_out: diff.changes.len().saturating_sub(DETAILED_MAX) as u64,
+        added: diff.changes.iter().map(|change| u64::from(change.added_lines)).sum(),
+        removed: diff.changes.iter().map(|change| u64::from(change.removed_lines)).sum(),
     }
 }
 
@@ -312,6 +334,17 @@ mod tests {
     #[test]
     fn description() {
         check_description::<GitDiff>();
+    }
+
+    #[test]
+    fn details_describe_all_changes_without_their_contents() {
+        let host = host(vec![change("a.py", "staged", "modified", "@@ -1 +1 @@\n-z\n+a\n")]);
+        assert_eq!(
+            call(&host, json!({})).details.as_deref(),
+            Some(
+                r#"{"branch":"main","files":[{"path":"a.py","area":"staged","status":"modified","added":1,"removed":1,"is_binary":false}],"files_left_out":0,"added":1,"removed":1}"#
+            )
+        );
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Handler for InstallPackage {
             names: arguments.names.clone(),
             dev: arguments.dev,
         })?;
-        result::read(manager, &report)
+        result::read(manager, &report, &arguments.names)
     }
 }
 

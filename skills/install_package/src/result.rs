@@ -1,16 +1,19 @@
 //! What an installation came to, read from what pip or npm printed.
 
+use skill_details::{InstallDetails, InstalledPackage};
 use skill_sdk::{Failure, Outcome, RunReport, code};
 
 use crate::{Manager, names};
 
+/// Installed packages that the details name.
+const INSTALLED_MAX: usize = 1000;
 /// Lines from the end of an output that says nothing known.
 const TAIL_LINES: usize = 25;
 /// Where a line is cut: pip lists every version there is.
 const LINE_BYTES_MAX: usize = 300;
 
 /// The answer, or the failure with the words of the specification where it has some.
-pub(crate) fn read(manager: Manager, report: &RunReport) -> Result<Outcome, Failure> {
+pub(crate) fn read(manager: Manager, report: &RunReport, requested: &[String]) -> Result<Outcome, Failure> {
     if report.timed_out {
         return Err(Failure::new(
             code::LIMIT,
@@ -47,7 +50,41 @@ pub(crate) fn read(manager: Manager, report: &RunReport) -> Result<Outcome, Fail
         Manager::Pip => "note: pip records nothing in the repository: declare the package in its manifest as well\n",
         Manager::Npm => "note: npm records the package in package.json and package-lock.json\n",
     });
-    Ok(Outcome::text(text))
+    Ok(Outcome::text(text).with_details(&describe(manager, report, requested)))
+}
+
+fn describe(manager: Manager, report: &RunReport, requested: &[String]) -> InstallDetails {
+    let (name, files, installed) = match manager {
+        Manager::Pip => ("pip", Vec::new(), installed_by_pip(&report.output)),
+        Manager::Npm => (
+            "npm",
+            vec!["package.json".to_owned(), "package-lock.json".to_owned()],
+            Vec::new(),
+        ),
+    };
+    InstallDetails {
+        manager: name.to_owned(),
+        requested: requested.to_vec(),
+        installed,
+        files,
+    }
+}
+
+/// The packages of `Successfully installed six-1.16.0 …`.
+fn installed_by_pip(output: &str) -> Vec<InstalledPackage> {
+    let lines = output.lines();
+    let lists = lines.filter_map(|line| line.strip_prefix("Successfully installed "));
+    let packages = lists.flat_map(str::split_whitespace).take(INSTALLED_MAX);
+    let named = packages.map(|package| match package.rsplit_once('-') {
+        Some((name, version)) => (name, Some(version.to_owned())),
+        None => (package, None),
+    });
+    named
+        .map(|(name, version)| InstalledPackage {
+            name: name.to_owned(),
+            version,
+        })
+        .collect()
 }
 
 fn pip_lines(output: &str) -> Vec<String> {

@@ -39,6 +39,23 @@ fn npm(name: &str, exit_code: i32) -> Result<String, Failure> {
 }
 
 #[test]
+fn details_name_what_was_asked_for_and_what_was_installed() {
+    let details = |host: FakeHost| {
+        let outcome = call(&host, json!({"names": ["six"]})).expect("it worked");
+        outcome.details.expect("it has some")
+    };
+    let output = "Successfully installed six-1.16.0 typing-extensions-4.1\n";
+    assert_eq!(
+        details(host(&[("requirements.txt", "")], output, 0)),
+        r#"{"manager":"pip","requested":["six"],"installed":[{"name":"six","version":"1.16.0"},{"name":"typing-extensions","version":"4.1"}],"files":[]}"#
+    );
+    assert_eq!(
+        details(host(&[("package.json", "{}")], "added 2 packages in 456ms\n", 0)),
+        r#"{"manager":"npm","requested":["six"],"installed":[],"files":["package.json","package-lock.json"]}"#
+    );
+}
+
+#[test]
 fn what_was_installed_is_listed() {
     insta::assert_snapshot!(pip("pip_ok", 0).expect("it worked"), @r"
         INSTALLED in 2.3 s

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde::Deserialize;
+use skill_details::{ListDetails, ListedEntry, ListedKind};
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, human_size, one_line};
 use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, clean_path, export_skill};
@@ -120,7 +121,24 @@ impl Handler for ListFiles {
             line(&mut text, entry);
         }
         let cursor = page.last().filter(|_| more).map(|last| last.path.clone());
-        Ok(Outcome::page(text, cursor))
+        let details = ListDetails {
+            entries: page.iter().map(describe_entry).collect(),
+            total: entries.len() as u64,
+            left_out,
+        };
+        Ok(Outcome::page(text, cursor).with_details(&details))
+    }
+}
+
+fn describe_entry(entry: &Entry) -> ListedEntry {
+    ListedEntry {
+        path: entry.path.clone(),
+        kind: match entry.kind {
+            EntryKind::Directory => ListedKind::Directory,
+            EntryKind::Symlink => ListedKind::Symlink,
+            EntryKind::File => ListedKind::File,
+        },
+        size: (entry.kind == EntryKind::File).then_some(entry.size),
     }
 }
 
@@ -238,6 +256,7 @@ mod tests {
         README.md	2.0 kB
         src/
         ");
+        insta::assert_snapshot!(answer.details.clone().expect("it has some"), @r#"{"entries":[{"path":"README.md","kind":"file","size":2000},{"path":"src","kind":"directory"}],"total":2,"left_out":4}"#);
         assert!(!answer.truncated);
         assert_eq!(call(&host, r#"{"path": "./"}"#).text, answer.text);
     }

@@ -9,6 +9,7 @@ mod pytest;
 mod report;
 
 use serde::Deserialize;
+use skill_details::TestRunner;
 use skill_sdk::serde_json::json;
 use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, RunReport, TestRequest, code, export_skill};
 
@@ -137,7 +138,7 @@ fn after_pytest(host: &dyn Host, report: &RunReport, output: &str, note: String)
         notes.push(format!("hint: {}", module_hint(host, module)));
     }
     notes.extend(emptiness(&results));
-    Ok(report::render(report, output, &results, &notes))
+    Ok(report::render(TestRunner::Pytest, report, output, &results, &notes))
 }
 
 /// Where a module that Python did not find may come from.
@@ -183,7 +184,7 @@ fn after_npm(report: &RunReport, output: &str, note: String) -> Result<Outcome, 
         ));
     }
     notes.extend(emptiness(&results));
-    Ok(report::render(report, output, &results, &notes))
+    Ok(report::render(TestRunner::Npm, report, output, &results, &notes))
 }
 
 fn emptiness(results: &Results) -> Option<String> {

@@ -6,17 +6,22 @@ mod mocha;
 mod tap;
 mod vitest;
 
+use skill_details::{TestCounts, TestRunner};
+
 use crate::report::Results;
 
 /// Reads counts and failing tests; empty where the runner is an unknown one.
 pub(crate) fn parse(output: &str) -> Results {
     let lines: Vec<&str> = output.lines().collect();
-    jest::parse(&lines)
+    let failures = jest::parse(&lines)
         .or_else(|| vitest::parse(&lines))
         .or_else(|| tap::parse_spec(&lines))
         .or_else(|| tap::parse(&lines))
-        .or_else(|| mocha::parse(&lines))
-        .unwrap_or_default()
+        .or_else(|| mocha::parse(&lines));
+    Results {
+        counts: TestCounts::read(TestRunner::Npm, output),
+        failures: failures.unwrap_or_default(),
+    }
 }
 
 /// The runner that the shell did not find: `sh: 1: jest: not found`.

@@ -1,6 +1,8 @@
 //! Reads the output of pytest, as `-rfE --tb=short` makes it.
 
-use crate::report::{Counts, DETAIL_LINES_MAX, FailedTest, Results};
+use skill_details::{TestCounts, TestRunner};
+
+use crate::report::{DETAIL_LINES_MAX, FailedTest, Results};
 
 /// Lines of what a test printed that are kept, from the end.
 const CAPTURED_LINES: usize = 8;
@@ -8,7 +10,6 @@ const CAPTURED_LINES: usize = 8;
 /// Reads counts and failing tests.
 pub(crate) fn parse(output: &str) -> Results {
     let lines: Vec<&str> = output.lines().collect();
-    let counts = lines.iter().rev().find_map(|line| counts(line));
     let mut blocks = blocks(&lines);
     let mut failures: Vec<FailedTest> = summary(&lines)
         .into_iter()
@@ -24,8 +25,10 @@ pub(crate) fn parse(output: &str) -> Results {
     if failures.is_empty() {
         failures.extend(conftest(&lines));
     }
-    let counts = counts.or_else(|| usage_error(&lines));
-    Results { counts, failures }
+    Results {
+        counts: TestCounts::read(TestRunner::Pytest, output),
+        failures,
+    }
 }
 
 /// Modules that could not be imported, each once.
@@ -61,38 +64,6 @@ fn is_module(name: &str) -> bool {
 /// True where Python has no pytest.
 pub(crate) fn is_absent(output: &str) -> bool {
     output.lines().count() <= 3 && output.trim_end().ends_with("No module named pytest")
-}
-
-/// The counts of `== 2 failed, 5 passed, 1 warning in 0.06s ==`, which `-q` prints without the bars.
-fn counts(line: &str) -> Option<Counts> {
-    let line = line.trim().trim_matches('=').trim();
-    let (words, time) = line.rsplit_once(" in ")?;
-    let time = time.split_whitespace().next()?;
-    time.strip_suffix('s')?.parse::<f64>().ok()?;
-    let mut counts = Counts::default();
-    if words == "no tests ran" {
-        return Some(counts);
-    }
-    for part in words.split(", ") {
-        let (count, word) = part.split_once(' ')?;
-        let count = count.parse().ok()?;
-        // `subtests passed` counts what the tests count as well.
-        if !counts.add(word, count) && !word.starts_with("subtests") && word != "rerun" {
-            return None;
-        }
-    }
-    Some(counts)
-}
-
-/// `pytest` that did not start counts as an error.
-fn usage_error(lines: &[&str]) -> Option<Counts> {
-    let broke = lines
-        .iter()
-        .any(|line| line.starts_with("ImportError while loading conftest"));
-    broke.then(|| Counts {
-        errors: 1,
-        ..Counts::default()
-    })
 }
 
 fn conftest(lines: &[&str]) -> Option<FailedTest> {
@@ -333,6 +304,7 @@ mod tests {
 
     #[test]
     fn counts_are_read_in_every_form() {
+        let counts = |line| TestCounts::read(TestRunner::Pytest, line);
         let read = |line| counts(line).map(|counts| (counts.failed, counts.passed, counts.errors, counts.skipped));
         assert_eq!(
             read("= 5 failed, 5 passed, 1 skipped, 1 warning, 1 error in 0.06s ="),

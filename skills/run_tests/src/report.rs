@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};
 use skill_sdk::{Outcome, RunReport};
 
 /// Failing tests that are shown with their details.
@@ -16,67 +17,6 @@ const LINE_BYTES_MAX: usize = 400;
 const TAIL_LINES: usize = 60;
 /// Bytes of that end.
 const TAIL_BYTES: usize = 8 << 10;
-
-/// How many tests ended how; zero where the runner does not know the word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) failed: u64,
-    pub(crate) errors: u64,
-    pub(crate) passed: u64,
-    pub(crate) skipped: u64,
-    pub(crate) todo: u64,
-    pub(crate) xfailed: u64,
-    pub(crate) xpassed: u64,
-    pub(crate) deselected: u64,
-    pub(crate) warnings: u64,
-}
-
-impl Counts {
-    /// Adds a number under one of the words that runners use; unknown words are left out.
-    pub(crate) fn add(&mut self, word: &str, count: u64) -> bool {
-        let slot = match word {
-            "failed" | "failing" | "fail" | "cancelled" => &mut self.failed,
-            "error" | "errors" => &mut self.errors,
-            "passed" | "passing" | "pass" => &mut self.passed,
-            "skipped" | "pending" => &mut self.skipped,
-            "todo" => &mut self.todo,
-            "xfailed" => &mut self.xfailed,
-            "xpassed" => &mut self.xpassed,
-            "deselected" => &mut self.deselected,
-            "warning" | "warnings" => &mut self.warnings,
-            _ => return false,
-        };
-        *slot += count;
-        true
-    }
-
-    /// True where a test ran, or broke before it could.
-    pub(crate) fn any_ran(&self) -> bool {
-        self.failed + self.errors + self.passed + self.xfailed + self.xpassed > 0
-    }
-
-    fn words(&self) -> String {
-        let plural = |word: &str, count: u64| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-        let counted = |word: &str, count: u64| format!("{count} {word}");
-        let all = [
-            (self.failed, counted("failed", self.failed)),
-            (self.errors, plural("error", self.errors)),
-            (self.passed, counted("passed", self.passed)),
-            (self.skipped, counted("skipped", self.skipped)),
-            (self.todo, counted("todo", self.todo)),
-            (self.xfailed, counted("xfailed", self.xfailed)),
-            (self.xpassed, counted("xpassed", self.xpassed)),
-            (self.deselected, counted("deselected", self.deselected)),
-            (self.warnings, plural("warning", self.warnings)),
-        ];
-        let shown: Vec<String> = all
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(_, words)| words)
-            .collect();
-        shown.join(", ")
-    }
-}
 
 /// A test that failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,15 +33,28 @@ pub(crate) struct FailedTest {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Results {
     /// The runner's own counts; absent where it did not come to them.
-    pub(crate) counts: Option<Counts>,
+    pub(crate) counts: Option<TestCounts>,
     pub(crate) failures: Vec<FailedTest>,
 }
 
 /// The answer. `notes` come after the first lines.
-pub(crate) fn render(report: &RunReport, output: &str, results: &Results, notes: &[String]) -> Outcome {
-    let mut text = verdict(report, results);
+pub(crate) fn render(
+    runner: TestRunner,
+    report: &RunReport,
+    output: &str,
+    results: &Results,
+    notes: &[String],
+) -> Outcome {
+    let run = TestRun::new(
+        runner,
+        report.exit_code,
+        report.timed_out,
+        report.duration_ms,
+        results.counts,
+    );
+    let mut text = format!("{}\n", run.verdict());
     let _ = writeln!(text, "command: {}", quoted(&report.command));
-    let _ = writeln!(text, "{}; sandbox: {}", ending(report), sandbox(&report.sandbox));
+    let _ = writeln!(text, "{}; sandbox: {}", run.ending(), sandbox(&report.sandbox));
     if report.output_cut {
         text.push_str("note: the middle of the output was left out, so failing tests may be missing here\n");
     }
@@ -112,54 +65,28 @@ pub(crate) fn render(report: &RunReport, output: &str, results: &Results, notes:
         let _ = writeln!(text, "{note}");
     }
     let cut = failures(&mut text, &results.failures);
-    let failed = !has_passed(report, results);
-    let unread = results.counts.is_none() || (failed && results.failures.is_empty());
+    let has_failed = run.status != TestStatus::Passed;
+    let unread = results.counts.is_none() || (has_failed && results.failures.is_empty());
     if unread {
         tail(&mut text, output);
     }
+    let shown = DETAILED_MAX + NAMED_MAX;
+    let details = TestDetails {
+        run,
+        failing: results
+            .failures
+            .iter()
+            .take(shown)
+            .map(|failure| self::cut(&failure.name))
+            .collect(),
+        failing_left_out: results.failures.len().saturating_sub(shown) as u64,
+    };
     Outcome {
         text,
         truncated: cut || report.output_cut,
         ..Outcome::default()
     }
-}
-
-/// True where the run ended well and no test failed: `jest || true` does not pass.
-fn has_passed(report: &RunReport, results: &Results) -> bool {
-    let clean = results.counts.is_none_or(|counts| counts.failed + counts.errors == 0);
-    report.exit_code == Some(0) && !report.timed_out && clean
-}
-
-fn verdict(report: &RunReport, results: &Results) -> String {
-    let seconds = seconds(report.duration_ms);
-    let passed = has_passed(report, results);
-    let words = results.counts.map(|counts| counts.words()).unwrap_or_default();
-    let ran = results.counts.is_none_or(|counts| counts.any_ran());
-    let what = match (report.timed_out, ran, words.is_empty()) {
-        (true, _, true) => "timed out".to_owned(),
-        (true, _, false) => format!("timed out; so far {words}"),
-        (false, false, true) => "no tests ran".to_owned(),
-        (false, false, false) => format!("no tests ran, {words}"),
-        (false, true, true) => ending(report),
-        (false, true, false) => words,
-    };
-    let word = if passed { "PASSED" } else { "FAILED" };
-    let failed = results.counts.is_some_and(|counts| counts.failed + counts.errors > 0);
-    let although = match results.counts {
-        Some(counts) if !passed && !failed && !report.timed_out && counts.any_ran() => {
-            format!(" ({}, although no test failed)", ending(report))
-        }
-        _ => String::new(),
-    };
-    format!("{word}: {what} in {seconds}{although}\n")
-}
-
-fn ending(report: &RunReport) -> String {
-    match report.exit_code {
-        _ if report.timed_out => "stopped by the time limit".to_owned(),
-        Some(status) => format!("exit status {status}"),
-        None => "ended by a signal".to_owned(),
-    }
+    .with_details(&details)
 }
 
 fn sandbox(name: &str) -> String {
@@ -219,15 +146,6 @@ fn tail(text: &mut String, output: &str) {
     });
     for line in &lines[from..] {
         let _ = writeln!(text, "{}", format!("  {}", cut(line)).trim_end());
-    }
-}
-
-fn seconds(duration_ms: u64) -> String {
-    let seconds = duration_ms as f64 / 1000.0;
-    if duration_ms < 10_000 {
-        format!("{seconds:.1} s")
-    } else {
-        format!("{seconds:.0} s")
     }
 }
 

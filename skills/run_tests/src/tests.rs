@@ -57,6 +57,16 @@ fn pytest_passing() {
 }
 
 #[test]
+fn details_have_the_counts_and_the_names_of_failing_tests() {
+    let mut host = run(PYTHON, "pytest_passing", 1);
+    let report = host.run.as_mut().expect("it was set");
+    report.output =
+        "= short test summary info =\nFAILED t.py::test_a - boom\n= 1 failed, 2 passed in 0.1s =\n".to_owned();
+    let outcome = call(&host, json!({})).expect("tests ran");
+    insta::assert_snapshot!(outcome.details.expect("it has some"), @r#"{"runner":"pytest","status":"failed","exit_code":1,"duration_ms":1234,"counts":{"failed":1,"errors":0,"passed":2,"skipped":0,"todo":0,"xfailed":0,"xpassed":0,"deselected":0,"warnings":0},"failing":["t.py::test_a"],"failing_left_out":0}"#);
+}
+
+#[test]
 fn pytest_failing_tests_come_with_their_messages() {
     insta::assert_snapshot!(python("pytest_failing", 1), @r#"
         FAILED: 5 failed, 1 error, 5 passed, 1 skipped, 1 xfailed, 1 xpassed, 1 warning in 1.2 s

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
+use skill_details::{LineMatch, SearchDetails};
 use skill_sdk::Outcome;
 use skill_sdk::text::{counted, human_size, one_line};
 
@@ -153,7 +154,22 @@ pub(crate) fn write(arguments: &Arguments, found: Found) -> Outcome {
     }
     text.push_str(&summary(arguments, &found));
     let more = found.kept as u64 != found.matches || found.stopped;
-    Outcome::page(text, cursor.filter(|_| more))
+    Outcome::page(text, cursor.filter(|_| more)).with_details(&describe(&found))
+}
+
+fn describe(found: &Found) -> SearchDetails {
+    let matches = found.shown.iter().flat_map(|file| {
+        let matching = file.lines.iter().filter(|line| line.matches());
+        matching.map(|line| LineMatch {
+            path: file.path.clone(),
+            line: line.number,
+        })
+    });
+    SearchDetails {
+        matches: matches.collect(),
+        total: found.matches,
+        files: found.files,
+    }
 }
 
 /// The last line: how much there is, and what was not searched.

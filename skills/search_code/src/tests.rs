@@ -40,6 +40,17 @@ fn description() {
 }
 
 #[test]
+fn details_hold_the_places_of_matches_without_context() {
+    let found = call(&host(), json!({"pattern": "code", "context": 1, "limit": 2}));
+    assert_eq!(
+        found.details.as_deref(),
+        Some(r#"{"matches":[{"path":"README.md","line":1},{"path":"README.md","line":2}],"total":5,"files":3}"#)
+    );
+    let split = sharded(&host(), json!({"pattern": "code", "context": 1, "limit": 2}), 3);
+    assert_eq!(split.details, found.details, "the parts add up to the whole");
+}
+
+#[test]
 fn lines_are_found_in_the_order_of_paths() {
     insta::assert_snapshot!(call(&host(), json!({"pattern": "code"})).text, @r"
     README.md:1:Read the code.

@@ -17,6 +17,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
+use skill_details::{WriteChange, WriteDetails};
 use skill_sdk::serde_json::{self, json};
 use skill_sdk::text::{counted, human_size};
 use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, clean_path, code, export_skill};
@@ -76,22 +77,36 @@ impl Handler for WriteFile {
             ));
         }
         if old.as_deref() == Some(&*new) {
-            return Ok(Outcome::text(format!(
-                "`{path}` has exactly this content already; nothing was changed."
-            )));
+            let text = format!("`{path}` has exactly this content already; nothing was changed.");
+            return Ok(Outcome::text(text).with_details(&WriteDetails {
+                path,
+                change: WriteChange::Unchanged,
+                added: 0,
+                removed: 0,
+            }));
         }
-        let text = answer(&path, old.as_deref(), &new)?;
+        let outcome = answer(&path, old.as_deref(), &new)?;
         stage(host, &path, &new)?;
-        Ok(Outcome::text(text))
+        Ok(outcome)
     }
 }
 
-/// What happened, with counts and a diff; or why it may not happen.
-fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<String, Failure> {
+/// The answer, with counts and a diff; or why the change may not happen.
+fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<Outcome, Failure> {
     let new = String::from_utf8_lossy(new);
+    let mut details = WriteDetails {
+        path: path.to_owned(),
+        change: match old {
+            Some(_) => WriteChange::Modified,
+            None => WriteChange::Created,
+        },
+        added: new.lines().count() as u64,
+        removed: 0,
+    };
     if old.is_some_and(|old| old.contains(&0)) {
-        let lines = counted(new.lines().count() as u64, "line", "lines");
-        return Ok(format!("Replaced `{path}`, which was not text, by {lines} of text."));
+        let lines = counted(details.added, "line", "lines");
+        let text = format!("Replaced `{path}`, which was not text, by {lines} of text.");
+        return Ok(Outcome::text(text).with_details(&details));
     }
     let before = String::from_utf8_lossy(old.unwrap_or_default());
     let change = diff::Change::new(&before, &new);
@@ -101,13 +116,15 @@ fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<String, Failure>
         None => ("Created", "/dev/null".to_owned()),
     };
     let (added, removed) = (change.added().count(), change.removed());
+    (details.added, details.removed) = (added as u64, removed as u64);
     let counts = format!("{verb} `{path}` (+{added} -{removed})");
-    Ok(match (added + removed, old) {
+    let text = match (added + removed, old) {
         (0, None) => counts + ", empty.",
         // Bytes that are not text look alike once they are shown.
         (0, Some(_)) => counts + "; the difference lies in bytes that are not text.",
         _ => format!("{counts}\n--- {name}\n+++ b/{path}{}", change.unified()),
-    })
+    };
+    Ok(Outcome::text(text).with_details(&details))
 }
 
 /// The path, if a file can be there at all.

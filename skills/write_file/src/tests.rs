@@ -49,6 +49,26 @@ fn a_new_file_gets_its_directories() {
 }
 
 #[test]
+fn details_name_the_path_and_what_becomes_of_it() {
+    let details = |arguments: Value| {
+        let outcome = WriteFile::call(&host(), &arguments.to_string()).expect("it is a change");
+        outcome.details.expect("it has some")
+    };
+    assert_eq!(
+        details(json!({"path": "./docs/b.md", "content": "# B\n\nText."})),
+        r#"{"path":"docs/b.md","change":"created","added":3,"removed":0}"#
+    );
+    assert_eq!(
+        details(edit("import sys\n", "")),
+        r#"{"path":"src/main.py","change":"modified","added":0,"removed":1}"#
+    );
+    assert_eq!(
+        details(json!({"path": "src/main.py", "content": MAIN})),
+        r#"{"path":"src/main.py","change":"unchanged","added":0,"removed":0}"#
+    );
+}
+
+#[test]
 fn edits_change_in_place() {
     let host = host();
     let arguments = json!({"path": "src/main.py", "edits": [

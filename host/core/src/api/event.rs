@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Effect, ErrorKind, Timestamp};
+use super::{Effect, ErrorKind, TestRun, Timestamp};
 
 /// What one skill call cost and how it ended. Kept in the journal for every call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -28,6 +28,18 @@ pub struct Receipt {
     pub bytes_out: u64,
     /// Paths of its proposal.
     pub files_proposed: Vec<String>,
+    /// The test run of the call, as the host itself read it from the runner; absent where it ran no tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = TestRun)]
+    pub tests: Option<TestRun>,
+    /// Object ids of the commits that the host made for the call; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(min_items = 1)]
+    pub commits: Vec<String>,
+    /// Packages that the host installed for the call, as they were asked for; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(min_items = 1)]
+    pub packages: Vec<String>,
     /// `ok`, or the failure's code, or `trap`, `timeout`, `memory`, `cancelled`.
     pub verdict: String,
 }

@@ -16,6 +16,7 @@ use crate::api::ProviderName;
 use crate::api::{Event, Operation, PolicyRequest};
 use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings};
 use crate::provider::{Message, ProviderEvent, StopReason, Usage};
+pub(in crate::session) use fakes::test_report;
 pub(crate) use fakes::{Act, FakeEngine};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 

@@ -3,7 +3,6 @@
 //! Which interpreter and which arguments is decided here; what the output means is the business of the skill
 //! `run_tests`. Failing tests are a report; a failure means that nothing could run.
 
-mod counts;
 mod layout;
 mod npm;
 
@@ -16,11 +15,27 @@ use crate::CallContext;
 use crate::bindings::tool::skill::tests::{Report, Request};
 use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
-pub(super) use counts::passed_sentence;
-use tool_core::api::Effect;
+use tool_core::api::{Effect, TestCounts, TestRun, TestRunner};
 use tool_repository::{OpenError, normalise};
 use tool_sandbox::environment;
 use tool_sandbox::toolchain::Python;
+
+/// What a run came to, by its exit status and the runner's own summary. The guest has no part in this.
+pub(super) fn judge(recipe: &str, report: &Report) -> Option<TestRun> {
+    let runner = match recipe {
+        "pytest" => TestRunner::Pytest,
+        "npm-test" => TestRunner::Npm,
+        _ => return None,
+    };
+    let counts = TestCounts::read(runner, &report.output);
+    Some(TestRun::new(
+        runner,
+        report.exit_code,
+        report.timed_out,
+        report.duration_ms,
+        counts,
+    ))
+}
 
 /// Runs the tests.
 pub(super) fn run(context: &CallContext, request: &Request) -> Result<Report, Failure> {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn run_of(runner: TestRunner, output: &str, exit_code: Option<i32>) -> TestRun {
-    TestRun::new(runner, exit_code, false, 300, read_counts(runner, output))
+    TestRun::new(runner, exit_code, false, 300, TestCounts::read(runner, output))
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn summaries_of_another_form_have_no_counts() {
         (Npm, "2 passed in 0.06s\n"),
         (Npm, "Tests: 1 passed, 1 total\n"),
     ] {
-        assert_eq!(read_counts(runner, output), None, "{output}");
+        assert_eq!(TestCounts::read(runner, output), None, "{output}");
     }
 }
 

@@ -1,33 +1,10 @@
 //! jest: `FAIL path`, `  ● name` with the error beneath it, and `Tests: 2 failed, 5 passed, 7 total` at the end.
 
-use crate::report::{Counts, FailedTest, Results, dedent, message_and_details};
+use crate::report::{FailedTest, dedent, message_and_details};
 
-pub(super) fn parse(lines: &[&str]) -> Option<Results> {
+pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let at = lines.iter().rposition(|line| line.starts_with("Tests: "))?;
-    let counts = counts(lines[at]);
-    let failures = failures(&lines[..at]);
-    // A file that does not load has no tests to count.
-    let broken = failures.iter().filter(|failure| failure.name.ends_with(SUITE)).count() as u64;
-    Some(Results {
-        counts: Some(Counts {
-            errors: broken,
-            ..counts
-        }),
-        failures,
-    })
-}
-
-const SUITE: &str = "Test suite failed to run";
-
-fn counts(line: &str) -> Counts {
-    let mut counts = Counts::default();
-    let words = line.trim_start_matches("Tests:").trim();
-    for part in words.split(", ") {
-        if let Some((count, word)) = part.split_once(' ') {
-            counts.add(word, count.parse().unwrap_or(0));
-        }
-    }
-    counts
+    Some(failures(&lines[..at]))
 }
 
 fn failures(lines: &[&str]) -> Vec<FailedTest> {

@@ -1,31 +1,21 @@
 //! mocha's `spec` reporter: `  2 passing (3ms)`, `  1 failing`, and the failures numbered beneath it.
 
-use crate::report::{Counts, FailedTest, Results, dedent, message_and_details};
+use crate::report::{FailedTest, dedent, message_and_details};
 
-pub(super) fn parse(lines: &[&str]) -> Option<Results> {
+pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let at = lines
         .iter()
-        .rposition(|line| count(line).is_some_and(|(_, word)| word == "passing"))?;
-    let mut counts = Counts::default();
-    let mut after = at;
-    while let Some((number, word)) = lines.get(after).and_then(|line| count(line)) {
-        counts.add(word, number);
-        after += 1;
-    }
-    Some(Results {
-        counts: Some(counts),
-        failures: failures(&lines[after..]),
-    })
+        .rposition(|line| counted(line).is_some_and(|word| word == "passing"))?;
+    let after = lines[at..].iter().take_while(|line| counted(line).is_some()).count();
+    Some(failures(&lines[at + after..]))
 }
 
-/// `  2 passing (3ms)`
-fn count(line: &str) -> Option<(u64, &str)> {
-    let mut words = line.strip_prefix("  ")?.split(' ');
-    let number = words.next()?.parse().ok()?;
-    let word = words
-        .next()
-        .filter(|word| matches!(*word, "passing" | "pending" | "failing"))?;
-    Some((number, word))
+/// The word of `  2 passing (3ms)`.
+fn counted(line: &str) -> Option<&str> {
+    let (number, rest) = line.strip_prefix("  ")?.split_once(' ')?;
+    number.parse::<u64>().ok()?;
+    let word = rest.split(' ').next()?;
+    matches!(word, "passing" | "pending" | "failing").then_some(word)
 }
 
 /// `  1) store` begins a failure; its name goes on until a line that ends with a colon.

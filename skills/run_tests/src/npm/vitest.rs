@@ -1,33 +1,12 @@
 //! vitest: ` FAIL  path > name` with the error beneath it up to a rule, and ` Tests  2 failed | 5 passed (7)`.
 
-use crate::report::{Counts, FailedTest, Results, dedent, message_and_details};
+use crate::report::{FailedTest, dedent, message_and_details};
 
-pub(super) fn parse(lines: &[&str]) -> Option<Results> {
+pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let files = lines
         .iter()
         .rposition(|line| line.trim_start().starts_with("Test Files  "))?;
-    let tests = lines[files..]
-        .iter()
-        .find_map(|line| line.trim_start().strip_prefix("Tests  "))?;
-    let mut counts = counts(tests);
-    let failures = failures(&lines[..files]);
-    // A file that does not load is named as a whole: ` FAIL  a.test.js [ a.test.js ]`.
-    counts.errors = failures.iter().filter(|failure| !failure.name.contains(" > ")).count() as u64;
-    Some(Results {
-        counts: Some(counts),
-        failures,
-    })
-}
-
-fn counts(words: &str) -> Counts {
-    let mut counts = Counts::default();
-    let words = words.split('(').next().unwrap_or(words);
-    for part in words.split('|') {
-        if let Some((count, word)) = part.trim().split_once(' ') {
-            counts.add(word.trim(), count.parse().unwrap_or(0));
-        }
-    }
-    counts
+    Some(failures(&lines[..files]))
 }
 
 fn failures(lines: &[&str]) -> Vec<FailedTest> {

@@ -159,6 +159,11 @@ fn compared(before: &Run, after: Option<&Run>, worse: Option<&str>) -> String {
 mod tests {
     use super::super::suite::ran;
     use super::*;
+    use crate::api::TestRunner;
+
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> Run {
+        ran(TestRunner::Pytest, exit_code, output, failing)
+    }
 
     fn said(before: &Run, after: &Run) -> String {
         compared(before, Some(after), suite::worse(before, after).as_deref())
@@ -166,18 +171,22 @@ mod tests {
 
     #[test]
     fn both_runs_are_said_and_what_became_of_them() {
-        let good = ran("PASSED: 5 passed in 1.0 s\n");
-        insta::assert_snapshot!(said(&good, &ran("FAILED: 1 failed, 4 passed in 1.0 s\n\n1. t.py::test_a\n")), @r"
+        let good = pytest(0, "5 passed in 1.0s", &[]);
+        insta::assert_snapshot!(said(&good, &pytest(1, "1 failed, 4 passed in 1.0s", &["t.py::test_a"])), @r"
         - Tests before the change: PASSED: 5 passed in 1.0 s
         - Tests after the change: FAILED: 1 failed, 4 passed in 1.0 s
         - The tests got worse: `t.py::test_a` fails now and did not before
         ");
-        insta::assert_snapshot!(said(&good, &ran("PASSED: 3 passed in 1.0 s\n")), @r"
+        insta::assert_snapshot!(said(&good, &pytest(0, "3 passed in 1.0s", &[])), @r"
         - Tests before the change: PASSED: 5 passed in 1.0 s
         - Tests after the change: PASSED: 3 passed in 1.0 s
         - The tests got worse: 5 tests passed before, and 3 do now
         ");
-        insta::assert_snapshot!(compared(&ran("FAILED: timed out in 300 s\n"), None, None), @r"
+        let mut slow = pytest(1, "boom", &[]);
+        if let Run::Ran(results) = &mut slow {
+            (results.verdict, results.timed_out) = ("FAILED: timed out in 300 s".to_owned(), true);
+        }
+        insta::assert_snapshot!(compared(&slow, None, None), @r"
         - Tests before the change: FAILED: timed out in 300 s
         - Tests after the change: not run again, because they take more than 300 s
         ");
@@ -185,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_change_whose_tests_a_busy_host_did_not_run_is_incomplete_and_not_worse() {
-        let good = ran("PASSED: 5 passed in 1.0 s\n");
+        let good = pytest(0, "5 passed in 1.0s", &[]);
         let why = "The skill `run_tests` was not called: too many calls are at work. Try again.";
         let busy = Run::Busy(why.to_owned());
         insta::assert_snapshot!(said(&good, &busy), @r"
@@ -221,6 +230,6 @@ mod tests {
             "FAILED: 1 failed in 1.0 s\n{}",
             "x\n".repeat(limits::SUITE_TOLD_BYTES_MAX)
         );
-        assert!(told(&ran(&long), LabelMark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
+        assert!(told(&pytest(1, &long, &[]), LabelMark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
     }
 }

@@ -128,6 +128,9 @@ fn empty_receipt(name: &str, arguments: &Value, verdict: &str) -> Receipt {
         bytes_in: 0,
         bytes_out: 0,
         files_proposed: Vec::new(),
+        tests: None,
+        commits: Vec::new(),
+        packages: Vec::new(),
         verdict: verdict.to_owned(),
     }
 }

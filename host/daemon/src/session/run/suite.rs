@@ -1,8 +1,8 @@
 //! Runs of the project's tests by the host itself: what a run came to, and whether it is worse than another one.
 //!
-//! A run goes the way of every call, by the skill `run_tests` under the session's policy and on its record. What the
-//! skill says is read by its documented form: the verdict on the first line, then numbered failures. Whether tests are
-//! run at all, and what follows, is decided by `refactor` and `test_gen`.
+//! A run goes the way of every call, by the skill `run_tests` under the session's policy and on its record. The verdict is
+//! the host's own, from the receipt; the skill's details only name the tests that fail. Whether tests are run at all, and
+//! what follows, is decided by `refactor` and `test_gen`.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,12 @@ use tokio::time::Instant;
 
 use super::review::Desk;
 use super::tools::hint_of;
-use crate::api::{Effect, ErrorKind};
+use crate::api::{Effect, ErrorKind, TestCounts, TestDetails, TestRunner, TestStatus};
 use crate::limits;
 use crate::provider::Origin;
 use crate::skill::policy::Decision;
-use crate::skill::{CallError, CallReport};
+use crate::skill::{CallError, CallOutcome, CallReport};
+use crate::text::clean_line;
 
 /// The skill that runs tests.
 pub(super) const SKILL: &str = "run_tests";
@@ -52,9 +53,9 @@ pub(super) enum Run {
 /// What a run said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Results {
-    /// The first line: `PASSED: 7 passed in 0.3 s`.
+    /// The run in a line: `PASSED: 7 passed in 0.3 s`.
     pub(super) verdict: String,
-    /// True where the verdict is so.
+    /// True where the runner ended well and counted no failure.
     pub(super) has_passed: bool,
     /// False where no test was run, or the run had no end.
     pub(super) has_run: bool,
@@ -68,7 +69,7 @@ pub(super) struct Results {
     pub(super) set_aside: u64,
     /// True where pytest ran, which always counts what it ran.
     pub(super) is_pytest: bool,
-    /// Names of failing tests, as far as they are named.
+    /// Names of failing tests, as far as the skill names them.
     pub(super) failing: BTreeSet<String>,
     /// The whole text of the skill's answer, or the host's own sentence where every test passed.
     pub(super) text: String,
@@ -104,18 +105,23 @@ pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> Run {
     judge(desk.call(SKILL, arguments).await)
 }
 
-/// A run that said this, for the tests of those who judge runs.
+/// A run of a second that printed this, for the tests of those who judge runs.
 #[cfg(test)]
-pub(super) fn ran(text: &str) -> Run {
-    Run::Ran(read(text.to_owned()))
+pub(super) fn ran(runner: TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> Run {
+    judge(crate::session::tests::test_report(runner, exit_code, output, failing))
 }
 
 fn judge(report: CallReport) -> Run {
+    if let Ok(outcome) = &report.result {
+        let no_run = || Run::Impossible {
+            kind: ErrorKind::Failed,
+            message: format!("`{SKILL}` answered without a run"),
+            hint: None,
+        };
+        return results(&report, outcome).map_or_else(no_run, Run::Ran);
+    }
     match report.result {
-        Ok(outcome) => Run::Ran(Results {
-            foreign: report.foreign,
-            ..read(outcome.text)
-        }),
+        Ok(_) => Run::None,
         Err(CallError::Cancelled { .. }) => Run::Stopped,
         Err(error) if error.is_a_users_no() => Run::Refused,
         Err(error @ CallError::Busy { .. }) => Run::Busy(error.to_string()),
@@ -135,62 +141,27 @@ fn judge(report: CallReport) -> Run {
     }
 }
 
-/// Reads what the skill said.
-fn read(text: String) -> Results {
-    let verdict = text.lines().next().unwrap_or_default().to_owned();
-    let (word, rest) = verdict.split_once(": ").unwrap_or((verdict.as_str(), ""));
-    let timed_out = rest.starts_with("timed out");
-    let count = |words: &[&str]| {
-        let counts: Vec<u64> = counted(rest)
-            .filter(|(_, word)| words.contains(word))
-            .map(|(count, _)| count)
-            .collect();
-        counts.into_iter().sum::<u64>()
-    };
-    let counts = counted(rest).next().is_some();
-    Results {
-        has_passed: word == "PASSED",
-        has_run: !timed_out && !rest.starts_with("no tests ran"),
-        timed_out,
-        passed: counts.then(|| count(&["passed", "xpassed"])),
-        failed: counts.then(|| count(&["failed", "error", "errors"])),
-        set_aside: count(&["skipped", "todo", "xfailed", "deselected"]),
-        is_pytest: text
-            .lines()
-            .any(|line| line.starts_with("command: ") && line.contains("pytest")),
-        failing: failing(&text),
-        verdict,
-        text,
-        foreign: Vec::new(),
-    }
-}
-
-/// The pairs of `2 failed, 5 passed in 0.3 s`.
-fn counted(words: &str) -> impl Iterator<Item = (u64, &str)> {
-    let words = words.rsplit_once(" in ").map_or(words, |(words, _)| words);
-    let words = words.rsplit("so far ").next().unwrap_or(words);
-    words.split(", ").filter_map(|part| {
-        let (count, word) = part.split_once(' ')?;
-        Some((count.parse().ok()?, word))
+/// The results of a run: counts and verdict from the host's own record of it, names of failing tests from the skill's
+/// details. A skill can leave out a name, but cannot make a run pass.
+fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
+    let run = report.receipt.as_ref()?.tests.as_ref()?;
+    let details = outcome.details.clone();
+    let details: Option<TestDetails> = details.and_then(|details| serde_json::from_value(details).ok());
+    let failing = details.map(|details| details.failing).unwrap_or_default();
+    let count = |of: fn(&TestCounts) -> u64| run.counts.as_ref().map(of);
+    Some(Results {
+        verdict: run.verdict(),
+        has_passed: run.status == TestStatus::Passed,
+        has_run: run.has_run(),
+        timed_out: run.status == TestStatus::TimedOut,
+        passed: count(|counts| counts.passed + counts.xpassed),
+        failed: count(TestCounts::failures),
+        set_aside: count(|counts| counts.skipped + counts.todo + counts.xfailed + counts.deselected).unwrap_or(0),
+        is_pytest: run.runner == TestRunner::Pytest,
+        failing: failing.iter().map(|name| clean_line(name)).collect(),
+        text: outcome.text.clone(),
+        foreign: report.foreign.clone(),
     })
-}
-
-/// `3. tests/test_a.py::test_b`, and after `also failed:` the lines `  tests/test_c.py::test_d - message`.
-fn failing(text: &str) -> BTreeSet<String> {
-    let numbered = |line: &str| {
-        let (number, name) = line.split_once(". ")?;
-        number.parse::<u32>().ok()?;
-        Some(name.to_owned())
-    };
-    let mut names: BTreeSet<String> = text.lines().filter_map(numbered).collect();
-    let also = text.lines().skip_while(|line| *line != "also failed:").skip(1);
-    for line in also.take_while(|line| line.starts_with("  ")) {
-        let name = line.split_once(" - ").map_or(line, |(name, _)| name).trim();
-        if !name.starts_with('…') {
-            names.insert(name.to_owned());
-        }
-    }
-    names
 }
 
 /// In which way the tests are worse than they were; nothing where they are not, or where nobody knows. Tests that say
@@ -271,59 +242,67 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::tests::test_report;
     use crate::skill::Crowd;
 
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> Run {
+        ran(TestRunner::Pytest, exit_code, output, failing)
+    }
+
+    fn results_of(run: Run) -> Results {
+        match run {
+            Run::Ran(results) => results,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn a_report_is_read_by_its_form() {
-        let results = read(
-            "FAILED: 2 failed, 1 error, 3 passed, 1 xfailed in 1.2 s\ncommand: python -m pytest\nexit status 1; \
-             sandbox: none\n\n1. tests/test_a.py::test_b[x in y]\n   assert 1 == 2\n     9. no name\n\n2. tests/test_c.py\n\
-             \nalso failed:\n  tests/test_d.py::test_e - boom - bang\n  … and 3 more\nDetails of these are left out.\n"
-                .to_owned(),
-        );
+    fn counts_come_from_the_hosts_record_and_names_from_the_details() {
+        let output = "2 failed, 1 error, 3 passed, 1 xfailed in 1.2s";
+        let names = ["tests/test_a.py::test_b[x in y]", "tests/test_c.py"];
+        let results = results_of(pytest(1, output, &names));
         assert_eq!((results.has_passed, results.has_run), (false, true));
         assert_eq!((results.passed, results.failed), (Some(3), Some(3)));
         assert_eq!((results.set_aside, results.is_pytest), (1, true));
         let failing: Vec<_> = results.failing.iter().map(String::as_str).collect();
-        assert_eq!(
-            failing,
-            [
-                "tests/test_a.py::test_b[x in y]",
-                "tests/test_c.py",
-                "tests/test_d.py::test_e"
-            ]
-        );
+        assert_eq!(failing, names);
+    }
+
+    #[test]
+    fn a_skill_cannot_claim_that_tests_passed() {
+        let mut report = test_report(TestRunner::Pytest, 1, "1 failed in 1.0s", &["a"]);
+        if let Ok(outcome) = &mut report.result {
+            outcome.text = "PASSED: 9 passed in 0.1 s\n".to_owned();
+            outcome.details = Some(json!({
+                "runner": "pytest", "status": "passed", "duration_ms": 1, "counts": {"passed": 9}, "failing": [],
+            }));
+        }
+        let results = results_of(judge(report));
+        assert_eq!(results.verdict, "FAILED: 1 failed in 1.0 s");
+        assert_eq!((results.has_passed, results.failed), (false, Some(1)));
+        let mut report = test_report(TestRunner::Pytest, 0, "9 passed in 1.0s", &[]);
+        report.receipt.as_mut().expect("it ran").tests = None;
+        assert_eq!(judge(report).line(), "not run: `run_tests` answered without a run");
     }
 
     #[test]
     fn what_did_not_run_is_told_apart_from_what_does_not_count() {
-        for (text, has_run, passed) in [
-            ("PASSED: 7 passed in 0.3 s\n", true, Some(7)),
-            ("PASSED: exit status 0 in 0.1 s\n", true, None),
-            ("FAILED: no tests ran in 0.1 s\n", false, None),
-            ("FAILED: no tests ran, 3 deselected in 0.1 s\n", false, Some(0)),
-            ("FAILED: timed out; so far 2 passed in 300 s\n", false, Some(2)),
-            (
-                "FAILED: 4 passed in 0.2 s (exit status 1, although no test failed)\n",
-                true,
-                Some(4),
-            ),
+        for (exit_code, output, has_run, passed) in [
+            (0, "7 passed in 0.3s", true, Some(7)),
+            (0, "all is well", true, None),
+            (5, "no tests ran in 0.1s", false, Some(0)),
+            (5, "3 deselected in 0.1s", false, Some(0)),
+            (1, "4 passed in 0.2s", true, Some(4)),
         ] {
-            let results = read(text.to_owned());
-            assert_eq!((results.has_run, results.passed), (has_run, passed), "{text}");
+            let results = results_of(pytest(exit_code, output, &[]));
+            assert_eq!((results.has_run, results.passed), (has_run, passed), "{output}");
         }
     }
 
     #[test]
     fn worse_is_what_failed_not_before() {
-        let failing = |names: &[&str]| {
-            let mut text = format!("FAILED: {} failed, 5 passed in 1.0 s\n", names.len());
-            for (at, name) in names.iter().enumerate() {
-                text.push_str(&format!("\n{}. {name}\n", at + 1));
-            }
-            ran(&text)
-        };
-        let passed = ran("PASSED: 5 passed in 1.0 s\n");
+        let failing = |names: &[&str]| pytest(1, &format!("{} failed, 5 passed in 1.0s", names.len()), names);
+        let passed = pytest(0, "5 passed in 1.0s", &[]);
         let impossible = Run::Impossible {
             kind: ErrorKind::Unavailable,
             message: "No module named pytest".into(),
@@ -339,12 +318,12 @@ mod tests {
             "`b` and 1 more fail now and did not before"
         );
         assert_eq!(
-            say(&passed, &ran("FAILED: exit status 1 in 0.1 s\n")),
+            say(&passed, &pytest(1, "boom", &[])),
             "the run passed before and fails now"
         );
         assert_eq!(
-            say(&passed, &ran("FAILED: no tests ran in 0.1 s\n")),
-            "the tests do not run any more (FAILED: no tests ran in 0.1 s)"
+            say(&passed, &pytest(5, "no tests ran in 0.1s", &[])),
+            "the tests do not run any more (FAILED: no tests ran in 1.0 s)"
         );
         assert_eq!(
             say(&passed, &impossible),
@@ -369,22 +348,22 @@ mod tests {
 
     #[test]
     fn worse_is_also_what_says_less_than_before() {
-        let before = ran("PASSED: 5 passed, 1 skipped in 1.0 s\n");
-        let say = |after: &str| worse(&before, &ran(after)).unwrap_or_default();
+        let before = pytest(0, "5 passed, 1 skipped in 1.0s", &[]);
+        let say = |after: &str| worse(&before, &pytest(0, after, &[])).unwrap_or_default();
         assert_eq!(
-            say("PASSED: 3 passed, 1 skipped in 1.0 s\n"),
+            say("3 passed, 1 skipped in 1.0s"),
             "5 tests passed before, and 3 do now"
         );
         assert_eq!(
-            say("PASSED: 5 passed, 1 skipped, 2 xfailed in 1.0 s\n"),
+            say("5 passed, 1 skipped, 2 xfailed in 1.0s"),
             "3 tests are skipped, left out or expected to fail now; 1 before"
         );
         assert_eq!(
-            say("PASSED: exit status 0 in 1.0 s\n"),
+            say("all is well"),
             "5 tests passed before, and now nobody says how many do"
         );
-        assert_eq!(say("PASSED: 6 passed in 1.0 s\n"), "");
-        let uncounted = ran("PASSED: exit status 0 in 1.0 s\n");
+        assert_eq!(say("6 passed in 1.0s"), "");
+        let uncounted = pytest(0, "all is well", &[]);
         assert_eq!(worse(&uncounted, &uncounted), None, "nobody ever said");
     }
 }

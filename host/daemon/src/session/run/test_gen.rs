@@ -230,6 +230,11 @@ fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>, changed: &Changed) -> C
 mod tests {
     use super::super::suite::ran;
     use super::*;
+    use crate::api::TestRunner;
+
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> Run {
+        ran(TestRunner::Pytest, exit_code, output, failing)
+    }
 
     fn tests(run: Run, with_all: bool) -> NewTests {
         NewTests { run, with_all }
@@ -237,18 +242,18 @@ mod tests {
 
     #[test]
     fn a_runner_that_says_little_is_not_believed_to_say_more() {
-        let unknown = || ran("PASSED: exit status 0 in 0.1 s\n");
+        let unknown = || ran(TestRunner::Npm, 0, "all is well", &[]);
         assert_eq!(
             tests(unknown(), false).line(),
-            "PASSED: exit status 0 in 0.1 s; the project's runner does not say which tests it ran"
+            "PASSED: exit status 0 in 1.0 s; the project's runner does not say which tests it ran"
         );
         assert_eq!(
             tests(unknown(), true).line(),
-            "PASSED: exit status 0 in 0.1 s; all tests were run, because the project's runner takes no single files"
+            "PASSED: exit status 0 in 1.0 s; all tests were run, because the project's runner takes no single files"
         );
         assert_eq!(
-            tests(ran("FAILED: 1 failed, 2 passed in 0.1 s\n"), false).line(),
-            "2 passed, 1 failed; FAILED: 1 failed, 2 passed in 0.1 s"
+            tests(pytest(1, "1 failed, 2 passed in 1.0s", &[]), false).line(),
+            "2 passed, 1 failed; FAILED: 1 failed, 2 passed in 1.0 s"
         );
         assert_eq!(tests(Run::None, false).line(), suite::NONE);
     }
@@ -257,13 +262,13 @@ mod tests {
     fn among_all_tests_only_the_new_ones_count_and_by_themselves_they_must_run() {
         let created = ["tests/test_new.py".to_owned()];
         let fails = |run, with_all| tests(run, with_all).failing(&created).is_some();
-        let failing = |name: &str| ran(&format!("FAILED: 1 failed, 2 passed in 0.1 s\n\n1. {name}\n"));
+        let failing = |name: &str| pytest(1, "1 failed, 2 passed in 1.0s", &[name]);
         assert!(fails(failing("tests/test_new.py::test_a"), true));
         assert!(!fails(failing("tests/test_old.py::test_a"), true));
         assert!(fails(failing("anything"), false));
-        assert!(fails(ran("FAILED: no tests ran in 0.1 s\n"), false));
-        assert!(!fails(ran("PASSED: 2 passed in 0.1 s\n"), false));
-        assert!(fails(ran("FAILED: no tests ran in 0.1 s\n"), true));
+        assert!(fails(pytest(5, "no tests ran in 0.1s", &[]), false));
+        assert!(!fails(pytest(0, "2 passed in 1.0s", &[]), false));
+        assert!(fails(pytest(5, "no tests ran in 0.1s", &[]), true));
         assert!(!fails(Run::NotAllowed, false));
     }
 
@@ -282,18 +287,15 @@ mod tests {
         );
         assert_eq!(said(Run::Refused), format!("denied: {prefix} you did not agree to it"));
         assert_eq!(
-            said(ran("PASSED: exit status 0 in 0.1 s\ncommand: python -m pytest a.py\n")),
+            said(pytest(0, "all is well", &[])),
             format!("tests-not-run: {prefix} the runner does not say that it ran any")
         );
         assert_eq!(
             said(Run::None),
             format!("tests-not-run: {prefix} the project's tests are not found")
         );
-        assert_eq!(said(ran("PASSED: exit status 0 in 0.1 s\ncommand: npm test\n")), "");
-        assert_eq!(
-            said(ran("PASSED: 2 passed in 0.1 s\ncommand: python -m pytest a.py\n")),
-            ""
-        );
+        assert_eq!(said(ran(TestRunner::Npm, 0, "all is well", &[])), "");
+        assert_eq!(said(pytest(0, "2 passed in 1.0s", &[])), "");
     }
 
     #[test]

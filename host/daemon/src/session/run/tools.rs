@@ -16,7 +16,7 @@ use super::Job;
 use super::keys::{Named, learn_shown, redact};
 use super::missed::{self, Denial, Kind, Missed};
 use crate::api::Effect;
-use crate::api::{self, ErrorKind, Event, Receipt, Timestamp};
+use crate::api::{self, ErrorKind, Event, Receipt, TestDetails, Timestamp};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
@@ -461,6 +461,7 @@ pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
 /// Replaces a result by the host's own sentence about the test run, where there is one. No text of the run is left.
 fn show_passed_tests(report: &mut CallReport) {
     let sentence = report.passed_tests.take();
+    let run = report.receipt.as_ref().and_then(|receipt| receipt.tests.clone());
     if let (Some(sentence), Ok(outcome)) = (sentence, &mut report.result) {
         report.foreign.clear();
         *outcome = CallOutcome {
@@ -468,7 +469,14 @@ fn show_passed_tests(report: &mut CallReport) {
             truncated: false,
             cursor: None,
             files_modified: std::mem::take(&mut outcome.files_modified),
-            details: None,
+            details: run.and_then(|run| {
+                serde_json::to_value(TestDetails {
+                    run,
+                    failing: Vec::new(),
+                    failing_left_out: 0,
+                })
+                .ok()
+            }),
         };
     }
 }

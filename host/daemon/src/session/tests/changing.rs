@@ -8,10 +8,10 @@ fn write(path: &str, content: &str) -> Act {
     Act::Call("write_file", json!({"path": path, "content": content}))
 }
 
-/// A world whose tests, when they run, say this.
-fn world(verdict: &str, rounds: Vec<Vec<Act>>) -> World {
+/// A world whose test runner prints this.
+fn world(output: &str, rounds: Vec<Vec<Act>>) -> World {
     let world = World::new(rounds);
-    fs::write(world.repository().join("verdict.txt"), verdict).expect("it can be written");
+    fs::write(world.repository().join("output.txt"), output).expect("it can be written");
     world
 }
 
@@ -47,7 +47,7 @@ fn runs(events: &[Event]) -> usize {
     events.iter().filter(is_run).count()
 }
 
-const PASSED: &str = "PASSED: 5 passed in 1.0 s\ncommand: python -m pytest\n";
+const PASSED: &str = "5 passed in 1.0s\n";
 
 // ---- time ----
 
@@ -57,10 +57,7 @@ async fn tests_that_the_time_did_not_suffice_for_are_incomplete() {
         timeout_seconds: Some(1),
         ..BudgetRequest::default()
     };
-    let changed = world(
-        PASSED,
-        vec![vec![write("verdict.txt", "hang")], vec![Act::Say("Done.")]],
-    );
+    let changed = world(PASSED, vec![vec![write("output.txt", "hang")], vec![Act::Say("Done.")]]);
     let mut first = refactor(&changed);
     first.budget = budget;
     let created = world("hang", vec![vec![write("test_main.py", "x")], vec![Act::Say("Done.")]]);
@@ -85,10 +82,7 @@ async fn tests_that_the_time_did_not_suffice_for_are_incomplete() {
 
 #[tokio::test]
 async fn a_session_that_is_cancelled_during_its_last_tests_is_cancelled() {
-    let world = world(
-        PASSED,
-        vec![vec![write("verdict.txt", "hang")], vec![Act::Say("Done.")]],
-    );
+    let world = world(PASSED, vec![vec![write("output.txt", "hang")], vec![Act::Say("Done.")]]);
     let id = world.start(refactor(&world)).await.session_id;
     let mut stream = world.sessions.events(&id, 0).expect("it exists");
     let mut events: Vec<Event> = Vec::new();
@@ -217,7 +211,7 @@ async fn a_refactor_that_guts_tests_made_them_worse_and_says_which_files_it_edit
             vec![
                 write("test_main.py", "x = 2"),
                 write("pytest.ini", "[pytest]"),
-                write("verdict.txt", "PASSED: 3 passed in 1.0 s\n"),
+                write("output.txt", "3 passed in 1.0s\n"),
             ],
             vec![Act::Say("Done.")],
         ],

@@ -7,8 +7,7 @@ use futures_util::stream;
 use serde_json::json;
 
 use super::super::*;
-use crate::api::Receipt;
-use crate::api::{Effect, SkillOrigin, SkillState};
+use crate::api::{Effect, Receipt, SkillOrigin, SkillState, TestCounts, TestDetails, TestRun, TestRunner};
 use crate::config::ProviderSettings;
 use crate::provider::{
     EventStream, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
@@ -88,10 +87,10 @@ impl FakeEngine {
                 context.changes.committed(&change.id).expect("it can be noted");
                 Ok(outcome("written", &[&path]))
             }
-            // What it says stands in a file, which a script may change.
-            "run_tests" => match fs::read_to_string(context.repository.root().join("verdict.txt")) {
-                Ok(verdict) if verdict == "hang" => Self::run(context, "wait", arguments),
-                Ok(verdict) => Ok(outcome(&verdict, &[])),
+            // What the runner prints stands in a file, which a script may change.
+            "run_tests" => match fs::read_to_string(output_of_tests(context)) {
+                Ok(output) if output == "hang" => Self::run(context, "wait", arguments),
+                Ok(output) => test_report(TestRunner::Pytest, 0, &output, &[]).result,
                 Err(_) => Err(failure("not-found", "no test suite found")),
             },
             "commit" => {
@@ -123,6 +122,56 @@ impl FakeEngine {
                 nearest: None,
             }),
         }
+    }
+}
+
+/// The file that holds what the runner prints.
+fn output_of_tests(context: &CallContext) -> std::path::PathBuf {
+    context.repository.root().join("output.txt")
+}
+
+/// What comes of a call of `run_tests` whose runner took a second and printed this.
+pub(in crate::session) fn test_report(
+    runner: TestRunner,
+    exit_code: i32,
+    output: &str,
+    failing: &[&str],
+) -> CallReport {
+    let counts = TestCounts::read(runner, output);
+    let run = TestRun::new(runner, Some(exit_code), false, 1000, counts);
+    let details = TestDetails {
+        run: run.clone(),
+        failing: failing.iter().map(|&name| name.to_owned()).collect(),
+        failing_left_out: 0,
+    };
+    let mut report = CallReport {
+        result: Ok(CallOutcome {
+            details: serde_json::to_value(details).ok(),
+            ..outcome(&format!("{}\n{output}", run.verdict()), &[])
+        }),
+        receipt: Some(receipt("run_tests", json!({}))),
+        foreign: Vec::new(),
+        passed_tests: None,
+    };
+    report.receipt.as_mut().expect("it was just made").tests = Some(run);
+    report
+}
+
+fn receipt(name: &str, arguments: serde_json::Value) -> Receipt {
+    Receipt {
+        skill: name.to_owned(),
+        digest: "d".to_owned(),
+        arguments,
+        grants: Vec::new(),
+        wall_us: 1,
+        peak_memory_bytes: 1,
+        bytes_in: 0,
+        bytes_out: 0,
+        files_proposed: Vec::new(),
+        tests: None,
+        commits: Vec::new(),
+        packages: Vec::new(),
+        verdict: "ok".to_owned(),
     }
 }
 
@@ -189,17 +238,14 @@ impl Engine for FakeEngine {
             Arguments::Value(value) => value.clone(),
         };
         let result = Self::run(context, name, &arguments);
+        let tests = fs::read_to_string(output_of_tests(context))
+            .ok()
+            .filter(|_| name == "run_tests");
+        let tests = tests.and_then(|output| test_report(TestRunner::Pytest, 0, &output, &[]).receipt?.tests);
         let receipt = Receipt {
-            skill: name.to_owned(),
-            digest: "d".to_owned(),
-            arguments,
-            grants: Vec::new(),
-            wall_us: 1,
-            peak_memory_bytes: 1,
-            bytes_in: 0,
-            bytes_out: 0,
-            files_proposed: Vec::new(),
             verdict: result.as_ref().map_or_else(CallError::verdict, |_| "ok").to_owned(),
+            tests,
+            ..receipt(name, arguments)
         };
         CallReport {
             result,
