@@ -14,7 +14,7 @@ use serde_json::Value;
 const TABLE: &str = include_str!("stops.toml");
 
 /// Interfaces that a component may import.
-const COMPONENT: &str = include_str!("../../host/skill/src/component.rs");
+const COMPONENT: &str = include_str!("../../host/boundary/src/component.rs");
 
 const CONTRACT: &str = include_str!("../../wit/skill.wit");
 

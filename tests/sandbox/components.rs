@@ -147,7 +147,7 @@ fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() 
     let state = || {
         let entries = host.entries();
         let entry = entries.first().expect("it is listed");
-        (entry.state.clone(), entry.effects.clone())
+        (entry.state, entry.effects.clone())
     };
     let call = || match host
         .call(&arena.context, "summing", Arguments::Text(r#"{"numbers": [1]}"#))

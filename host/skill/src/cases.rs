@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::Spanned;
 
-use super::call::failures;
 use super::plain::{self, Links};
 use super::policy::{Cause, Policy};
 use super::{Arguments, CallContext, SessionFiles, SkillHost, Trial};
 use crate::limits;
 use compare::Came;
+use tool_boundary::failures;
 use tool_core::api::{Effect, ErrorKind, Grant};
 use tool_core::api::{PolicyRequest, Problem, Receipt};
 use tool_core::text::{nearest, nearest_key};

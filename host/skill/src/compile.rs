@@ -11,11 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
-use wasmtime::Engine;
 
-use super::engine;
 use super::helper::Task;
 use crate::limits;
+use tool_boundary::{Compiler, Runtime};
 use tool_sandbox::confine::{self, Connection, Helper, HelperError, Until, Walls};
 
 /// What a compilation may take.
@@ -64,7 +63,7 @@ impl Drop for Turn {
 
 /// Compiles a component; its native code.
 pub(super) fn compile(
-    engine: &Engine,
+    runtime: &Runtime,
     wasm: Arc<[u8]>,
     bounds: Bounds,
     cancel: &CancellationToken,
@@ -73,10 +72,10 @@ pub(super) fn compile(
     let until = Until::within(bounds.time, cancel);
     let explain = |error| explain(error, bounds);
     if confine::has_helper().is_err() {
-        let engine = engine.clone();
+        let compiler = runtime.compiler();
         let work = move |connection| {
             let _turn = turn;
-            answer(connection, &engine, &wasm);
+            answer(connection, &compiler, &wasm);
         };
         let mut helper = Helper::on_thread(work).map_err(explain)?;
         return taken(helper.hear(code_bytes_max(), &until).map_err(explain)?);
@@ -136,15 +135,15 @@ pub(super) fn serve(mut connection: Connection) {
     let Ok(Some(((), wasm))) = connection.receive() else {
         return;
     };
-    match engine::compiler() {
-        Ok(engine) => answer(connection, &engine, &wasm),
+    match Compiler::new() {
+        Ok(compiler) => answer(connection, &compiler, &wasm),
         // Nobody to tell where the socket is gone.
         Err(error) => drop(connection.send(&Outcome::Invalid(format!("{error:#}")), &[])),
     }
 }
 
-fn answer(mut connection: Connection, engine: &Engine, wasm: &[u8]) {
-    let (outcome, code) = match engine.precompile_component(wasm) {
+fn answer(mut connection: Connection, compiler: &Compiler, wasm: &[u8]) {
+    let (outcome, code) = match compiler.compile(wasm) {
         Ok(code) => (Outcome::Compiled, code),
         Err(error) => (Outcome::Invalid(format!("{error:#}")), Vec::new()),
     };
@@ -155,21 +154,19 @@ fn answer(mut connection: Connection, engine: &Engine, wasm: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache;
-    use crate::engine::Runtime;
 
     fn compiled(wasm: &[u8], time: Duration, cancel: &CancellationToken) -> Result<Vec<u8>, String> {
-        let engine = &Runtime::global().expect("the engine starts").engine;
+        let runtime = Runtime::global().expect("the engine starts");
         let memory_bytes = limits::COMPILE_MEMORY_BYTES_MAX;
-        compile(engine, wasm.into(), Bounds { time, memory_bytes }, cancel)
+        compile(runtime, wasm.into(), Bounds { time, memory_bytes }, cancel)
     }
 
     #[test]
     fn what_is_compiled_loads_and_what_is_broken_says_so() {
         let (time, cancel) = (Duration::from_secs(60), CancellationToken::new());
         let code = compiled(b"\0asm\x0d\0\x01\0", time, &cancel).expect("an empty component compiles");
-        let engine = &Runtime::global().expect("the engine starts").engine;
-        cache::deserialize(engine, &code).expect("it was made for this engine");
+        let runtime = Runtime::global().expect("the engine starts");
+        runtime.load(&code).expect("it was made for this engine");
         let broken = compiled(b"\0asm\x0d\0\x01\0\x63", time, &cancel).expect_err("it is cut short");
         assert!(broken.starts_with("it does not compile: "), "{broken}");
         cancel.cancel();

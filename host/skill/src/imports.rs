@@ -1,232 +1,108 @@
-//! The contract's imports: the grant is checked here, function by function, and the work is done in the modules below.
+//! The work behind the imports of `wit/skill.wit` that need git, a program or a network.
 //!
-//! A function whose effect is not granted answers with the failure `denied`, which names the effect and what helps against
-//! it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly what would
-//! happen.
+//! The boundary has checked that the effect is granted. What the policy wants asked is asked here, because only the work
+//! itself knows exactly what would happen.
 
-mod bulk;
-mod consent;
-mod failure;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
 mod git;
 mod git_commit;
 mod git_read;
-pub(super) mod log;
 mod packages;
 mod recipe;
-mod repository;
-#[cfg(test)]
-mod stopping;
 mod tests;
 
-use std::sync::Arc;
-
-use wasmtime::component::{HasSelf, Linker, Resource};
-
-use super::CallContext;
-use super::bindings::Skill;
-use super::bindings::tool::skill as wit;
-use super::bindings::tool::skill::types::Failure;
-use super::sandbox::{State, Stop};
-pub use consent::DISAGREED;
 pub use git::recover::settle_commit;
 pub(crate) use git::talk::GitTask;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
 pub use git_commit::NOTHING_TO_COMMIT;
-pub(crate) use packages::listed::{Records, note};
 pub use packages::place as package_folder;
-pub(super) use repository::Globs;
+use tool_boundary::bindings::tool::skill as wit;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::policy::Decision;
+use tool_boundary::{Call, CallContext, Services, Stop};
 use tool_core::api::Effect;
-use tool_repository::foreign;
+use tool_repository::changes::FileChange;
 
-/// Adds the contract's imports.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    Skill::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
-}
+/// Does the work with the programs of this machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MachineServices;
 
-impl State {
-    /// The session's context where the effect is granted, else the answer `denied`.
-    fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
-        self.call.check()?;
-        if let Some(recorder) = self.call.recorder() {
-            recorder.effect(effect);
-        }
-        let granted = self.granted(effect).cloned();
-        Ok(granted.ok_or_else(|| denied(self.denial(effect))))
-    }
-
-    /// Fails once the call must end: it has no time left, or too many programs ran for a run of its own.
-    fn check_run(&self, context: &CallContext) -> wasmtime::Result<()> {
-        self.call.check()?;
-        if context.turn.is_turned_away() {
-            Err(Stop::Busy.into())
-        } else {
-            Ok(())
-        }
-    }
-
-    fn may_ask(&self, effect: Effect) -> bool {
-        self.grants.as_ref().is_some_and(|grants| grants.may_ask(effect))
-    }
-}
-
-/// The answer of a function whose effect is not granted, with its message and its hint.
-fn denied((message, hint): (String, String)) -> Failure {
-    failure::hinted("denied", message, hint)
-}
-
-/// Unwraps the context, or answers `denied`.
-macro_rules! granted {
-    ($state:expr, $effect:expr) => {
-        match $state.import($effect)? {
-            Ok(context) => context,
-            Err(denied) => return Ok(Err(denied)),
-        }
-    };
-}
-
-impl wit::types::Host for State {}
-
-impl wit::log::Host for State {
-    fn write(&mut self, level: String, message: String) -> wasmtime::Result<()> {
-        self.call.check()?;
-        log::record(&self.call, &level, &message);
-        Ok(())
-    }
-}
-
-impl wit::repository::Host for State {
-    fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
-        let page = repository::list(&self.call, &context, &query);
-        if let (Ok(_), Some(recorder)) = (&page, self.call.recorder()) {
-            recorder.listed(&query.under, query.recursive);
-        }
-        if let Ok(page) = &page {
-            repository::note_listed(&self.call, page);
-            // The names in a directory of packages are text from there also where the list is empty or cut short.
-            let inside = format!("{}/.", query.under.trim_end_matches('/'));
-            self.call.note_place(&inside, foreign::find_place(&inside).is_none());
-        }
-        // A list that was cut short because the call's time is up is no answer.
-        self.call.check()?;
-        Ok(page)
-    }
-
-    fn shown(&mut self, path: String, sha256: String) -> wasmtime::Result<()> {
-        if let Ok(context) = self.import(Effect::ReadRepository)? {
-            repository::shown(&self.call, &context, &path, sha256);
-        }
-        Ok(())
-    }
-}
-
-impl wit::bulk::Host for State {
-    fn open(
-        &mut self,
-        selection: wit::bulk::Selection,
-    ) -> wasmtime::Result<Result<Resource<wit::bulk::Reader>, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
-        let opened = bulk::Reader::open(&self.call, &context, &selection)?;
-        self.call.check()?;
-        Ok(match opened {
-            Ok(reader) => Ok(self.push(reader)?),
-            Err(failure) => Err(failure),
-        })
-    }
-
-    fn divide(
-        &mut self,
-        selection: wit::bulk::Selection,
-        parts: u32,
-    ) -> wasmtime::Result<Result<Vec<String>, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
-        let starts = bulk::divide(&self.call, &context, &selection, parts);
-        self.call.check()?;
-        Ok(starts)
-    }
-}
-
-impl wit::bulk::HostReader for State {
-    fn next(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<wit::bulk::Batch> {
-        let batch = self.entry_mut::<bulk::Reader, _>(&reader)?.next()?;
-        self.count_read(batch.contents.len())?;
-        Ok(batch)
-    }
-
-    fn drop(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<()> {
-        self.remove::<bulk::Reader, _>(&reader)?;
-        Ok(())
-    }
-}
-
-impl wit::git_read::Host for State {
-    fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
-        let context = granted!(self, Effect::ReadGit);
-        let changes = || git_read::changes(&context, &query);
-        let diff = if git::must_ask(&context) {
-            self.call.unclocked(changes)
+impl Services for MachineServices {
+    fn read_changes(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        query: &wit::git_read::DiffQuery,
+    ) -> Result<wit::git_read::Diff, Failure> {
+        let changes = || git_read::changes(context, query);
+        let diff = if git::must_ask(context) {
+            call.unclocked(changes)
         } else {
             changes()
         };
         if let Ok(diff) = &diff {
-            git_read::note_places(&self.call, &context, diff);
+            git_read::note_places(call, context, diff);
         }
-        Ok(diff)
+        diff
     }
-}
 
-impl wit::git_commit::Host for State {
-    fn create(
-        &mut self,
-        message: String,
-        paths: Vec<String>,
+    fn create_commit(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        message: &str,
+        paths: &[String],
         all: bool,
-    ) -> wasmtime::Result<Result<wit::git_commit::Commit, Failure>> {
-        let context = granted!(self, Effect::CommitGit);
-        let commit = || git_commit::create(&context, &message, &paths, all);
-        let commit = if self.may_ask(Effect::CommitGit) {
-            self.call.unclocked(commit)
+    ) -> Result<wit::git_commit::Commit, Failure> {
+        let commit = || git_commit::create(context, message, paths, all);
+        let commit = if context.decide(Effect::CommitGit) == Decision::Ask {
+            call.unclocked(commit)
         } else {
             commit()
         };
         if let Ok(commit) = &commit {
-            self.call.note_commit(&commit.id);
-            git_commit::note_places(&self.call, commit);
+            call.note_commit(&commit.id);
+            git_commit::note_places(call, commit);
         }
-        Ok(commit)
+        commit
     }
-}
 
-impl wit::tests::Host for State {
-    fn run(&mut self, mut request: wit::tests::Request) -> wasmtime::Result<Result<wit::tests::Report, Failure>> {
-        let context = granted!(self, Effect::RunProcess);
-        let report = self.call.recipe(|left| {
+    fn run_tests(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        mut request: wit::tests::Request,
+    ) -> Result<Result<wit::tests::Report, Failure>, Stop> {
+        let report = call.recipe(|left| {
             let left = u32::try_from(left.as_secs().max(1)).unwrap_or(u32::MAX);
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
-            tests::run(&context, &request)
+            tests::run(context, &request)
         })?;
         match &report {
             Ok(report) => {
                 let run = tests::judge(&request.recipe, report);
-                self.call.note_test_run(run, &report.sandbox);
+                call.note_test_run(run, &report.sandbox);
             }
-            Err(_) => self.call.note_test_run(None, ""),
+            Err(_) => call.note_test_run(None, ""),
         }
-        self.check_run(&context)?;
         Ok(report)
     }
-}
 
-impl wit::packages::Host for State {
-    fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
-        let context = granted!(self, Effect::Install);
-        let report = self.call.recipe(|_| packages::install(&context, &request))?;
+    fn install_packages(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        request: &wit::packages::Request,
+    ) -> Result<Result<wit::packages::Report, Failure>, Stop> {
+        let report = call.recipe(|_| packages::install(context, request))?;
         if report.as_ref().is_ok_and(|report| report.exit_code == Some(0)) {
-            self.call.note_packages(&request.names);
+            call.note_packages(&request.names);
         }
-        self.check_run(&context)?;
         Ok(report)
+    }
+
+    fn note_changes(&self, context: &CallContext, files: &[FileChange]) {
+        packages::listed::note(context, files);
     }
 }

@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use toml::Spanned;
 
-use super::component::CONTRACT;
 use super::plain::{self, Links};
-use super::registry::is_name;
 use crate::limits;
+use tool_boundary::is_name;
+use tool_boundary::{CONTRACT, LockedEffects};
 use tool_core::api::Effect;
 use tool_core::api::{ErrorKind, Problem, SkillEntry, SkillOrigin, SkillState};
 use tool_repository::{OpenError, Repository};
@@ -288,6 +288,12 @@ struct WrittenFile<'a> {
     skill: Vec<Written<'a>>,
 }
 
+impl LockedEffects for Lock {
+    fn effects(&self, skill: &str) -> Option<&BTreeSet<Effect>> {
+        self.skills.get(skill).map(|locked| &locked.effects)
+    }
+}
+
 impl Lock {
     /// A file that agrees on these.
     pub fn new(skills: BTreeMap<String, Locked>) -> Self {
@@ -297,11 +303,6 @@ impl Lock {
     /// What it agrees on, by name.
     pub fn skills(&self) -> &BTreeMap<String, Locked> {
         &self.skills
-    }
-
-    /// What it grants a skill; absent where it does not name it.
-    pub fn effects(&self, name: &str) -> Option<&BTreeSet<Effect>> {
-        self.skills.get(name).map(|locked| &locked.effects)
     }
 
     /// The file of a repository, through its guarded opening; nothing where there is none.

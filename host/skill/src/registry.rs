@@ -19,16 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio_util::sync::CancellationToken;
-use wasmtime::component::Component;
 
-use super::cache::Cache;
-use super::call::Job;
 use super::compile;
-use super::engine::Runtime;
-use super::loaded::Loaded;
+use super::imports::MachineServices;
 use super::signature::Signature;
-use super::turns::{self, Turns};
-use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, Limits, SkillHostError, arguments};
+use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, Limits, SkillHostError};
 pub use describe::{Embedded, compiler_fingerprint, precompile};
 pub use pins::Origin;
 use pins::Pins;
@@ -36,6 +31,10 @@ pub use rollout::{Change, Held, PinSource, Pinned, Terms};
 use signed::Signing;
 pub use team::Inspection;
 use team::{Member, Seen, Stamp, read_component};
+use tool_boundary::{
+    Cache, Job, Loaded, NativeComponent, Runtime, Schema, Services, Turns, check_arguments, compile_schema, holding,
+    is_name,
+};
 use tool_core::api::Effect;
 use tool_core::api::ToolSpec;
 use tool_core::api::{Signed, SkillEntry, SkillOrigin, SkillState};
@@ -52,6 +51,7 @@ pub struct SkillHost {
     runtime: &'static Runtime,
     limits: Limits,
     turns: Arc<Turns>,
+    services: Arc<dyn Services>,
     builtins: BTreeMap<&'static str, Arc<Skill>>,
     /// False where what is built in is somebody else's: attacks.
     is_ours: bool,
@@ -80,7 +80,7 @@ struct Skill {
     granted: Vec<Effect>,
     digest: String,
     source: Source,
-    schema: OnceLock<Result<arguments::Schema, String>>,
+    schema: OnceLock<Result<Schema, String>>,
     loaded: OnceLock<Loaded>,
     /// Held by whoever loads it.
     loading: Mutex<()>,
@@ -104,9 +104,9 @@ impl Skill {
         })
     }
 
-    fn schema(&self) -> Result<&arguments::Schema, String> {
+    fn schema(&self) -> Result<&Schema, String> {
         self.schema
-            .get_or_init(|| arguments::compile(&self.descriptor.parameters))
+            .get_or_init(|| compile_schema(&self.descriptor.parameters))
             .as_ref()
             .map_err(Clone::clone)
     }
@@ -142,6 +142,7 @@ impl SkillHost {
             runtime: Runtime::global()?,
             limits,
             turns: Arc::new(Turns::new(limits)),
+            services: Arc::new(MachineServices),
             builtins,
             is_ours: true,
             folder: home.join("skills"),
@@ -245,7 +246,7 @@ impl SkillHost {
                 reason,
             };
             let schema = skill.schema().map_err(not_ready)?;
-            let arguments = arguments::check(name, schema, arguments)?;
+            let arguments = check_arguments(name, schema, arguments)?;
             let loaded = self.loaded(skill, context.progress.as_ref(), &context.cancel);
             let loaded = loaded.map_err(|reason| {
                 if context.cancel.is_cancelled() {
@@ -258,7 +259,7 @@ impl SkillHost {
             let effects = &skill.descriptor.effects;
             let runs = effects.contains(&Effect::RunProcess) || effects.contains(&Effect::Install);
             let may_wait = runs || context.approver.can_ask();
-            let holding = may_wait.then(|| turns::holding(context, &self.turns));
+            let holding = may_wait.then(|| holding(context, &self.turns));
             let context = holding.as_ref().unwrap_or(context);
             Ok(Job {
                 runtime: self.runtime,
@@ -271,6 +272,7 @@ impl SkillHost {
                 within: within(skill, context),
                 arguments,
                 context,
+                services: &self.services,
                 limits: self.limits,
             }
             .run())
@@ -336,7 +338,7 @@ impl SkillHost {
         builtin: &Builtin,
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
-    ) -> Result<Component, String> {
+    ) -> Result<NativeComponent, String> {
         match self.runtime.load(builtin.compiled) {
             Ok(component) => Ok(component),
             Err(error) => {
@@ -353,7 +355,7 @@ impl SkillHost {
         name: &str,
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
-    ) -> Result<Component, String> {
+    ) -> Result<NativeComponent, String> {
         if let Some(component) = self.cache.load(self.runtime, digest) {
             return Ok(component);
         }
@@ -362,12 +364,12 @@ impl SkillHost {
             time: self.limits.compile,
             memory_bytes: self.limits.compile_memory_bytes,
         };
-        let code = compile::compile(&self.runtime.engine, wasm, bounds, cancel)?;
+        let code = compile::compile(self.runtime, wasm, bounds, cancel)?;
         let component = self
             .runtime
             .load(&code)
             .map_err(|error| format!("its compiled code does not load: {error:#}"))?;
-        self.cache.store(&self.runtime.engine, digest, &code);
+        self.cache.store(self.runtime, digest, &code);
         Ok(component)
     }
 }
@@ -379,14 +381,6 @@ fn nothing_ran(error: CallError) -> CallReport {
         foreign: Vec::new(),
         passed_tests: None,
     }
-}
-
-pub(super) fn is_name(name: &str) -> bool {
-    name.len() <= 64
-        && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 /// What of a skill's effects counts in this context: what the user has granted, and the repository's lock file too where
@@ -440,7 +434,7 @@ mod unit {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::policy::{Cause, Policy};
+    use tool_boundary::policy::{Cause, Policy};
     use tool_core::api::{Operation, PolicyRequest};
     use tool_repository::{Options, Repository};
 

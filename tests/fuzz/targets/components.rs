@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tool_skill::fuzz::components(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tool_boundary::fuzz::components(bytes));

@@ -26,13 +26,13 @@ use std::time::Duration;
 
 use self::layout::Layout;
 use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
-use super::consent;
-use super::failure::{cancelled, failure, hinted};
-use crate::bindings::tool::skill::types::Failure;
-use crate::call::kind_told;
 use crate::helper::Task;
 use crate::limits;
 use crate::{CallContext, Question};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::consent;
+use tool_boundary::kind_told;
+use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_core::text::clean;
 use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};

@@ -6,16 +6,16 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::failure::hinted;
 use super::git::content::{self, Content};
 use super::git::talk::{Area, Delta, Id, LineEnds, Request, Status};
 use super::git::{Git, plain};
 use crate::CallContext;
-use crate::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
-use crate::bindings::tool::skill::types::Failure;
 use crate::diff::{BoundedDiff, Side};
 use crate::limits;
-use crate::sandbox::Call;
+use tool_boundary::Call;
+use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::hinted;
 use tool_repository::{Repository, normalise};
 
 /// The uncommitted changes that `query` asks for.

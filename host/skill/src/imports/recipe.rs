@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::consent;
-use super::failure::{cancelled, failure, hinted};
-use crate::bindings::tool::skill::tests::Report;
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
-use crate::turns::NoRun;
 use crate::{CallContext, Question};
+use tool_boundary::NoRun;
+use tool_boundary::bindings::tool::skill::tests::Report;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::consent;
+use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_repository::ConcealError;
 use tool_sandbox::contain::{self, Bounds, Enclosure, Sandbox};

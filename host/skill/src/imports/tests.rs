@@ -8,13 +8,13 @@ mod npm;
 
 use std::path::PathBuf;
 
-use super::consent;
-use super::failure::{failure, hinted};
 use super::recipe::{self, Recipe};
 use crate::CallContext;
-use crate::bindings::tool::skill::tests::{Report, Request};
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::tests::{Report, Request};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::consent;
+use tool_boundary::{failure, hinted};
 use tool_core::api::{Effect, TestCounts, TestRun, TestRunner};
 use tool_repository::{OpenError, normalise};
 use tool_sandbox::environment;

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::describe::describe;
 use super::pins::{Pin, Pins};
 use super::signed::{Checked, Required};
 use super::{Skill, SkillHost, Source, is_name};
 use crate::limits;
 use crate::plain::{self, Links};
-use crate::{Descriptor, SkillHostError, component};
+use crate::{Descriptor, SkillHostError};
+use tool_boundary::{describe, inspect};
 use tool_core::api::{Effect, SkillState};
 use tool_core::digest::sha256_hex;
 
@@ -261,7 +261,7 @@ impl SkillHost {
             path: file.to_owned(),
             reason,
         };
-        let surface = component::inspect(&wasm).map_err(refused)?;
+        let surface = inspect(&wasm).map_err(refused)?;
         let component = self
             .compiled(
                 &sha256_hex(&wasm),

@@ -52,7 +52,7 @@ impl Job {
             changes: Arc::clone(&self.recorder) as _,
             files: Arc::new(Mutex::new(files)),
             conversation,
-            locked: self.locked.clone(),
+            locked: self.locked.clone().map(|lock| lock as _),
             recorder: None,
             cancel: self.cancel.child_token(),
             environment: self.environment.clone(),

@@ -12,7 +12,7 @@ use super::*;
 use crate::api::{ErrorKind, NoticeKind};
 use crate::digest::sha256_hex;
 use crate::repository::Options;
-use crate::skill::{CallContext, SessionFiles, stage};
+use crate::skill::{CallContext, NoServices, SessionFiles, stage};
 use tool_repository::changes::{ChangeJournal, Publishing, dying_at};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.
@@ -124,7 +124,7 @@ impl Scene {
             fs::write(path, text).expect("it can be written");
         }
         let deleted = ["dir/c.txt".to_owned()];
-        dying_at(moment, || stage::commit(&context, staged.path(), &deleted))
+        dying_at(moment, || stage::commit(&context, &NoServices, staged.path(), &deleted))
             .map(|committed| committed.expect("it is granted"))
             .is_some()
     }

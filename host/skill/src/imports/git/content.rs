@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Git;
 use super::talk::{Id, LineEnds};
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::{OpenError, Repository, path};
 
 /// What a side of a change turned out to be.

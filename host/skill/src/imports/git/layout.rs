@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::super::failure::hinted;
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::hinted;
 
 /// The places that git's data of one work tree is in, each as it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]

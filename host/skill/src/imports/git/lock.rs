@@ -12,8 +12,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::super::failure::{failure, hinted};
-use crate::bindings::tool::skill::types::Failure;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
 use tool_repository::changes::{is_dead, moment, rename_new};
 
 /// A directory that was reached without following a link.

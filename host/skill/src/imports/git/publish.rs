@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::AtFlags;
 use tokio_util::sync::CancellationToken;
 
-use super::super::failure::{cancelled, failure};
 use super::layout::{Layout, open};
 use super::lock::{Folder, Lock};
 use super::recover::{Part, lock_names};
 use super::talk::{Id, Moment};
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{cancelled, failure};
 use tool_core::text::clean_line;
 use tool_repository::changes::Publishing;
 use tool_sandbox::scratch;

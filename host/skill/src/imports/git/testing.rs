@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, Once};
 use git2::{IndexAddOption, Signature};
 use tokio_util::sync::CancellationToken;
 
-use crate::policy::{Cause, Policy};
 use crate::{Approver, CallContext, ChangeKind, Question};
+use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::{Options, Repository};
 use tool_sandbox::contain;

@@ -17,11 +17,11 @@ use git2::{
 
 use self::commit::Making;
 pub(crate) use self::configuration::prepare;
-use super::super::failure::{failure, hinted};
 use super::layout::{foreign, not_a_repository};
 use super::talk::{Answer, Area, Attributes, Delta, GitTask, Id, LineEnds, Request, Status};
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::Connection;
 
 /// Answers until nobody asks any more.

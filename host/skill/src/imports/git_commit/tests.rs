@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::imports::git::testing::{Answer, Fixture, changed, context};
-use crate::policy::{Cause, Policy};
 use crate::settle_commit;
+use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::changes::dying_at;
 

@@ -17,10 +17,10 @@ use serde_json::Value;
 
 use super::names;
 use crate::CallContext;
-use crate::bindings::tool::skill::types::Failure;
-use crate::imports::failure::{cancelled, hinted};
 use crate::imports::recipe;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{cancelled, hinted};
 use tool_core::digest::sha256_hex;
 use tool_repository::changes::{self, FileChange};
 use tool_repository::path;
@@ -48,18 +48,14 @@ const OF_NO_INSTALLATION: [&str; 7] = [
     "scripts",
 ];
 
-/// Records that a session has written to, each with the digest of what it held before: before the session's first change
-/// of it, or when the user's yes to an installation covered it. Nothing where it was not there.
-pub(crate) type Records = BTreeMap<String, Option<String>>;
-
 /// Takes note of a change, before it is in place.
 pub(crate) fn note(context: &CallContext, files: &[FileChange]) {
     let mut files: Vec<&FileChange> = files.iter().filter(|file| may_be_record(&file.path)).collect();
     let mut session = lock(context);
-    files.retain(|file| !session.records.contains_key(&file.path));
+    files.retain(|file| !session.package_records.contains_key(&file.path));
     for file in files {
         let before = file.before.as_ref().map(|before| essence(&file.path, &before.content));
-        session.records.insert(file.path.clone(), before);
+        session.package_records.insert(file.path.clone(), before);
     }
 }
 
@@ -117,7 +113,7 @@ pub(super) struct Listed(BTreeMap<String, Stamp>);
 
 impl Listed {
     fn read(context: &CallContext) -> Self {
-        let written: Vec<String> = lock(context).records.keys().cloned().collect();
+        let written: Vec<String> = lock(context).package_records.keys().cloned().collect();
         let records = OF_ROOT.map(str::to_owned).into_iter().chain(written);
         Self(
             records
@@ -145,7 +141,7 @@ impl Listed {
 
     /// After an installation that went well, what it was about and what it recorded is nobody's addition any more.
     pub(super) fn settle(&self, context: &CallContext, changes: &[FileChange]) {
-        let written: Vec<String> = lock(context).records.keys().cloned().collect();
+        let written: Vec<String> = lock(context).package_records.keys().cloned().collect();
         for record in written {
             let recorded = changes.iter().find(|change| change.path == record);
             let settled = match recorded {
@@ -156,7 +152,7 @@ impl Listed {
             if let Ok(settled) = settled
                 && is_meant()
             {
-                lock(context).records.insert(record, settled);
+                lock(context).package_records.insert(record, settled);
             }
         }
     }
@@ -184,7 +180,7 @@ pub(super) struct Beside {
 impl Beside {
     pub(super) fn read(context: &CallContext, names: &[String]) -> Result<Self, Failure> {
         let listed = Listed::read(context);
-        let records = lock(context).records.clone();
+        let records = lock(context).package_records.clone();
         let mut changed = Vec::new();
         for (at, (record, before)) in records.into_iter().enumerate() {
             if context.cancel.is_cancelled() {

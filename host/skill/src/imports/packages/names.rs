@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::bindings::tool::skill::types::Failure;
-use crate::imports::failure::{failure, hinted};
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
 
 /// Whose grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::CallContext;
-use crate::bindings::tool::skill::types::Failure;
-use crate::imports::failure::hinted;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::hinted;
 use tool_sandbox::proxy::{Place, Upstream, Way};
 use tool_sandbox::{self, CommandSpec, RunEnd, RunLimits, environment, toolchain};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::imports::recipe::testing::Project;
-use crate::policy::{Cause, Policy};
+use tool_boundary::policy::{Cause, Policy};
 
 const ALLOWED: &[&str] = &["install"];
 const ECHO: &str = "printf '<%s>' \"$@\"; echo";

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::path;
 use crate::CallContext;
-use crate::bindings::tool::skill::tests::{Report, Request};
-use crate::bindings::tool::skill::types::Failure;
-use crate::imports::failure::{failure, hinted};
 use crate::imports::recipe::{self, Recipe};
 use crate::limits;
+use tool_boundary::bindings::tool::skill::tests::{Report, Request};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
 use tool_core::api::Effect;
 use tool_sandbox::environment;
 

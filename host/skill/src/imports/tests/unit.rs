@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::imports::recipe::testing::Project;
-use crate::policy::{Cause, Policy};
+use tool_boundary::policy::{Cause, Policy};
 
 const ALLOWED: &[&str] = &["run-process"];
 

@@ -12,11 +12,11 @@ use git2::{
     Signature, Status, StatusOptions, Time,
 };
 
-use super::super::super::failure::{failure, hinted};
 use super::super::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
 use super::{Git, entry, git_failure, id, not_watched, oid};
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
 
 /// Makes new objects go to the scratch store, which the engine has prepared.
 pub(super) fn divert(repository: &Repository, scratch: &Path) -> Result<(), git2::Error> {

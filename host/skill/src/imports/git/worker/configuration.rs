@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use git2::Config;
 
-use super::super::super::failure::hinted;
 use super::super::layout;
 use super::super::talk::GitTask;
-use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::hinted;
 use tool_sandbox::confine::Walls;
 
 /// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's home is, and

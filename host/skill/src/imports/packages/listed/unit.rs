@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::*;
 use crate::Nobody;
-use crate::bindings::tool::skill::packages::Request;
-use crate::bindings::tool::skill::tests::Report;
+use crate::imports::MachineServices;
 use crate::imports::git::testing::Answer;
 use crate::imports::packages::install;
 use crate::imports::recipe::testing::Project;
 use crate::stage;
+use tool_boundary::bindings::tool::skill::packages::Request;
+use tool_boundary::bindings::tool::skill::tests::Report;
 
 const ALLOWED: &[&str] = &["install"];
 
@@ -42,7 +43,7 @@ fn write(context: &CallContext, path: &str, content: &str) {
     let staged = folder.path().join(path);
     std::fs::create_dir_all(staged.parent().expect("it has a parent")).expect("folders can be made");
     std::fs::write(staged, content).expect("files can be written");
-    stage::commit(context, folder.path(), &[]).expect("it may be written");
+    stage::commit(context, &MachineServices, folder.path(), &[]).expect("it may be written");
 }
 
 /// The lines of the last question that are about packages beside the named ones.
@@ -234,7 +235,7 @@ fn records_are_compared_up_to_a_bound() {
     let context = project.context(ALLOWED);
     let lock_file = std::fs::File::create(project.root().join("package-lock.json")).expect("files can be made");
     lock(&context)
-        .records
+        .package_records
         .insert("package-lock.json".to_owned(), Some(sha256_hex(b"")));
     let changed = || Beside::read(&context, &[]).expect("nobody cancels").changed;
     assert!(changed().is_empty());
@@ -242,10 +243,10 @@ fn records_are_compared_up_to_a_bound() {
         .set_len(limits::INSTALL_RECORD_BYTES_MAX + 1)
         .expect("it is sparse");
     assert_eq!(changed(), ["package-lock.json"]);
-    let records: Records = (0..limits::INSTALL_RECORDS_MAX + 2)
+    let records: BTreeMap<String, Option<String>> = (0..limits::INSTALL_RECORDS_MAX + 2)
         .map(|index| (format!("p/{index:05}/package.json"), None))
         .collect();
-    lock(&context).records = records;
+    lock(&context).package_records = records;
     assert_eq!(changed(), ["p/01000/package.json", "p/01001/package.json"]);
     // A field that is nothing to installations is something where the manifest is too large to be taken apart.
     let manifest = |spaces: usize| format!("{{\"scripts\": {{}}{}}}", " ".repeat(spaces)).into_bytes();

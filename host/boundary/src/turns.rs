@@ -11,7 +11,7 @@ use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Quest
 
 /// How many calls are at work, and how many wait.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub struct Turns {
     state: Mutex<TurnState>,
     freed: Condvar,
     /// A run is over, for which another call may wait.
@@ -58,13 +58,14 @@ impl TurnState {
 }
 
 /// The right to run one store.
-pub(super) struct Turn<'a>(&'a Turns);
+pub struct Turn<'a>(&'a Turns);
 
 /// How often a waiting call looks whether its session has ended. A hundred may wait, and each look costs a wake-up.
 const TURN_SLICE: Duration = Duration::from_millis(50);
 
 impl Turns {
-    pub(super) fn new(limits: Limits) -> Self {
+    /// Admits as many calls as `limits` says.
+    pub fn new(limits: Limits) -> Self {
         Self {
             state: Mutex::default(),
             freed: Condvar::new(),
@@ -78,7 +79,7 @@ impl Turns {
     }
 
     /// Waits for a turn.
-    pub(super) fn take(&self, skill: &str, context: &CallContext) -> Result<Turn<'_>, CallError> {
+    pub fn take(&self, skill: &str, context: &CallContext) -> Result<Turn<'_>, CallError> {
         let busy = || CallError::Busy {
             skill: skill.to_owned(),
             crowd: Crowd::Calls,
@@ -246,7 +247,7 @@ impl Drop for Run<'_> {
 
 /// Why a run did not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoRun {
+pub enum NoRun {
     /// Too many are under way, or wait.
     Busy,
     /// The session ended before.
@@ -268,7 +269,7 @@ impl Drop for Again<'_> {
 
 /// The same context, for a call that holds one turn on each of its threads and does without while it waits for its user
 /// or for a program.
-pub(super) fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
+pub fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
     let approver = AskingAside {
         approver: Arc::clone(&context.approver),
         conversation: Arc::clone(&context.conversation),
@@ -304,7 +305,7 @@ struct Held {
 
 impl HeldTurn {
     /// Runs what waits for a program: eight suites of tests would stop every call of every session.
-    pub(super) fn run<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
+    pub fn run<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
         let Some(held) = &self.0 else { return Ok(run()) };
         let run = || {
             held.has_run_program.store(true, Ordering::Relaxed);

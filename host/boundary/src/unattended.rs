@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::bindings::tool::skill as wit;
+use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
-use super::{Approver, CallContext, HeldTurn, Question};
+use super::{Approver, Call, CallContext, HeldTurn, Question, Services, Stop, failure};
 use tool_repository::Repository;
-use tool_repository::changes::{ChangeJournal, PreparedChange};
+use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange};
 
 /// Nobody to ask.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +43,58 @@ impl ChangeJournal for Unrecorded {
     fn abandoned(&self, _: &str) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A host without git, programs and a network: each of these imports fails.
+#[derive(Debug, Clone, Copy)]
+pub struct NoServices;
+
+impl NoServices {
+    fn failure<T>() -> Result<T, Failure> {
+        Err(failure("unavailable", "This host has neither git nor programs."))
+    }
+}
+
+impl Services for NoServices {
+    fn read_changes(
+        &self,
+        _: &Call,
+        _: &CallContext,
+        _: &wit::git_read::DiffQuery,
+    ) -> Result<wit::git_read::Diff, Failure> {
+        Self::failure()
+    }
+
+    fn create_commit(
+        &self,
+        _: &Call,
+        _: &CallContext,
+        _: &str,
+        _: &[String],
+        _: bool,
+    ) -> Result<wit::git_commit::Commit, Failure> {
+        Self::failure()
+    }
+
+    fn run_tests(
+        &self,
+        _: &Call,
+        _: &CallContext,
+        _: wit::tests::Request,
+    ) -> Result<Result<wit::tests::Report, Failure>, Stop> {
+        Ok(Self::failure())
+    }
+
+    fn install_packages(
+        &self,
+        _: &Call,
+        _: &CallContext,
+        _: &wit::packages::Request,
+    ) -> Result<Result<wit::packages::Report, Failure>, Stop> {
+        Ok(Self::failure())
+    }
+
+    fn note_changes(&self, _: &CallContext, _: &[FileChange]) {}
 }
 
 impl CallContext {

@@ -18,7 +18,7 @@ use super::audit::Recorder;
 use super::guard::Stage;
 use super::imports::Globs;
 use super::policy::Decision;
-use super::{CallContext, CallError, Crowd, Limits};
+use super::{CallContext, CallError, Crowd, Limits, Services};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, TestRun, TestRunner, TestStatus};
 use tool_core::text::{beginning, clean};
@@ -28,7 +28,7 @@ use tool_repository::{FileList, SkippedIgnores};
 
 /// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Stop {
+pub enum Stop {
     /// A bound was reached.
     #[error("the limit of {limit} was exceeded")]
     Limit {
@@ -46,6 +46,7 @@ pub(super) enum Stop {
     /// The guest caused an effect that is not granted and that has no answer of its own.
     #[error("the effect `{effect}` is not granted")]
     Denied {
+        /// The effect.
         effect: Effect,
         /// What the user can do about it.
         hint: String,
@@ -56,7 +57,7 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    pub(super) fn limit(limit: impl Into<String>, kind: ErrorKind) -> Self {
+    pub(crate) fn limit(limit: impl Into<String>, kind: ErrorKind) -> Self {
         Self::Limit {
             limit: limit.into(),
             kind,
@@ -66,26 +67,26 @@ impl Stop {
 
 /// What one call uses up, and when it must end.
 #[derive(Debug)]
-pub(super) struct Call {
-    pub(super) skill: String,
-    pub(super) limits: Limits,
+pub struct Call {
+    pub(crate) skill: String,
+    pub(crate) limits: Limits,
     /// Cancelled when the session ends, when the time is up, or when a part has failed: all waits listen to it.
-    pub(super) token: CancellationToken,
-    pub(super) started: Instant,
+    pub token: CancellationToken,
+    pub(crate) started: Instant,
     session: CancellationToken,
     clock: Mutex<Clock>,
     memory: AtomicU64,
     memory_peak: AtomicU64,
     memory_refused: AtomicBool,
-    pub(super) tables: Counter,
-    pub(super) random: Counter,
-    pub(super) read: Counter,
-    pub(super) walked: Counter,
-    pub(super) logged: AtomicU64,
-    pub(super) log_dropped: AtomicU64,
-    pub(super) files_open: AtomicUsize,
+    pub(crate) tables: Counter,
+    pub(crate) random: Counter,
+    pub(crate) read: Counter,
+    pub(crate) walked: Counter,
+    pub(crate) logged: AtomicU64,
+    pub(crate) log_dropped: AtomicU64,
+    pub(crate) files_open: AtomicUsize,
     /// True once the disk of a stage took no more.
-    pub(super) stage_full: AtomicBool,
+    pub(crate) stage_full: AtomicBool,
     /// What it opened and what may not be the user's own.
     places: Mutex<BTreeMap<String, Place>>,
     /// True once the call had more than `CALL_PLACES_MAX` places.
@@ -95,11 +96,11 @@ pub(super) struct Call {
     /// Files that it says its answer shows, with the digests of what it has read of them.
     claims: Mutex<BTreeMap<String, String>>,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
-    pub(super) files: Mutex<Option<Arc<FileList>>>,
+    pub(crate) files: Mutex<Option<Arc<FileList>>>,
     /// The same for what reads in bulk, which needs no more than the names.
-    pub(super) names: Mutex<Option<Names>>,
+    pub(crate) names: Mutex<Option<Names>>,
     /// The globs that its readers hold.
-    pub(super) globs: Mutex<Vec<Weak<Globs>>>,
+    pub(crate) globs: Mutex<Vec<Weak<Globs>>>,
     /// Ignore files that a list of the call did not apply.
     skipped_ignores: Mutex<SkippedIgnores>,
     /// Who takes note of it, where somebody does.
@@ -143,11 +144,11 @@ impl Deeds {
 
 /// A place that may not be the user's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub struct Place {
     /// Its name says that it is not.
-    pub(super) is_named: bool,
+    pub is_named: bool,
     /// The last walk saw it among the user's files.
-    pub(super) is_listed: bool,
+    pub is_listed: bool,
 }
 
 /// Wall time of a call: its own, and what recipes took.
@@ -164,11 +165,11 @@ struct Clock {
 
 /// Something that only grows.
 #[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds, unless the sum would exceed `max`.
-    pub(super) fn add(&self, amount: u64, max: u64, stop: impl FnOnce() -> Stop) -> Result<(), Stop> {
+    pub(crate) fn add(&self, amount: u64, max: u64, stop: impl FnOnce() -> Stop) -> Result<(), Stop> {
         let before = self.0.fetch_add(amount, Ordering::Relaxed);
         match before.checked_add(amount) {
             Some(sum) if sum <= max => Ok(()),
@@ -176,13 +177,14 @@ impl Counter {
         }
     }
 
-    pub(super) fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Call {
-    pub(super) fn new(skill: &str, limits: Limits, session: &CancellationToken) -> Arc<Self> {
+    /// A call of `skill` that begins now and ends with its session.
+    pub fn new(skill: &str, limits: Limits, session: &CancellationToken) -> Arc<Self> {
         let clock = Clock {
             budget: limits.wall,
             excluded: Duration::ZERO,
@@ -220,17 +222,17 @@ impl Call {
     }
 
     /// Has notes taken of this call.
-    pub(super) fn record(&self, recorder: &Arc<Recorder>) {
+    pub(crate) fn record(&self, recorder: &Arc<Recorder>) {
         self.recorder.get_or_init(|| Arc::clone(recorder));
     }
 
     /// Who takes notes.
-    pub(super) fn recorder(&self) -> Option<&Recorder> {
+    pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.get().map(Arc::as_ref)
     }
 
     /// Records a file whose content the guest learns, unless the file is surely the user's own.
-    pub(super) fn note_place(&self, path: &str, listed: bool) {
+    pub fn note_place(&self, path: &str, listed: bool) {
         let place = foreign::find_place(path);
         if listed && place.is_none() {
             return;
@@ -243,7 +245,7 @@ impl Call {
     }
 
     /// Records a path that a list shows to the guest: a name in a directory of packages is text from outside, too.
-    pub(super) fn note_listed(&self, path: &str) {
+    pub fn note_listed(&self, path: &str) {
         if let Some(place) = foreign::find_directory(path) {
             let found = Place {
                 is_named: true,
@@ -265,19 +267,19 @@ impl Call {
     }
 
     /// True where there were more places than [`Self::places`] holds.
-    pub(super) fn has_more_places(&self) -> bool {
+    pub(crate) fn has_more_places(&self) -> bool {
         self.places_full.load(Ordering::Relaxed)
     }
 
     /// Notes the end of a test run. Only the last one counts.
-    pub(super) fn note_test_run(&self, tests: Option<TestRun>, sandbox: &str) {
+    pub fn note_test_run(&self, tests: Option<TestRun>, sandbox: &str) {
         let mut deeds = self.lock_deeds();
         deeds.tests = tests;
         sandbox.clone_into(&mut deeds.tests_sandbox);
     }
 
     /// Notes a commit that the host made.
-    pub(super) fn note_commit(&self, id: &str) {
+    pub fn note_commit(&self, id: &str) {
         let commits = &mut self.lock_deeds().commits;
         if commits.len() < DEEDS_MAX {
             commits.push(id.to_owned());
@@ -285,14 +287,14 @@ impl Call {
     }
 
     /// Notes packages that the host installed.
-    pub(super) fn note_packages(&self, names: &[String]) {
+    pub fn note_packages(&self, names: &[String]) {
         let packages = &mut self.lock_deeds().packages;
         let room = DEEDS_MAX.saturating_sub(packages.len());
         packages.extend(names.iter().take(room).cloned());
     }
 
     /// What the host itself has done for the guest.
-    pub(super) fn deeds(&self) -> Deeds {
+    pub(crate) fn deeds(&self) -> Deeds {
         self.lock_deeds().clone()
     }
 
@@ -301,12 +303,12 @@ impl Call {
     }
 
     /// What [`Self::note_place`] noted.
-    pub(super) fn places(&self) -> BTreeMap<String, Place> {
+    pub fn places(&self) -> BTreeMap<String, Place> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes the ignore files that a list did not apply, for the answer.
-    pub(super) fn note_skipped_ignores(&self, skipped: &SkippedIgnores) {
+    pub(crate) fn note_skipped_ignores(&self, skipped: &SkippedIgnores) {
         if !skipped.is_empty() {
             *self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner) = skipped.clone();
         }
@@ -314,7 +316,7 @@ impl Call {
 
     /// Sentences that name the ignore files which no list of this call applied. The paths in it are text of the
     /// repository in a sentence of the host, so each taints the conversation.
-    pub(super) fn ignores_notice(&self) -> Option<String> {
+    pub(crate) fn ignores_notice(&self) -> Option<String> {
         let skipped = self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner);
         let unlisted = Place {
             is_named: true,
@@ -325,7 +327,7 @@ impl Call {
     }
 
     /// Takes note of a file that the guest says its answer shows.
-    pub(super) fn claim(&self, path: String, sha256: String) {
+    pub(crate) fn claim(&self, path: String, sha256: String) {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         if claims.len() < limits::CALL_PLACES_MAX {
             claims.insert(path, sha256);
@@ -333,12 +335,12 @@ impl Call {
     }
 
     /// What [`Self::claim`] noted.
-    pub(super) fn claims(&self) -> BTreeMap<String, String> {
+    pub(crate) fn claims(&self) -> BTreeMap<String, String> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// One tick of the epoch: ends the call when its time is up. False once it is over.
-    pub(super) fn tick(&self) -> bool {
+    pub(crate) fn tick(&self) -> bool {
         if self.expired() {
             self.token.cancel();
         }
@@ -346,7 +348,7 @@ impl Call {
     }
 
     /// Fails once the call must end. Every host call asks.
-    pub(super) fn check(&self) -> Result<(), Stop> {
+    pub(crate) fn check(&self) -> Result<(), Stop> {
         if !self.token.is_cancelled() {
             return Ok(());
         }
@@ -366,7 +368,7 @@ impl Call {
     }
 
     /// Runs something that a human may have to answer first: it does not count.
-    pub(super) fn unclocked<R>(&self, work: impl FnOnce() -> R) -> R {
+    pub fn unclocked<R>(&self, work: impl FnOnce() -> R) -> R {
         // Only one part of a call can be here: a skill that causes such effects is not sharded.
         self.clock().paused = Some(Instant::now());
         let result = work();
@@ -378,7 +380,7 @@ impl Call {
     }
 
     /// Runs a recipe, which has a budget of its own. `work` gets what is left of it.
-    pub(super) fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
+    pub fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
         let left = self.clock().recipes;
         if left.is_zero() {
             return Err(Stop::limit(
@@ -393,7 +395,7 @@ impl Call {
         Ok(result)
     }
 
-    pub(super) fn memory_peak(&self) -> u64 {
+    pub(crate) fn memory_peak(&self) -> u64 {
         self.memory_peak.load(Ordering::Relaxed)
     }
 
@@ -411,7 +413,7 @@ impl Call {
     }
 
     /// What ended a guest, as a typed error. `stderr` is what it last said.
-    pub(super) fn explain(&self, error: &wasmtime::Error, stderr: &str) -> CallError {
+    pub(crate) fn explain(&self, error: &wasmtime::Error, stderr: &str) -> CallError {
         tracing::debug!(skill = %self.skill, error = ?error, "a skill ended early");
         let skill = self.skill.clone();
         if let Some(stop) = error.downcast_ref::<Stop>() {
@@ -498,7 +500,7 @@ fn reason(words: &str, stderr: &str) -> String {
     }
 }
 
-pub(super) fn seconds(duration: Duration) -> String {
+pub(crate) fn seconds(duration: Duration) -> String {
     match duration.as_millis() {
         millis if millis % 60_000 == 0 && millis >= 120_000 => format!("{} min", millis / 60_000),
         millis if millis % 1_000 == 0 => format!("{} s", millis / 1_000),
@@ -506,7 +508,7 @@ pub(super) fn seconds(duration: Duration) -> String {
     }
 }
 
-pub(super) fn mebibytes(bytes: u64) -> String {
+pub(crate) fn mebibytes(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1024 * 1024) && bytes > 0 => format!("{} MiB", bytes / (1024 * 1024)),
         _ if bytes.is_multiple_of(1024) && bytes > 0 => format!("{} KiB", bytes / 1024),
@@ -516,8 +518,9 @@ pub(super) fn mebibytes(bytes: u64) -> String {
 
 /// What a call may do: the session's context, and the effects that are declared and not denied.
 #[derive(Clone)]
-pub(super) struct Grants {
-    pub(super) context: Arc<CallContext>,
+pub(crate) struct Grants {
+    pub(crate) context: Arc<CallContext>,
+    pub(crate) services: Arc<dyn Services>,
     declared: Vec<Effect>,
     /// Declared, and kept back by the repository's lock file or by what the user has pinned.
     withheld: Vec<Effect>,
@@ -526,7 +529,12 @@ pub(super) struct Grants {
 
 impl Grants {
     /// Of what a skill declares, no more than `within` counts.
-    pub(super) fn new(context: &Arc<CallContext>, declared: &[Effect], within: &[Effect]) -> Self {
+    pub(crate) fn new(
+        context: &Arc<CallContext>,
+        services: &Arc<dyn Services>,
+        declared: &[Effect],
+        within: &[Effect],
+    ) -> Self {
         let (counted, withheld): (Vec<_>, _) = declared.iter().partition(|effect| within.contains(effect));
         let granted = counted
             .into_iter()
@@ -534,6 +542,7 @@ impl Grants {
             .collect();
         Self {
             context: Arc::clone(context),
+            services: Arc::clone(services),
             declared: declared.to_vec(),
             withheld,
             granted,
@@ -541,7 +550,7 @@ impl Grants {
     }
 
     /// Why an effect that is not granted is denied, and what the user can do about it.
-    pub(super) fn denial(&self, effect: Effect) -> (String, String) {
+    pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
         let message = || format!("The effect `{effect}` is not granted here.");
         if !self.declares(effect) {
             return (message(), UNDECLARED.to_owned());
@@ -557,41 +566,36 @@ impl Grants {
     }
 
     /// The same as what the call ends with.
-    pub(super) fn denied(&self, skill: &str, effect: Effect) -> CallError {
+    pub(crate) fn denied(&self, skill: &str, effect: Effect) -> CallError {
         denied(skill, effect, self.denial(effect).1)
     }
 
-    pub(super) fn declares(&self, effect: Effect) -> bool {
+    pub(crate) fn declares(&self, effect: Effect) -> bool {
         self.declared.contains(&effect)
     }
 
-    pub(super) fn has(&self, effect: Effect) -> bool {
+    pub(crate) fn has(&self, effect: Effect) -> bool {
         self.granted.contains(&effect)
     }
 
-    pub(super) fn granted(&self) -> &[Effect] {
+    pub(crate) fn granted(&self) -> &[Effect] {
         &self.granted
-    }
-
-    /// True where the effect may cause a question to a human.
-    pub(super) fn may_ask(&self, effect: Effect) -> bool {
-        self.context.decide(effect) == Decision::Ask
     }
 }
 
 /// The data of one store.
-pub(super) struct State {
-    pub(super) call: Arc<Call>,
+pub(crate) struct State {
+    pub(crate) call: Arc<Call>,
     /// Absent while a component describes itself: every capability is denied, the clock and the random numbers included.
-    pub(super) grants: Option<Grants>,
-    pub(super) table: ResourceTable,
-    pub(super) sockets: WasiSocketsCtx,
-    pub(super) stage: Stage,
-    pub(super) stderr: Vec<u8>,
+    pub(crate) grants: Option<Grants>,
+    pub(crate) table: ResourceTable,
+    pub(crate) sockets: WasiSocketsCtx,
+    pub(crate) stage: Stage,
+    pub(crate) stderr: Vec<u8>,
     /// How far the clock has come of what describes itself.
-    pub(super) told: Duration,
+    pub(crate) told: Duration,
     /// How far its random numbers have.
-    pub(super) dealt: u64,
+    pub(crate) dealt: u64,
     memory: u64,
 }
 
@@ -615,7 +619,7 @@ impl State {
     }
 
     /// Why an effect that is not granted is denied, and what the user can do about it.
-    pub(super) fn denial(&self, effect: Effect) -> (String, String) {
+    pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
         match &self.grants {
             Some(grants) => grants.denial(effect),
             None => (
@@ -626,12 +630,12 @@ impl State {
     }
 
     /// What ends a guest that caused it all the same.
-    pub(super) fn stop(&self, effect: Effect) -> Stop {
+    pub(crate) fn stop(&self, effect: Effect) -> Stop {
         let (_, hint) = self.denial(effect);
         Stop::Denied { effect, hint }
     }
 
-    pub(super) fn granted(&self, effect: Effect) -> Option<&Arc<CallContext>> {
+    pub(crate) fn granted(&self, effect: Effect) -> Option<&Arc<CallContext>> {
         let grants = self.grants.as_ref()?;
         grants.has(effect).then_some(&grants.context)
     }
@@ -640,22 +644,22 @@ impl State {
     ///
     /// The interface's own types (`Descriptor`, `DynInputStream`, …) serve as names only: nothing of those types is
     /// ever made, so every handle that the guest holds leads to something of ours.
-    pub(super) fn push<T: Send + 'static, R: 'static>(&mut self, entry: T) -> Result<Resource<R>, ResourceTableError> {
+    pub(crate) fn push<T: Send + 'static, R: 'static>(&mut self, entry: T) -> Result<Resource<R>, ResourceTableError> {
         Ok(Resource::new_own(self.table.push(entry)?.rep()))
     }
 
-    pub(super) fn entry<T: 'static, R: 'static>(&self, handle: &Resource<R>) -> Result<&T, ResourceTableError> {
+    pub(crate) fn entry<T: 'static, R: 'static>(&self, handle: &Resource<R>) -> Result<&T, ResourceTableError> {
         self.table.get(&Resource::new_borrow(handle.rep()))
     }
 
-    pub(super) fn entry_mut<T: 'static, R: 'static>(
+    pub(crate) fn entry_mut<T: 'static, R: 'static>(
         &mut self,
         handle: &Resource<R>,
     ) -> Result<&mut T, ResourceTableError> {
         self.table.get_mut(&Resource::new_borrow(handle.rep()))
     }
 
-    pub(super) fn remove<T: 'static, R: 'static>(&mut self, handle: &Resource<R>) -> Result<T, ResourceTableError> {
+    pub(crate) fn remove<T: 'static, R: 'static>(&mut self, handle: &Resource<R>) -> Result<T, ResourceTableError> {
         self.table.delete(Resource::new_own(handle.rep()))
     }
 }
@@ -699,7 +703,7 @@ impl ResourceLimiter for State {
 }
 
 /// A fresh store for one instance of a call.
-pub(super) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
+pub(crate) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
     let mut store = Store::new(engine, State::new(call, grants));
     store.limiter(|state| state);
     store.set_hostcall_fuel(call.limits.host_call_bytes);
@@ -713,13 +717,14 @@ pub(super) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -
 }
 
 /// What a guest last wrote to standard error, for the words of its end.
-pub(super) fn last_words(store: &Store<State>) -> String {
+pub(crate) fn last_words(store: &Store<State>) -> String {
     String::from_utf8_lossy(&store.data().stderr).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NoServices;
     use crate::policy::{Cause, Policy};
     use tool_core::api::PolicyRequest;
     use tool_repository::{Options, Repository};
@@ -734,8 +739,9 @@ mod tests {
         let repository = Repository::open(folder.path(), &Options::default()).expect("it is a folder");
         let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid");
         let context = Arc::new(CallContext::unattended(repository, policy));
+        let services: Arc<dyn Services> = Arc::new(NoServices);
         let declared = [Effect::CommitGit, Effect::Install];
-        let grants = Grants::new(&context, &declared, &[Effect::CommitGit]);
+        let grants = Grants::new(&context, &services, &declared, &[Effect::CommitGit]);
         for (effect, hint) in [
             (Effect::CommitGit, "the user can grant it with `--allow commit-git`"),
             (

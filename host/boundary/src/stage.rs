@@ -13,10 +13,9 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::bindings::tool::skill::types::Failure;
-use super::imports;
 use super::policy::{Decision, Writes};
 use super::runner;
-use super::{CallContext, ChangeKind, SessionFiles};
+use super::{CallContext, ChangeKind, Services, SessionFiles};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use tool_core::api::Effect;
 use tool_core::digest::sha256_hex;
@@ -31,7 +30,12 @@ use tool_repository::{self, path};
 /// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
 ///
 /// All or nothing: where one path is refused, none is changed. An empty proposal is fine and changes nothing.
-pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Result<Vec<String>, Failure> {
+pub fn commit(
+    context: &CallContext,
+    services: &dyn Services,
+    stage: &Path,
+    deletions: &[String],
+) -> Result<Vec<String>, Failure> {
     let mut proposal = collect(stage)?;
     for path in deletions {
         proposal.delete(path)?;
@@ -57,7 +61,7 @@ pub fn commit(context: &CallContext, stage: &Path, deletions: &[String]) -> Resu
     if context.cancel.is_cancelled() {
         return Err(cancelled());
     }
-    imports::note(context, &change.files);
+    services.note_changes(context, &change.files);
     put_in_place(context, &change)?;
     Ok(noted(context, change))
 }

@@ -12,7 +12,7 @@ use wasmtime::{Engine, Store};
 
 use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
-use super::engine::Runtime;
+use super::engine::{NativeComponent, Runtime};
 use super::sandbox::{self, Call, Grants, State};
 use super::{CallError, guard, imports, wasi};
 use tool_sandbox::scratch::Folder;
@@ -28,7 +28,7 @@ type Split = (Result<Vec<String>, Failure>,);
 type Merge = (Result<Outcome, Failure>,);
 
 /// A component with its copies.
-pub(super) struct Loaded {
+pub struct Loaded {
     runtime: &'static Runtime,
     component: Component,
     first: Linked,
@@ -38,7 +38,7 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Links a component once. The error is the end of a sentence.
-    pub(super) fn new(runtime: &'static Runtime, component: Component) -> Result<Self, String> {
+    pub fn new(runtime: &'static Runtime, NativeComponent(component): NativeComponent) -> Result<Self, String> {
         let first = Linked::new(&component)?;
         let others = match component.image_range() {
             code if code.end.addr() - code.start.addr() > COPIED_BYTES_MAX => 0,
@@ -65,12 +65,12 @@ impl Loaded {
     }
 
     /// True where it can divide its work.
-    pub(super) fn is_sharded(&self) -> bool {
+    pub(crate) fn is_sharded(&self) -> bool {
         self.first.sharded.is_some()
     }
 
     /// The work itself, in one instance.
-    pub(super) fn call(
+    pub(crate) fn call(
         &self,
         call: &Arc<Call>,
         grants: Grants,
@@ -84,7 +84,7 @@ impl Loaded {
     }
 
     /// Divides the work into at most `parts` arguments. Only where [`Loaded::is_sharded`].
-    pub(super) fn split(
+    pub(crate) fn split(
         &self,
         call: &Arc<Call>,
         grants: Grants,
@@ -100,7 +100,7 @@ impl Loaded {
     }
 
     /// Joins what the parts gave. Only where [`Loaded::is_sharded`].
-    pub(super) fn merge(
+    pub(crate) fn merge(
         &self,
         call: &Arc<Call>,
         grants: Grants,
@@ -118,7 +118,7 @@ impl Loaded {
 }
 
 /// A component of one engine.
-pub(super) struct Linked {
+pub(crate) struct Linked {
     instance: InstancePre<State>,
     handler: SkillIndices,
     sharded: Option<Sharded>,
@@ -132,7 +132,7 @@ struct Sharded {
 
 impl Linked {
     /// Links a component. The error is the end of a sentence.
-    pub(super) fn new(component: &Component) -> Result<Self, String> {
+    pub(crate) fn new(component: &Component) -> Result<Self, String> {
         Self::link(component).map_err(|error| format!("it does not link: {error:#}"))
     }
 
@@ -153,7 +153,7 @@ impl Linked {
     }
 
     /// Asks the component what it is, with every capability denied.
-    pub(super) fn describe(&self, call: &Arc<Call>) -> Result<Descriptor, CallError> {
+    pub(crate) fn describe(&self, call: &Arc<Call>) -> Result<Descriptor, CallError> {
         let described = self.enter(call, None, |store, instance| {
             let skill = self.handler.load(&mut *store, instance)?;
             skill.tool_skill_handler().call_describe(store)

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 use super::*;
+use crate::NoServices;
 use crate::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::changes::{ChangeJournal, LeftAlone, UndoReport, WrittenLate, recover, undo};
@@ -148,7 +149,7 @@ impl Bench {
 
     fn commit(&self, deletions: &[&str]) -> Result<Vec<String>, Failure> {
         let deletions: Vec<String> = deletions.iter().map(|path| (*path).to_owned()).collect();
-        commit(&self.context, &self.stage(""), &deletions)
+        commit(&self.context, &NoServices, &self.stage(""), &deletions)
     }
 
     /// Every file of the root with its content, temporaries included.

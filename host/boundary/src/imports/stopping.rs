@@ -23,13 +23,12 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
 };
 use wasmtime_wasi::p2::bindings::sync::io::poll::{Host as _, HostPollable as _};
 
-use super::git::testing::{Answer, context};
-use super::wit;
 use super::wit::bulk::{Host as _, HostReader as _};
 use super::wit::repository::Host as _;
+use super::{testing, wit};
 use crate::limits::SCAN_THREADS_MAX;
 use crate::sandbox::{self, Call, Grants, State};
-use crate::{CallContext, Limits};
+use crate::{CallContext, Limits, NoServices, Services};
 use tool_core::api::Effect;
 
 /// Folders at the top of the tree, and folders in each of them.
@@ -138,10 +137,11 @@ impl Scene {
         let call = Call::new("demo", Limits::default(), &CancellationToken::new());
         let context = CallContext {
             cancel: call.token.clone(),
-            ..context(self.folder.path(), &[], Answer::new(false))
+            ..testing::context(self.folder.path())
         };
+        let services: Arc<dyn Services> = Arc::new(NoServices);
         let effects = [Effect::ReadRepository];
-        let grants = Grants::new(&Arc::new(context), &effects, &effects);
+        let grants = Grants::new(&Arc::new(context), &services, &effects, &effects);
         let store = sandbox::store(&Engine::default(), &call, Some(grants));
         (call, store)
     }

@@ -225,8 +225,8 @@ mod tests {
     use super::*;
     use crate::Limits;
     use crate::bindings::tool::skill::repository::Query;
-    use crate::imports::git::testing::{Answer, context};
     use crate::imports::repository::list;
+    use crate::imports::testing::context;
 
     fn selection() -> Selection {
         Selection {
@@ -270,7 +270,7 @@ mod tests {
             let place = folder.path().join(format!("f{number:04}"));
             std::fs::write(place, vec![b'x'; size]).expect("files can be written");
         }
-        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let context = Arc::new(context(folder.path()));
         let (whole, bytes) = read(&context, &selection());
         assert_eq!(whole.len(), 1_200);
         assert!(
@@ -305,7 +305,7 @@ mod tests {
         for number in 0..600 {
             std::fs::write(folder.path().join(format!("f{number}")), "x").expect("files can be written");
         }
-        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let context = Arc::new(context(folder.path()));
         let call = Call::new("demo", Limits::default(), &CancellationToken::new());
         let query = Query {
             under: String::new(),
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn readers_of_a_call_share_their_globs_and_hold_few() {
         let folder = tempfile::tempdir().expect("there is room");
-        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let context = Arc::new(context(folder.path()));
         let call = Call::new("demo", Limits::default(), &CancellationToken::new());
         let open = |number: usize| {
             let globs = vec![format!("*.{number}")];
@@ -347,13 +347,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is room");
         std::fs::write(folder.path().join("a.py"), "x").expect("files can be written");
         std::fs::write(folder.path().join("b.rs"), "x").expect("files can be written");
-        let context = Arc::new(context(folder.path(), &[], Answer::new(false)));
+        let context = Arc::new(context(folder.path()));
         let call = Call::new("demo", Limits::default(), &CancellationToken::new());
         assert_eq!(divide(&call, &context, &selection(), 8).ok(), Some(Vec::new()));
         let enough = "x".repeat(limits::BULK_RUN_BYTES_MIN as usize * 2);
         std::fs::write(folder.path().join("c.txt"), &enough).expect("files can be written");
         std::fs::write(folder.path().join("d.txt"), &enough).expect("files can be written");
-        let many = self::context(folder.path(), &[], Answer::new(false));
+        let many = self::context(folder.path());
         let all = Selection {
             file_bytes_max: u64::MAX,
             ..selection()

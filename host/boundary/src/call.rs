@@ -16,7 +16,7 @@ use super::loaded::Loaded;
 use super::sandbox::{Call, Grants, mebibytes};
 use super::stage::{commit, staged};
 use super::turns::{Turn, Turns};
-use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, imports};
+use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, Services, imports};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
@@ -35,7 +35,7 @@ const TOLD: [ErrorKind; 6] = [
 ];
 
 /// The kind that a code of the contract stands for; anything else that a skill or a helper says is a failure.
-pub(super) fn kind_told(code: &str) -> ErrorKind {
+pub fn kind_told(code: &str) -> ErrorKind {
     let kind = ErrorKind::from_code(code);
     if TOLD.contains(&kind) { kind } else { ErrorKind::Failed }
 }
@@ -49,19 +49,31 @@ const DEPENDENCIES: &str = "analyze_dependencies";
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// One call, ready to run.
-pub(super) struct Job<'a> {
-    pub(super) runtime: &'a Runtime,
-    pub(super) turns: &'a Turns,
-    pub(super) loaded: &'a Loaded,
-    pub(super) name: &'a str,
-    pub(super) digest: &'a str,
-    pub(super) is_builtin: bool,
-    pub(super) declared: &'a [Effect],
+pub struct Job<'a> {
+    /// The engine.
+    pub runtime: &'a Runtime,
+    /// The admission of calls.
+    pub turns: &'a Turns,
+    /// The component.
+    pub loaded: &'a Loaded,
+    /// Name of the skill.
+    pub name: &'a str,
+    /// SHA-256 of the component, hexadecimal.
+    pub digest: &'a str,
+    /// True for a skill of this program.
+    pub is_builtin: bool,
+    /// Effects that the skill declares.
+    pub declared: &'a [Effect],
     /// What of it the user and the repository's lock file grant.
-    pub(super) within: Vec<Effect>,
-    pub(super) arguments: Value,
-    pub(super) context: &'a Arc<CallContext>,
-    pub(super) limits: Limits,
+    pub within: Vec<Effect>,
+    /// Checked arguments.
+    pub arguments: Value,
+    /// The session of the call.
+    pub context: &'a Arc<CallContext>,
+    /// The work behind the imports.
+    pub services: &'a Arc<dyn Services>,
+    /// The bounds of the call.
+    pub limits: Limits,
 }
 
 /// What the guest left behind.
@@ -72,7 +84,7 @@ struct Proposal {
 
 impl Job<'_> {
     /// Runs the call. The caller holds a turn.
-    pub(super) fn run(self) -> CallReport {
+    pub fn run(self) -> CallReport {
         let call = Call::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
         if let Some(recorder) = &self.context.recorder {
@@ -83,7 +95,7 @@ impl Job<'_> {
             cancel: call.token.clone(),
             ..CallContext::clone(self.context)
         });
-        let grants = Grants::new(&context, self.declared, &self.within);
+        let grants = Grants::new(&context, self.services, self.declared, &self.within);
         let mut result = self.outcome(&call, &grants);
         if let Ok(outcome) = &mut result {
             self.note_shown(&call, &outcome.text);
@@ -418,7 +430,8 @@ impl Job<'_> {
                 })?
             }
         };
-        commit(self.context, stage.path(), &proposal.deletions).map_err(|failure| self.failure(failure))
+        commit(self.context, self.services.as_ref(), stage.path(), &proposal.deletions)
+            .map_err(|failure| self.failure(failure))
     }
 
     fn receipt(&self, call: &Call, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {

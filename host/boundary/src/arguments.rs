@@ -24,7 +24,7 @@ const SHOWN_BYTES_MAX: usize = 100;
 
 /// A schema that arguments can be held to.
 #[derive(Debug)]
-pub(super) struct Schema {
+pub struct Schema {
     validator: Validator,
     /// Its parts, with references put in place of themselves.
     parts: u64,
@@ -33,7 +33,7 @@ pub(super) struct Schema {
 }
 
 /// Compiles a schema. The error is the end of a sentence.
-pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
+pub fn compile(schema: &Value) -> Result<Schema, String> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("its schema is not of `\"type\": \"object\"`".to_owned());
     }
@@ -51,7 +51,7 @@ pub(super) fn compile(schema: &Value) -> Result<Schema, String> {
 }
 
 /// Parses and validates. Gives the arguments back as the JSON object that the skill gets.
-pub(super) fn check(skill: &str, schema: &Schema, arguments: &Arguments<'_>) -> Result<Value, CallError> {
+pub fn check(skill: &str, schema: &Schema, arguments: &Arguments<'_>) -> Result<Value, CallError> {
     let value = parse(skill, arguments)?;
     let work = schema.parts.saturating_mul(weight::of_value(&value));
     if work > limits::SCHEMA_WORK_MAX {

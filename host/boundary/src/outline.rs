@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime::component::{InstancePre, Linker};
 
-use super::engine::{self, Runtime};
+use super::engine::{self, NativeComponent, Runtime};
 use super::sandbox::{self, Call, State};
 use super::{CallError, Limits, guard, wasi};
 use crate::limits;
@@ -223,7 +223,7 @@ impl Loaded {
     }
 
     /// Links what every component carries along of WASI, which answers that there is nothing, and no more.
-    fn linked(runtime: &'static Runtime, component: &Component) -> wasmtime::Result<Self> {
+    fn linked(runtime: &'static Runtime, NativeComponent(component): &NativeComponent) -> wasmtime::Result<Self> {
         let mut linker = Linker::new(component.engine());
         wasi::link(&mut linker)?;
         guard::link(&mut linker)?;

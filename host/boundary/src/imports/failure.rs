@@ -3,7 +3,7 @@
 use crate::bindings::tool::skill::types::Failure;
 
 /// A failure without a hint. `code` is one of the contract's.
-pub(super) fn failure(code: &str, message: impl Into<String>) -> Failure {
+pub fn failure(code: &str, message: impl Into<String>) -> Failure {
     Failure {
         code: code.to_owned(),
         message: message.into(),
@@ -12,7 +12,7 @@ pub(super) fn failure(code: &str, message: impl Into<String>) -> Failure {
 }
 
 /// A failure that says what to do instead.
-pub(super) fn hinted(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Failure {
+pub fn hinted(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Failure {
     Failure {
         hint: Some(hint.into()),
         ..failure(code, message)
@@ -20,6 +20,6 @@ pub(super) fn hinted(code: &str, message: impl Into<String>, hint: impl Into<Str
 }
 
 /// The session ended while this ran.
-pub(super) fn cancelled() -> Failure {
+pub fn cancelled() -> Failure {
     failure("failed", "The call was cancelled.")
 }

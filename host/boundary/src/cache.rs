@@ -1,20 +1,17 @@
 //! Compiled code: built-in, or cached on disk by digest. Making it is `compile`'s.
 //!
-//! Compiled code is native code, and loading it is trusting it. It is loaded at one place, [`deserialize`], from the
+//! Compiled code is native code, and loading it is trusting it. It is loaded at one place, `deserialize` in `engine`, from the
 //! program itself or from a file of ours in a folder that only this user can write (mode 0700), whose content is the
 //! one that we wrote (a digest stands in front of it). What does not load is compiled again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use wasmtime::Engine;
-use wasmtime::component::Component;
 
-use super::engine::Runtime;
+use super::engine::{NativeComponent, Runtime};
 use crate::limits;
 
 /// First bytes of a cache file; the number changes with its form.
@@ -28,21 +25,21 @@ const FILES_MAX: usize = 64;
 
 /// The folder of compiled code.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub struct Cache {
     folder: PathBuf,
 }
 
 impl Cache {
     /// The cache in a home directory. Nothing is made before something is stored.
-    pub(super) fn new(home: &Path) -> Self {
+    pub fn new(home: &Path) -> Self {
         Self {
             folder: home.join("cache").join("skills"),
         }
     }
 
     /// The component with this digest, compiled for this runtime, if it is there and whole.
-    pub(super) fn load(&self, runtime: &Runtime, digest: &str) -> Option<Component> {
-        let path = self.path(&runtime.engine, digest);
+    pub fn load(&self, runtime: &Runtime, digest: &str) -> Option<NativeComponent> {
+        let path = self.path(runtime, digest);
         match read(&path) {
             Ok(Some(code)) => match runtime.load(&code) {
                 Ok(component) => Some(component),
@@ -60,8 +57,8 @@ impl Cache {
     }
 
     /// Keeps compiled code. A cache that cannot be written costs time and nothing else, so a failure is only logged.
-    pub(super) fn store(&self, engine: &Engine, digest: &str, code: &[u8]) {
-        let path = self.path(engine, digest);
+    pub fn store(&self, runtime: &Runtime, digest: &str, code: &[u8]) {
+        let path = self.path(runtime, digest);
         match self.write(&path, code) {
             Ok(()) => self.prune(),
             Err(error) => tracing::warn!(path = %path.display(), %error, "compiled code is not kept"),
@@ -97,16 +94,9 @@ impl Cache {
     }
 
     /// One file a component and engine: another version or configuration of wasmtime compiles differently.
-    fn path(&self, engine: &Engine, digest: &str) -> PathBuf {
-        self.folder.join(format!("{digest}-{}.compiled", fingerprint(engine)))
+    fn path(&self, runtime: &Runtime, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}-{}.compiled", runtime.fingerprint()))
     }
-}
-
-/// Names the compiler and its configuration.
-pub(super) fn fingerprint(engine: &Engine) -> String {
-    let mut hasher = DefaultHasher::new();
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }
 
 /// Reads compiled code; nothing where there is none.
@@ -153,21 +143,6 @@ fn check_private(metadata: &fs::Metadata) -> std::io::Result<()> {
     }
 }
 
-/// Loads compiled code: the one place where bytes become native code.
-pub(super) fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-    #[expect(
-        unsafe_code,
-        reason = "loading compiled code means trusting it; where it comes from is checked above"
-    )]
-    // SAFETY: `code` was made by wasmtime. It is either embedded in this program by its own build, or it came over a
-    // socket from a helper that this process started for it, or it was read from a file that only this user can write
-    // and whose digest is the one that we wrote in front of it, or it is a copy of what was loaded from there. wasmtime checks that its own version, configuration and
-    // the processor's features fit.
-    unsafe {
-        Component::deserialize(engine, code)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -180,10 +155,11 @@ mod tests {
         let home = tempfile::tempdir().expect("the temporary folder is writable");
         let runtime = Runtime::global().expect("the engine starts");
         let engine = &runtime.engine;
-        let component = Component::new(engine, b"\0asm\x0d\0\x01\0").expect("an empty component compiles");
+        let component =
+            wasmtime::component::Component::new(engine, b"\0asm\x0d\0\x01\0").expect("an empty component compiles");
         let cache = Cache::new(home.path());
-        cache.store(engine, DIGEST, &component.serialize().expect("it is compiled"));
-        let path = cache.path(engine, DIGEST);
+        cache.store(runtime, DIGEST, &component.serialize().expect("it is compiled"));
+        let path = cache.path(runtime, DIGEST);
         (home, cache, path, runtime)
     }
 

@@ -11,7 +11,7 @@ use tool_core::text::clean_line;
 pub const DISAGREED: &str = "The user did not agree to ";
 
 /// Refuses at once what the policy denies, before any work is done for it.
-pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
+pub fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
     match context.decide(effect) {
         Decision::Allow | Decision::Ask => Ok(()),
         Decision::Deny => Err(super::denied(context.denial(effect))),
@@ -19,7 +19,7 @@ pub(super) fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Fa
 }
 
 /// Goes on where the policy allows the effect or the user says yes to exactly this.
-pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure> {
+pub fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure> {
     not_denied(context, question.effect)?;
     match context.decide(question.effect) {
         Decision::Allow => Ok(()),
@@ -29,7 +29,7 @@ pub(super) fn obtain(context: &CallContext, question: &Question) -> Result<(), F
 
 /// The same where nobody could know of this who allowed the effect beforehand: only a yes to exactly this counts, and
 /// where nobody can be asked it is the refusal.
-pub(super) fn obtain_afresh(
+pub fn obtain_afresh(
     context: &CallContext,
     question: &Question,
     refusal: impl FnOnce() -> Failure,
@@ -56,7 +56,7 @@ fn ask(context: &CallContext, question: &Question) -> Result<(), Failure> {
 }
 
 /// What to say where nobody was asked because too many questions are open; nothing where somebody said no.
-pub(super) fn not_asked(context: &CallContext) -> Option<Failure> {
+pub fn not_asked(context: &CallContext) -> Option<Failure> {
     context.approver.is_crowded().then(|| {
         hinted(
             "unavailable",

@@ -8,14 +8,13 @@
 //! machine that is, so nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose
 //! deadline has passed while they wait inside the host; it rests while no call runs.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use super::SkillHostError;
-use super::cache;
 use super::sandbox::Call;
 use crate::limits;
 
@@ -48,10 +47,36 @@ const POOLS_MAX: usize = 4;
 /// what a small skill touches. Giving pages back interrupts every processor that runs a thread of this process.
 const POOL_KEEPS_BYTES: usize = 512 * 1024;
 
+/// This machine cannot run compiled code.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the WebAssembly engine does not start: {reason}")]
+pub struct EngineError {
+    /// The reason that wasmtime gives.
+    reason: String,
+}
+
+/// A component as native code, ready to be linked.
+pub struct NativeComponent(pub(crate) Component);
+
+/// An engine that only compiles.
+pub struct Compiler(Engine);
+
+impl Compiler {
+    /// A compiler with what [`Runtime`] would load: for a helper, which runs nothing.
+    pub fn new() -> wasmtime::Result<Self> {
+        Ok(Self(Engine::new(&config(baseline_available())?)?))
+    }
+
+    /// Compiles a component to native code.
+    pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+        self.0.precompile_component(wasm)
+    }
+}
+
 /// The engine with its ticker.
-pub(super) struct Runtime {
+pub struct Runtime {
     /// Takes memory from the system. Compiles, and runs what does not fit into the pool.
-    pub(super) engine: Engine,
+    pub(crate) engine: Engine,
     /// Take memory from a pool each. None where the address space for one is not to be had.
     pools: Vec<Engine>,
     ticker: Arc<Ticker>,
@@ -59,12 +84,12 @@ pub(super) struct Runtime {
 
 impl Runtime {
     /// The process's own. Made on first use; fails where the machine cannot run compiled code.
-    pub(super) fn global() -> Result<&'static Self, SkillHostError> {
+    pub fn global() -> Result<&'static Self, EngineError> {
         static RUNTIME: LazyLock<Result<Runtime, String>> =
             LazyLock::new(|| Runtime::new().map_err(|error| format!("{error:#}")));
         RUNTIME
             .as_ref()
-            .map_err(|reason| SkillHostError::Engine { reason: reason.clone() })
+            .map_err(|reason| EngineError { reason: reason.clone() })
     }
 
     fn new() -> wasmtime::Result<Self> {
@@ -89,16 +114,27 @@ impl Runtime {
     }
 
     /// Loads compiled code into the engine of the first pool, or into the one without where it does not fit there.
-    pub(super) fn load(&self, code: &[u8]) -> wasmtime::Result<Component> {
-        let pooled = self.pools.first().map(|pool| cache::deserialize(pool, code));
+    pub fn load(&self, code: &[u8]) -> wasmtime::Result<NativeComponent> {
+        let pooled = self.pools.first().map(|pool| deserialize(pool, code));
         match pooled {
             Some(Ok(component)) => Ok(component),
-            _ => cache::deserialize(&self.engine, code),
+            _ => deserialize(&self.engine, code),
         }
+        .map(NativeComponent)
+    }
+
+    /// A compiler of code that this runtime loads.
+    pub fn compiler(&self) -> Compiler {
+        Compiler(self.engine.clone())
+    }
+
+    /// Names the compiler and its configuration.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.engine)
     }
 
     /// How many other pools take what this engine runs.
-    pub(super) fn pools_beside(&self, engine: &Engine) -> usize {
+    pub(crate) fn pools_beside(&self, engine: &Engine) -> usize {
         match self.pools.as_slice() {
             [first, others @ ..] if Engine::same(first, engine) => others.len(),
             _ => 0,
@@ -106,7 +142,7 @@ impl Runtime {
     }
 
     /// Which pool is for the processor that this thread is on; it may be on another one at once.
-    pub(super) fn pool_here(&self) -> usize {
+    pub(crate) fn pool_here(&self) -> usize {
         match self.pools.len() {
             0 | 1 => 0,
             pools => processor() % pools,
@@ -114,12 +150,12 @@ impl Runtime {
     }
 
     /// The same component once more, in a pool of its own.
-    pub(super) fn copy(&self, component: &Component, pool: usize) -> wasmtime::Result<Component> {
-        cache::deserialize(&self.pools[pool], &component.serialize()?)
+    pub(crate) fn copy(&self, component: &Component, pool: usize) -> wasmtime::Result<Component> {
+        deserialize(&self.pools[pool], &component.serialize()?)
     }
 
     /// Watches a call until it is dropped: its token is cancelled when its time is up.
-    pub(super) fn watch(&self, call: &Arc<Call>) {
+    pub(crate) fn watch(&self, call: &Arc<Call>) {
         self.ticker.watch(call);
     }
 }
@@ -208,13 +244,30 @@ fn baseline_available() -> bool {
     true
 }
 
-/// An engine that only compiles, with what [`Runtime`] would load: for a helper, which runs nothing.
-pub(super) fn compiler() -> wasmtime::Result<Engine> {
-    Engine::new(&config(baseline_available())?)
+/// Names the compiler and its configuration.
+fn fingerprint(engine: &Engine) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Loads compiled code: the one place where bytes become native code.
+fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    #[expect(
+        unsafe_code,
+        reason = "loading compiled code means trusting it; where it comes from is checked above"
+    )]
+    // SAFETY: `code` was made by wasmtime. It is either embedded in this program by its own build, or it came over a
+    // socket from a helper that this process started for it, or it was read from a file that only this user can write
+    // and whose digest is the one that we wrote in front of it, or it is a copy of what was loaded from there. wasmtime checks that its own version, configuration and
+    // the processor's features fit.
+    unsafe {
+        Component::deserialize(engine, code)
+    }
 }
 
 /// Compiles a component for every machine that has the baseline. For the build of the product.
-pub(super) fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+pub fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     Engine::new(&config(true)?)?.precompile_component(wasm)
 }
 

@@ -13,7 +13,7 @@ use crate::limits;
 use tool_core::api::Effect;
 
 /// The version of the contract that this host speaks.
-pub(super) const CONTRACT: &str = "1.0.0";
+pub const CONTRACT: &str = "1.0.0";
 
 /// Interfaces of WASI that the linker has, in any version 0.2.
 const WASI: [&str; 27] = [
@@ -61,14 +61,14 @@ const EFFECTS: [(&str, Effect); 6] = [
 
 /// What a component imports, as far as the host cares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Surface {
+pub struct Surface {
     /// Imported interfaces of the contract by the effect that they need.
     imports: BTreeMap<Effect, &'static str>,
 }
 
 impl Surface {
     /// Refuses imports that the declared effects do not cover.
-    pub(super) fn check_effects(&self, declared: &[Effect]) -> Result<(), String> {
+    pub fn check_effects(&self, declared: &[Effect]) -> Result<(), String> {
         match self.imports.iter().find(|(effect, _)| !declared.contains(effect)) {
             Some((effect, interface)) => Err(format!(
                 "it imports `tool:skill/{interface}` without declaring the effect `{effect}`"
@@ -79,7 +79,7 @@ impl Surface {
 
     /// A declared effect whose interface the component does not import: a promise of the descriptor that the code
     /// cannot keep. Only a build of ours asks.
-    pub(super) fn unused_effect(&self, declared: &[Effect]) -> Option<(Effect, &'static str)> {
+    pub fn unused_effect(&self, declared: &[Effect]) -> Option<(Effect, &'static str)> {
         EFFECTS
             .iter()
             .filter(|(_, effect)| *effect != Effect::ReadRepository)
@@ -138,7 +138,7 @@ pub fn look(wasm: &[u8]) -> Look {
 const MAGIC: &[u8] = b"\0asm";
 
 /// Reads a component. The error is the end of a sentence that starts with the component's name.
-pub(super) fn inspect(wasm: &[u8]) -> Result<Surface, String> {
+pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
         return Err(format!("it is larger than {} bytes", limits::COMPONENT_BYTES_MAX));
     }

@@ -1,0 +1,50 @@
+//! Hostile components and models: any bytes as a component, any schema with any arguments.
+
+use serde_json::Value;
+
+use super::{Arguments, arguments, component};
+use input::Input;
+
+#[path = "../../../tests/fuzz/input.rs"]
+mod input;
+
+/// A component is refused with a bounded sentence or has a surface.
+pub fn components(bytes: &[u8]) {
+    if let Err(reason) = component::inspect(bytes) {
+        assert!(!reason.is_empty() && reason.len() <= 8 * bytes.len() + 1_000);
+    }
+}
+
+/// What passes a schema is an object; what does not is answered with a bounded sentence.
+pub fn arguments(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let schema = input.text();
+    let given = input.text();
+    let Ok(schema) = serde_json::from_str::<Value>(&schema) else {
+        return;
+    };
+    let Ok(validator) = arguments::compile(&schema) else {
+        return;
+    };
+    match arguments::check("skill", &validator, &Arguments::Text(&given)) {
+        Ok(value) => {
+            assert!(value.is_object());
+            let again = arguments::check("skill", &validator, &Arguments::Value(&value));
+            assert_eq!(again.ok(), Some(value), "what passed passes again");
+        }
+        Err(error) => {
+            let said = error.to_string();
+            let bound = 2_000 + 8 * schema.to_string().len();
+            assert!(said.len() < bound, "a sentence of {} bytes: {said}", said.len());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../tests/fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    super::replay::replay_targets!("../..", arguments components);
+}

@@ -1,0 +1,237 @@
+//! The contract's imports: the grant is checked here, function by function, and the work is done in the modules below.
+//!
+//! A function whose effect is not granted answers with the failure `denied`, which names the effect and what helps against
+//! it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly what would
+//! happen.
+
+mod bulk;
+pub mod consent;
+mod failure;
+pub(crate) mod log;
+mod repository;
+#[cfg(test)]
+mod stopping;
+#[cfg(test)]
+mod testing;
+
+use std::sync::Arc;
+
+use wasmtime::component::{HasSelf, Linker, Resource};
+
+use super::CallContext;
+use super::bindings::Skill;
+use super::bindings::tool::skill as wit;
+use super::bindings::tool::skill::types::Failure;
+use super::sandbox::{Call, State, Stop};
+pub use consent::DISAGREED;
+pub use failure::{cancelled, failure, hinted};
+pub(crate) use repository::Globs;
+use tool_core::api::Effect;
+use tool_repository::changes::FileChange;
+use tool_repository::foreign;
+
+/// The imports that need git, a program or a network. The boundary has checked the grant before it calls one of them.
+///
+/// Each method works within the time of `call` and notes there whose text its answer holds.
+pub trait Services: Send + Sync {
+    /// The changes of the repository against a commit.
+    fn read_changes(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        query: &wit::git_read::DiffQuery,
+    ) -> Result<wit::git_read::Diff, Failure>;
+
+    /// Makes a commit of `paths`, or of everything that git follows.
+    fn create_commit(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        message: &str,
+        paths: &[String],
+        all: bool,
+    ) -> Result<wit::git_commit::Commit, Failure>;
+
+    /// Runs the repository's tests. The outer error ends the call.
+    fn run_tests(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        request: wit::tests::Request,
+    ) -> Result<Result<wit::tests::Report, Failure>, Stop>;
+
+    /// Installs packages. The outer error ends the call.
+    fn install_packages(
+        &self,
+        call: &Call,
+        context: &CallContext,
+        request: &wit::packages::Request,
+    ) -> Result<Result<wit::packages::Report, Failure>, Stop>;
+
+    /// Takes note of a proposal that was judged, before it is put in place.
+    fn note_changes(&self, context: &CallContext, files: &[FileChange]);
+}
+
+/// Adds the contract's imports.
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    Skill::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+impl State {
+    /// The session's context where the effect is granted, else the answer `denied`.
+    fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
+        self.call.check()?;
+        if let Some(recorder) = self.call.recorder() {
+            recorder.effect(effect);
+        }
+        let granted = self.granted(effect).cloned();
+        Ok(granted.ok_or_else(|| denied(self.denial(effect))))
+    }
+
+    /// Fails once the call must end: it has no time left, or too many programs ran for a run of its own.
+    fn check_run(&self, context: &CallContext) -> wasmtime::Result<()> {
+        self.call.check()?;
+        if context.turn.is_turned_away() {
+            Err(Stop::Busy.into())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The host's work for imports. A component that describes itself has none.
+    fn services(&self) -> wasmtime::Result<Arc<dyn Services>> {
+        let grants = self.grants.as_ref();
+        grants
+            .map(|grants| Arc::clone(&grants.services))
+            .ok_or_else(|| wasmtime::Error::msg("a component that describes itself has no services"))
+    }
+}
+
+/// The answer of a function whose effect is not granted, with its message and its hint.
+pub fn denied((message, hint): (String, String)) -> Failure {
+    failure::hinted("denied", message, hint)
+}
+
+/// Unwraps the context, or answers `denied`.
+macro_rules! granted {
+    ($state:expr, $effect:expr) => {
+        match $state.import($effect)? {
+            Ok(context) => context,
+            Err(denied) => return Ok(Err(denied)),
+        }
+    };
+}
+
+impl wit::types::Host for State {}
+
+impl wit::log::Host for State {
+    fn write(&mut self, level: String, message: String) -> wasmtime::Result<()> {
+        self.call.check()?;
+        log::record(&self.call, &level, &message);
+        Ok(())
+    }
+}
+
+impl wit::repository::Host for State {
+    fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let page = repository::list(&self.call, &context, &query);
+        if let (Ok(_), Some(recorder)) = (&page, self.call.recorder()) {
+            recorder.listed(&query.under, query.recursive);
+        }
+        if let Ok(page) = &page {
+            repository::note_listed(&self.call, page);
+            // The names in a directory of packages are text from there also where the list is empty or cut short.
+            let inside = format!("{}/.", query.under.trim_end_matches('/'));
+            self.call.note_place(&inside, foreign::find_place(&inside).is_none());
+        }
+        // A list that was cut short because the call's time is up is no answer.
+        self.call.check()?;
+        Ok(page)
+    }
+
+    fn shown(&mut self, path: String, sha256: String) -> wasmtime::Result<()> {
+        if let Ok(context) = self.import(Effect::ReadRepository)? {
+            repository::shown(&self.call, &context, &path, sha256);
+        }
+        Ok(())
+    }
+}
+
+impl wit::bulk::Host for State {
+    fn open(
+        &mut self,
+        selection: wit::bulk::Selection,
+    ) -> wasmtime::Result<Result<Resource<wit::bulk::Reader>, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let opened = bulk::Reader::open(&self.call, &context, &selection)?;
+        self.call.check()?;
+        Ok(match opened {
+            Ok(reader) => Ok(self.push(reader)?),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    fn divide(
+        &mut self,
+        selection: wit::bulk::Selection,
+        parts: u32,
+    ) -> wasmtime::Result<Result<Vec<String>, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let starts = bulk::divide(&self.call, &context, &selection, parts);
+        self.call.check()?;
+        Ok(starts)
+    }
+}
+
+impl wit::bulk::HostReader for State {
+    fn next(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<wit::bulk::Batch> {
+        let batch = self.entry_mut::<bulk::Reader, _>(&reader)?.next()?;
+        self.count_read(batch.contents.len())?;
+        Ok(batch)
+    }
+
+    fn drop(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<()> {
+        self.remove::<bulk::Reader, _>(&reader)?;
+        Ok(())
+    }
+}
+
+impl wit::git_read::Host for State {
+    fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
+        let context = granted!(self, Effect::ReadGit);
+        Ok(self.services()?.read_changes(&self.call, &context, &query))
+    }
+}
+
+impl wit::git_commit::Host for State {
+    fn create(
+        &mut self,
+        message: String,
+        paths: Vec<String>,
+        all: bool,
+    ) -> wasmtime::Result<Result<wit::git_commit::Commit, Failure>> {
+        let context = granted!(self, Effect::CommitGit);
+        Ok(self
+            .services()?
+            .create_commit(&self.call, &context, &message, &paths, all))
+    }
+}
+
+impl wit::tests::Host for State {
+    fn run(&mut self, request: wit::tests::Request) -> wasmtime::Result<Result<wit::tests::Report, Failure>> {
+        let context = granted!(self, Effect::RunProcess);
+        let report = self.services()?.run_tests(&self.call, &context, request)?;
+        self.check_run(&context)?;
+        Ok(report)
+    }
+}
+
+impl wit::packages::Host for State {
+    fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
+        let context = granted!(self, Effect::Install);
+        let report = self.services()?.install_packages(&self.call, &context, &request)?;
+        self.check_run(&context)?;
+        Ok(report)
+    }
+}

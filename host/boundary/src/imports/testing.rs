@@ -1,0 +1,15 @@
+//! A context for the tests of imports.
+
+use std::path::Path;
+
+use crate::CallContext;
+use crate::policy::{Cause, Policy};
+use tool_core::api::{Operation, PolicyRequest};
+use tool_repository::{Options, Repository};
+
+/// A refactoring of `root` in which nobody answers questions.
+pub(super) fn context(root: &Path) -> CallContext {
+    let repository = Repository::open(root, &Options::default()).expect("the folder is there");
+    let policy = Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default());
+    CallContext::unattended(repository, policy.expect("the request is valid"))
+}

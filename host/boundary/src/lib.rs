@@ -1,0 +1,520 @@
+//! The boundary between a skill and the host: the component engine and everything that a guest can reach.
+//!
+//! A call gets one fresh store, the repository read-only at `/repo`, an empty `/stage` where it may propose changes, and
+//! the imports that its declared effects and the policy grant. This crate checks each of them: `guard` and `wasi` are the
+//! guest's file system and its other system interfaces, `imports` the functions of `wit/skill.wit`, `policy` and `taint` the
+//! decisions, `stage` the judgement of a proposal. Only this crate names wasmtime. Work that needs git, a program or a
+//! network is behind the trait [`Services`], which the crate of skills implements.
+
+mod arguments;
+pub mod audit;
+pub mod bindings;
+mod cache;
+mod call;
+mod component;
+mod describe;
+pub mod details;
+mod engine;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod guard;
+mod imports;
+mod loaded;
+mod named;
+pub mod outline;
+pub mod policy;
+pub mod runner;
+mod sandbox;
+pub mod stage;
+pub mod taint;
+mod turns;
+mod unattended;
+mod wasi;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use policy::{Decision, Policy};
+use taint::Taint;
+use tool_core::api::Receipt;
+use tool_core::api::{Effect, ErrorKind, Grant};
+use tool_core::redaction::Redactor;
+use tool_repository::Repository;
+use tool_repository::changes::ChangeJournal;
+
+pub use arguments::{Schema, check as check_arguments, compile as compile_schema};
+pub use cache::Cache;
+pub use call::{Job, failures, kind_told};
+pub use component::{CONTRACT, Look, Surface, inspect, look};
+pub use describe::{describe, is_name};
+pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile};
+pub use imports::{DISAGREED, Services, cancelled, consent, denied, failure, hinted};
+pub use loaded::Loaded;
+pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
+pub use sandbox::{Call, Place, Stop};
+pub use turns::{HeldTurn, NoRun, Turn, Turns, holding};
+pub use unattended::{NoServices, Nobody, Unrecorded};
+
+/// What a skill says about itself, as the host keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Descriptor {
+    /// Name that calls it.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+    /// What it may cause.
+    pub effects: Vec<Effect>,
+}
+
+/// The bounds of calls. [`Default`] is what `limits` argues for; tests make them smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of a call in bytes.
+    pub memory_bytes: u64,
+    /// Wall time of a call without recipes.
+    pub wall: Duration,
+    /// Wall time of a call in recipes.
+    pub recipes: Duration,
+    /// Bytes of an answer.
+    pub output_bytes: usize,
+    /// Bytes that a call leaves in the log.
+    pub log_bytes: usize,
+    /// Random bytes of a call.
+    pub random_bytes: u64,
+    /// Bytes that one host call copies.
+    pub host_call_bytes: usize,
+    /// Bytes that a call reads from files.
+    pub read_bytes: u64,
+    /// Directory entries that a call walks by itself.
+    pub entries: u64,
+    /// Table elements of a call.
+    pub table_elements: u64,
+    /// Core instances, memories and tables of a call, each.
+    pub instances: usize,
+    /// Live handles of a call.
+    pub handles: usize,
+    /// Open files and directories of a call.
+    pub files_open: usize,
+    /// Bytes of a proposal.
+    pub staged_bytes: u64,
+    /// Files and directories of a proposal.
+    pub staged_entries: u64,
+    /// Calls at work at the same time.
+    pub calls_concurrent: usize,
+    /// Calls that wait for their turn.
+    pub calls_waiting: usize,
+    /// Calls that wait for a person's answer, without a turn.
+    pub calls_asking: usize,
+    /// Of these, calls of one session.
+    pub asking_of_session: usize,
+    /// Runs of programs under way at the same time, whose calls have no turn meanwhile.
+    pub runs_concurrent: usize,
+    /// Calls that wait for one of these to end, without a turn.
+    pub runs_waiting: usize,
+    /// Of both, those of one session.
+    pub runs_of_session: usize,
+    /// How long a call waits for its turn, or for its run.
+    pub turn_wait: Duration,
+    /// Parts of a sharded call.
+    pub parts: usize,
+    /// Time for compiling a foreign component.
+    pub compile: Duration,
+    /// Memory for compiling a foreign component.
+    pub compile_memory_bytes: u64,
+    /// Wall time of `describe`.
+    pub describe: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: limits::CALL_MEMORY_BYTES_MAX,
+            wall: Duration::from_millis(limits::CALL_WALL_MS_MAX),
+            recipes: Duration::from_millis(limits::CALL_RECIPE_MS_MAX),
+            output_bytes: limits::OUTPUT_BYTES_MAX,
+            log_bytes: limits::CALL_LOG_BYTES_MAX,
+            random_bytes: limits::CALL_RANDOM_BYTES_MAX,
+            host_call_bytes: limits::HOST_CALL_BYTES_MAX,
+            read_bytes: limits::CALL_READ_BYTES_MAX,
+            entries: limits::CALL_ENTRIES_MAX,
+            table_elements: limits::CALL_TABLE_ELEMENTS_MAX,
+            instances: limits::CALL_INSTANCES_MAX,
+            handles: limits::CALL_HANDLES_MAX,
+            files_open: limits::CALL_FILES_OPEN_MAX,
+            staged_bytes: limits::STAGED_BYTES_MAX,
+            staged_entries: limits::STAGED_ENTRIES_MAX,
+            calls_concurrent: limits::CALLS_CONCURRENT_MAX,
+            calls_waiting: limits::CALLS_WAITING_MAX,
+            calls_asking: limits::CALLS_ASKING_MAX,
+            asking_of_session: limits::SESSION_CALLS_ASKING_MAX,
+            runs_concurrent: limits::CALLS_RUNNING_MAX,
+            runs_waiting: limits::CALLS_RUN_WAITING_MAX,
+            runs_of_session: limits::SESSION_CALLS_RUNNING_MAX,
+            turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
+            parts: limits::CALL_PARTS_MAX,
+            compile: Duration::from_millis(limits::COMPILE_MS_MAX),
+            compile_memory_bytes: limits::COMPILE_MEMORY_BYTES_MAX,
+            describe: Duration::from_millis(limits::DESCRIBE_WALL_MS_MAX),
+        }
+    }
+}
+
+/// What a call works on and may do: one for a session, shared by its calls.
+#[derive(Clone)]
+pub struct CallContext {
+    /// The repository.
+    pub repository: Arc<Repository>,
+    /// What is granted.
+    pub policy: Policy,
+    /// Who is asked, where the policy says `ask`.
+    pub approver: Arc<dyn Approver>,
+    /// Where changes are recorded before they happen.
+    pub changes: Arc<dyn ChangeJournal>,
+    /// What the model has seen and what the session has changed.
+    pub files: Arc<Mutex<SessionFiles>>,
+    /// What may leave for the model, and what of others has come from it.
+    pub conversation: Arc<Conversation>,
+    /// Ends the session, and with it every call.
+    pub cancel: CancellationToken,
+    /// What the repository's lock file grants the skills of a team, where it has one.
+    pub locked: Option<Arc<dyn LockedEffects>>,
+    /// Takes note of what calls do. They propose nothing then.
+    pub recorder: Option<Arc<audit::Recorder>>,
+    /// `PATH`, `VIRTUAL_ENV`, `HOME`, proxies: what recipes may see of the starter's environment.
+    pub environment: BTreeMap<String, String>,
+    /// Live output of a recipe, line by line, for the user.
+    pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+    /// What a call gives up while a program runs for it. Set for each call once it has its turn.
+    pub turn: HeldTurn,
+}
+
+/// What the host keeps of the conversation that its calls belong to. The default has just begun, in a trusted repository.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    /// The keys that the model knows as placeholders.
+    pub redactor: Arc<Redactor>,
+    /// Whose words have entered it.
+    pub taint: Taint,
+    /// Calls of it that wait for a person's answer.
+    pub asking: AtomicUsize,
+    /// Calls of it that wait for a program.
+    pub running: AtomicUsize,
+}
+
+impl CallContext {
+    /// What happens now when a skill causes `effect`.
+    pub fn decide(&self, effect: Effect) -> Decision {
+        let can_ask = self.approver.can_ask();
+        if self.conversation.taint.is_tainted() {
+            self.policy.decide_tainted(effect, can_ask)
+        } else {
+            self.policy.decide(effect, can_ask)
+        }
+    }
+
+    /// Why `effect` is denied, and what the user can do about it.
+    pub fn denial(&self, effect: Effect) -> (String, String) {
+        let because = self.conversation.taint.because();
+        let is_tainted = because.is_some();
+        let names_it = |denied: &String| {
+            denied
+                .parse()
+                .is_ok_and(|grant: Grant| grant.covers(effect, is_tainted))
+        };
+        if self.repository.narrowing().deny.iter().any(names_it) {
+            return (
+                format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
+                "only who may change the repository's `.tool.toml` can grant it".to_owned(),
+            );
+        }
+        let is_granted = self.policy.decide(effect, self.approver.can_ask()) != Decision::Deny;
+        let message = match because.filter(|_| is_granted) {
+            Some(because) => format!("The effect `{effect}` is not granted any more: {because}."),
+            None => format!("The effect `{effect}` is not granted here."),
+        };
+        (message, self.policy.remedy(effect, is_tainted))
+    }
+}
+
+/// What a repository's lock file leaves of the effects of a team's skills.
+pub trait LockedEffects: Send + Sync {
+    /// The effects that the lock file grants a skill; nothing where it does not name the skill.
+    fn effects(&self, skill: &str) -> Option<&BTreeSet<Effect>>;
+}
+
+/// What the model has seen and what the session has changed, by path relative to the root.
+#[derive(Debug, Default)]
+pub struct SessionFiles {
+    /// SHA-256 (hexadecimal) of the content that went to the model, or that it wrote.
+    pub seen: BTreeMap<String, String>,
+    /// Paths that the session created, replaced or deleted.
+    pub changed: BTreeMap<String, ChangeKind>,
+    /// Places outside the root that the user lets git read: a worktree's repository, and what it borrows objects from.
+    pub git_elsewhere: BTreeSet<PathBuf>,
+    /// Records of packages that the session has written to, by path: the digest of what each held before, or nothing where it
+    /// was not there. [`Services::note_changes`] keeps them.
+    pub package_records: BTreeMap<String, Option<String>>,
+}
+
+/// What a session did to a file, compared with its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was not there before.
+    Created,
+    /// Its content is another one.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// Answers questions of the policy. Called on a blocking thread.
+pub trait Approver: Send + Sync {
+    /// True where somebody will answer.
+    fn can_ask(&self) -> bool;
+
+    /// Asks and waits for the answer, a refusal after a time, or cancellation.
+    fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool;
+
+    /// True where the last question was not asked, because too many others wait for their answers.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
+    /// True once somebody has said no: who else says so is a skill.
+    fn has_refused(&self) -> bool {
+        false
+    }
+}
+
+/// What is asked: exactly what will happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// The effect that needs a yes.
+    pub effect: Effect,
+    /// One line.
+    pub title: String,
+    /// The exact diff or argument vector.
+    pub detail: String,
+}
+
+/// What a call that worked answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallOutcome {
+    /// What the model reads.
+    pub text: String,
+    /// True where there is more.
+    pub truncated: bool,
+    /// Asks for the rest.
+    pub cursor: Option<String>,
+    /// Paths of the committed proposal.
+    pub files_modified: Vec<String>,
+    /// The answer for programs, as the skill gave it: a JSON object, for showing only.
+    pub details: Option<Value>,
+}
+
+/// Why a call did not work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No such skill.
+    #[error("There is no skill named `{name}`.{}", did_you_mean(nearest.as_deref()))]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+        /// The nearest known one.
+        nearest: Option<String>,
+    },
+    /// The arguments do not satisfy the schema. For the model.
+    #[error(
+        "Invalid arguments for `{skill}`{}: expected {expected}{}.",
+        at(pointer),
+        but_got(expected, got)
+    )]
+    Arguments {
+        /// The skill.
+        skill: String,
+        /// JSON pointer of the offending value; empty is the whole.
+        pointer: String,
+        /// What the schema wants there.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// The skill answered with a failure.
+    #[error("{message}")]
+    Failure {
+        /// The skill.
+        skill: String,
+        /// One of the contract's codes.
+        kind: ErrorKind,
+        /// For the model.
+        message: String,
+        /// What to do instead.
+        hint: Option<String>,
+    },
+    /// The component trapped.
+    #[error("The skill `{skill}` crashed: {reason}")]
+    Trap {
+        /// The skill.
+        skill: String,
+        /// wasmtime's words, without addresses.
+        reason: String,
+    },
+    /// A bound ended it.
+    #[error("The skill `{skill}` was stopped: it exceeded its limit of {limit}.")]
+    Limit {
+        /// The skill.
+        skill: String,
+        /// `30 s`, `256 MiB of memory`, …
+        limit: String,
+        /// [`ErrorKind::Timeout`], [`ErrorKind::Memory`], [`ErrorKind::Output`], …
+        kind: ErrorKind,
+    },
+    /// Too many calls, or runs, are at work or waiting.
+    #[error("The skill `{skill}` {crowd}. Try again.")]
+    Busy {
+        /// The skill.
+        skill: String,
+        /// What there is too much of.
+        crowd: Crowd,
+    },
+    /// The session ended while it ran.
+    #[error("The skill `{skill}` was cancelled.")]
+    Cancelled {
+        /// The skill.
+        skill: String,
+    },
+    /// The component cannot be used: untrusted, changed, refused.
+    #[error("The skill `{skill}` cannot be used: {reason}.")]
+    NotReady {
+        /// The skill.
+        skill: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl CallError {
+    /// True where the user was asked and said no.
+    pub fn is_a_users_no(&self) -> bool {
+        matches!(self, Self::Failure { kind: ErrorKind::Denied, message, .. } if message.starts_with(DISAGREED))
+    }
+}
+
+/// What there is too much of for one more call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Crowd {
+    /// Calls: nothing of this one ran.
+    #[error("was not called: too many calls are at work")]
+    Calls,
+    /// Runs of programs: the call ended before its own.
+    #[error("ran nothing: too many test runs and installations are under way")]
+    Runs,
+}
+
+fn at(pointer: &str) -> String {
+    match pointer {
+        "" => String::new(),
+        pointer => format!(" at `{pointer}`"),
+    }
+}
+
+/// What came instead. Where a field is one too many, what was expected has named it already.
+fn but_got(expected: &str, got: &str) -> String {
+    if expected.starts_with("no field ") {
+        String::new()
+    } else {
+        format!(", got {got}")
+    }
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |nearest| format!(" Did you mean `{nearest}`?"))
+}
+
+/// A call's end, with what it cost. The receipt is absent only where nothing ran.
+#[derive(Debug)]
+pub struct CallReport {
+    /// How it ended.
+    pub result: Result<CallOutcome, CallError>,
+    /// What it cost.
+    pub receipt: Option<Receipt>,
+    /// Places outside of the user's own files whose text is in the result, in words.
+    pub foreign: Vec<String>,
+    /// The host's own sentence about a test run in which every test passed: numbers, and no text of the run. A model
+    /// gets it instead of the skill's text.
+    pub passed_tests: Option<String>,
+}
+
+/// The arguments of a call as they came: JSON text of a model, or a value of the user.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arguments<'a> {
+    /// Not yet parsed; empty means `{}`.
+    Text(&'a str),
+    /// Parsed.
+    Value(&'a Value),
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn the_bounds_of_calls_are_those_of_limits() {
+        let bounds = Limits::default();
+        let counts = [
+            (bounds.memory_bytes, limits::CALL_MEMORY_BYTES_MAX),
+            (bounds.output_bytes as u64, limits::OUTPUT_BYTES_MAX as u64),
+            (bounds.log_bytes as u64, limits::CALL_LOG_BYTES_MAX as u64),
+            (bounds.random_bytes, limits::CALL_RANDOM_BYTES_MAX),
+            (bounds.host_call_bytes as u64, limits::HOST_CALL_BYTES_MAX as u64),
+            (bounds.read_bytes, limits::CALL_READ_BYTES_MAX),
+            (bounds.entries, limits::CALL_ENTRIES_MAX),
+            (bounds.table_elements, limits::CALL_TABLE_ELEMENTS_MAX),
+            (bounds.instances as u64, limits::CALL_INSTANCES_MAX as u64),
+            (bounds.handles as u64, limits::CALL_HANDLES_MAX as u64),
+            (bounds.files_open as u64, limits::CALL_FILES_OPEN_MAX as u64),
+            (bounds.staged_bytes, limits::STAGED_BYTES_MAX),
+            (bounds.staged_entries, limits::STAGED_ENTRIES_MAX),
+            (bounds.calls_concurrent as u64, limits::CALLS_CONCURRENT_MAX as u64),
+            (bounds.calls_waiting as u64, limits::CALLS_WAITING_MAX as u64),
+            (bounds.calls_asking as u64, limits::CALLS_ASKING_MAX as u64),
+            (bounds.asking_of_session as u64, limits::SESSION_CALLS_ASKING_MAX as u64),
+            (bounds.runs_concurrent as u64, limits::CALLS_RUNNING_MAX as u64),
+            (bounds.runs_waiting as u64, limits::CALLS_RUN_WAITING_MAX as u64),
+            (bounds.runs_of_session as u64, limits::SESSION_CALLS_RUNNING_MAX as u64),
+            (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
+            (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
+        ];
+        let times = [
+            (bounds.wall, limits::CALL_WALL_MS_MAX),
+            (bounds.recipes, limits::CALL_RECIPE_MS_MAX),
+            (bounds.turn_wait, limits::CALL_TURN_WAIT_MS_MAX),
+            (bounds.compile, limits::COMPILE_MS_MAX),
+            (bounds.describe, limits::DESCRIBE_WALL_MS_MAX),
+        ];
+        for (at, (bound, limit)) in counts.into_iter().enumerate() {
+            assert_eq!(bound, limit, "count {at}");
+        }
+        for (bound, limit) in times {
+            assert_eq!(bound.as_millis(), u128::from(limit));
+        }
+    }
+}
+
+/// Limits of this crate.
+mod limits {
+    pub(crate) use tool_core::limits::*;
+    tool_core::time_limits!();
+}
