@@ -102,7 +102,7 @@ pub struct Sessions {
     ids: Ids,
     running: Mutex<Running>,
     tasks: TaskTracker,
-    /// What was learned of repositories, from one session to the next.
+    /// Scans of repositories, kept from one session to the next.
     scans: Arc<Scans>,
     indexes: Arc<Indexes>,
     stopping: CancellationToken,
@@ -120,7 +120,7 @@ struct Live {
     streams: watch::Sender<usize>,
 }
 
-/// How repositories are opened under this policy. `state_directory` is the program's own directory.
+/// Options for opening repositories under this policy. `state_directory` is the program's own directory.
 pub fn repository_options(policy: &PolicySettings, state_directory: &Path) -> repository::Options {
     repository::Options {
         state_directory: Some(state_directory.to_owned()),
@@ -182,8 +182,8 @@ impl Sessions {
         }))
     }
 
-    /// Starts an operation. Answers once the request is known to be right; what goes wrong later is told by the
-    /// stream. `environment` is what recipes may see of the starter's environment.
+    /// Starts an operation. Returns once the request is checked; the stream reports later failures. `environment` is
+    /// what recipes may see of the starter's environment.
     pub async fn start(
         self: &Arc<Self>,
         request: ExecuteRequest,
@@ -295,7 +295,7 @@ impl Sessions {
             policy,
             locked,
             environment,
-            // What the user calls answers the user.
+            // The result goes to the user.
             redactor: Arc::default(),
             task,
             attached: true,
@@ -303,7 +303,7 @@ impl Sessions {
         self.launch(start, launch).await
     }
 
-    /// What the repository's lock file agrees on. Where nothing may differ from it, what does is refused.
+    /// Reads the repository's lock file. A frozen request is refused if the skills differ from it.
     async fn locked(
         &self,
         repository: &Arc<Repository>,
@@ -417,7 +417,7 @@ impl Sessions {
         } else {
             outcome
         };
-        // Whatever still works for it, after a panic for instance, works for nobody.
+        // Work that is left over, after a panic for instance, has no reader.
         live.cancel.cancel();
         drop(job);
         let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
@@ -447,7 +447,7 @@ impl Sessions {
         }
     }
 
-    /// What happens in a session, from the event after number `after` on.
+    /// Streams the events of a session after number `after`.
     pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
         if let Some(live) = self.live(id) {
             let model = live.recorder.summary().start.model;
@@ -524,7 +524,7 @@ impl Sessions {
         if let Some(live) = self.live(id) {
             let missing = unknown(id);
             let read = blocking(move || {
-                // Taken first: whoever reads that a session is complete has all that it said.
+                // Taken before the output: a complete session then has all its output.
                 let summary = live.recorder.summary();
                 result_of(summary, live.recorder.output()).ok_or(missing)
             });
@@ -544,7 +544,7 @@ impl Sessions {
         read.await
     }
 
-    /// The same without the output: a session that has ended is mostly answered for without reading its journal.
+    /// Returns the result without the output. For most ended sessions the journal is not read.
     pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
         if let Some(live) = self.live(id) {
             return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
@@ -587,7 +587,7 @@ impl Sessions {
         .await
     }
 
-    /// What an operation would send to the model, and why. Asks no model and records nothing.
+    /// Builds the context that an operation would send to the model. Asks no model and records nothing.
     pub async fn context(
         &self,
         request: ContextRequest,
@@ -638,7 +638,7 @@ impl Sessions {
     }
 }
 
-/// What a session runs on.
+/// Inputs of a session.
 struct Launch {
     place: Place,
     repository: Arc<Repository>,
@@ -659,7 +659,7 @@ impl Live {
         self.cancel.cancel();
     }
 
-    /// Cancels an attached session once nobody follows it any more. Never returns.
+    /// Cancels an attached session once its last client is gone. Never returns.
     async fn watch(&self, attached: bool) {
         if attached {
             self.abandoned().await;

@@ -28,7 +28,7 @@ use crate::skill::{Approver, Question};
 use crate::text::clean;
 use tool_core::digest::sha256_hex;
 
-/// An approval's detail as its event shows it, a diff or an argument vector. Whoever reads more opens the whole.
+/// Limit for an approval's detail in its event, a diff or an argument vector. The approval itself has the whole.
 const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
 
 /// All open questions of all sessions.
@@ -47,7 +47,7 @@ struct Open {
 struct Asked {
     question: Question,
     digest: String,
-    /// How much of the detail its event shows.
+    /// Bytes of the detail that its event shows.
     shown_bytes: usize,
 }
 
@@ -201,7 +201,7 @@ pub struct SessionApprover {
     recorder: Arc<Recorder>,
     secret: Arc<str>,
     interactive: bool,
-    /// Who passes its questions on, where nobody follows the session's events.
+    /// Receiver for a client that does not follow the session's events.
     relay: Option<Relay>,
     patience: Duration,
     runtime: Handle,
@@ -233,7 +233,7 @@ impl SessionApprover {
         }
     }
 
-    /// Passes a question on, and returns where nobody is there any more to answer it.
+    /// Passes a question on, and returns once no receiver is left to answer it.
     async fn pass_on(&self, id: &str, asked: &Asked, detail: String) {
         let Some(relay) = &self.relay else {
             return std::future::pending().await;
@@ -282,7 +282,7 @@ impl SessionApprover {
     }
 }
 
-/// Where questions are passed on to: to a program that shows them to its user, and perhaps to a model.
+/// Channel for questions: to a program that shows them to its user, and perhaps to a model.
 pub(super) struct Relay {
     pub(super) to: mpsc::Sender<Meanwhile>,
     pub(super) redactor: Arc<Redactor>,
@@ -295,7 +295,7 @@ impl Relay {
     }
 }
 
-/// A question on its way to whoever answers it, with the right to do so.
+/// A question on its way to its receiver, with the right to answer it.
 pub struct Asking {
     id: String,
     /// As it is to be shown: long details are cut, and say where the whole is.
@@ -320,7 +320,7 @@ impl Asking {
         self.question.effect
     }
 
-    /// True where nobody waits for the answer any more.
+    /// True if the question is no longer open.
     pub fn is_over(&self) -> bool {
         !self.approvals.lock().contains_key(&self.id)
     }
@@ -477,7 +477,7 @@ mod tests {
         assert!(!bench.approver.has_expired());
     }
 
-    /// A bench whose questions go to somebody, too, who has taken nothing so far and has room for no more.
+    /// A bench whose questions also go to a receiver that has taken nothing so far and has room for no more.
     fn crowded(patience: Duration) -> (Bench, mpsc::Receiver<Meanwhile>) {
         let (to, taken) = mpsc::channel(1);
         to.try_send(Meanwhile::Line("the first".into()))

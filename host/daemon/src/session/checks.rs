@@ -1,4 +1,4 @@
-//! What a request says, checked before anything starts: a caller's mistake is answered at once, with what mends it.
+//! Checks of a request before anything starts: a caller's mistake is answered at once, with a hint to fix it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
     }
 }
 
-/// What tasks and reports show as the target.
+/// Returns the target that tasks and reports show.
 pub(super) fn shown_target(request: &ExecuteRequest) -> String {
     let given = |field: &Option<String>| field.clone().filter(|text| !text.trim().is_empty());
     match (given(&request.target), given(&request.task)) {
@@ -151,7 +151,7 @@ pub(super) fn frozen(lock: Option<&Lock>, entries: &[SkillEntry]) -> Result<(), 
     Err(lock::drift(&differences))
 }
 
-/// A denial of the repository's own file that nobody understands is one that nobody would heed.
+/// Refuses a denial in the repository's own file that names no effect: it would deny nothing.
 fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(), Problem> {
     let parsed = repository
         .narrowing()
@@ -165,7 +165,7 @@ fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(
     })
 }
 
-/// Where the repository's own file denies what is no effect.
+/// Locates an unknown effect in the repository's file.
 fn denied_place(repository: &Repository, problem: &Problem, cancel: &CancellationToken) -> String {
     let text = repository
         .read_within(repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX, cancel)

@@ -34,11 +34,11 @@ pub struct Call {
     pub can_ask: bool,
     /// Ends it.
     pub cancel: CancellationToken,
-    /// Who is told what happens meanwhile. What finds no room there is not told, but for questions.
+    /// Channel for live output and questions. When it is full, lines are dropped; questions wait.
     pub meanwhile: mpsc::Sender<Meanwhile>,
 }
 
-/// What happens while a call runs.
+/// Message of a running call.
 pub enum Meanwhile {
     /// A line of live output, without keys.
     Line(String),
@@ -46,14 +46,14 @@ pub enum Meanwhile {
     Question(Asking),
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug)]
 pub struct CallAnswer {
     /// Its outcome, without keys.
     pub result: Result<CallOutcome, CallError>,
-    /// What it cost; absent where nothing ran.
+    /// Cost of the call; absent if nothing ran.
     pub receipt: Option<Receipt>,
-    /// What a model is to read of it.
+    /// Text for the model.
     pub text: String,
 }
 
@@ -116,7 +116,7 @@ impl Connection {
 
 impl Sessions {
     /// Begins a session that makes the calls of a connection. It is complete when the connection is dropped. `keys` are
-    /// those of the configuration, which nobody is told.
+    /// those of the configuration, which are redacted.
     pub async fn connect(
         self: &Arc<Self>,
         request: &ConnectRequest,
@@ -145,7 +145,7 @@ impl Sessions {
             provider: String::new(),
             model: String::new(),
             policy: policy_request,
-            // Whether somebody answers is known of each call.
+            // Each call says if its client answers approvals.
             interactive: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -183,7 +183,7 @@ impl Sessions {
             .collect()
     }
 
-    /// What to say of a skill that is not there; nothing where it is.
+    /// Returns the problem of an unknown skill, or nothing if the skill exists.
     pub fn missing_skill(&self, name: &str) -> Option<Problem> {
         self.check_skill(name).err()
     }

@@ -21,10 +21,10 @@ pub(crate) trait Engine: Send + Sync + 'static {
     /// All skills.
     fn entries(&self) -> Vec<SkillEntry>;
 
-    /// What a skill declares that it may cause; absent where there is none of that name.
+    /// Returns the effects that a skill declares, or nothing if no skill has that name.
     fn effects(&self, name: &str) -> Option<Vec<Effect>>;
 
-    /// The ready ones, as a model is told about them.
+    /// Specifications of the ready skills, for a model.
     fn specs(&self) -> Vec<ToolSpec>;
 
     /// Runs one skill. Blocks.

@@ -22,7 +22,7 @@ pub use events::Events;
 use events::Tail;
 use tool_repository::changes::{ChangeJournal, PreparedChange, Publishing, WrittenLate, moment};
 
-/// Bytes of a session's journal with words in it; beyond them it holds what happens and not what is said. A long session
+/// Limit for the bytes of a session's journal; beyond it, entries are recorded without their text. A long session
 /// writes a few megabytes; contents of changed files lie elsewhere.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -38,8 +38,8 @@ const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// the file does not hold, also after a full disk. A line has at least a hundred bytes.
 const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
 
-/// Time for which model output is collected into one event. Nobody sees 5 ms, and fast models send a thousand tokens
-/// a second.
+/// Time for which model output is collected into one event. A delay of 5 ms is invisible, and fast models send a
+/// thousand tokens a second.
 const TOKEN_COALESCE_MS: u64 = 5;
 
 /// Events of a running session that are kept in memory for streams; older ones are read from the journal.
@@ -80,16 +80,16 @@ struct State {
     written: u64,
     /// No further change may be prepared.
     sealed: bool,
-    /// What the end waits for beside changes and commits that are open.
+    /// Operations under way that the end waits for, besides open changes and commits.
     entered: usize,
     /// Number of the last line that streams show, once it is there.
     end: Option<u64>,
 }
 
-/// How the answer ends so far. An answer may be long, and its text is in the journal.
+/// State of the answer's last lines. An answer may be long, and its text is in the journal.
 #[derive(Debug, Default)]
 struct Ending {
-    /// Something was said that is not blank.
+    /// The answer has text that is not blank.
     is_begun: bool,
     line_feeds: usize,
 }
@@ -105,7 +105,7 @@ impl Ending {
         };
     }
 
-    /// What is missing behind it for a new paragraph.
+    /// Returns the line feeds that a new paragraph needs.
     fn until_paragraph(&self) -> &'static str {
         match (self.is_begun, self.line_feeds) {
             (false, _) | (true, 2..) => "",
@@ -127,8 +127,8 @@ impl Recorder {
 
     /// Goes on with the journal of a session that never ended, after its last whole line. Blocks.
     ///
-    /// Numbers go on behind all that any reader may have seen and the file does not hold: who comes back with such a
-    /// number is told the end all the same.
+    /// Numbers go on behind all that any reader may have seen and the file does not hold: a reader that comes back with
+    /// such a number still gets the end.
     pub fn resume(folder: SessionFolder, summary: Summary, extent: Extent) -> io::Result<Arc<Self>> {
         let file = folder.reopen(extent.whole_bytes)?;
         let last = extent.last;
@@ -171,7 +171,7 @@ impl Recorder {
         }
     }
 
-    /// Where the session is kept.
+    /// Folder of the session.
     pub fn folder(&self) -> &SessionFolder {
         &self.folder
     }
@@ -273,7 +273,7 @@ impl Recorder {
         self.collected(&mut state, is_first);
     }
 
-    /// What is missing behind the answer so far for a new paragraph.
+    /// Returns the line feeds that the answer needs for a new paragraph.
     pub fn paragraph(&self) -> &'static str {
         let mut state = self.lock();
         state.take_in_collected();
@@ -294,7 +294,7 @@ impl Recorder {
         self.collected(&mut state, is_first);
     }
 
-    /// A piece was collected: the first one begins a time of waiting for more, and whoever comes after it sends all of
+    /// A piece was collected: the first one starts the timer, and the first one after the time is over sends all of
     /// them. A flood of pieces may keep the timer of `keep_up` from its turn.
     fn collected(&self, state: &mut State, is_first: bool) {
         if is_first {
@@ -385,8 +385,8 @@ impl Recorder {
                 tokio::time::sleep(Duration::from_millis(JOURNAL_COMMIT_MS)).await;
                 let recorder = Arc::clone(self);
                 let written = tokio::task::spawn_blocking(move || recorder.flush()).await;
-                // A disk that is full now may have room later, also where nothing more is said until then; the end of the
-                // session says so if not.
+                // A disk that is full now may have room later, even if no more entries come until then; the end of the
+                // session reports a failure.
                 if matches!(written, Ok(Err(_))) {
                     tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)).await;
                     self.unwritten.notify_one();
@@ -444,8 +444,8 @@ impl Recorder {
         }
     }
 
-    /// From where a reader goes on that says to have seen `after`. It may have seen numbers that no journal holds any more,
-    /// or name one that never was: it is told what comes next all the same, and the end in any case.
+    /// From where a reader goes on that says to have seen `after`. It may have seen numbers that no journal holds any
+    /// more, or name one that never was: it still gets later events, and the end in any case.
     fn known(&self, after: u64) -> u64 {
         let state = self.lock();
         let newest = state.end.unwrap_or(state.next_seq - 1);
@@ -456,7 +456,7 @@ impl Recorder {
         }
     }
 
-    /// What the tail holds after number `after`.
+    /// Returns the events of the tail after number `after`.
     fn tail_after(&self, after: u64) -> Tail {
         let published = *self.latest.borrow();
         let state = self.lock();
@@ -469,7 +469,7 @@ impl Recorder {
         let fresh = state.tail.range(first..end.max(first));
         let fresh: Vec<Numbered> = fresh.map(|(numbered, _)| numbered.clone()).collect();
         match fresh.is_empty() {
-            // Whoever has seen the last event waits for nothing.
+            // The reader has seen the last event.
             true if state.end.is_some_and(|end| after >= end) => Tail::Over,
             true => Tail::Nothing,
             false => Tail::Events(fresh),
@@ -550,7 +550,7 @@ impl State {
         let bytes = journal::encode(&line);
         let has_room = self.backlog.len() + bytes.len() <= JOURNAL_BACKLOG_BYTES_MAX;
         if !has_room && matches!(line.entry, Entry::Prepared(_)) {
-            // As if nobody had asked: it may be large, and without its line nothing of it happens.
+            // Refuses the change: its line may be large, and without the line no file changes.
             return false;
         }
         // Few and short, and without them the next start would take back what stands, or call a session dead that ended.
@@ -604,13 +604,13 @@ impl State {
 
 impl ChangeJournal for Recorder {
     fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
-        // What is taken back was stored before; a bound must not be in the way of an undo.
+        // An undo restores contents that were stored before; the limit must not block it.
         if !matches!(self.lock().summary.start.work, Work::Undo(_)) {
             self.folder.check_room(change)?;
         }
         let stored = self.folder.store(change)?;
         moment();
-        // What waits for the disk may take the room; where it cannot be written, `sync` below says so.
+        // Pending lines may take the room; if they cannot be written, `sync` below returns the error.
         let _ = self.flush();
         {
             let mut state = self.lock();
@@ -632,7 +632,7 @@ impl ChangeJournal for Recorder {
 
     fn committed(&self, id: &str) -> io::Result<()> {
         moment();
-        // After the end nobody would ever know: the next start would take the change back behind everybody's back.
+        // After the end this line could not be recorded, and the next start would take the change back unnoticed.
         if !self.take(Entry::Committed { id: id.to_owned() }) {
             return Err(io::Error::other("the session has ended"));
         }
@@ -683,7 +683,7 @@ impl ChangeJournal for Recorder {
 
     fn published(&self, id: &str) {
         self.record(Entry::Published { id: id.to_owned() });
-        // Where it is not written, the next start finds that nothing is left.
+        // Without this line, the next start finds that nothing is left to do.
         let _ = self.flush();
     }
 }

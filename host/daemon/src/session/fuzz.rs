@@ -8,7 +8,7 @@ use crate::api::History;
 use crate::limits;
 use crate::text;
 
-/// What was read reads again the same; a torn journal is the beginning of the whole one; every view can be made.
+/// Parsed lines survive a round trip; a torn journal is a prefix of the whole one; every view can be made.
 pub(crate) fn journal(bytes: &[u8]) {
     let parsed = journal::parse(bytes);
     check(&parsed, bytes);

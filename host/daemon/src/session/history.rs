@@ -1,4 +1,4 @@
-//! What is known of sessions without reading their whole journals: summaries, and the lists made of them.
+//! Views of sessions that need no whole journal: summaries, and the lists made of them.
 //!
 //! A [`Summary`] is a fold over journal lines; tasks, history and results are pure functions of it. The last part is
 //! `session_history.json` in a working directory, which several processes may write at once: it is changed under a
@@ -38,15 +38,15 @@ const LOCK_FILE: &str = ".session_history.lock";
 /// A session in short. Also kept on disk beside the journal, so that a start does not read every journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// What it is about.
+    /// First entry of its journal.
     pub start: Start,
     /// When it started.
     pub started: Timestamp,
     /// When it ended.
     pub completed: Option<Timestamp>,
-    /// Where it stands.
+    /// Status of the session.
     pub status: Status,
-    /// What went wrong.
+    /// The failure.
     pub problem: Option<Problem>,
     /// The report, as results name it.
     pub report_path: String,
@@ -59,17 +59,17 @@ pub struct Summary {
     pub open_commits: Vec<Publishing>,
     /// For every file of a committed change, its content digest before the first and after the last one.
     pub files: BTreeMap<String, FileHistory>,
-    /// What is only of interest until the end.
+    /// State that is only needed until the end.
     #[serde(skip)]
     pub under_way: UnderWay,
 }
 
-/// What a running session has begun: where its daemon dies, this is what is to be closed.
+/// Unfinished work of a running session. If its daemon dies, the next start closes it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnderWay {
     /// Calls of skills that have not ended, in the order of their start.
     pub calls: Vec<OpenCall>,
-    /// Approvals that nobody has answered.
+    /// Open approvals.
     pub questions: Vec<String>,
     /// Changes that are wholly in place.
     committed: Vec<Change>,
@@ -88,7 +88,7 @@ pub struct OpenCall {
     pub arguments: Value,
 }
 
-/// What committed changes made of one file.
+/// Combined effect of committed changes on one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileHistory {
     /// Digest before the session; absent where it did not exist.
@@ -374,7 +374,7 @@ pub fn output(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> String {
     output
 }
 
-/// What one event adds to the output.
+/// Returns the output text of one event.
 pub(crate) fn output_of(event: &Event) -> &str {
     match event {
         Event::Token { content } => content,

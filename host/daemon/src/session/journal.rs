@@ -40,17 +40,17 @@ pub struct Line {
     pub seq: u64,
     /// When it was written.
     pub at: Timestamp,
-    /// What happened.
+    /// The recorded entry.
     pub entry: Entry,
 }
 
-/// What can happen in a session.
+/// Content of a journal line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
     /// Always first.
     Started(Start),
-    /// What streams show. Never a terminal event: that is derived from [`Entry::Ended`].
+    /// An event for streams. Never a terminal event: that is derived from [`Entry::Ended`].
     Event {
         /// The event.
         event: Event,
@@ -62,7 +62,7 @@ pub enum Entry {
     },
     /// A tool call ended.
     Tool(ToolEntry),
-    /// Somebody answered an approval, or nobody did in time.
+    /// An approval was answered, or closed without an answer.
     Answered {
         /// The approval.
         id: String,
@@ -97,7 +97,7 @@ pub enum Entry {
     Ended(End),
 }
 
-/// How an approval was answered.
+/// Answer of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
@@ -105,22 +105,22 @@ pub enum Answer {
     Approved,
     /// No.
     Refused,
-    /// Nobody answered in time.
+    /// The time for an answer ran out.
     Expired,
     /// The session ended first.
     Cancelled,
 }
 
-/// What a session is about.
+/// Request of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// Identifier of the session.
     pub session_id: String,
     /// An operation, or a call of one skill.
     pub work: Work,
-    /// What it was pointed at, as it was asked.
+    /// The requested target.
     pub target: String,
-    /// What narrows it.
+    /// Focus of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
     /// Absolute path of the repository root.
@@ -131,15 +131,15 @@ pub struct Start {
     pub provider: String,
     /// Identifier of the model; empty for a call of one skill.
     pub model: String,
-    /// What was allowed and denied beyond the defaults.
+    /// Requested grants and denials beyond the defaults.
     pub policy: PolicyRequest,
-    /// True where somebody answers approvals.
+    /// True if the client can answer approvals.
     pub interactive: bool,
     /// Version of the daemon.
     pub version: String,
 }
 
-/// What a session does.
+/// Kind of work of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -162,7 +162,7 @@ impl Work {
         }
     }
 
-    /// What lists say of it, where it is listed.
+    /// Returns its activity, if it is listed.
     pub fn activity(&self) -> Option<Activity> {
         match self {
             Self::Mcp => Some(Activity::Mcp),
@@ -186,15 +186,15 @@ pub struct ToolEntry {
     pub name: String,
     /// The arguments as the model wrote them, cut.
     pub arguments: String,
-    /// What the model read, cut.
+    /// The text that the model read, cut.
     pub result: String,
     /// `ok` or the failure's code.
     pub verdict: String,
     /// When it started.
     pub started: Timestamp,
-    /// How long it took.
+    /// Duration of the call.
     pub duration_ms: u64,
-    /// What it cost, where anything ran.
+    /// Cost of the call, if anything ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<Receipt>>,
     /// The answer for programs, where the skill gave one that is not too long to be kept.
@@ -236,12 +236,12 @@ pub struct StoredState {
     pub mode: u32,
 }
 
-/// How a session ended.
+/// End of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// Anything but `running`.
     pub status: Status,
-    /// What went wrong; absent where nothing did.
+    /// The failure; absent if the session did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
     /// The report as results name it; empty where it could not be written.
@@ -265,8 +265,8 @@ impl Entry {
         matches!(self, Self::Abandoned { .. } | Self::Published { .. })
     }
 
-    /// What a journal takes of an entry that has all the text it may have: what happened, without the words. Nothing is
-    /// left of what is words alone.
+    /// Returns the entry without its long text, for a journal that has reached its limit for text. Returns nothing for
+    /// an entry that is text alone.
     pub(super) fn in_short(self) -> Option<Self> {
         let short = |text: &str| cut_text(text, limits::SUMMARY_BYTES_MAX);
         match self {
@@ -357,7 +357,7 @@ fn cut_at_depth(value: &Value, bytes_max: usize, depth: usize) -> Value {
     }
 }
 
-/// The arguments of a call, fit for a journal and a stream: long strings are cut, and of very many the beginning is told.
+/// Cuts the arguments of a call for a journal and a stream: long strings, and the end of very many arguments.
 pub fn cut_arguments(arguments: &Value) -> Value {
     let cut = cut_value(arguments, limits::EVENT_ARGUMENT_BYTES_MAX);
     let text = cut.to_string();
@@ -419,7 +419,7 @@ impl SessionFolder {
         Self { path }
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -447,7 +447,7 @@ impl SessionFolder {
         Ok(file)
     }
 
-    /// True where a daemon died before it had written the first line: nobody was ever told of this session.
+    /// True where a daemon died before it had written the first line: no client has the identifier of this session.
     pub fn is_unborn(&self) -> bool {
         let is_empty = |metadata: fs::Metadata| metadata.len() == 0;
         match fs::metadata(self.journal()) {
@@ -465,7 +465,7 @@ impl SessionFolder {
         Ok(parse(&fs::read(self.journal())?))
     }
 
-    /// What `view` makes of the journal's lines, of which it holds what it wants; and how far they go, where it takes all.
+    /// Applies `view` to the journal's lines. Returns its result and the extent read.
     pub fn view<T>(&self, view: impl FnOnce(&mut Lines<BufReader<File>>) -> T) -> io::Result<(T, Extent)> {
         let mut lines = Lines::new(BufReader::new(File::open(self.journal())?));
         let seen = view(&mut lines);
@@ -567,10 +567,10 @@ impl SessionFolder {
         })
     }
 
-    /// What committed changes among `lines` made of each file together, with its content before the first and after
+    /// Net change of each file over the committed changes among `lines`, with its content before the first and after
     /// the last of them. Files that are as they were are left out.
     ///
-    /// One at a time: nobody has to hold the contents of all of them.
+    /// Yields one file at a time, to hold the contents of one only.
     pub fn net<'a>(&'a self, lines: &'a [Line]) -> impl Iterator<Item = io::Result<FileChange>> + use<'a> {
         let mut files: BTreeMap<&str, (Option<&StoredState>, Option<&StoredState>)> = BTreeMap::new();
         for file in committed(lines).flat_map(|change| &change.files) {

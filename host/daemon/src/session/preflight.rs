@@ -1,8 +1,8 @@
-//! What would keep every operation from starting, found without starting one: values of the user's configuration that
+//! Finds errors that keep every operation from starting, without starting one: values of the user's configuration that
 //! only their users understand, a directory that is no repository, and the repository's own `.tool.toml`.
 //!
-//! Starts nothing and asks nobody. Whether the file itself can be understood is `config`'s business; the same words are
-//! said by the start of a session, which does not know the file.
+//! Starts nothing and asks no questions. Whether the file itself can be understood is `config`'s business; the start of
+//! a session uses the same words, but does not know the file.
 
 use std::path::{Path, PathBuf};
 
@@ -13,20 +13,20 @@ use crate::config::{self, Environment, PolicySettings};
 use crate::redaction::Redactor;
 use crate::repository::{self, Narrowing, Rules};
 
-/// What was found.
+/// Findings of the preflight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preflight {
-    /// What is wrong with the user's configuration.
+    /// Error in the user's configuration.
     pub configuration: Option<Problem>,
-    /// What is odd about it and stops nothing.
+    /// Warnings about it that stop nothing.
     pub warnings: Vec<Problem>,
     /// Why no session works in the directory.
     pub refused: Option<Problem>,
-    /// What the repository's own file asks for, where there is one, or what is wrong with it.
+    /// Path of the repository's own file, if it has one, with its settings or the error in it.
     pub root_file: Option<(PathBuf, Result<Narrowing, Problem>)>,
 }
 
-/// What is wrong with the user's configuration, without a look at any repository.
+/// Returns the error in the user's configuration, without a look at any repository.
 pub fn configuration(home: &Path, environment: &Environment) -> Option<Problem> {
     let common = config::common(home, environment).ok()?;
     check_policy(&common.policy, &config::text(home)).err()
@@ -35,7 +35,7 @@ pub fn configuration(home: &Path, environment: &Environment) -> Option<Problem> 
 /// Looks at the configuration beneath `home`, and at the repository at `root`. Blocks.
 pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflight {
     let Ok(common) = config::common(home, environment) else {
-        // What is wrong there is said by whoever reads the file.
+        // The reader of the file reports this error.
         return Preflight::default();
     };
     let text = config::text(home);
@@ -107,7 +107,7 @@ fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The same problem as one of the configuration file: with the key, and the line where the value stands.
+/// Converts a problem to one of the configuration file: with the key, and the line where the value stands.
 fn placed(problem: Problem, key: &str, value: &str, text: &str) -> Problem {
     let message = if problem.message.contains("[policy]") {
         problem.message

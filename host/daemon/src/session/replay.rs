@@ -13,7 +13,7 @@ use super::journal::{Entry, JOURNAL_FILE, Lines};
 /// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
 const AUDIT_CALLS_MAX: usize = 50;
 
-/// What was found.
+/// Recorded calls of a skill.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recent {
     /// The arguments of calls, the newest first; equal ones once.

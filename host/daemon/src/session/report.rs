@@ -29,7 +29,7 @@ const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A tool call's result as the report shows it.
 const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 
-/// What a report shows of a session's diff. A report is read by people, and collected as an artefact by the hundred.
+/// Limit for the diff in a report. A report is read by people, and collected as an artefact by the hundred.
 const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
 
 /// Name of the folder in the working directory (specification).
@@ -38,7 +38,7 @@ pub const REPORTS_FOLDER: &str = "session-reports";
 /// Name of what points at the newest report (specification).
 const LATEST: &str = "session_latest.md";
 
-/// How every report begins.
+/// Beginning of every report.
 const TITLE: &str = "# Session report: ";
 
 /// The report as markdown. Control characters of whatever a model, a skill or a file said are left out, and so are `keys`,
@@ -174,7 +174,7 @@ fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item 
     }
 }
 
-/// What happened, as far as a report shows it; how it ended in any case.
+/// Writes the events up to a limit, and the end in any case.
 fn transcript<L: Borrow<Line>>(text: &mut String, summary: &Summary, lines: impl IntoIterator<Item = L>) {
     let bytes_max = text.len() + REPORT_TRANSCRIPT_BYTES_MAX;
     let (mut speaking, mut left) = ("", 0);
@@ -374,7 +374,7 @@ pub fn restore(summary: &Summary, markdown: &str) -> io::Result<()> {
     history::replace(folder.as_fd(), &file_name(summary), markdown.as_bytes())
 }
 
-/// True where the report of a session is there and begins as one: somebody may have removed it, and a power failure
+/// True where the report of a session is there and begins as one: a user may have removed it, and a power failure
 /// may have left an empty file. What people have written into it since is theirs.
 pub fn is_there(summary: &Summary) -> bool {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -416,7 +416,7 @@ fn point_at(folder: &OwnedFd, name: &str, markdown: &str) -> io::Result<()> {
     })
 }
 
-/// What the user is told when the report could not be written.
+/// Returns the problem for a report that could not be written.
 pub fn problem_of(error: &io::Error) -> Problem {
     let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     if denied.contains(&error.kind()) {

@@ -39,13 +39,13 @@ use crate::skill::policy::Policy;
 pub(super) use calls::Calls;
 use changed::Changed;
 
-/// Adds to the answer of an operation that nobody ends properly any more what it has changed, as its end would have.
+/// Adds the session's changes to the answer of an operation whose daemon died, as its end would have.
 pub(super) fn say_changed(recorder: &Recorder) {
     let changed = Changed::read(recorder);
     if changed.is_empty() || recorder.summary().start.work.operation().is_none() {
         return;
     }
-    // It was killed behind its closing words, or so was whoever said them in its place.
+    // The daemon died after the closing words, or an earlier start has already added the changes.
     if recorder.output().contains(&changed.undo_command()) {
         return;
     }
@@ -64,7 +64,7 @@ pub(super) struct Job {
     pub(super) repository: Arc<Repository>,
     pub(super) indexes: Arc<Indexes>,
     pub(super) policy: Policy,
-    /// What the repository's lock file grants the skills of a team.
+    /// The repository's lock file: its grants for the skills of a team.
     pub(super) locked: Option<Arc<Lock>>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,
@@ -74,7 +74,7 @@ pub(super) struct Job {
     pub(super) task: Task,
 }
 
-/// What it is to do.
+/// Task of a session.
 pub(super) enum Task {
     /// One of the four operations.
     Operation(Box<OperationTask>),
@@ -96,7 +96,7 @@ pub(super) struct OperationTask {
     pub(super) budget: BudgetRequest,
 }
 
-/// How the work ended.
+/// Outcome of the work.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     pub(super) status: Status,
@@ -121,7 +121,7 @@ impl Outcome {
         }
     }
 
-    /// The same with the cause in words, where the session was cancelled because the daemon stops.
+    /// Adds a problem that names the cause, if the session was cancelled because the daemon stops.
     pub(super) fn by_stop(mut self) -> Self {
         if self.status == Status::Cancelled {
             self.problem = Some(

@@ -1,5 +1,5 @@
-//! What is under way, and who may still begin: one look under one lock decides whether a session starts, whether nothing
-//! does, and whether a stop has seen it. What becomes of a session that runs is its owner's business.
+//! Running sessions, and admission of new ones: one look under one lock decides whether a session starts, whether
+//! nothing does, and whether a stop has seen it. What becomes of a session that runs is its owner's business.
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::{Live, Sessions};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
 
-/// What is under way. One look at it decides whether a session may start, and whether nothing does.
+/// Running sessions. One look at it decides whether a session may start, and whether nothing does.
 #[derive(Default)]
 pub(super) struct Running {
     pub(super) live: HashMap<String, Arc<Live>>,
@@ -50,7 +50,7 @@ impl Sessions {
 
     /// Other work, for as long as the token lives: a stop waits for it.
     pub(super) fn begin(&self) -> Result<TaskTrackerToken, Problem> {
-        // The lock, because whoever stops an idle daemon looks and closes in one step.
+        // The lock, because a stop of an idle daemon looks and closes in one step.
         let _running = self.lock();
         self.check_accepting()?;
         Ok(self.tasks.token())

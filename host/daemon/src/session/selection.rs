@@ -1,4 +1,4 @@
-//! What a request points at and which files go along: the part that a session and `POST /context` share.
+//! Target and selected files of a request: the part that a session and `POST /context` share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Selecting {
     }
 }
 
-/// What is no number has no place in JSON.
+/// Sets a score that JSON cannot hold to 0.
 fn make_finite(file: &mut SelectedFile) {
     file.score = if file.score.is_finite() { file.score } else { 0.0 };
 }

@@ -40,13 +40,13 @@ const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// File name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
 
-/// What is known of a call that was under way when the daemon died.
+/// Result of a call that was under way when the daemon died.
 const INTERRUPTED_CALL: &str = "It was under way when the backend stopped";
 
-/// What is known of a call that did not heed the end of its session.
+/// Result of a call that did not end with its session.
 const CANCELLED_CALL: &str = "It was under way when the session ended";
 
-/// What a folder of sessions holds under a name.
+/// Content of an entry in the folder of sessions.
 enum Found {
     Ended(Box<Kept>),
     /// Of a daemon that died.
@@ -97,7 +97,7 @@ impl Store {
                 }
                 Ok(Found::Open(summary, extent)) => open.push((*summary, extent)),
                 Ok(Found::Unborn) => {
-                    // Nobody was told of it. Where it cannot be removed, it is found again at the next start.
+                    // No client knows it. Where it cannot be removed, it is found again at the next start.
                     let _ = fs::remove_dir_all(store.folder(id).path());
                 }
                 Ok(Found::Foreign) => tracing::warn!(session = id, "its journal has no beginning; left alone"),
@@ -165,7 +165,7 @@ impl Store {
         } else {
             recorder.close_open("interrupted", INTERRUPTED_CALL);
             run::say_changed(&recorder);
-            // Nobody is putting a change in place: what is open stays open.
+            // No change is being put in place now: open changes stay open.
             self.finish(&recorder, Outcome::failed(interrupted(&recorder.summary())));
         }
         Ok(())
@@ -187,8 +187,8 @@ impl Store {
         SessionFolder::new(self.folder.join(id))
     }
 
-    /// Ends a session: report and history first, so that whoever is told the end finds them; then the journal, then
-    /// whoever follows it. True where the disk has all of it. Blocks.
+    /// Ends a session: report and history first, so that clients find them when they see the end; then the journal,
+    /// then the streams. True where the disk has all of it. Blocks.
     pub(super) fn end(&self, recorder: &Recorder, outcome: Outcome) -> bool {
         recorder.seal();
         self.finish(recorder, outcome)
@@ -239,7 +239,7 @@ impl Store {
 
     /// Writes report and history of a session that is about to end; answers the report's path as results name it.
     fn write_report(&self, recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
-        // What cannot be written is missing from the report too; the end says so.
+        // Unwritten lines are missing from the report too; the end says so.
         let _ = recorder.flush();
         let last = Line {
             // It has none yet, and a view needs none.
@@ -334,8 +334,8 @@ impl Store {
 /// of all. Never one whose change is not settled. Age does not count, because a clock that is wrong for a minute would
 /// remove every session.
 ///
-/// Bytes alone cost nobody an undo: one that has just ended, or whose changes can still be taken back, neither goes for
-/// them nor makes others go.
+/// The limit for bytes keeps every undo: a session that has just ended, or whose changes can still be taken back,
+/// neither goes for bytes nor makes others go.
 fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
     let (mut operations, mut calls, mut bytes) = (0, 0, 0);
     let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
@@ -389,7 +389,7 @@ fn keep(folder: &SessionFolder, summary: Summary) -> Kept {
     kept
 }
 
-/// What the head of a report takes from a journal.
+/// Parts of a journal for the head of a report.
 #[derive(Default)]
 struct Outline {
     /// The last selection.
@@ -485,7 +485,7 @@ fn stays_open(recorder: &Recorder, message: String) {
     );
 }
 
-/// Says it in the log, and to whoever reads the session, whose last event is its end.
+/// Writes the message to the log, and to the stream of a session that has not ended.
 fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
     let summary = recorder.summary();
     tracing::warn!(session = summary.id(), message);
@@ -522,7 +522,7 @@ fn settle(recorder: &Recorder, open: &Change, home: &Path) -> Result<Option<(Str
     }
 }
 
-/// What the user is told of a session that could not be written down as it went.
+/// Returns the problem of a session whose journal could not be written.
 fn not_recorded(error: &io::Error) -> Problem {
     let message = format!("The session cannot be recorded: {error}");
     Problem::new(ErrorKind::JournalFailed, message).with_hint(
@@ -530,14 +530,14 @@ fn not_recorded(error: &io::Error) -> Problem {
     )
 }
 
-/// The same where the disk was full for so long that not everything could wait for it.
+/// Returns the problem of a session that lost events because the disk was full for too long.
 fn not_all_recorded(lost: u64) -> Problem {
     let message = format!("{lost} events of the session are not recorded: the disk was full for too long");
     Problem::new(ErrorKind::JournalFailed, message)
         .with_hint("its changes are recorded, and `tool undo` takes them back")
 }
 
-/// What a session ended of whose daemon died.
+/// Describes a session whose daemon died.
 fn interrupted(summary: &Summary) -> Problem {
     Problem {
         kind: ErrorKind::Interrupted,

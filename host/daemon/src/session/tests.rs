@@ -91,7 +91,7 @@ impl World {
         events
     }
 
-    /// Waits until nothing runs: a session is told its end a moment before it is put away.
+    /// Waits until nothing runs: clients see the end of a session before it is put away.
     pub(crate) async fn idle(&self) {
         while !self.sessions.lock().live.is_empty() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -131,7 +131,7 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// What the host writes below an explanation that cites nothing.
+/// The host's text below an explanation that cites nothing.
 const NO_CITATIONS: &str = "\n\n---\n\nNo citations: this answer names no place in the repository by which it could \
                             be checked.\n";
 
@@ -246,7 +246,7 @@ async fn a_cancelled_session_ends_at_once() {
         world.sessions.cancel(&id).expect("it runs");
         while stream.next().await.is_some() {}
         assert!(clock.elapsed() < Duration::from_millis(500), "{:?}", clock.elapsed());
-        // Whoever has been told the end finds it in every view at once.
+        // A client that has seen the end finds it in every view at once.
         let cancelled = Filter {
             status: Some(Status::Cancelled),
             ..Filter::default()

@@ -1,4 +1,4 @@
-//! What a session changed: shown as a diff, and taken back.
+//! Diff and undo of a session's changes.
 //!
 //! Both are made from the session's journal, so they work after a restart and show what the session left, whatever
 //! happened since. An undo is a session of its own, with a journal that begins when there is something to change: it
@@ -56,7 +56,7 @@ impl Sessions {
         .await
     }
 
-    /// What a session changed, as it left it.
+    /// Returns the diff of a session's changes.
     pub async fn diff(&self, id: &str) -> Result<SessionDiff, Problem> {
         let summary = self.summaries().remove(id).ok_or_else(|| unknown(id))?;
         let (folder, home) = (self.store.folder(id), self.home.clone());
@@ -161,7 +161,7 @@ fn explained(
         };
         if let Some(later) = summaries.values().rev().find(is_its) {
             reason.push_str(&match &later.start.work {
-                // To take that back would bring back what somebody did not want.
+                // No hint to undo an undo: it would bring back changes that the user took back.
                 Work::Undo(of) => format!(", by the undo of the session {of}"),
                 _ => format!(", by the session {}: undo that one first", later.id()),
             });
@@ -238,7 +238,7 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
     })
 }
 
-/// What became of a file since the session left it; nothing where it is still that.
+/// Describes a file's change since the session left it, or nothing if it is unchanged.
 fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String> {
     let Some(repository) = repository else {
         return Some("the repository is gone".to_owned());

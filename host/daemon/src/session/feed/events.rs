@@ -11,7 +11,7 @@ use super::{Numbered, Recorder};
 use crate::limits;
 use crate::session::journal::{self, Entry, Line, SessionFolder};
 
-/// What the memory of a recorder holds for a reader.
+/// Result of a read from a recorder's memory.
 pub(super) enum Tail {
     Events(Vec<Numbered>),
     Behind(u64),
@@ -88,14 +88,14 @@ impl Events {
     }
 
     /// Events of the next piece of the file. `evicted` is the last number that must come from there; where the file
-    /// has no more, the reader goes on behind it. Where the file cannot be read now, the reader ends where it is: whoever
-    /// comes back with the number of the last event misses nothing.
+    /// has no more, the reader goes on behind it. Where the file cannot be read now, the reader ends where it is: a
+    /// client that comes back with the number of the last event misses nothing.
     async fn replayed(&mut self, evicted: Option<u64>) -> Vec<Numbered> {
         let recorder = self.live.as_ref().map(|(recorder, _)| Arc::clone(recorder));
         let (path, offset) = (self.folder.journal(), self.offset);
         let read = move || {
             if let Some(recorder) = recorder {
-                // What cannot be written yet cannot be replayed; the reader goes on with what is in memory.
+                // Lines that cannot be written yet cannot be replayed; the reader goes on with those in memory.
                 let _ = recorder.flush();
             }
             read_lines(&path, offset)
@@ -121,11 +121,11 @@ impl Events {
         }
         self.offset += bytes.len() as u64;
         let mut lines = journal::parse(&bytes).lines;
-        // What a later start has noted of a change is no part of the stream.
+        // Lines of a later start, after the end, are no part of the stream.
         if let Some(end) = lines.iter().position(|line| matches!(line.entry, Entry::Ended(_))) {
             lines.truncate(end + 1);
         }
-        // Whoever names a number beyond the end is told the end.
+        // A reader whose number is beyond the end gets the end event.
         let is_end = |line: &Line| matches!(line.entry, Entry::Ended(_)) && self.after != line.seq;
         lines
             .into_iter()

@@ -81,7 +81,7 @@ async fn a_journal_that_cannot_be_read_for_now_ends_a_reader_where_it_is() {
     let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
     let seen = reader.next().await.expect("there are events");
     let last = seen.last().expect("there are events").0;
-    // What opens and cannot be read.
+    // A directory opens and cannot be read.
     let (journal, aside) = (recorder.folder().journal(), place.path().join("aside"));
     std::fs::rename(&journal, &aside).expect("it is there");
     std::fs::create_dir(&journal).expect("it can be made");
@@ -671,7 +671,7 @@ fn the_answer_so_far_is_whole_however_much_of_it_is_written_and_kept() {
     say("five");
     recorder.end(complete(), api::now()).expect("it is durable");
     assert_eq!(recorder.output(), said);
-    // What is in memory is told even where the file cannot be read.
+    // Output in memory is returned even if the file cannot be read.
     std::fs::remove_file(recorder.folder().journal()).expect("it is there");
     assert!(said.ends_with(&recorder.output()) && recorder.output().ends_with("five"));
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 
 use super::Line;
 
-/// What bytes of a journal hold.
+/// Result of parsing a journal.
 #[derive(Debug, Default, PartialEq)]
 pub struct Parsed {
     /// The lines, in order.
@@ -28,7 +28,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     parsed
 }
 
-/// How far a journal goes.
+/// Last number and length of a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Number of the last line; 0 where there is none.
@@ -58,7 +58,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// How far it went, all of it where the lines were read to their end; or why not.
+    /// Returns the extent that was read, all of it after the last line; or the read error.
     pub fn end(self) -> io::Result<Extent> {
         match self.error {
             Some(error) => Err(error),

@@ -1,14 +1,14 @@
 //! The check of an architect's answer: each proposal names a place that exists, or is sent back once.
 //!
-//! What a proposal and a place are, `operation` knows. The correction is streamed below a heading of the host, so that
-//! nothing that was shown is taken back.
+//! `operation` defines proposals and places. The correction is streamed below a heading of the host, so that nothing
+//! that was shown is taken back.
 
 use super::operate::is_analyst;
 use super::review::{Answer, Closing, Desk, FollowUp, Next};
 use crate::operation::correction;
 use crate::operation::proposals::Proposals;
 
-/// What is known of the answer so far.
+/// State of the check so far.
 #[derive(Default)]
 pub(super) struct Architect {
     proposals: Proposals,

@@ -33,7 +33,7 @@ impl Calls {
     }
 }
 
-/// Makes the calls until nobody can send one any more.
+/// Makes the calls until all senders are dropped.
 pub(super) async fn serve(job: &Job, calls: &Calls) -> Result<Outcome, Problem> {
     let mut incoming = calls.0.lock().await;
     let serving = Serving {
@@ -55,7 +55,7 @@ pub(super) async fn serve(job: &Job, calls: &Calls) -> Result<Outcome, Problem> 
             },
         }
     }
-    // Nobody waits for what is still under way.
+    // No client waits for the calls under way.
     serving.gone.cancel();
     while under_way.next().await.is_some() {}
     keys::tell(&job.redactor, &job.recorder, "the client");
@@ -95,7 +95,7 @@ impl Serving<'_> {
                 running.await
             }
         };
-        // Where the caller has gone, the journal has it all the same.
+        // The caller may be gone; the journal has the answer.
         let _ = answer.send(answered);
     }
 
@@ -122,7 +122,7 @@ impl Serving<'_> {
         }
     }
 
-    /// What a call works on: the connection's, with an end, a watcher and somebody to ask of its own.
+    /// Makes the context of a call: the connection's, with its own approver, token and progress callback.
     fn context(&self, call: &Call) -> Arc<CallContext> {
         let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.redactor));
         let meanwhile = call.meanwhile.clone();

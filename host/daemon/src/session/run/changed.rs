@@ -1,4 +1,4 @@
-//! What a session has changed so far, in the words with which its answer ends.
+//! Changes of a session so far, in the words with which its answer ends.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::session::{report, undo};
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
 
-/// What an answer shows of its session's diff: some four screens. `tool diff` shows all of it.
+/// Limit for the session's diff in an answer: some four screens. `tool diff` shows all of it.
 const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
@@ -32,7 +32,7 @@ impl Changed {
         read.await.unwrap_or_default()
     }
 
-    /// The same, on this thread.
+    /// Reads the changes on the calling thread.
     pub(super) fn read(recorder: &Recorder) -> Self {
         let session = recorder.summary().id().to_owned();
         let read = || {

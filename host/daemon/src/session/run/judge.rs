@@ -1,4 +1,4 @@
-//! How an operation ended, truthfully: a run that could not do what the operation is for has failed, and says which
+//! Judges the end of an operation: a run that could not do what the operation is for has failed, and says which
 //! bound or refusal was in the way, what is missing, and what allows more.
 //!
 //! Pure but for the question which files the session has changed.
@@ -151,8 +151,8 @@ fn used(report: &TurnReport) -> Option<Usage> {
     (report.usage != Usage::default()).then_some(report.usage)
 }
 
-/// What is missing of an operation that changes files, the weightiest first: a change, then what its review found, then
-/// whatever else was refused. Nothing where all of it was made good.
+/// Returns the heaviest failure of an operation that changes files: a missing change, then a finding of its review,
+/// then another refusal. Nothing where all of it was made good.
 fn undone(
     operation: Operation,
     missed: &Missed,

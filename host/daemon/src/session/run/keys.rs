@@ -1,6 +1,6 @@
 //! Keys on their way through a call of the model: put back into its arguments, taken out of its result.
 //!
-//! What looks like a key, and what stands for it, is `redaction`'s business; here is only where to look.
+//! `redaction` recognizes keys and their placeholders; this module only decides where to look.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,7 +99,7 @@ fn learned(
     let (mut seen, mut files) = (BTreeSet::new(), BTreeMap::new());
     paths.retain(|path| seen.insert(path.clone()));
     paths.truncate(limits::REDACTION_FILES_LEARNED_MAX);
-    // What it is then is looked at when it is read.
+    // The read checks the file itself.
     let size = |path: &String| {
         repository
             .root()
@@ -161,7 +161,7 @@ pub(super) fn learn_shown(
     learned(paths, 0, repository, redactor, cancel);
 }
 
-/// What a line of a private key has, which usually has 64 or 70 letters.
+/// Part of a line of a private key; such a line usually has 64 or 70 letters.
 static ARMOURED: LazyLock<Regex> = LazyLock::new(|| Regex::new("[A-Za-z0-9+/]{40}").expect("the pattern is valid"));
 
 /// A line of a search: `path:line:text`, or `path-line-text` around one.

@@ -1,7 +1,7 @@
-//! What a session was kept from: calls that were refused, changes that could not be made (a full disk, a directory that
+//! Missed work of a session: calls that were refused, changes that could not be made (a full disk, a directory that
 //! may not be written), and changes whose call was cut off. Each counts until it is made good.
 //!
-//! What that means for the session is decided by `judge`.
+//! `judge` decides the outcome of the session from them.
 
 use serde_json::Value;
 
@@ -27,15 +27,15 @@ pub(super) struct Denial {
     pub(super) message: String,
     pub(super) hint: Option<String>,
     pub(super) kind: Kind,
-    /// True where nobody refused it.
+    /// True if the call failed without a refusal.
     pub(super) has_failed: bool,
-    /// True where the user was asked and said no: whoever has just refused it needs not be told how to allow it.
+    /// True if the user was asked and said no: that user needs no hint to allow it.
     pub(super) by_user: bool,
     /// True once the same was done after all.
     pub(super) is_made_good: bool,
 }
 
-/// What a refused call was to do.
+/// Purpose of a refused call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It only looks.
@@ -55,7 +55,7 @@ pub(super) struct CutOff {
 }
 
 impl Kind {
-    /// What calls of a skill with these effects are to do.
+    /// Returns the purpose of calls with these effects.
     pub(super) fn of(effects: &[Effect]) -> Self {
         match acting(effects) {
             Some(Effect::WriteRepository) => Self::Writes,
@@ -82,7 +82,7 @@ impl Denial {
         }
     }
 
-    /// What became of `what`, and why.
+    /// Says why `what` was not done.
     pub(super) fn about(&self, what: &str) -> String {
         if self.by_user {
             format!("you refused {what}")

@@ -1,6 +1,6 @@
 //! An operation from its request to its end: the context, the turns, and what surrounds them.
 //!
-//! What is particular to one of the four operations is in `review`; how an end is judged is in `judge`.
+//! `review` has the parts that differ between the four operations; `judge` judges the end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     let facts = review.before(&desk).await?;
     let begin = begin(&job.redactor, desk.mark, &prepared.message, &facts);
     let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
-    // An answer may be long: there is one of it, and whoever looks at it beside us shares it.
+    // An answer may be long: it is shared, not copied.
     let (mut text, mut latest) = (Arc::clone(&report.text), 0);
     // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
     let closing = loop {
@@ -61,7 +61,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
         let may_ask = answer.may_ask;
         let follow_up = match review.after(&desk, &answer).await {
             Next::End(closing) => break closing,
-            // It was told that nobody answers any more.
+            // The review saw `may_ask` as false.
             Next::Ask(_) if !may_ask => break Closing::default(),
             Next::Ask(follow_up) => follow_up,
         };
@@ -124,7 +124,7 @@ fn begin(redactor: &Redactor, mark: LabelMark, message: &str, facts: &str) -> Ve
     vec![Message::User { text }]
 }
 
-/// What earlier turns of a session have cost.
+/// Cost of the earlier turns of a session.
 #[derive(Default)]
 struct Spent {
     steps: u32,
@@ -182,7 +182,7 @@ pub(super) fn is_analyst(task: &OperationTask) -> bool {
     task.settings.provider.api == Api::Analyst
 }
 
-/// What the server tells of the loaded context; a local one is mostly smaller than what we would fill otherwise.
+/// Returns the context size that the server reports; a local one is mostly smaller than what we would fill otherwise.
 async fn context_tokens(job: &Job, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
     tokio::select! {
         biased;
@@ -232,7 +232,7 @@ async fn prepare(
         biased;
         // The guard ends the walk.
         () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
-        // Nobody closes the semaphore: without a permit the session was cancelled, and the walk ends at once.
+        // The semaphore is never closed: without a permit the session was cancelled, and the walk ends at once.
         prepared = async {
             let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;
             tokio::task::spawn_blocking(build).await

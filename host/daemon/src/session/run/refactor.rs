@@ -14,18 +14,18 @@ use crate::skill::policy::Decision;
 use crate::skill::runner;
 use crate::turn::TurnEnd;
 
-/// The end of a session without a change. That can be the right answer, so it is said and not punished.
+/// The end of a session without a change. That can be the right answer, so it is reported and is no failure.
 const UNCHANGED: &str =
     "Nothing was changed: every file is as it was before this session, whatever the answer above says.";
 
-/// What is remembered from before the turn.
+/// State from before the turn.
 #[derive(Debug, Default)]
 pub(super) struct Refactor {
     before: Option<Run>,
 }
 
 impl Refactor {
-    /// Runs the tests as the repository is. Gives what the model is told of it.
+    /// Runs the tests as the repository is. Returns the text about the run for the model.
     pub(super) async fn before(&mut self, desk: &Desk<'_>) -> String {
         let can_ask = crate::skill::Approver::can_ask(&*desk.job.approver);
         if desk.job.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
@@ -74,7 +74,7 @@ impl Refactor {
         Next::End(Closing { text, problem })
     }
 
-    /// What is said where nothing was changed. A turn that broke off has its own words for it.
+    /// Returns the text for a session without a change. A turn that broke off has its own words for it.
     fn unchanged(&self, answer: &Answer<'_>) -> String {
         match (&answer.turn.end, &self.before) {
             (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
@@ -86,7 +86,7 @@ impl Refactor {
     }
 }
 
-/// A change after which the tests could not be run, though they were before it, is one that nobody has judged.
+/// Reports a change as untested if the tests could be run before it and could not be run after it.
 fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
     matches!(before, Run::Ran(_)).then(|| {
         let message = format!("refactor is incomplete: the tests were not run after the change: {why}");
@@ -95,7 +95,7 @@ fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
     })
 }
 
-/// What the model is told of the run before it works.
+/// Returns the text about the first run for the model.
 fn told(run: &Run, mark: LabelMark) -> String {
     let Run::Ran(results) = run else {
         return String::new();
@@ -115,7 +115,7 @@ fn told(run: &Run, mark: LabelMark) -> String {
     )
 }
 
-/// Names what decides about the tests themselves and was edited: whoever trusts a passing run must know of it.
+/// Names the edited files that decide about the tests themselves: a user who trusts a passing run must know of them.
 fn judging_files(changed: &Changed) -> String {
     let judges = |path: &str| runner::is_configuration(path) || file_role::is_test(path);
     let edited = changed.files.iter().filter(|file| match file.kind {

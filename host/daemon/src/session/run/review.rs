@@ -1,9 +1,9 @@
-//! What surrounds the turn of each operation: work before it, the check of the answer after it, and what follows.
+//! Steps around the turn of each operation: work before it, the check of the answer after it, and follow-ups.
 //!
 //! The seam between the one way in which sessions run and the four things that they are for. `before` runs once, when
-//! the context is built and nobody has asked the model yet; what it gives goes to the model below the packet. `after`
-//! runs when a turn has ended, however it ended, and decides: the session ends, with words of the host and perhaps a
-//! problem, or the model is asked once more, with the whole conversation, within what is left of the budget.
+//! the context is built and before the first request; its text goes to the model below the packet. `after` runs when
+//! a turn has ended, however it ended, and decides: the session ends, with words of the host and perhaps a problem,
+//! or the model is asked once more, with the whole conversation, within what is left of the budget.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) enum Review {
     TestGen(TestGen),
 }
 
-/// What a review may look at and use.
+/// Inputs and tools of a review.
 pub(super) struct Desk<'a> {
     pub(super) job: &'a Job,
     pub(super) task: &'a OperationTask,
@@ -46,19 +46,19 @@ pub(super) struct Desk<'a> {
     pub(super) mark: LabelMark,
 }
 
-/// What the model has answered so far.
+/// The model's answer so far.
 pub(super) struct Answer<'a> {
-    /// How the last turn ended.
+    /// End of the last turn.
     pub(super) turn: &'a TurnReport,
     /// All answer text of the session, earlier turns included, without the host's words.
     pub(super) text: &'a Arc<String>,
-    /// Where the text of the last turn begins in it.
+    /// Offset of the last turn's text in it.
     pub(super) latest: usize,
     /// False where the model cannot be asked again: it did not end properly, or the budget is spent.
     pub(super) may_ask: bool,
 }
 
-/// What follows a turn.
+/// Decision after a turn.
 pub(super) enum Next {
     /// The session ends.
     End(Closing),
@@ -71,7 +71,7 @@ pub(super) enum Next {
 pub(super) struct Closing {
     /// Words of the host below the answer; may be empty.
     pub(super) text: String,
-    /// What is wrong or missing; fails the session. How the turn ended and what was denied counts first.
+    /// A failure that the review found; fails the session. The end of the turn and denials count first.
     pub(super) problem: Option<Problem>,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Closing {
 pub(super) struct FollowUp {
     /// Words of the host above what the model will say; may be empty.
     pub(super) heading: String,
-    /// What the model is told.
+    /// The message to the model.
     pub(super) message: String,
 }
 
@@ -119,7 +119,7 @@ impl Closing {
     }
 }
 
-/// What the closing line says about the citations of an answer.
+/// Returns the closing line about the citations of an answer.
 async fn citations(desk: &Desk<'_>, answer: &Answer<'_>) -> String {
     match desk.check_citations(answer.text).await {
         Ok(checked) => answer.remark(&checked),
@@ -128,7 +128,7 @@ async fn citations(desk: &Desk<'_>, answer: &Answer<'_>) -> String {
 }
 
 impl Answer<'_> {
-    /// The closing line. Nothing is said about an answer that broke off before it cited anything.
+    /// The closing line. Empty for an answer that broke off before it cited anything.
     pub(super) fn remark(&self, checked: &Checked) -> String {
         let is_whole = matches!(self.turn.end, Ok(TurnEnd::Complete));
         if is_whole || checked.total() > 0 {

@@ -79,8 +79,8 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
     }
 }
 
-/// The files that a call of the user's names count as seen as they are when it begins: whoever names a file and allows
-/// it to be changed has no model that would have to read it first. What changes after that is refused as ever.
+/// The files that a call of the user's names count as seen as they are when it begins: a user who names a file and
+/// allows it to be changed has no model that would have to read it first. What changes after that is refused as ever.
 async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
     if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
         return SessionFiles::default();
@@ -107,7 +107,7 @@ pub(super) async fn why_denied(
     };
     let path = message.split('`').nth(1)?.to_owned();
     let (repository, cancel) = (Arc::clone(repository), cancel.clone());
-    // What has several names may take a walk through everything.
+    // Opening a hard link may walk through the whole tree.
     let opened = tokio::task::spawn_blocking(move || repository.open_within(&path, &cancel));
     match opened.await.ok()? {
         Err(OpenError::Denied { reason, .. }) => Some(format!("it {reason}")),

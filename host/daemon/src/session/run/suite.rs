@@ -21,13 +21,13 @@ use crate::text::clean_line;
 /// The skill that runs tests.
 pub(super) const SKILL: &str = "run_tests";
 
-/// How tests are allowed that the policy does not allow.
+/// Hint to allow tests that the policy does not allow.
 pub(super) const ALLOW_HINT: &str = "allow it with `--allow run-process`";
 
 /// Said where the skill found no tests: those of other runners may be there all the same.
 pub(super) const NONE: &str = "not run: `run_tests` knows those of pytest and npm, and found none of either";
 
-/// What became of a run.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Run {
     /// The policy does not allow it without asking.
@@ -50,7 +50,7 @@ pub(super) enum Run {
     Ran(Results),
 }
 
-/// What a run said.
+/// Results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Results {
     /// The run in a line: `PASSED: 7 passed in 0.3 s`.
@@ -90,7 +90,7 @@ impl Results {
 
 /// Runs all tests, or those at `paths`.
 pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> Run {
-    // Nobody is asked on behalf of the host: what needs a yes is run when the model asks for it.
+    // The host asks for no approval of its own: tests that need approval run when the model asks.
     if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
         return Run::NotAllowed;
     }
@@ -164,7 +164,7 @@ fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
     })
 }
 
-/// In which way the tests are worse than they were; nothing where they are not, or where nobody knows. Tests that say
+/// Describes a regression of the tests; nothing where there is none, or where it cannot be known. Tests that say
 /// less than before are worse, too: a change could otherwise pass by switching them off.
 pub(super) fn worse(before: &Run, after: &Run) -> Option<String> {
     let Run::Ran(before) = before else { return None };

@@ -18,10 +18,10 @@ use crate::repository::file_role;
 use crate::session::journal::cut_text;
 use crate::turn::TurnEnd;
 
-/// How often the model is asked to mend tests of its own that fail. What three rounds do not mend, is rarely a slip.
+/// Limit for requests to mend the model's own failing tests. What three rounds do not mend, is rarely a slip.
 const TEST_MEND_ROUNDS_MAX: u32 = 3;
 
-/// What is remembered from round to round.
+/// State kept from round to round.
 #[derive(Debug, Default)]
 pub(super) struct TestGen {
     rounds: u32,
@@ -36,7 +36,7 @@ struct Checked {
     run: NewTests,
 }
 
-/// How the new tests ended.
+/// Outcome of the new tests.
 #[derive(Debug, Clone)]
 struct NewTests {
     run: Run,
@@ -115,7 +115,7 @@ impl TestGen {
     }
 }
 
-/// New tests that nobody has seen run are worth nothing yet.
+/// Reports new tests that were never run: they are worth nothing yet.
 fn not_run(run: &Run, changed: &Changed) -> Option<Problem> {
     let hint = || format!("run them yourself; {}", changed.undo_hint());
     let (kind, why, hint) = match run {
@@ -203,7 +203,7 @@ fn runnable(created: &[String]) -> Vec<String> {
     if tests.is_empty() { others } else { tests }
 }
 
-/// What the session's files hold by now.
+/// Returns the files' current digests.
 fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
     let files = desk.job.recorder.summary().files;
     files.into_iter().map(|(path, file)| (path, file.after)).collect()

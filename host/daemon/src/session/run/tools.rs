@@ -66,8 +66,8 @@ impl Job {
         self.call_with(context, name, move || arguments, |_| {}).await
     }
 
-    /// The same with arguments that are made there, and with a last hand at the report: one thread less to wake for each
-    /// call.
+    /// Runs a skill, and makes its arguments and finishes its report on the blocking thread: one thread less to wake
+    /// for each call.
     async fn call_with(
         &self,
         context: &Arc<CallContext>,
@@ -75,7 +75,7 @@ impl Job {
         arguments: impl FnOnce() -> OwnedArguments + Send + 'static,
         finish: impl FnOnce(&mut CallReport) + Send + 'static,
     ) -> CallReport {
-        // Nobody closes the semaphore: the other answer is the cancellation.
+        // The semaphore is never closed: no permit means cancellation.
         let permit = context.cancel.run_until_cancelled(self.calls.acquire()).await;
         let Some(_permit) = permit else {
             return never_ended(name);
@@ -110,7 +110,7 @@ pub(super) enum OwnedArguments {
     Value(Value),
 }
 
-/// What the model may call, on behalf of one session, and who is told what happens.
+/// Tools of one session for the model, with the records of its calls.
 pub(super) struct SessionTools<'a> {
     job: &'a Job,
     context: Arc<CallContext>,
@@ -121,7 +121,7 @@ pub(super) struct SessionTools<'a> {
     own_calls: AtomicUsize,
 }
 
-/// What is known of a call between its start and its end.
+/// Record of a call between its start and its end.
 struct Note {
     started: Timestamp,
     clock: Instant,
@@ -194,7 +194,7 @@ impl<'a> SessionTools<'a> {
         }
     }
 
-    /// What was refused or cut off so far.
+    /// Takes the refusals and cut-off changes so far.
     pub(super) fn take_missed(&self) -> Missed {
         std::mem::take(&mut *lock(&self.missed))
     }
@@ -236,7 +236,7 @@ impl<'a> SessionTools<'a> {
         report
     }
 
-    /// What one call works on: the session's, with somebody to ask, an end and a watcher of its own.
+    /// Returns the context of one call: the session's files and conversation, and the rest of `own`.
     pub(super) fn context_of_call(&self, own: CallContext) -> Arc<CallContext> {
         Arc::new(CallContext {
             files: Arc::clone(&self.context.files),
@@ -245,7 +245,7 @@ impl<'a> SessionTools<'a> {
         })
     }
 
-    /// Whose words a report is.
+    /// Returns a report's origin.
     fn origin(&self, report: &CallReport) -> Origin {
         match (report.receipt.is_some(), report.foreign.is_empty()) {
             (false, _) => Origin::Service,
@@ -310,13 +310,13 @@ impl<'a> SessionTools<'a> {
             _ => return,
         };
         let effects = self.effects(&call.name);
-        // What else fails is a mistake of the model's, or what it has found out.
+        // Other failures are mistakes of the model, or facts that it has found out.
         let is_lost = match Kind::of(&effects) {
             Kind::Writes => true,
             Kind::Acts => effects.contains(&Effect::CommitGit) && !message.starts_with(NOTHING_TO_COMMIT),
             Kind::Reads => false,
         };
-        // What exceeds a bound, or cannot be done here at all, is no mistake that the model could see coming.
+        // A model cannot foresee an exceeded limit, or a call that is impossible here.
         let has_failed = matches!(kind, ErrorKind::Failed | ErrorKind::Limit | ErrorKind::Unavailable) && is_lost;
         if kind != ErrorKind::Denied && !has_failed {
             return;
@@ -481,7 +481,7 @@ fn show_passed_tests(report: &mut CallReport) {
     }
 }
 
-/// What is said of a call that did not heed its cancellation.
+/// Returns the report of a call that did not end after its cancellation.
 fn never_ended(skill: &str) -> CallReport {
     CallReport {
         result: Err(CallError::Cancelled {
@@ -503,7 +503,7 @@ pub(super) fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
     }
 }
 
-/// What the model reads of a call's end.
+/// Returns the text about a call's end for the model.
 fn text_for_model(result: &Result<CallOutcome, CallError>) -> String {
     match result {
         Ok(CallOutcome {

@@ -1,4 +1,4 @@
-//! Which session an undo that names none means: the newest one that left something to take back.
+//! Chooses the session for an undo that names none: the newest one that left something to take back.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tool_core::digest::sha256_hex;
 use tool_repository::changes;
 
 /// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
-/// by an undo nor by hand. Undos are passed over: whoever means one names it. `newest_first` holds all sessions.
+/// by an undo nor by hand. Undos are skipped: a user can name one. `newest_first` holds all sessions.
 pub(super) fn newest<'a>(newest_first: &[&'a Summary], root: &Path, home: &Path) -> Option<&'a Summary> {
     newest_where(
         newest_first,
@@ -52,7 +52,7 @@ fn newest_where<'a>(
     candidates.find(is_left).copied()
 }
 
-/// True where every file is as it was before the session: somebody has taken back the changes by hand.
+/// True where every file is as it was before the session: the changes were taken back by hand.
 fn is_back(summary: &Summary, repository: &Repository) -> bool {
     summary.files_modified().iter().all(|path| {
         let current = current(path, repository);

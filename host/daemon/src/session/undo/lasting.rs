@@ -1,5 +1,5 @@
-//! What an undo does not take back, though the session did it: commits and installations. They are no changes of files
-//! that a journal could hold; the user is told, and takes them back or keeps them.
+//! Effects of a session that an undo leaves: commits and installations. They are no changes of files that a journal
+//! could hold; a notice names them, and the user takes them back or keeps them.
 
 use std::borrow::Borrow;
 

@@ -98,7 +98,7 @@ async fn undos_go_back_session_by_session_also_after_a_restart() {
     }
 }
 
-/// To undo an undo would bring back what somebody did not want.
+/// To undo an undo would bring back changes that the user did not want.
 #[tokio::test]
 async fn nobody_is_sent_to_undo_an_undo() {
     let world = refactors(vec![
