@@ -36,15 +36,16 @@ pub const FILE: &str = "cases.toml";
 /// Name of the folder beside it that each call gets a copy of.
 pub const FIXTURE: &str = "fixture";
 
-/// Effects that run programs of others on this machine. A file that somebody else may have written does not grant them.
+/// Effects that run programs of others on this machine. A file that another person may have written does not grant
+/// them.
 const BY_WORD: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 
 /// One case.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What it shows, in words.
+    /// The case's claim, in words.
     pub name: String,
-    /// What the skill is called with.
+    /// Arguments of the call.
     pub arguments: Value,
     policy: Policy,
     /// Effects that it allows and that take the user's own word.
@@ -52,7 +53,7 @@ pub struct Case {
     expected: Expected,
 }
 
-/// What must come of it.
+/// Result that a case expects.
 #[derive(Debug, Clone)]
 struct Expected {
     equals: Option<String>,
@@ -67,7 +68,7 @@ struct Expected {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// What it shows, in words.
+    /// The case's claim, in words.
     name: Spanned<String>,
     /// The arguments: a table, or the text of a JSON object.
     #[serde(default)]
@@ -84,7 +85,7 @@ struct Written {
     /// Parts of the answer.
     #[serde(default)]
     contains: Texts,
-    /// What the answer must not hold.
+    /// Texts that the answer must not hold.
     #[serde(default)]
     lacks: Texts,
     /// A regular expression that matches somewhere in the answer.
@@ -98,7 +99,7 @@ struct Written {
     files: BTreeMap<String, Spanned<Proposed>>,
 }
 
-/// What is wrong with a case, as the end of a sentence, and where; absent where it is the case as a whole.
+/// Problem in a case, as the end of a sentence, and its position; absent where it is the case as a whole.
 type Slip = (Option<usize>, String);
 
 /// One text or several.
@@ -124,7 +125,7 @@ impl Texts {
     }
 }
 
-/// What becomes of a file.
+/// Proposed state of a file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(
     untagged,
@@ -150,7 +151,7 @@ pub enum CasesError {
     /// A file or a folder could not be read or written.
     #[error("`{}` could not be {action}", path.display())]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
         /// `read`, `copied`, …
         action: &'static str,
@@ -176,9 +177,9 @@ pub enum CasesError {
     /// The fixture is a link, or no folder.
     #[error("`{}` {reason}: a fixture is a folder of its own beside `{FILE}`", path.display())]
     NoFolder {
-        /// What should be the folder.
+        /// Path that should be the folder.
         path: PathBuf,
-        /// What it is.
+        /// The problem, as a part of the message.
         reason: &'static str,
     },
     /// A case allows what a file cannot grant.
@@ -207,18 +208,18 @@ pub enum CasesError {
     },
 }
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaseResult {
     /// Its name.
     pub name: String,
     /// True where all came as it was expected.
     pub passed: bool,
-    /// What differs, a sentence or a diff each.
+    /// Differences from the expectation, a sentence or a diff each.
     pub differences: Vec<String>,
     /// `ok`, or how the call failed.
     pub verdict: String,
-    /// What the call cost; absent where nothing ran.
+    /// Cost of the call; absent where nothing ran.
     pub receipt: Option<Receipt>,
 }
 
@@ -449,7 +450,7 @@ impl Case {
         let policy = self.policy.clone().contained(contain::available);
         let policy = policy.map_err(|problem| no_repository(in_one(&problem)))?;
         let mut context = CallContext::unattended(repository, policy);
-        // As with `tool skill call`: what the author names, nobody has to read first.
+        // As with `tool skill call`, files that the author names need not be read first.
         context.files = Arc::new(Mutex::new(SessionFiles::named_in(
             &self.arguments,
             &context.repository,

@@ -17,7 +17,7 @@ use crate::limits;
 use tool_boundary::{Compiler, Runtime};
 use tool_sandbox::confine::{self, Connection, Helper, HelperError, Until, Walls};
 
-/// What a compilation may take.
+/// Limits of a compilation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Wall time.
@@ -26,7 +26,7 @@ pub(super) struct Bounds {
     pub(super) memory_bytes: u64,
 }
 
-/// What a helper answers; the code comes beside it.
+/// Answer of a helper; the code comes beside it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
@@ -34,7 +34,7 @@ enum Outcome {
     Invalid(String),
 }
 
-/// True while a compilation runs, also one on a thread that nobody waits for any more.
+/// True while a compilation runs, also one on a thread that no call waits for any more.
 static COMPILING: AtomicBool = AtomicBool::new(false);
 
 /// The turn of one compilation.
@@ -137,7 +137,7 @@ pub(super) fn serve(mut connection: Connection) {
     };
     match Compiler::new() {
         Ok(compiler) => answer(connection, &compiler, &wasm),
-        // Nobody to tell where the socket is gone.
+        // If the socket is gone, the error has no receiver.
         Err(error) => drop(connection.send(&Outcome::Invalid(format!("{error:#}")), &[])),
     }
 }
@@ -147,7 +147,7 @@ fn answer(mut connection: Connection, compiler: &Compiler, wasm: &[u8]) {
         Ok(code) => (Outcome::Compiled, code),
         Err(error) => (Outcome::Invalid(format!("{error:#}")), Vec::new()),
     };
-    // Nobody may be waiting any more.
+    // The receiver may have stopped waiting.
     let _ = connection.send(&outcome, &code);
 }
 

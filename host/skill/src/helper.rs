@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{compile, imports};
 use tool_sandbox::confine;
 
-/// What a helper is for.
+/// Task of a helper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {

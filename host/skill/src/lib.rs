@@ -66,7 +66,7 @@ pub enum SkillHostError {
     /// A file or folder could not be read or written.
     #[error("`{}` could not be {action}", path.display())]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
         /// `read`, `written`, …
         action: &'static str,
@@ -87,7 +87,7 @@ pub enum SkillHostError {
         /// As it was asked for.
         name: String,
     },
-    /// What was shown is not what is there now.
+    /// The component has changed since it was shown.
     #[error("`{}` has changed since it was shown: its digest is {found}, not {shown}", path.display())]
     Changed {
         /// The file.
@@ -102,7 +102,7 @@ pub enum SkillHostError {
     Grown {
         /// The skill.
         name: String,
-        /// What the user has not said yes to.
+        /// Effects that the user has not said yes to.
         effects: Vec<Effect>,
     },
     /// The file of pins is not what this program writes.

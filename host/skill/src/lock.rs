@@ -29,11 +29,11 @@ pub const NAME: &str = "skills.lock";
 /// The version of its form.
 const FORM: u32 = 1;
 
-/// What every such file begins with.
+/// First line of every lock file.
 const HEAD: &str =
     "# The skills that this team has agreed on. `tool skill lock` writes it, `tool skill sync` compares.\n";
 
-/// What a file agrees on, by name.
+/// Skills that a lock file agrees on, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lock {
     skills: BTreeMap<String, Locked>,
@@ -48,10 +48,10 @@ pub struct Locked {
     pub digest: String,
     /// Version of the contract that it was built for.
     pub world: String,
-    /// What it is granted.
+    /// Effects that it is granted.
     pub effects: BTreeSet<Effect>,
     /// A file below the folder of the lock file, relative to it, or a place in a registry with the digest of its
-    /// manifest. Absent where it lies elsewhere on somebody's machine.
+    /// manifest. Absent for a file elsewhere on a machine.
     pub source: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub enum LockError {
         path: PathBuf,
         /// From 1.
         line: usize,
-        /// What is wrong there.
+        /// The problem in that line.
         reason: String,
     },
     /// It could not be written.
@@ -126,14 +126,14 @@ pub enum Difference {
     Effects {
         /// The skill.
         name: String,
-        /// What was not agreed on.
+        /// Effects that were not agreed on.
         more: Vec<Effect>,
     },
     /// It is granted less than was agreed on.
     Fewer {
         /// The skill.
         name: String,
-        /// What it lacks.
+        /// Effects that it lacks.
         less: Vec<Effect>,
     },
     /// It was built for a contract that this host does not speak.
@@ -300,7 +300,7 @@ impl Lock {
         Self { skills }
     }
 
-    /// What it agrees on, by name.
+    /// Skills that the file agrees on, by name.
     pub fn skills(&self) -> &BTreeMap<String, Locked> {
         &self.skills
     }

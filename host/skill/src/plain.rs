@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 pub(super) enum Links {
     /// The user may have put it there.
     Followed,
-    /// Somebody else decides what lies there.
+    /// Someone other than the user decides what lies there.
     Refused,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, bytes_max: u64, links: Links) -> io::Result<Vec<
     }
 }
 
-/// The same as text.
+/// Reads a plain file of at most so many bytes as UTF-8 text.
 pub(super) fn read_text(path: &Path, bytes_max: u64, links: Links) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max, links)?).map_err(|_| io::Error::other("it is not UTF-8"))
 }

@@ -1,10 +1,10 @@
-//! Which skills there are, and which of them may be used.
+//! The skills of this machine, and the rules for their use.
 //!
 //! Built-in skills come with the program: their descriptors were captured when it was built, and their code is loaded
-//! when one is first called. A team's components lie in `~/.tool/skills`; one that nobody has added is listed by its
-//! file name and gets nothing, not even compiled. Adding pins the digest and the descriptor that the user has seen in
-//! `pins.json` beside it; a file whose digest is another one is refused until it is trusted again, and one that has to be
-//! signed and is not until it is. Running a call is the business of `call`.
+//! when one is first called. A team's components lie in `~/.tool/skills`; one that the user has not added is listed by
+//! its file name and gets nothing, not even compiled. Adding pins the digest and the descriptor that the user has seen
+//! in `pins.json` beside it; a file whose digest is another one is refused until it is trusted again, and one that has
+//! to be signed and is not until it is. Running a call is the business of `call`.
 
 mod describe;
 mod pins;
@@ -43,7 +43,7 @@ use tool_core::text::{clean, nearest};
 use tool_repository::waiting;
 pub use trial::Trial;
 
-/// What a model is told first of a skill that is not ours.
+/// First sentence of a team skill's description for a model.
 const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
 
 /// All skills of this machine.
@@ -53,12 +53,12 @@ pub struct SkillHost {
     turns: Arc<Turns>,
     services: Arc<dyn Services>,
     builtins: BTreeMap<&'static str, Arc<Skill>>,
-    /// False where what is built in is somebody else's: attacks.
+    /// False where the built-in skills are untrusted: attacks.
     is_ours: bool,
     folder: PathBuf,
     cache: Cache,
     team: Mutex<BTreeMap<String, Seen>>,
-    /// What is pinned, with the stamp of its file.
+    /// Pinned components, with the stamp of their file.
     pins: Mutex<Option<(Stamp, Arc<Pins>)>>,
     /// Whether a team's component needs a signature, and whose.
     signing: Signing,
@@ -76,13 +76,13 @@ impl std::fmt::Debug for SkillHost {
 /// A skill that may be used.
 struct Skill {
     descriptor: Descriptor,
-    /// What of its effects the user has granted.
+    /// Effects of the descriptor that the user has granted.
     granted: Vec<Effect>,
     digest: String,
     source: Source,
     schema: OnceLock<Result<Schema, String>>,
     loaded: OnceLock<Loaded>,
-    /// Held by whoever loads it.
+    /// Held by the call that loads the code.
     loading: Mutex<()>,
 }
 
@@ -118,12 +118,12 @@ impl SkillHost {
         Self::with_limits(builtins, home, Limits::default())
     }
 
-    /// The same with other bounds.
+    /// Like [`Self::new`], with other bounds.
     pub fn with_limits(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Arc<Self>, SkillHostError> {
         Ok(Arc::new(Self::made(builtins, home, limits)?))
     }
 
-    /// The same where what is built in is as little trusted as a component of a team.
+    /// Like [`Self::with_limits`], but trusts the built-in skills as little as a team's components.
     pub fn of_strangers(
         builtins: &'static [Builtin],
         home: &Path,
@@ -200,7 +200,7 @@ impl SkillHost {
         builtin.chain(team).collect()
     }
 
-    /// What a skill declares that it may cause; absent where there is none of that name.
+    /// Effects that a skill may cause; absent where no skill has that name.
     pub fn effects(&self, name: &str) -> Option<Vec<Effect>> {
         if let Some(skill) = self.builtins.get(name) {
             return Some(skill.descriptor.effects.clone());
@@ -211,7 +211,7 @@ impl SkillHost {
         })
     }
 
-    /// What a model is offered: every skill that is ready. Those of a team say so.
+    /// Tools that a model is offered: every skill that is ready. Those of a team say so.
     pub fn specs(&self) -> Vec<ToolSpec> {
         // A schema that is refused here was added under another version; no model or provider is to work through it.
         let team = self.members().into_values().filter_map(|member| match member {
@@ -308,11 +308,12 @@ impl SkillHost {
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
     ) -> Result<&'s Loaded, String> {
-        // Calls take no lock once it is there: whoever met another one at it would sleep for fifty calls.
+        // Calls take no lock once the code is loaded: a call that met another one at the lock would sleep for fifty
+        // calls.
         if let Some(loaded) = skill.loaded.get() {
             return Ok(loaded);
         }
-        // Whoever holds it may be compiling, for minutes.
+        // The holder of the lock may be compiling, for minutes.
         let Some(_loading) = waiting::lock(&skill.loading, cancel) else {
             return Err("it was being loaded when the call was cancelled".to_owned());
         };
@@ -383,8 +384,8 @@ fn nothing_ran(error: CallError) -> CallReport {
     }
 }
 
-/// What of a skill's effects counts in this context: what the user has granted, and the repository's lock file too where
-/// it names the skill.
+/// Effects of a skill that count in this context: those that the user has granted, within the repository's lock file
+/// where it names the skill.
 fn within(skill: &Skill, context: &CallContext) -> Vec<Effect> {
     let locked = context
         .locked

@@ -1,7 +1,7 @@
 //! Signatures of components: made with a key of the team's, checked against the named identities of the user.
 //!
-//! What is signed is a text in the form that cosign signs, which names the SHA-256 of the component: never a tag, a file
-//! name or a version, which can come to mean something else. Keys are ECDSA on P-256, private ones PKCS#8 and public ones
+//! The signed text has the form that cosign signs, and names the SHA-256 of the component: never a tag, a file name or
+//! a version, which can come to mean something else. Keys are ECDSA on P-256, private ones PKCS#8 and public ones
 //! SubjectPublicKeyInfo, both as PEM, so that cosign and openssl make and check the same. A signature says who made a
 //! component; what it may do is still the user's decision.
 
@@ -23,16 +23,16 @@ use serde::{Deserialize, Serialize};
 use super::plain::{self, Links};
 use crate::limits;
 
-/// What a signature's file is called after its component's.
+/// Suffix of a signature's file after its component's name.
 const SUFFIX: &str = "sig";
 
-/// What cosign calls what it signs.
+/// Type of the signed text, as cosign calls it.
 const KIND: &str = "cosign container image signature";
 
 /// Why a component does not count as signed, or a key is none.
 #[derive(Debug, thiserror::Error)]
 pub enum SignatureError {
-    /// A signature is wanted, and nobody's counts.
+    /// A signature is required, and no identity is configured.
     #[error("a signature is required, and no identity is configured")]
     NoIdentities,
     /// There is none.
@@ -41,12 +41,12 @@ pub enum SignatureError {
         /// The component.
         what: String,
     },
-    /// Somebody has signed something else.
+    /// The signature is for another component.
     #[error("the signature of `{what}` by `{identity}` is for another component: {found}")]
     OtherDigest {
         /// The component.
         what: String,
-        /// Who has signed.
+        /// Identity that has signed.
         identity: String,
         /// The digest that was signed.
         found: String,
@@ -70,7 +70,7 @@ pub enum SignatureError {
     /// A key is none.
     #[error("{what} is no usable key: {reason}")]
     Key {
-        /// Which.
+        /// The key.
         what: String,
         /// Why.
         reason: String,
@@ -84,7 +84,7 @@ pub enum SignatureError {
     /// A file could not be read or written.
     #[error("`{}` could not be {action}", path.display())]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// `read` or `written`.
         action: &'static str,
@@ -212,7 +212,7 @@ impl PrivateKey {
 }
 
 impl Signature {
-    /// What came from elsewhere, not checked.
+    /// A signature that came from elsewhere, not checked.
     pub fn new(payload: Vec<u8>, signature: Vec<u8>) -> Self {
         Self { payload, signature }
     }
@@ -345,12 +345,12 @@ impl Identities {
         value.contains("-----BEGIN")
     }
 
-    /// True where nobody's signature counts.
+    /// True if no identity is configured.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Who has signed the component with this digest (hexadecimal). `what` names it in errors.
+    /// Returns the identity that signed the component with this digest (hexadecimal). `what` names it in errors.
     pub fn check(&self, what: &str, digest: &str, signatures: &[Signature]) -> Result<String, SignatureError> {
         if self.0.is_empty() {
             return Err(SignatureError::NoIdentities);
@@ -407,7 +407,8 @@ mod tests {
         (PrivateKey::read(&private).expect("it was just made"), identities)
     }
 
-    /// What cosign calls the digest of the manifest is here that of the component's bytes: the same wherever it lies.
+    /// The field that cosign has for a manifest's digest holds that of the component's bytes: the same wherever it
+    /// lies.
     #[test]
     fn what_is_signed_is_the_digest_of_the_components_bytes_and_nothing_else() {
         let (ada, _) = key("ada");

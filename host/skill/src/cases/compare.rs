@@ -1,4 +1,4 @@
-//! What came of a call, beside what its case expects.
+//! Compares the outcome of a call with what its case expects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::limits;
 use crate::{CallError, CallReport};
 use tool_core::text::beginning;
 
-/// What came.
+/// Outcome of a call.
 pub(super) struct Came {
     /// `ok`, or how the call failed.
     pub(super) verdict: String,
@@ -49,7 +49,7 @@ impl Came {
     }
 }
 
-/// What a file of the copy holds now; the host has just written it, within its bounds.
+/// Reads a file of the copy; the host has just written it, within its bounds.
 fn content(path: &Path) -> Option<String> {
     let content = std::fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
@@ -66,7 +66,7 @@ fn said(error: &CallError) -> String {
     }
 }
 
-/// What differs, a sentence or a diff each.
+/// Differences between outcome and case, a sentence or a diff each.
 pub(super) fn differences(case: &Expected, came: &Came) -> Vec<String> {
     let expected = case.fails.as_deref().unwrap_or("ok");
     if came.verdict != expected {

@@ -20,7 +20,7 @@ impl Copy {
     }
 }
 
-/// What may still be copied.
+/// Entries and bytes that may still be copied.
 struct Room<'a> {
     source: &'a Path,
     entries: usize,

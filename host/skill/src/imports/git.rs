@@ -137,7 +137,7 @@ impl Git {
         }
     }
 
-    /// Compares; the number of changes, as it is said.
+    /// Compares. Returns the number of changes, at most `GIT_DELTAS_MAX`.
     pub(super) fn count(&mut self, request: &Request) -> Result<usize, Failure> {
         match self.ask(request)? {
             Answer::Counted(count) => Ok(count.min(limits::GIT_DELTAS_MAX)),
@@ -154,7 +154,7 @@ impl Git {
     }
 }
 
-/// Where git's data is, once nothing of it is strange to the user.
+/// Finds git's directories, and asks the user about those outside the work tree.
 pub(super) fn layout_of(context: &CallContext) -> Result<Layout, Failure> {
     let layout = Layout::find(context.repository.root())?;
     admit(context, &layout)?;
@@ -172,7 +172,7 @@ pub(super) fn must_ask(context: &CallContext) -> bool {
     Layout::find(context.repository.root()).is_ok_and(|layout| !strange(context, &layout).is_empty())
 }
 
-/// Places outside the work tree that nobody has agreed to yet.
+/// Places outside the work tree that the user has not agreed to yet.
 fn strange(context: &CallContext, layout: &Layout) -> BTreeSet<PathBuf> {
     let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     layout.elsewhere().difference(&files.git_elsewhere).cloned().collect()
@@ -282,7 +282,7 @@ fn longest() -> Duration {
     limits::seconds(limits::GIT_SECONDS_MAX)
 }
 
-/// What became of the helper, for the model.
+/// Explains a helper's error to the model.
 fn explain(error: HelperError) -> Failure {
     let seconds = limits::GIT_SECONDS_MAX;
     match error {

@@ -33,7 +33,7 @@ use tool_core::text::clean;
 use tool_repository::changes::{ChangeJournal, Publishing, is_dead};
 use tool_repository::{OpenError, Repository, is_ignorable};
 
-/// How the message of a failure begins that leaves nothing undone.
+/// Prefix of the failure message when there is nothing to commit.
 pub const NOTHING_TO_COMMIT: &str = "Nothing to commit";
 
 /// Commits the named paths, everything, or the files that this session changed.
@@ -94,19 +94,19 @@ fn is_unshown(character: char) -> bool {
     character.is_control() || is_ignorable(character) || is_blank || is_space
 }
 
-/// What is to be committed.
+/// Files that are to be committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Choice {
     /// Every change beneath the root.
     All,
     /// These files, and what lies in these directories.
     Named(Vec<String>),
-    /// What the session changed.
+    /// Files that the session changed.
     Session(Vec<String>),
 }
 
 impl Choice {
-    /// What to look at; nothing means everything.
+    /// Paths to look at; none means everything.
     fn paths(&self) -> &[String] {
         match self {
             Self::All => &[],
@@ -196,7 +196,7 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
 fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
     let message = message.to_owned();
     match git.ask(&Request::Begin { message })? {
-        // What is asked about is what is committed, also where a helper was taken over.
+        // The user sees the message that is committed, even if the helper was taken over.
         Answer::Started(start)
             if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && clean(&start.message) == start.message =>
         {
@@ -234,7 +234,7 @@ struct Chosen {
     committed: Option<(Id, u32)>,
 }
 
-/// What preparing a commit works with.
+/// State for preparing a commit.
 struct Preparation<'a> {
     git: Git,
     repository: &'a Repository,
@@ -375,7 +375,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// What the user is asked: message, author, branch and the exact diff.
+    /// Builds the user's question: message, author, branch and the exact diff.
     fn question(&mut self, chosen: &[Chosen], tree: &Id, start: &Start) -> Result<Question, Failure> {
         let message = &start.message;
         let subject = message.lines().next().unwrap_or_default();

@@ -90,7 +90,7 @@ struct Reader<'a> {
     diff: Diff,
 }
 
-/// Where one side of a change is to be found.
+/// Source of one side of a change.
 enum Place<'a> {
     Blob(&'a Id),
     WorkTree,
@@ -266,7 +266,7 @@ fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
     plain(path).filter(|path| repository.hidden(path, false).is_none())
 }
 
-/// Where the two sides of a change are. A conflict is shown as what the work tree makes of the last commit.
+/// Sources of the two sides of a change. A conflict is shown as what the work tree makes of the last commit.
 fn places(delta: &Delta, area: Area) -> (Option<Place<'_>>, Option<Place<'_>>) {
     let old = match delta.status {
         Status::Added | Status::Untracked => None,

@@ -1,6 +1,6 @@
 //! `packages`: adds packages by a named recipe, `pip-install` or `npm-install`, without install scripts.
 //!
-//! Installing is running somebody else's code later, so names are held to the ecosystem's grammar: no option, no URL,
+//! Installing means running other people's code later, so names are held to the ecosystem's grammar: no option, no URL,
 //! no path, no archive of the repository that an installer would take for one. What npm installs beside them is in the
 //! question, too (`listed`). The installer runs in the sandbox and reaches the user's registries only (`sources`); what
 //! it did is kept as a whole or not at all (`contained`, `place`).
@@ -62,8 +62,8 @@ fn not_permitted(place: &str) -> Failure {
     )
 }
 
-/// What stands around installations here. Where there is no sandbox for them, who allows them by name has to say that
-/// they may do without; who is asked sees it.
+/// Sandbox for installations. On a machine without one, a user who allows installations by name also has to allow them
+/// without a sandbox; a user who is asked sees it.
 fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     let (effect, policy) = (Effect::Install, &context.policy);
     let sandbox = policy.sandbox(effect);
@@ -85,7 +85,7 @@ struct Plan {
     /// The real folder of packages, where one is known.
     folder: Option<PathBuf>,
     manifests: &'static [&'static str],
-    /// What the installer brings beside the names that it is given; none where it reads no record of the repository.
+    /// Packages that the installer brings beside the given names; none where it reads no record of the repository.
     beside: Option<Beside>,
 }
 
@@ -206,7 +206,7 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
         .get("VIRTUAL_ENV")
         .and_then(|folder| real(Path::new(folder)));
     let root = context.repository.root();
-    // A link in the repository is whoever's who wrote that: it may mean a folder whose files no installation is to touch.
+    // A link in the repository is its author's choice: it may mean a folder whose files no installation is to touch.
     let is_ours = |real: &PathBuf| real.starts_with(root) && real != root && real == folder;
     let is_known = |real: &PathBuf| is_ours(real) || Some(real) == starters.as_ref();
     let holds_more = |real: &PathBuf| {
@@ -235,7 +235,7 @@ fn unmanaged(tool: &str) -> Failure {
     )
 }
 
-/// Where packages go, where it is known. What uv keeps is uv's to change.
+/// Folder of packages, where it is known. What uv keeps is uv's to change.
 fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
     match &python.home {
         Home::Managed("uv") => Err(unmanaged("uv")),
@@ -303,7 +303,7 @@ fn no_pip() -> Failure {
     )
 }
 
-/// What pip's words mean, where the specification or common sense has a better sentence.
+/// Translates pip's words where the specification or common sense has a better sentence.
 fn pip_problem(report: &Report) -> Option<Failure> {
     if report.exit_code == Some(0) {
         return None;
@@ -336,7 +336,7 @@ fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     is_place.then_some(place)
 }
 
-/// Where npm keeps its records.
+/// Files in which npm keeps its records.
 const NPM_MANIFESTS: &[&str] = &["package.json", "package-lock.json", "npm-shrinkwrap.json"];
 
 fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {

@@ -1,4 +1,4 @@
-//! What the recipes share: asking, running in the sandbox, reporting.
+//! Shared parts of the recipes: asking, running in the sandbox, reporting.
 //!
 //! A recipe is a fixed argument vector into which checked names and paths are put. No shell is involved, nothing that
 //! could be read as an option is accepted where a name or a path is meant, and the user who is asked sees the exact
@@ -26,9 +26,9 @@ pub(super) struct Recipe {
     pub(super) effect: Effect,
     /// One line for the user.
     pub(super) title: String,
-    /// What the user should know beside the command.
+    /// Notes for the user beside the command.
     pub(super) notes: Vec<String>,
-    /// What the report says beside what the program does.
+    /// Notes in the report beside the program's output.
     pub(super) told: Vec<String>,
     pub(super) command: CommandSpec,
     pub(super) time: Duration,
@@ -43,7 +43,7 @@ impl Recipe {
         Ok(with_notes(self.report(run, sandbox)?, &self.told))
     }
 
-    /// What a run came to.
+    /// Report of a run, or the failure that ended it.
     pub(super) fn report(&self, run: RunOutput, sandbox: Sandbox) -> Result<Report, Failure> {
         let (exit_code, timed_out) = match run.end {
             RunEnd::Exited(code) => (Some(code), false),
@@ -65,7 +65,7 @@ impl Recipe {
         })
     }
 
-    /// What stands around the run.
+    /// Sandbox of the run, or why the policy refuses it.
     pub(super) fn sandbox(&self, context: &CallContext) -> Result<Sandbox, Failure> {
         let sandbox = context.policy.sandbox(self.effect);
         if context.policy.requires_sandbox() && sandbox != Sandbox::Namespaces {
@@ -146,7 +146,7 @@ pub(super) fn not_run(error: &ProcessError) -> Failure {
     failure("unavailable", format!("{error}{cause}."))
 }
 
-/// What is less than usual about a run in the fallback.
+/// Note on the limits of a run in the fallback.
 fn fallback() -> String {
     let why = contain::available().refused.join("; ");
     format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
@@ -204,11 +204,11 @@ pub(super) fn with_notes(report: Report, notes: &[String]) -> Report {
     }
 }
 
-/// How a line of the host's own begins (`wit/skill.wit`).
+/// Prefix of a line that the host itself writes (`wit/skill.wit`).
 const HOST_LINE: &str = "[tool] ";
 
-/// An argument vector as a shell would have to be given it, so that nobody can mistake where an argument ends. What a
-/// terminal would act on, or show in another order, comes out as an escape.
+/// An argument vector quoted as for a shell, so that it is clear where each argument ends. Characters that a terminal
+/// would act on, or show in another order, come out as escapes.
 fn shown(argv: &[String]) -> String {
     argv.iter()
         .map(|argument| quoted(argument))

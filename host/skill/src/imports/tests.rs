@@ -1,7 +1,7 @@
 //! `tests`: runs the repository's tests by a named recipe, `pytest` or `npm-test`.
 //!
-//! Which interpreter and which arguments is decided here; what the output means is the business of the skill
-//! `run_tests`. Failing tests are a report; a failure means that nothing could run.
+//! This module chooses the interpreter and the arguments; the skill `run_tests` interprets the output. Failing tests
+//! are a report; a failure means that nothing could run.
 
 mod layout;
 mod npm;
@@ -20,7 +20,7 @@ use tool_repository::{OpenError, normalise};
 use tool_sandbox::environment;
 use tool_sandbox::toolchain::Python;
 
-/// What a run came to, by its exit status and the runner's own summary. The guest has no part in this.
+/// Result of a test run, by its exit status and the runner's own summary. The guest has no part in this.
 pub(super) fn judge(recipe: &str, report: &Report) -> Option<TestRun> {
     let runner = match recipe {
         "pytest" => TestRunner::Pytest,

@@ -10,7 +10,7 @@ use tool_core::digest::sha256_hex;
 /// A built-in skill as its build embeds it.
 #[derive(Debug)]
 pub struct Embedded {
-    /// What it says about itself.
+    /// The component's own descriptor.
     pub descriptor: Descriptor,
     /// SHA-256 of the component, hexadecimal.
     pub digest: String,
@@ -18,7 +18,7 @@ pub struct Embedded {
     pub compiled: Vec<u8>,
 }
 
-/// Which compiler and configuration [`precompile`] uses: code of another one does not load.
+/// Fingerprint of the compiler and configuration of [`precompile`]: code of another one does not load.
 pub fn compiler_fingerprint() -> Result<String, SkillHostError> {
     Ok(Runtime::global()?.fingerprint())
 }

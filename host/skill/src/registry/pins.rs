@@ -1,4 +1,4 @@
-//! What the user has trusted: digest and descriptor of each component, in a file beside them.
+//! Components that the user has trusted: their digests and descriptors, in a file beside them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -12,7 +12,7 @@ use super::team::{Stamp, io, write};
 use crate::{Descriptor, SkillHostError};
 use tool_core::api::Effect;
 
-/// What the user has trusted, by name.
+/// Components that the user has trusted, by name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pins {
@@ -26,7 +26,7 @@ pub(super) struct Pins {
 pub(super) struct Pin {
     pub(super) digest: String,
     pub(super) descriptor: Descriptor,
-    /// What of the descriptor's effects it gets; absent where that is all of them.
+    /// Effects of the descriptor that it gets; absent where it gets all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     granted: Option<Vec<Effect>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub(super) struct Pin {
     pub(super) stamp: Option<Stamp>,
 }
 
-/// Where a component came from: what its update looks at.
+/// Origin of a component, where its update looks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -65,9 +65,9 @@ impl Pin {
         }
     }
 
-    /// What it gets, where the policy allows it.
+    /// Effects that it gets, where the policy allows them.
     pub(super) fn granted(&self) -> Vec<Effect> {
-        // Nothing that it has not asked for, whatever somebody has written into the file.
+        // Effects that it has not asked for never count, even if the file lists them.
         let is_asked = |effect: &&Effect| self.descriptor.effects.contains(effect);
         let granted = self.granted.as_deref().unwrap_or(&self.descriptor.effects);
         granted.iter().filter(is_asked).copied().collect()

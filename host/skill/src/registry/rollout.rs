@@ -1,4 +1,4 @@
-//! What the user decides about a team's components: added, trusted, updated, switched off and on, removed, locked.
+//! Decisions of the user about a team's components: added, trusted, updated, switched off and on, removed, locked.
 //!
 //! Nothing here asks anybody. What the user was shown is named by its digest, and an effect that the version before did
 //! not have counts only where it is among those that the user has said yes to.
@@ -25,7 +25,7 @@ use tool_sandbox::scratch::{self, Folder};
 /// On which terms a component is pinned. The default: from nowhere, and nothing beyond the version before.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
-    /// Where it came from; absent keeps what is known.
+    /// Origin of the component; absent keeps the known one.
     pub origin: Option<Origin>,
     /// Effects beyond those of the version before that the user has said yes to.
     pub grown: Vec<Effect>,
@@ -33,7 +33,7 @@ pub struct Terms {
     pub within: Option<Vec<Effect>>,
 }
 
-/// How a component differs from the one that is pinned under its name.
+/// Differences between a component and the one that is pinned under its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Version of the one before.
@@ -44,7 +44,7 @@ pub struct Change {
     pub grown: Vec<Effect>,
     /// Effects that the new one does not ask for any more.
     pub dropped: Vec<Effect>,
-    /// Where the one before came from.
+    /// Origin of the one before.
     pub origin: Option<Origin>,
 }
 
@@ -57,9 +57,9 @@ pub struct Pinned {
     pub version: String,
     /// SHA-256, hexadecimal.
     pub digest: String,
-    /// What it is granted.
+    /// Effects that it is granted.
     pub effects: Vec<Effect>,
-    /// Where it came from, where that is known.
+    /// Its origin, where that is known.
     pub origin: Option<Origin>,
 }
 
@@ -87,7 +87,7 @@ impl SkillHost {
         Ok(Held { path, _folder: folder })
     }
 
-    /// How a component differs from what is pinned under its name; nothing where nothing is.
+    /// Compares a component with the one that is pinned under its name; nothing where none is.
     pub fn change(&self, shown: &Inspection) -> Result<Option<Change>, SkillHostError> {
         let pins = self.pins()?;
         Ok(pins.skills.get(&shown.name).map(|pin| {
@@ -109,7 +109,7 @@ impl SkillHost {
         self.add_on(shown, &Terms::default())
     }
 
-    /// The same on terms.
+    /// Adds the component that was shown, on these terms.
     pub fn add_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
         let inspected = self.shown_again(shown)?;
         let target = self.component_path(&inspected.descriptor.name);
@@ -125,7 +125,7 @@ impl SkillHost {
         self.trust_on(shown, &Terms::default())
     }
 
-    /// The same on terms.
+    /// Trusts the component that was shown, on these terms.
     pub fn trust_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
         let inspected = self.shown_again(shown)?;
         if self.installed(&inspected.descriptor.name)? != shown.path {
@@ -257,7 +257,7 @@ impl SkillHost {
         self.installed(name)
     }
 
-    /// What can be used now, as a lock file for this folder says it, and why of the rest nothing is in it.
+    /// Returns a lock file for this folder with the skills that can be used now, and the reason for each one left out.
     /// `pin_source` adds the digest of a manifest to an address in a registry.
     pub fn lock(&self, folder: &Path, pin_source: PinSource) -> Result<(Lock, Vec<(String, String)>), SkillHostError> {
         let pins = self.pins()?;
@@ -285,8 +285,8 @@ impl SkillHost {
 /// Adds the digest of a manifest to an address in a registry: `(address, digest)` to the pinned address.
 pub type PinSource = fn(&str, &str) -> String;
 
-/// Where others get it: a place in a registry, or a file below the folder of the lock file. A file elsewhere on this
-/// machine is no place for anybody else.
+/// Source of a component for others: a place in a registry, or a file below the folder of the lock file. A file
+/// elsewhere on this machine is none.
 fn source(origin: Option<&Origin>, folder: &Path, pin_source: PinSource) -> Option<String> {
     let origin = origin?;
     if let Some(manifest) = &origin.manifest {
@@ -299,7 +299,7 @@ fn source(origin: Option<&Origin>, folder: &Path, pin_source: PinSource) -> Opti
     inside.to_str().map(str::to_owned)
 }
 
-/// Refuses effects that the version before was not granted and that nobody has said yes to.
+/// Refuses effects that the version before was not granted and that the user has not said yes to.
 fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(), SkillHostError> {
     let asked = match &terms.within {
         Some(within) => inspected
@@ -322,7 +322,7 @@ fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(),
     }
 }
 
-/// What is in the first and not in the second.
+/// Effects in the first list and not in the second.
 fn beyond(all: &[Effect], known: &[Effect]) -> Vec<Effect> {
     all.iter().copied().filter(|effect| !known.contains(effect)).collect()
 }

@@ -15,7 +15,7 @@ use super::team::{Seen, Stamp};
 use crate::signature::{Identities, Signature};
 use tool_config::{self, Environment, SkillsSettings};
 
-/// What a user requires, read again where it has changed.
+/// Signature rules of the user, read again where they have changed.
 pub(super) struct Signing {
     home: PathBuf,
     known: Mutex<Option<Known>>,
@@ -28,7 +28,7 @@ struct Known {
     required: Required,
 }
 
-/// Whose signatures count, where one is required.
+/// Identities whose signatures count, where one is required.
 #[derive(Clone)]
 pub(super) struct Required(Option<Arc<Identities>>);
 
@@ -51,7 +51,7 @@ impl Signing {
         }
     }
 
-    /// What is required now. Where that cannot be known, nothing may be used; the error is the end of a sentence.
+    /// Returns the current rules. If they cannot be known, nothing may be used; the error is the end of a sentence.
     pub(super) fn required(&self) -> Result<Required, String> {
         let unknown = |error: String| format!("whether it needs a signature is not known: {error}");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ impl Signing {
         Ok(required)
     }
 
-    /// Who may sign, whether that is required or not; none where that cannot be known.
+    /// Identities that may sign, whether that is required or not; none where that cannot be known.
     pub(super) fn identities(&self) -> Option<Identities> {
         let common = tool_config::common(&self.home, &Environment::default()).ok()?;
         Identities::read(&common.skills.identities, &self.home).ok()

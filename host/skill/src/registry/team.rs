@@ -62,19 +62,19 @@ pub(super) enum Member {
         digest: String,
         state: SkillState,
         reason: String,
-        /// What the user was shown of it, where it is that.
+        /// Descriptor that the user was shown, where the component is still that one.
         descriptor: Option<Box<Descriptor>>,
     },
 }
 
-/// What a component says about itself and asks for, before it is trusted.
+/// Description and requests of a component, before it is trusted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inspection {
     /// Name that would call it.
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// What it does.
+    /// Its own description.
     pub description: String,
     /// The effects that it would get.
     pub effects: Vec<Effect>,
@@ -111,7 +111,7 @@ pub(super) struct Inspected {
 }
 
 impl SkillHost {
-    /// What lies in the team's folder, by name.
+    /// Components in the team's folder, by name.
     pub(super) fn members(&self) -> BTreeMap<String, Member> {
         let files = component_files(&self.folder);
         if files.is_empty() {
@@ -141,7 +141,7 @@ impl SkillHost {
         Some(self.member(&mut seen, name, &path, &pins, &required))
     }
 
-    /// What is pinned, read again where the file is another one than before.
+    /// Pinned components, read again if their file is another one than before.
     pub(super) fn pins(&self) -> Result<Arc<Pins>, SkillHostError> {
         let stamp = fs::symlink_metadata(Pins::path(&self.folder))
             .ok()
@@ -232,12 +232,12 @@ impl SkillHost {
         self.inspect_until(file, &CancellationToken::new())
     }
 
-    /// The same, which ends early where it is cancelled: compiling may take many seconds.
+    /// Like [`Self::inspect`], but ends early if cancelled: compiling may take many seconds.
     pub fn inspect_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspection, SkillHostError> {
         Ok(self.inspected_until(file, cancel)?.inspection)
     }
 
-    /// The same for a component that lies in the team's folder.
+    /// Inspects the component of that name in the team's folder.
     pub fn inspect_installed(&self, name: &str) -> Result<Inspection, SkillHostError> {
         let path = self.installed(name)?;
         let inspection = self.inspect(&path)?;

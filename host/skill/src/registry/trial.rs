@@ -14,7 +14,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// What it says about itself and asks for.
+    /// Description and requests of the component.
     pub fn inspection(&self) -> &Inspection {
         &self.inspection
     }

@@ -16,7 +16,7 @@ use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::{OpenError, Repository, path};
 
-/// What a side of a change turned out to be.
+/// Content of one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::imports) enum Content {
     /// Nothing is there.

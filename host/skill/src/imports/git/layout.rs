@@ -1,4 +1,4 @@
-//! Where a work tree's git directory is, found without libgit2: the daemon reads a few short files, a helper the rest.
+//! Finds a work tree's git directory without libgit2: the daemon reads a few short files, a helper the rest.
 //!
 //! A git directory belongs to the tree that it lies in. One that lies elsewhere (a linked worktree's, a submodule's), or
 //! borrows objects from elsewhere, is used only after the user has said yes to exactly these places.
@@ -55,13 +55,13 @@ impl Layout {
         })
     }
 
-    /// What of it lies outside the work tree.
+    /// Directories of the layout outside the work tree.
     pub(super) fn elsewhere(&self) -> BTreeSet<PathBuf> {
         let places = [&self.git, &self.common].into_iter().chain(&self.alternates);
         places.filter(|place| !place.starts_with(&self.top)).cloned().collect()
     }
 
-    /// What a helper may read.
+    /// Directories that a helper may read.
     pub(super) fn readable(&self) -> Vec<PathBuf> {
         let places = [&self.top, &self.git, &self.common].into_iter();
         places.chain(&self.alternates).cloned().collect()

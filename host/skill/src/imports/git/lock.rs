@@ -2,7 +2,8 @@
 //! following links.
 //!
 //! A lock of ours holds one line that no other program writes and that the journal knows before the lock is there, so
-//! that whoever finds it later knows whose it is. What replaces the locked file lies beside it, under a name of its own.
+//! that its owner can be identified later. The file that replaces the locked one lies beside it, under a name of its
+//! own.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -51,7 +52,7 @@ impl Folder {
         self.go_for(path, Self::enter)
     }
 
-    /// The same where it is there.
+    /// The existing directory that a path's last name is in, and that name.
     pub(super) fn find_for(self, path: &str) -> io::Result<(Self, &str)> {
         self.go_for(path, Self::find)
     }
@@ -105,13 +106,12 @@ impl Folder {
     }
 }
 
-/// What belongs to one lock beside its own name, and what is written in it. git takes no file that ends in `.lock` for a
-/// branch.
+/// File names beside a lock's own name, and the line in the lock. git takes no file that ends in `.lock` for a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names {
     /// The lock before it has its name.
     pub(super) early: String,
-    /// What will replace the locked file.
+    /// Name of the file that will replace the locked one.
     pub(super) new: String,
     /// The line in the lock.
     pub(super) mark: String,
@@ -180,7 +180,7 @@ impl Drop for Lock {
     fn drop(&mut self) {
         if !is_dead() {
             self.folder.remove(&self.names.new);
-            // Whoever finds it there is told what it is.
+            // A lock that stays behind is identified by its line.
             self.folder.remove(&lock_of(&self.name));
         }
     }

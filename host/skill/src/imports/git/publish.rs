@@ -1,7 +1,7 @@
 //! Putting a commit in place: new objects, the branch, its log and the index, in git's own way of doing it.
 //!
-//! A helper made the objects and the new index in a scratch folder; nobody but the engine writes to the git directory.
-//! What replaces something lies complete beside it before anything moves, so that a process that dies leaves either the
+//! A helper made the objects and the new index in a scratch folder; only the engine writes to the git directory. A
+//! replacement lies complete beside the original before anything moves, so that a process that dies leaves either the
 //! old state or one that the next start finishes (`recover`). New files are made under names that did not exist, and
 //! nothing that exists is overwritten but by renaming.
 
@@ -68,7 +68,7 @@ impl Scratch {
     }
 }
 
-/// What moves when a commit is made.
+/// Move of `HEAD` to a new commit, with the data for the log.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::imports) struct Movement<'a> {
     pub(in crate::imports) from: Option<&'a Id>,
@@ -179,7 +179,7 @@ impl<'a> Publication<'a> {
         Ok(())
     }
 
-    /// What a helper made of the copy becomes the index.
+    /// Replaces the index by the one that a helper made.
     pub(in crate::imports) fn replace_index(&mut self) -> io::Result<()> {
         self.index.place()
     }

@@ -9,7 +9,7 @@ use std::io;
 use super::lock::{Folder, Names, lock_of};
 use tool_repository::changes::{Publishing, moment};
 
-/// What is locked.
+/// Locked part of a publication.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
     Index,

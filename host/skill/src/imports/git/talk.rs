@@ -1,13 +1,13 @@
-//! What the engine and a helper for git say to each other. Paths are relative to our root; bytes travel beside.
+//! Messages between the engine and a helper for git. Paths are relative to our root; bytes travel beside.
 //!
-//! A helper's words are data of whoever may have taken it over: identifiers parse or the answer is refused, and what
-//! lists, texts and contents may hold is bounded by whoever reads them.
+//! A helper's answers are untrusted, because an attacker may have taken it over: identifiers parse or the answer is
+//! refused, and the reader bounds lists, texts and contents.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a helper for git works on.
+/// Repository and folders that a helper for git works on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitTask {
@@ -17,7 +17,7 @@ pub struct GitTask {
     pub(super) top: PathBuf,
     /// False for a worktree or a submodule, whose `.git` is a file.
     pub(super) is_directory: bool,
-    /// Where the objects of a commit are made.
+    /// Folder for the objects of a commit.
     pub(super) scratch: Option<PathBuf>,
     /// The user's home, and the folder of configurations where it is another than usual.
     pub(super) home: Option<PathBuf>,
@@ -60,7 +60,7 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// Where the new side of a change lies.
+/// Place of the new side of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum Area {
@@ -68,7 +68,7 @@ pub(in crate::imports) enum Area {
     WorkTree,
 }
 
-/// What happened to a file.
+/// Kind of a file's change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum Status {
@@ -98,7 +98,7 @@ pub(in crate::imports) struct Delta {
     pub(in crate::imports) left_in_place: bool,
 }
 
-/// How git changes line ends when it stores a file.
+/// Conversion of line ends when git stores a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum LineEnds {
@@ -108,7 +108,7 @@ pub(in crate::imports) enum LineEnds {
     LineFeedsUnlessStored,
 }
 
-/// What the attributes say of a path.
+/// Attributes that git gives to a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Attributes {
@@ -176,7 +176,7 @@ pub(in crate::imports) struct Moment {
     pub(in crate::imports) offset_minutes: i32,
 }
 
-/// What a helper is asked.
+/// Request to a helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum Request {
@@ -239,7 +239,7 @@ pub(in crate::imports) enum Request {
     Index,
 }
 
-/// What a helper answers.
+/// Answer of a helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum Answer {

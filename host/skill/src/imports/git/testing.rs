@@ -86,7 +86,7 @@ impl Fixture {
         Self::within(tempfile::tempdir())
     }
 
-    /// The same in memory where that is possible: for tests of the order of things, which a disk makes slow.
+    /// An empty repository with an author, in memory where possible: for tests of ordering, which a disk makes slow.
     pub(in crate::imports) fn in_memory() -> Self {
         Self::within(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()))
     }
@@ -263,7 +263,7 @@ fn without_the_machines_configuration() {
                 unsafe_code,
                 reason = "libgit2's search path is global state; every test sets it here, once"
             )]
-            // SAFETY: nobody in this process has opened a repository before this `Once` ran.
+            // SAFETY: no code in this process has opened a repository before this `Once` ran.
             unsafe { git2::opts::set_search_path(level, "/nowhere") }.expect("libgit2 takes any path");
         }
     });

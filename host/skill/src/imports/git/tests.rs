@@ -1,4 +1,4 @@
-//! Which git directories are used, what a helper may say, and that hanging work is given up.
+//! Tests which git directories are used, what a helper may answer, and that hanging work is given up.
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;

@@ -24,13 +24,13 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::Connection;
 
-/// Answers until nobody asks any more.
+/// Answers until no more requests come.
 pub(crate) fn serve(mut connection: Connection, task: &GitTask) {
     match Git::open(task) {
         Ok(git) => Worker::new(&git).serve(&mut connection),
         Err(failure) => {
             if let Ok(Some((_, _))) = connection.receive::<Request>() {
-                // Nobody may be waiting any more.
+                // The receiver may have stopped waiting.
                 let _ = connection.send(&failed(failure), &[]);
             }
         }
@@ -103,7 +103,7 @@ struct Git {
     repository: Repository,
     /// Our root relative to the work tree, with a trailing `/`; empty where they are the same.
     prefix: String,
-    /// Where new objects go.
+    /// Folder for new objects.
     scratch: Option<std::path::PathBuf>,
 }
 
@@ -119,7 +119,7 @@ impl Git {
         std::str::from_utf8(path).ok()?.strip_prefix(self.prefix.as_str())
     }
 
-    /// What to hand to libgit2 as literal paths: nothing where everything is meant.
+    /// Literal paths for libgit2: none where everything is meant.
     fn pathspecs(&self, paths: &[String]) -> Vec<String> {
         if paths.iter().any(String::is_empty) || paths.is_empty() {
             return Some(self.inside(""))
@@ -147,7 +147,7 @@ impl Git {
         }
     }
 
-    /// What the last commit holds; absent before the first.
+    /// Tree of the last commit; absent before the first.
     fn head_tree(&self) -> Result<Option<git2::Tree<'_>>, Failure> {
         let tree = self.head()?.map(|commit| commit.tree()).transpose();
         tree.map_err(|error| git_failure(&error))
@@ -410,7 +410,7 @@ fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
     entry(index, path).is_some_and(|entry| not_watched(&entry))
 }
 
-/// What the index says of a path. The binding panics on one that leads elsewhere, which a tree may well hold.
+/// Index entry of a path. The binding panics on a path that leads elsewhere, which a tree may well hold.
 fn entry(index: &git2::Index, path: &Path) -> Option<git2::IndexEntry> {
     let is_plain = path
         .components()

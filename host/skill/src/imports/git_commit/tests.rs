@@ -602,7 +602,7 @@ fn a_question_about_much_is_short() {
     assert!(detail.ends_with(&said), "{}", &detail[detail.len() - 300..]);
 }
 
-/// Names of files are in the list of what has no diff, and in the reason why somebody is asked.
+/// Names of files are in the list of what has no diff, and in the reason why the user is asked.
 #[test]
 fn no_name_adds_a_line_to_a_question() {
     let fixture = started();
@@ -650,7 +650,7 @@ fn a_message_that_does_not_show_what_it_says_is_refused() {
     assert_eq!(fixture.committed("a.txt"), Some(("1\n".to_owned(), 0o100_644)));
 }
 
-/// Files that git, or whoever looks after it, would stumble over.
+/// Lock files and files of ours that are left in the git directory.
 fn leftovers(fixture: &Fixture) -> Vec<String> {
     let mut todo = vec![fixture.git.path().to_owned()];
     let mut found = Vec::new();
@@ -681,7 +681,7 @@ fn a_session_that_ends_while_it_is_asked_commits_nothing() {
     assert_eq!(leftovers(&fixture), [""; 0]);
 }
 
-/// Ends the session at the last moment at which something could still be done for it, and remembers what it is told.
+/// Ends the session at the last moment at which something could still be done for it, and remembers publications.
 #[derive(Default)]
 struct Notes {
     open: std::sync::Mutex<Vec<Publishing>>,

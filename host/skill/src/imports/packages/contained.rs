@@ -24,14 +24,14 @@ use tool_repository::changes::{self, Entered, FileChange, FileState};
 use tool_sandbox::contain::{Installation, Left, Sandbox};
 use tool_sandbox::{self, RunLimits};
 
-/// What one installation is about.
+/// One installation.
 pub(super) struct Job<'a> {
     pub(super) recipe: &'a Recipe,
     /// The real path of the folder of packages.
     pub(super) folder: &'a Path,
     /// Files at the root that the installer keeps its records in.
     pub(super) manifests: &'static [&'static str],
-    /// What the installer reads of the repository, as the question told it.
+    /// Records that the installer reads, as they were at the question.
     pub(super) listed: Option<&'a Listed>,
     pub(super) sources: Sources,
 }
@@ -75,7 +75,7 @@ impl Job<'_> {
     }
 }
 
-/// What stands in the manifests now.
+/// Reads the current states of the manifests.
 pub(super) fn states(
     context: &CallContext,
     manifests: &[&'static str],
@@ -110,7 +110,7 @@ pub(super) fn differences(
     before.into_iter().filter_map(difference).collect()
 }
 
-/// What of the folder the run could not see, relative to it.
+/// Paths in the folder that the run could not see, relative to it.
 fn masked(context: &CallContext, folder: &Path, hidden: &[std::ffi::OsString]) -> HashSet<PathBuf> {
     let root = context.repository.root();
     let inside = hidden.iter().map(|path| root.join(path));

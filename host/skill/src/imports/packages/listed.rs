@@ -1,4 +1,4 @@
-//! What npm installs beside what it is asked for: whatever the repository's records of packages list.
+//! Packages that npm installs beside those it is asked for: all that the repository's records of packages list.
 //!
 //! npm makes the folder of packages what `package.json`, those of workspaces and of packages in the repository, lock files
 //! and the folder itself say, and who wrote that there may be the model. Which of them it reads is npm's business, and
@@ -25,7 +25,7 @@ use tool_core::digest::sha256_hex;
 use tool_repository::changes::{self, FileChange};
 use tool_repository::path;
 
-/// Files that npm reads at the root, whoever wrote them; of a `yarn.lock` it takes versions and addresses, too.
+/// Files that npm reads at the root, no matter who wrote them; of a `yarn.lock` it takes versions and addresses, too.
 const OF_ROOT: [&str; 4] = [MANIFEST, "package-lock.json", "npm-shrinkwrap.json", "yarn.lock"];
 const MANIFEST: &str = "package.json";
 
@@ -37,7 +37,7 @@ const TABLES: [&str; 4] = [
     "peerDependencies",
 ];
 
-/// What of a manifest is nothing to an installation that runs no scripts, and is edited often.
+/// Fields of a manifest that do not matter to an installation that runs no scripts, and are edited often.
 const OF_NO_INSTALLATION: [&str; 7] = [
     "author",
     "description",
@@ -107,7 +107,7 @@ fn stamp(context: &CallContext, record: &str) -> Stamp {
     Some((stat.st_ino as u64, stat.st_ctime as i64, stat.st_ctime_nsec as i64))
 }
 
-/// The records as they are at one moment. Two are equal where nobody has written to any of them in between.
+/// The records as they are at one moment. Two are equal if no record was written to in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed(BTreeMap<String, Stamp>);
 
@@ -139,7 +139,7 @@ impl Listed {
         }
     }
 
-    /// After an installation that went well, what it was about and what it recorded is nobody's addition any more.
+    /// After a successful installation, takes the records that it read and wrote as the new baseline.
     pub(super) fn settle(&self, context: &CallContext, changes: &[FileChange]) {
         let written: Vec<String> = lock(context).package_records.keys().cloned().collect();
         for record in written {
@@ -167,13 +167,13 @@ struct Entry {
     table: &'static str,
 }
 
-/// What an installation brings beside what its call names.
+/// Packages that an installation brings beside those its call names.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) listed: Listed,
     /// Records that are by this session's hand what they are.
     changed: Vec<String>,
-    /// What the root's manifest lists and is not there yet; nothing where that cannot be read.
+    /// Packages that the root's manifest lists and that are not there yet; none where it cannot be read.
     missing: Option<Vec<Entry>>,
 }
 
@@ -186,7 +186,7 @@ impl Beside {
             if context.cancel.is_cancelled() {
                 return Err(cancelled());
             }
-            // Of so many nobody takes back each.
+            // Records above the limit count as changed without a check.
             if at >= limits::INSTALL_RECORDS_MAX || current(context, &record) != Ok(before) {
                 changed.push(record);
             }
@@ -198,7 +198,7 @@ impl Beside {
         })
     }
 
-    /// True where something would be installed that nobody has seen who allowed installations beforehand.
+    /// True if something would be installed that a user who allowed installations beforehand has not seen.
     pub(super) fn is_unseen(&self) -> bool {
         !self.changed.is_empty()
     }
@@ -235,7 +235,7 @@ impl Beside {
         notes
     }
 
-    /// Where nobody can be asked.
+    /// The failure where the user cannot be asked.
     pub(super) fn refusal(&self) -> Failure {
         let message = format!(
             "npm would install what this session has written into {}, which nobody was asked about.",
@@ -250,7 +250,7 @@ impl Beside {
     }
 }
 
-/// What the root's manifest lists beside the packages that the call names, and is not in the folder of packages.
+/// Packages in the root's manifest that the call does not name and that are not in the folder of packages.
 fn missing(context: &CallContext, named: &[String]) -> Option<Vec<Entry>> {
     let bound = limits::INSTALL_MANIFEST_BYTES_MAX as u64;
     let state = changes::current(context.repository.handle(), MANIFEST, bound).ok()?;

@@ -1,4 +1,4 @@
-//! What counts as the name of a package. Pure.
+//! Grammar of package names. Pure.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 
-/// Whose grammar.
+/// Ecosystem whose grammar a name follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ecosystem {
     Python,
@@ -36,7 +36,7 @@ fn anchored(pattern: &str) -> Regex {
     Regex::new(&format!(r"\A(?:{pattern})\z")).expect("the pattern is a constant")
 }
 
-/// What pip and npm take for an archive beside them when a file of that name is there.
+/// Suffixes by which pip and npm take a name for an archive when a file of that name is there.
 const ARCHIVES: [&str; 12] = [
     ".whl",
     ".zip",

@@ -34,7 +34,7 @@ pub enum PlaceError {
     /// More than an installation makes.
     #[error("the installation left {what}")]
     TooMuch {
-        /// What there is too much of.
+        /// The excess, as the end of a sentence.
         what: &'static str,
     },
     /// The system's answer.
@@ -56,7 +56,7 @@ fn at<T>(path: &Path, answer: rustix::io::Result<T>) -> Result<T, PlaceError> {
 
 /// The real folder, and what of it the run could not see.
 pub struct Folder<'a> {
-    /// Where it lies.
+    /// Directory that contains the folder.
     pub parent: BorrowedFd<'a>,
     /// Its name there.
     pub name: &'a OsStr,
@@ -83,13 +83,13 @@ pub struct Placed {
     root: OwnedFd,
     stage: Stage,
     done: Vec<Done>,
-    /// Where the folder lies, and whether it was made for this.
+    /// Parent directory and name of the folder, and whether it was made for this.
     parent: OwnedFd,
     name: OsString,
     is_new: bool,
 }
 
-/// What was done, and undoes it.
+/// A completed change, with the data to undo it.
 enum Done {
     Placed { to: PathBuf, index: usize },
     Removed { from: PathBuf, index: usize },
@@ -103,13 +103,13 @@ struct Stage {
     handle: OwnedFd,
 }
 
-/// How deep folders of packages are looked into; the deepest known have thirty levels.
+/// Maximum depth of folders of packages; the deepest known have thirty levels.
 const DEPTH_MAX: usize = 128;
 
-/// How the names of stages begin; nothing that a packager makes begins so, and the rules hide it.
+/// Name prefix of stages; no packager makes such names, and the rules hide them.
 const STAGE: &str = ".tool-proposal-packages-";
 
-/// Puts `left`, a folder that nobody writes to any more, in the place of the real one.
+/// Puts `left`, a folder that no process writes to any more, in the place of the real one.
 pub fn put(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
     let name = Path::new(folder.name);
     let is_new = match rustix::fs::mkdirat(folder.parent, folder.name, Mode::from_raw_mode(0o755)) {
@@ -168,8 +168,8 @@ fn parent_of<'p>(root: &OwnedFd, path: &'p Path) -> Result<(OwnedFd, &'p OsStr),
     Ok((here, path.file_name().unwrap_or_default()))
 }
 
-/// Removes what processes that were killed in the midst left: stages that nobody holds. What is in one may be the only
-/// packages that there are, so this is done when new ones are in place, and not before.
+/// Removes the stages of killed processes: those that no process has locked. Such a stage may hold the only packages
+/// that there are, so this is done when new ones are in place, and not before.
 fn sweep(root: &OwnedFd) {
     for name in names(root).unwrap_or_default().iter().filter(|name| is_stage(name)) {
         let held = open_folder(root, name).and_then(|stage| {
@@ -207,12 +207,12 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Permissions without the bits by which a program gets somebody else's rights.
+/// Permissions without the set-user-ID, set-group-ID and sticky bits.
 fn mode(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode & 0o777)
 }
 
-/// What differs between the two folders.
+/// Collects the changes between the two folders.
 struct Comparison<'a> {
     masked: &'a HashSet<PathBuf>,
     changes: Vec<Change>,
@@ -308,7 +308,7 @@ impl Comparison<'_> {
 }
 
 /// A file that has kept its time, size and permissions is the one below the cover. One that a run dressed up as such
-/// stays as it was, which harms nobody.
+/// stays as it was, which does no harm.
 fn is_untouched(before: &Stat, after: &Stat) -> bool {
     let time = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec);
     before.st_size == after.st_size && time(before) == time(after) && mode(before) == mode(after)
@@ -338,7 +338,7 @@ impl Placed {
                 copy.entry(&folder, name, &self.stage.handle, &new_name(index), path, 0)?;
             }
         }
-        // What comes now takes a moment, and is not left half done.
+        // The changes below are quick, and cancellation does not interrupt them.
         go_on(cancel)?;
         for (index, change) in changes.iter().enumerate() {
             self.change(index, change)?;
@@ -388,7 +388,7 @@ impl Placed {
         Ok(())
     }
 
-    /// How many entries were changed; a new folder counts once.
+    /// Number of changed entries; a new folder counts once.
     pub(super) fn changed(&self) -> usize {
         self.done.len()
     }
@@ -399,7 +399,7 @@ impl Placed {
         sweep(&self.root);
     }
 
-    /// Makes everything as it was. False where something of it failed, because somebody else was at work here.
+    /// Makes everything as it was. False if a part of it failed, because another process was at work here.
     pub(super) fn take_back(self) -> bool {
         let mut is_whole = true;
         for done in self.done.iter().rev() {
@@ -457,7 +457,7 @@ impl Stage {
         let path = Path::new(&text);
         at(path, rustix::fs::mkdirat(root, path, Mode::RWXU))?;
         let handle = at(path, open_folder(root, path))?;
-        // Whoever sweeps leaves it alone while this process lives. Where there are no locks, nothing is swept.
+        // `sweep` leaves the stage alone while this process lives. Where there are no locks, nothing is swept.
         let _ = rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive);
         Ok(Self {
             parent: at(path, root.try_clone().map_err(io_errno))?,
@@ -468,7 +468,7 @@ impl Stage {
 
     fn clear(self) {
         let name = OsStr::from_bytes(CStr::to_bytes(&self.name));
-        // What is left of it is hidden, and removed by the next installation.
+        // Remains of the stage are hidden, and the next installation removes them.
         let _ = remove(self.parent.as_fd(), name, 0);
     }
 }
@@ -476,7 +476,7 @@ impl Stage {
 /// Removes an entry with everything in it.
 fn remove(folder: BorrowedFd<'_>, name: &OsStr, depth: usize) -> rustix::io::Result<()> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        // What was copied before it was found to be too deep goes as well.
+        // Entries that were copied before the depth limit was reached are removed as well.
         Err(Errno::ISDIR | Errno::PERM) if depth <= 2 * DEPTH_MAX => {}
         other => return other,
     }
@@ -492,7 +492,7 @@ fn remove(folder: BorrowedFd<'_>, name: &OsStr, depth: usize) -> rustix::io::Res
     rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)
 }
 
-/// What a copy has taken, and may still take.
+/// Budget of a copy: entries so far, bytes still allowed.
 struct Copy<'a> {
     entries: u64,
     bytes: u64,

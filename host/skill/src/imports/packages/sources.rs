@@ -1,5 +1,5 @@
-//! Where the installers get their packages: asked of the installers themselves, outside of the sandbox, and so that
-//! nothing of the repository has a say in it.
+//! Package sources of the installers: asked of the installers themselves, outside of the sandbox, and so that nothing
+//! of the repository has a say in it.
 //!
 //! They are asked in an empty folder, with the environment of the session's starter; interpreters of the repository are
 //! never asked. What comes back are the places that an installation may reach, the user's files that it needs for that
@@ -20,10 +20,10 @@ use tool_boundary::hinted;
 use tool_sandbox::proxy::{Place, Upstream, Way};
 use tool_sandbox::{self, CommandSpec, RunEnd, RunLimits, environment, toolchain};
 
-/// What an installation needs to know of the world.
+/// Access that an installation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sources {
-    /// What it may reach.
+    /// Network places that it may reach.
     pub(super) way: Way,
     /// Files and folders of the user that it may read.
     pub(super) shown: Vec<PathBuf>,
@@ -99,7 +99,7 @@ fn ask(
 fn starters(context: &CallContext, variables: &[&str]) -> BTreeMap<String, String> {
     let mut environment = environment::for_run(&context.environment);
     environment.extend(environment::pick(&context.environment, variables));
-    // Settings of a project that somebody stands in are no settings of the user's.
+    // Settings of a project's active virtual environment are no settings of the user's.
     environment.remove("VIRTUAL_ENV");
     environment
 }
@@ -143,7 +143,7 @@ impl PipAnswer {
                 Some(url) => places.extend(Place::of(url, true)),
                 None => places.extend(Place::host(&self.index)),
             }
-            // Where mirrors lead to, too.
+            // Mirrors lead to this host, too.
             places.extend(Place::host(&self.files));
             places.extend(words("extra-index-url").filter_map(|url| Place::of(url, true)));
         }
@@ -205,7 +205,7 @@ fn is_true(value: &str) -> bool {
     ["1", "true", "yes", "on", "y", "t"].contains(&value.trim().to_ascii_lowercase().as_str())
 }
 
-/// Where pip gets its packages.
+/// Finds pip's package sources.
 pub(super) fn pip(context: &CallContext) -> Result<Sources, Failure> {
     let root = context.repository.root();
     let mut pythons = toolchain::pythons_on_path(root, &context.environment);
@@ -229,7 +229,7 @@ const NPM_VARIABLES: [&str; 4] = [
     "npm_config_userconfig",
 ];
 
-/// Where npm gets its packages.
+/// Finds npm's package sources.
 pub(super) fn npm(context: &CallContext, program: &Path) -> Result<Sources, Failure> {
     let question = ["config", "list", "--json"];
     // Two names, because npm reads no file twice.
@@ -281,7 +281,7 @@ fn npm_sources(
     }
     let mut set = |name: &str, value: String| sources.settings.insert(format!("npm_config_{name}"), value);
     set("registry", text(user, "registry").unwrap_or_default());
-    // What the user excepts from proxies is reached through this one all the same.
+    // Hosts that the user excepts from proxies are reached through this one all the same.
     set("noproxy", "nothing.invalid".to_owned());
     // The user's file may hold keys. A registry of the user's own may need them; the usual one gives packages without.
     let file = text(user, "userconfig").filter(|_| has_own);

@@ -182,7 +182,7 @@ fn whether_a_place_can_be_written_is_seen_beforehand() {
     let project = Project::new();
     assert!(writable(&project.root()));
     assert!(writable(&project.root().join("not/yet/there")));
-    // Nobody, root included, makes files in here.
+    // No user, root included, makes files in here.
     #[cfg(target_os = "linux")]
     assert!(!writable(Path::new("/proc/self/fdinfo")) || rustix::process::geteuid().is_root());
 }

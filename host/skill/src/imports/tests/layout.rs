@@ -14,7 +14,7 @@ use tool_sandbox::toolchain::Home;
 pub(super) struct Copy {
     /// The folder of the sources.
     pub(super) sources: PathBuf,
-    /// What is installed: `shop 1.0`.
+    /// Name and version of the installed copy: `shop 1.0`.
     distribution: String,
 }
 
@@ -63,7 +63,7 @@ fn site_packages(folder: &Path) -> Option<PathBuf> {
     places.find(|place| place.is_dir())
 }
 
-/// What can be imported from a folder: packages and single modules, by the names of their files.
+/// File names of the packages and single modules that can be imported from a folder.
 fn modules(sources: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(sources).into_iter().flatten().flatten();
     let name = |entry: std::fs::DirEntry| {
@@ -74,7 +74,7 @@ fn modules(sources: &Path) -> Vec<String> {
     entries.filter_map(name).collect()
 }
 
-/// What the project calls itself, in one of the places where that stands as plain text.
+/// The project's own name, from one of the files that hold it as plain text.
 fn project_name(root: &Path) -> Option<String> {
     let manifest = small_file(&root.join("pyproject.toml")).and_then(|text| text.parse::<toml::Table>().ok());
     let named = |table: Option<&toml::Value>| Some(table?.get("name")?.as_str()?.to_owned());

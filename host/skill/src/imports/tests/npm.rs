@@ -56,7 +56,7 @@ fn script(manifest: &Value) -> Result<&str, Failure> {
     Ok(script)
 }
 
-/// What is known to take paths and a filter.
+/// Test runner of a script. All but `Unknown` take a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Runner {
     Jest,

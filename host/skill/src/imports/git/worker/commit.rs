@@ -164,7 +164,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// A branch that stands for another one would have to be followed by whoever moves it.
+    /// Refuses a branch that stands for another one: a move would have to follow it.
     fn refuse_chained_branch(&self) -> Result<(), Failure> {
         let Some(branch) = self.git.branch() else {
             return self.refuse_other_head();
@@ -196,7 +196,8 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// What git would follow and libgit2 does not read: conditions of inclusion, and authors beside the user.
+    /// Refuses settings that git follows and libgit2 does not read: conditions of inclusion, and authors beside the
+    /// user.
     fn refuse_unread_settings(config: &git2::Config) -> Result<(), Failure> {
         let refuse = |what: String| {
             let message = format!("The git configuration {what}, which is not read here.");
@@ -282,7 +283,7 @@ impl<'a> Making<'a> {
         Ok(candidates)
     }
 
-    /// What the last commit holds for a path.
+    /// Object and mode that the last commit holds for a path.
     fn committed(&self, before: Option<&git2::Tree<'_>>, path: &str) -> Result<Option<(Id, u32)>, Failure> {
         let inside = self.git.inside(path);
         let Some(entry) = before.and_then(|tree| tree.get_path(Path::new(&inside)).ok()) else {
@@ -430,7 +431,8 @@ impl Storing {
         OpenOptions::new().write(true).create(true).truncate(true).open(path)
     }
 
-    /// What libgit2 cannot read it takes for absent, and so does this. Git does not follow a link there, and libgit2 does.
+    /// Copies a folder's attributes. An unreadable file counts as absent, as in libgit2. A link is an error: git does
+    /// not follow it, and libgit2 does.
     fn copy_attributes(&self, folder: &Path) -> io::Result<()> {
         let copy = self.work.join(folder).join(ATTRIBUTES);
         let real = self.top.join(folder).join(ATTRIBUTES);
@@ -452,7 +454,7 @@ impl Storing {
         let path = self.work.join(inside);
         let stored = self.repository.blob_path(&path);
         if !path.ends_with(ATTRIBUTES) {
-            // What stays is removed with the scratch folder.
+            // A file that stays is removed with the scratch folder.
             let _ = fs::remove_file(path);
         }
         stored

@@ -1,5 +1,5 @@
-//! What has to be known of configurations before a repository is opened: which files of the user a helper may read, and
-//! whether the repository's format is one that libgit2 understands as git does.
+//! Reads configurations before a repository is opened, to know which files of the user a helper may read, and whether
+//! the repository's format is one that libgit2 understands as git does.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) fn prepare(task: &GitTask, walls: &mut Walls) {
         unsafe_code,
         reason = "the environment and libgit2's options are global; this process has one thread"
     )]
-    // SAFETY: nobody else is there who could read or write them meanwhile.
+    // SAFETY: no other thread exists that could read or write them meanwhile.
     unsafe {
         // It was empty. libgit2 finds the user's configuration by these two, and expands `~` by the first.
         for (name, place) in [("HOME", &task.home), ("XDG_CONFIG_HOME", &task.config_home)] {
@@ -43,10 +43,10 @@ pub(crate) fn prepare(task: &GitTask, walls: &mut Walls) {
     walls.read.extend(users_files(files, task.home.as_deref()));
 }
 
-/// What libgit2 maps and keeps of packs.
+/// Limits the memory that libgit2 maps and keeps for packs.
 fn bound_memory() {
     #[expect(unsafe_code, reason = "libgit2's options are global state")]
-    // SAFETY: they are numbers; whoever reads one meanwhile gets the old or the new one.
+    // SAFETY: they are numbers; a concurrent reader gets the old or the new one.
     unsafe {
         let _ = git2::opts::set_mwindow_size(limits::GIT_PACK_WINDOW_BYTES);
         let _ = git2::opts::set_mwindow_mapped_limit(limits::GIT_PACK_MAPPED_BYTES_MAX);
@@ -114,7 +114,7 @@ fn configuration(top: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What stands in the section `extensions`, in lower case.
+/// Settings in the section `extensions`, in lower case.
 fn extensions(text: &str) -> Vec<(String, String)> {
     let mut is_inside = false;
     let mut found = Vec::new();

@@ -90,7 +90,7 @@ fn what_a_session_put_into_package_json_takes_a_yes_although_installing_is_allow
     npm(&context, &["lodash"]).expect("it is allowed");
     assert!(project.user.questions().is_empty());
     write(&context, "package.json", EVIL);
-    // Whoever puts a package in its place by hand hides nothing.
+    // Putting a package in its place by hand hides nothing.
     project.write("node_modules/evil-typosquat/package.json", "{}");
     npm(&context, &["lodash"]).expect("the user agrees");
     assert_eq!(
@@ -117,7 +117,7 @@ fn where_nobody_can_be_asked_it_is_refused_until_it_is_taken_back() {
     ");
     npm(&context, &["lodash", "evil-typosquat"]).expect_err("a name says nothing of what a record asks for");
     assert!(!ran(&project));
-    // What installations have nothing of is nobody's concern.
+    // Fields that do not matter to installations may change.
     let scripts = PLAIN.replace('}', r#", "scripts": {"test": "jest"}, "jest": {}}"#);
     write(&context, "package.json", &scripts);
     npm(&context, &["lodash"]).expect("it is as it was");
@@ -171,7 +171,7 @@ fn what_installations_record_is_no_addition_of_the_sessions() {
 #[test]
 fn an_answer_holds_for_what_was_read() {
     let written = ["package.json", "package-lock.json", "yarn.lock"].map(|path| (path, EVIL));
-    // What was written and taken back may have been read in between.
+    // A record that was written and taken back may have been read in between.
     for (path, text) in written.into_iter().chain([("package.json", PLAIN)]) {
         let project = project(PLAIN);
         let mut context = project.context(&[]);

@@ -103,7 +103,7 @@ fn the_real_folder_becomes_what_was_left_and_only_that_changes() {
     assert_eq!(placed.changed(), 7);
     placed.keep();
     let mut expected = pair.tree("left");
-    // No program comes with somebody else's rights.
+    // Set-user-ID bits are dropped.
     expected
         .get_mut(Path::new("packages/new/deep/d.py"))
         .expect("it is there")
