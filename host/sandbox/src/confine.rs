@@ -7,9 +7,8 @@
 //! has Landlock (5.19 or newer), no file but those that its work is on. It needs no namespaces. It dies with the
 //! thread that waits for it, and within milliseconds of a cancellation.
 //!
-//! What it answers may come from a process that was taken over: the length is bounded here, the rest is for whoever
-//! asked to check. Which work there is, is decided elsewhere (`skill::helper`); test runs and installers are
-//! [`super::contain`]'s.
+//! A helper's answer may come from a process that was taken over: this module bounds its length, the caller checks the
+//! rest. The kinds of work are defined elsewhere (`skill::helper`); test runs and installers are [`super::contain`]'s.
 
 #[cfg(target_os = "linux")]
 mod filter;
@@ -34,13 +33,13 @@ use super::contain;
 use crate::limits;
 pub use wire::Connection;
 
-/// How long a helper that has hung up gets to end, so that its status can say why.
+/// Time for a helper that has hung up to end, so that its status can say why.
 const CONFINE_LAST_WORD_MS: u64 = 200;
 
 /// The hidden command that is a helper.
 pub const HELPER_COMMAND: &str = "__confine";
 
-/// What a helper may use. Nothing else is there for it.
+/// Resources that a helper may use. It has no others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walls {
@@ -58,7 +57,7 @@ pub struct Walls {
     pub file_bytes: u64,
 }
 
-/// What keeps a helper in.
+/// Confinement level of a helper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confinement {
@@ -78,7 +77,7 @@ impl Confinement {
         *self == Self::Full
     }
 
-    /// What is missing, as the end of a sentence; nothing where nothing is.
+    /// Returns the missing part as the end of a sentence, if there is one.
     pub fn missing(&self) -> Option<String> {
         match self {
             Self::Full => None,
@@ -98,13 +97,13 @@ pub fn offer_helper_at(program: PathBuf) {
     let _ = ELSEWHERE.set(program);
 }
 
-/// What keeps helpers in on this machine: tried once, then remembered.
+/// Returns the confinement of helpers on this machine: tried once, then cached.
 pub fn available() -> &'static Confinement {
     static AVAILABLE: OnceLock<Confinement> = OnceLock::new();
     static UNOFFERED: OnceLock<Confinement> = OnceLock::new();
     match has_helper() {
         Ok(()) => AVAILABLE.get_or_init(|| {
-            // What is found counts until the program ends, so a machine that was only too busy is asked again.
+            // The result is cached until the program ends, so a machine that was only too busy is tried again.
             let found = try_confinement().or_else(|_| try_confinement());
             found.unwrap_or_else(|error| Confinement::Failing(error.to_string()))
         }),
@@ -143,7 +142,7 @@ fn try_confinement() -> Result<Confinement, HelperError> {
     Ok(helper.confinement())
 }
 
-/// What the machine has.
+/// Returns the memory of the machine.
 pub fn machine_memory_bytes() -> u64 {
     #[cfg(target_os = "linux")]
     {
@@ -210,7 +209,7 @@ pub enum HelperError {
     /// It ended by itself.
     #[error("the helper {0}")]
     Ended(String),
-    /// What it said is not what was asked.
+    /// The helper's answer does not fit the request.
     #[error("the helper's answer makes no sense: {0}")]
     Nonsense(String),
     /// The socket failed.
@@ -218,7 +217,7 @@ pub enum HelperError {
     Socket(#[source] io::Error),
 }
 
-/// What a helper says once it is confined, or why it is not.
+/// First message of a helper: it is confined, or why it is not.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Hello {
@@ -226,7 +225,7 @@ enum Hello {
     Failed { step: String, reason: String },
 }
 
-/// What a helper is told first.
+/// First message to a helper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Opening<T> {
@@ -234,7 +233,7 @@ struct Opening<T> {
     work: Work<T>,
 }
 
-/// What a helper is for.
+/// Work of a helper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Work<T> {
@@ -301,7 +300,7 @@ impl Helper {
         })
     }
 
-    /// What keeps it in.
+    /// Returns the confinement.
     pub fn confinement(&self) -> Confinement {
         match (&self.child, self.landlock) {
             (None, _) => Confinement::InProcess("the work is done in this process".to_owned()),
@@ -386,7 +385,7 @@ fn of_status(status: ExitStatus) -> HelperError {
     const TOO_MUCH_TIME: i32 = 24;
     match status.signal() {
         Some(TOO_MUCH_TIME) => HelperError::Bound("processor time"),
-        // What Rust does where memory cannot be had.
+        // Rust aborts when an allocation fails.
         Some(ABORTED) => HelperError::Bound("memory"),
         Some(KILLED) => HelperError::Ended("was killed, most likely because memory ran out".to_owned()),
         Some(signal) => HelperError::Ended(format!("crashed (signal {signal})")),

@@ -5,8 +5,8 @@
 //! namespaces and starts the inner one, which is the first process of the new process namespace: it builds a root file
 //! system of its own, gives up every right, starts the program, and takes everything with it when it ends. Where
 //! namespaces are refused, a copy of the tree under Landlock and seccomp takes their place. What may be run at all is
-//! decided elsewhere; a program that embeds this library without offering the helper mode has no sandbox and is told
-//! so.
+//! decided elsewhere; a program that embeds this library without offering the helper mode has no sandbox, and
+//! [`available`] says so.
 
 #[cfg(target_os = "linux")]
 mod copy;
@@ -71,7 +71,7 @@ pub const HELPER_COMMAND: &str = "__contain";
 #[cfg(target_os = "linux")]
 const NOTHING: &str = "--nothing";
 
-/// What stands around a run.
+/// Kind of sandbox around a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sandbox {
@@ -100,12 +100,12 @@ impl fmt::Display for Sandbox {
     }
 }
 
-/// What this machine allows, and why it is not more.
+/// Best sandbox of this machine, and why no better one works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Available {
     /// The best that works.
     pub sandbox: Sandbox,
-    /// What the better ones said.
+    /// Reasons why the better ones fail.
     pub refused: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn helper_offered() -> bool {
     OFFERED.load(Ordering::Relaxed)
 }
 
-/// What works here: tried once with a program that does nothing, then remembered.
+/// Returns the best sandbox here: tried once with a program that does nothing, then cached.
 pub fn available() -> &'static Available {
     static AVAILABLE: OnceLock<Available> = OnceLock::new();
     static UNOFFERED: OnceLock<Available> = OnceLock::new();
@@ -139,7 +139,7 @@ pub fn available() -> &'static Available {
 fn find_available() -> Available {
     let mut refused = Vec::new();
     for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
-        // What is found counts until the program ends, so a machine that was only too busy is asked again.
+        // The result is cached until the program ends, so a machine that was only too busy is tried again.
         match trial::works(sandbox).or_else(|_| trial::works(sandbox)) {
             Ok(()) => return Available { sandbox, refused },
             Err(reason) => refused.push(format!("{sandbox}: {reason}")),
@@ -159,7 +159,7 @@ fn find_available() -> Available {
     }
 }
 
-/// The kernel's name and release, for whoever reports what it allows.
+/// Returns the kernel's name and release, for reports on what it allows.
 pub fn kernel() -> String {
     let system = rustix::system::uname();
     format!(
@@ -169,10 +169,10 @@ pub fn kernel() -> String {
     )
 }
 
-/// What a contained run works on.
+/// Sandbox and limits of a run.
 #[derive(Debug, Clone)]
 pub struct Enclosure {
-    /// What stands around it; not [`Sandbox::None`].
+    /// Kind of sandbox; not [`Sandbox::None`].
     pub sandbox: Sandbox,
     /// The real path of the repository, which the run sees as its own at the same place.
     pub root: PathBuf,
@@ -180,24 +180,24 @@ pub struct Enclosure {
     pub hidden: Vec<OsString>,
     /// This program's state directory, which is never made visible.
     pub state_directory: Option<PathBuf>,
-    /// What the run may use.
+    /// Resource limits of the run.
     pub bounds: Bounds,
     /// Set for an installation, which needs [`Sandbox::Namespaces`].
     pub installation: Option<Installation>,
 }
 
-/// What is different for an installation: it has a way to the package registries, and what it writes is handed back.
+/// Settings of an installation: it has a way to the package registries, and the trees it writes are handed back.
 #[derive(Debug, Clone)]
 pub struct Installation {
     /// Real path of the folder of packages, where it lies outside of the repository.
     pub outside: Option<PathBuf>,
     /// Files and folders of the user that the installer's configuration names.
     pub shown: Vec<PathBuf>,
-    /// What may be reached.
+    /// Destinations that it may reach.
     pub way: Way,
 }
 
-/// What an installation that ended well has left: trees that nothing writes to any more.
+/// Trees of an installation that ended well; no process writes to them any more.
 #[derive(Debug)]
 pub struct Left {
     /// The repository.
@@ -206,7 +206,7 @@ pub struct Left {
     pub outside: Option<OwnedFd>,
 }
 
-/// What a contained run may use. [`Default`] is what `limits` argues for; probes make it smaller.
+/// Resource limits of a contained run. [`Default`] is what `limits` argues for; probes make them smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
@@ -261,7 +261,7 @@ impl Control {
         let spec = plan::spec(command, enclosure, folder.as_ref().map(scratch::Folder::path));
         let (own, helpers) = UnixStream::pair()?;
         let text = serde_json::to_vec(&spec).map_err(io::Error::other)?;
-        // Larger than the socket's buffer it may be, and nobody reads before the helper runs.
+        // The text may exceed the socket's buffer, and nothing reads it before the helper runs.
         let mut writer = own.try_clone()?;
         std::thread::Builder::new().name("contain".to_owned()).spawn(move || {
             // A helper that ended early says so itself.
@@ -278,7 +278,7 @@ impl Control {
 
     /// Asks the program to end.
     pub(super) fn terminate(&self) {
-        // An error means that nobody is there any more.
+        // An error means that the helper is gone.
         let _ = (&self.socket).write_all(&[spec::TERMINATE]);
     }
 
@@ -292,9 +292,9 @@ impl Control {
         self.folder.is_none()
     }
 
-    /// Lets go of a run that was stopped. Nobody waits until what it worked on is removed.
+    /// Abandons a run that was stopped. A thread of its own removes its files.
     pub(super) fn abandon(self) {
-        // Where there is no thread it is removed here.
+        // If no thread can start, they are removed here.
         let _ = std::thread::Builder::new()
             .name("abandon".to_owned())
             .spawn(move || drop(self));
@@ -311,7 +311,7 @@ impl Control {
         Ok(listener)
     }
 
-    /// What the helper said, once it has ended, and the trees that came with it.
+    /// Returns the ended helper's last message, and the trees that came with it.
     pub(super) fn said(mut self) -> io::Result<(Message, Option<Left>)> {
         self.inbox.receive(&self.socket)?;
         let message = spec::last_message(&self.inbox.bytes)?;

@@ -1,4 +1,4 @@
-//! What of the starter's environment a run may see, and where its programs are.
+//! Environment variables of the starter that a run may see, and the places of its programs.
 //!
 //! An allow list: keys and tokens are never on it.
 
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::RECIPE_FILE_BYTES_MAX;
 
-/// Where programs are for a starter that does not say.
+/// `PATH` for a starter that sets none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What every run may see: where things are, and how to speak.
+/// Variables that every run may see: paths, user, language and time zone.
 const COMMON: [&str; 20] = [
     "PATH",
     "HOME",
@@ -34,7 +34,7 @@ const COMMON: [&str; 20] = [
     "XDG_DATA_HOME",
 ];
 
-/// What an installer may see beside that: the way to the package registry.
+/// Further variables that an installer may see: the way to the package registry.
 const NETWORK: [&str; 17] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -55,7 +55,7 @@ const NETWORK: [&str; 17] = [
     "npm_config_registry",
 ];
 
-/// Where certificates are that a user added to those of the machine.
+/// Variables that name certificates which a user added to the machine's.
 pub const CERTIFICATES: [&str; 5] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -113,7 +113,7 @@ pub fn find_programs_outside(starter: &BTreeMap<String, String>, name: &str, roo
         let is_beneath = |place: &Path| path.starts_with(place);
         !is_beneath(root) && !real_root.as_deref().is_ok_and(is_beneath)
     };
-    // What leads nowhere any more is nobody's.
+    // A dangling link is not a program.
     let really = |path: &PathBuf| path.canonicalize().is_ok_and(|real| is_outside(&real));
     let found = find_programs(starter, name).into_iter();
     found.filter(|path| is_outside(path) && really(path)).collect()
@@ -125,8 +125,8 @@ pub fn executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// What a virtual environment says of itself in its `pyvenv.cfg`; absent where a folder is none. It may be the
-/// repository's own: neither a FIFO of that name nor an endless file is waited for.
+/// Reads the `pyvenv.cfg` of a virtual environment; absent where a folder is none. It may be the repository's own:
+/// neither a FIFO of that name nor an endless file is waited for.
 pub fn venv_record(folder: &Path) -> Option<String> {
     small_file(&folder.join("pyvenv.cfg"))
 }
@@ -213,7 +213,7 @@ mod tests {
         };
         let all = ["root/bin", "linked", "single", "alias/bin", "root/out", "machine"];
         assert_eq!(found("root", &all), [at("machine/tool")]);
-        // The same where the repository was opened by another name.
+        // A second name of the repository changes nothing.
         assert_eq!(found("alias", &all), [at("machine/tool")]);
         assert!(found("root", &all[..5]).is_empty());
     }

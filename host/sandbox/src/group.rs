@@ -77,7 +77,7 @@ impl Group {
 
     /// Asks every process of the group to end.
     pub(super) fn terminate(&self) {
-        // An error means that nobody is there any more.
+        // An error means that no process of the group is left.
         let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
     }
 

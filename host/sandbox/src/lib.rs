@@ -38,7 +38,7 @@ use proxy::{Proxy, Way};
 /// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
 const PROCESS_OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
-/// How often a program is tried, every 20 ms, that is being written to at the moment.
+/// Attempts, 20 ms apart, to start a program that is being written to.
 const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
 
 /// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
@@ -50,7 +50,7 @@ const PROCESS_GRACE_MS: u64 = 200;
 /// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
 const PROCESS_REAP_MS: u64 = 200;
 
-/// What to run.
+/// Command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSpec {
     /// Absolute path of the program.
@@ -71,7 +71,7 @@ impl CommandSpec {
     }
 }
 
-/// What bounds a run.
+/// Limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunLimits {
     /// Wall time.
@@ -93,7 +93,7 @@ impl RunLimits {
     }
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
     /// The program exited with this status.
@@ -112,10 +112,10 @@ pub enum RunEnd {
     MemoryLimit,
 }
 
-/// What a run left.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOutput {
-    /// How it ended.
+    /// End of the run.
     pub end: RunEnd,
     /// Standard output and standard error in the order in which they came.
     pub output: String,
@@ -133,7 +133,7 @@ pub enum ProcessError {
     Start {
         /// The program.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system lost it.
@@ -141,7 +141,7 @@ pub enum ProcessError {
     Watch {
         /// The program.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The sandbox around it could not be set up. It did not run.
@@ -149,16 +149,16 @@ pub enum ProcessError {
     Contain {
         /// The program.
         program: String,
-        /// What was being done, and what the system said.
+        /// The failed step and its error.
         reason: String,
     },
 }
 
-/// How long the loop sleeps in the system before it looks at the clock, the token and the child.
+/// Time that the loop sleeps before it checks the clock, the token and the child.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How long the helper of the fallback is let look for what it has to end, where that leaves it little of the processor.
-/// Whoever ends the helper before leaves the rest running.
+/// Time for the fallback's helper to find and end its processes, even with little processor time. Killing the helper
+/// earlier leaves the rest running.
 const HELPER_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a program to its end, whichever comes first: its own, the time limit, cancellation or the output bound.
@@ -213,9 +213,9 @@ pub fn run_installation(
 pub struct Ended {
     /// Exit status and output.
     pub run: RunOutput,
-    /// What an installation has left, where it ended well.
+    /// Trees of an installation that ended well.
     pub left: Option<Left>,
-    /// What it wanted to reach and was not let to, one sentence each.
+    /// Refused destinations, one sentence each.
     pub refused: Vec<String>,
 }
 
@@ -224,13 +224,13 @@ fn not_started(command: &CommandSpec, source: io::Error) -> ProcessError {
     ProcessError::Start { program, source }
 }
 
-/// What was started: the program itself, or the helper that stands for it.
+/// Started process: the program itself, or the helper that stands for it.
 struct Leader {
     child: Child,
     reader: PipeReader,
     group: Group,
     control: Option<Control>,
-    /// What an installation may reach.
+    /// Destinations that an installation may reach.
     way: Way,
 }
 
@@ -291,7 +291,7 @@ fn follow(
     Ok(Ended { run, left, refused })
 }
 
-/// What the helper said about the program's end, and what it handed back.
+/// Reads the program's end, and the trees handed back, from the helper's message.
 fn contained_end(
     command: &CommandSpec,
     said: io::Result<(Message, Option<Left>)>,
@@ -393,8 +393,8 @@ fn lead(mut builder: Command, cookie: group::Cookie, control: Option<Control>, w
     })
 }
 
-/// Starts the program, with a little patience for one that somebody is just writing: another thread's child inherits
-/// the handle for the moment between its fork and its exec.
+/// Starts the program, with a few retries while it is open for writing: another thread's child inherits the handle for
+/// the moment between its fork and its exec.
 fn spawn(builder: &mut Command) -> io::Result<Child> {
     for _ in 0..PROCESS_BUSY_RETRIES_MAX {
         match builder.spawn() {
@@ -413,7 +413,7 @@ struct Running<'a> {
     live: LiveLines<'a>,
     deadline: Instant,
     output_bytes_max: u64,
-    /// What the proxy will serve, once there is one.
+    /// Destinations that the proxy will serve, once it runs.
     way: Option<Way>,
     proxy: Option<Proxy>,
 }
@@ -485,7 +485,7 @@ impl Running<'_> {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        // What the pipe still holds is worth having; that it cannot be read is no reason to fail now.
+        // Keep the rest of the pipe's output; a read error is no reason to fail now.
         let _ = self.drain();
     }
 

@@ -1,4 +1,4 @@
-//! What a run wrote: its beginning and its end kept, its lines shown as they come.
+//! Output of a run: keeps its beginning and its end, and shows its lines as they come.
 
 use std::collections::VecDeque;
 
@@ -69,7 +69,7 @@ fn beginning_and_end(beginning: &str, end: &str, left_out: u64, half: usize) -> 
     let tail = &end[end.ceil_char_boundary(end.len().saturating_sub(room))..];
     let tail = tail.find('\n').map_or(tail, |first| &tail[first + 1..]);
     let cut_here = (beginning.len() - head.len()) as u64 + (end.len() - tail.len()) as u64;
-    // Where both are the same text, what one side leaves out the other side may hold.
+    // If both are the same text, one side may hold bytes that the other leaves out.
     let bytes = if left_out == 0 {
         beginning.len().saturating_sub(head.len() + tail.len()) as u64
     } else {

@@ -2,8 +2,8 @@
 //!
 //! It listens on a loopback port of the run's own network, which only the run can reach, and serves `CONNECT`; plain
 //! `GET` only for a mirror that the user configured with `http`. Names and ports are compared with the list, resolved
-//! here, and a resolved address must be a public one unless the user's own configuration names the place. What is said
-//! inside TLS it does not see. Which places are on the list is decided elsewhere.
+//! here, and a resolved address must be a public one unless the user's own configuration names the place. The content
+//! of TLS it does not see. The list of places is decided elsewhere.
 
 mod places;
 mod request;
@@ -41,13 +41,13 @@ const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
 /// Addresses of one name that are tried.
 const PROXY_ADDRESSES_MAX: usize = 4;
 
-/// Refusals of one installation that are named. Whoever reads twenty has seen enough.
+/// Refusals of one installation that are named. A reader has seen enough after twenty.
 const PROXY_REFUSALS_NAMED_MAX: usize = 20;
 
 /// Silence on a connection. Installers give up earlier.
 const PROXY_IDLE_SECONDS_MAX: u64 = 120;
 
-/// How long a thread sleeps in the system before it looks whether the run has ended.
+/// Time that a thread sleeps before it checks whether the run has ended.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A proxy at work. Ends with its run.
@@ -72,7 +72,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Refusals {
     all: BTreeSet<String>,
-    /// Those that nobody has been told of.
+    /// Refusals that are not reported yet.
     fresh: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ impl Drop for OpenPlace {
     }
 }
 
-/// What is answered instead of a connection.
+/// Answer in place of a connection.
 #[derive(Debug)]
 struct Refusal {
     status: &'static str,

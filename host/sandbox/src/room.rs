@@ -1,9 +1,9 @@
-//! How much space is left on a disk.
+//! Free space on a disk.
 
 use std::io;
 use std::path::Path;
 
-/// What a disk still takes.
+/// Free space of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Bytes that this user may still write.
@@ -12,7 +12,7 @@ pub struct Room {
     pub files: Option<u64>,
 }
 
-/// How much room is left where `path` lies, which has to be there.
+/// Returns the free space on the disk of `path`, which has to exist.
 pub fn left(path: &Path) -> io::Result<Room> {
     let system = rustix::fs::statvfs(path)?;
     Ok(Room {

@@ -1,8 +1,8 @@
 //! Private folders for the time of one call: what a guest proposes, objects of a commit, the copy that a run works on.
 //!
 //! They lie in `tmp` of the program's own directory, so that those of a daemon that was killed are found and removed by
-//! the next one, which holds the lock. Whoever uses the engine without a daemon gets them where the system keeps such
-//! folders. Nothing in them is ever moved into a repository: what gets there is read and written anew.
+//! the next one, which holds the lock. Without a daemon they lie where the system keeps such folders. Nothing in them
+//! is ever moved into a repository: what gets there is read and written anew.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ impl Folder {
         Ok(Self(folder.keep()))
     }
 
-    /// Where it lies.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -46,8 +46,8 @@ pub fn folder(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
     Folder::new(&place(home).unwrap_or_else(std::env::temp_dir), prefix)
 }
 
-/// The same by its real path, for a copy of a repository whose programs have to run. Where none may be run below the
-/// program's own directory it lies in `/tmp`, and what a daemon leaves there that is killed, nobody finds.
+/// Creates a private folder at its real path, for a copy of a repository whose programs have to run. If none may run
+/// below the program's own directory, it lies in `/tmp`, where the leftovers of a killed daemon stay.
 pub fn folder_for_programs(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
     let place = place_for_programs(home).unwrap_or_else(|| "/tmp".into());
     Folder::new(&place.canonicalize()?, prefix)
@@ -61,7 +61,7 @@ pub fn disk(home: Option<&Path>) -> Disk {
     }
 }
 
-/// Where such folders lie, where a daemon keeps them.
+/// Returns the parent of private folders, if a daemon keeps one.
 fn place(home: Option<&Path>) -> Option<PathBuf> {
     let place = home?.join(NAME);
     // A link leads to what the next daemon would not look for.
@@ -69,7 +69,7 @@ fn place(home: Option<&Path>) -> Option<PathBuf> {
     is_folder.then_some(place)
 }
 
-/// Where such folders lie; absent, too, where no program may be run there.
+/// Returns the parent of private folders, if programs may be run there.
 fn place_for_programs(home: Option<&Path>) -> Option<PathBuf> {
     let runs = |place: &PathBuf| {
         let flags = rustix::fs::statvfs(place).map(|system| system.f_flag);
@@ -78,8 +78,7 @@ fn place_for_programs(home: Option<&Path>) -> Option<PathBuf> {
     place(home).filter(runs)
 }
 
-/// Makes the place, for a daemon that holds the lock of `home`, and gives what lies there already: it belongs to nobody
-/// any more.
+/// Makes the place, for a daemon that holds the lock of `home`, and gives what lies there already: its owner has ended.
 pub fn open(home: &Path) -> io::Result<Leftovers> {
     let place = home.join(NAME);
     match fs::DirBuilder::new().mode(0o700).create(&place) {
@@ -94,11 +93,11 @@ pub fn open(home: &Path) -> io::Result<Leftovers> {
     Ok(Leftovers(entries.map(|entry| entry.path()).collect()))
 }
 
-/// What a daemon left that was killed.
+/// Private folders that a killed daemon left.
 pub struct Leftovers(Vec<PathBuf>);
 
 impl Leftovers {
-    /// Removes it. The copy of a repository may have many files, so nobody should wait for this.
+    /// Removes them. The copy of a repository may have many files, so no caller should wait for this.
     pub fn remove(self) {
         for path in self.0 {
             remove(&path);
@@ -114,7 +113,7 @@ pub fn remove(path: &Path) {
     } else {
         fs::remove_file(path)
     };
-    // What is left of it, for whatever reason, holds nothing that the user does not have.
+    // The remains, for whatever reason, hold nothing that the user does not have.
     if let Err(error) = removed {
         tracing::warn!(path = %path.display(), %error, "a private folder could not be removed");
     }
@@ -124,13 +123,13 @@ pub fn remove(path: &Path) {
 /// or a process's handles reach. So nothing is reached by a path, no link is followed, and what lies deep is brought up to
 /// a level of its own before it is removed in turn.
 ///
-/// What cannot be removed stays, and the rest goes: a full disk is full of just that, and has no room for the level. So a
-/// pass over it all is made once more as long as the last one has removed anything.
+/// Entries that cannot be removed stay, and the rest goes: a full disk is full of just that, and has no room for the
+/// level. So a pass over it all is made once more as long as the last one has removed anything.
 fn remove_folder(folder: &Path) -> io::Result<()> {
     remove_beside(folder, folder.parent().ok_or(io::ErrorKind::InvalidInput)?)
 }
 
-/// The same, with the place where the level is made.
+/// Removes a folder; the level is made in `place`.
 fn remove_beside(folder: &Path, place: &Path) -> io::Result<()> {
     let (above, name) = folder
         .parent()
@@ -169,19 +168,19 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags
 /// Directories that are open at a time, each in the one before.
 const HANDLES_MAX: usize = 16;
 
-/// How often all of it is gone through. Each time goes deeper on a full disk, and sees what appeared meanwhile.
+/// Limit of passes over all of it. Each goes deeper on a full disk, and sees what appeared meanwhile.
 const PASSES_MAX: usize = 4;
 
 /// A folder being removed.
 struct Removal<'a> {
-    /// Where the level is made.
+    /// Directory in which the level is made.
     place: &'a Path,
     /// Holds directories that lay too deep, by their numbers; made for the first one. No run may write here.
     level: Option<(PathBuf, OwnedFd)>,
     found: u64,
     /// Files and directories that are gone since the pass began.
     removed: u64,
-    /// What could not be done first in it. The rest is done all the same.
+    /// First error in the folder. The rest is removed all the same.
     failed: Option<Errno>,
 }
 
@@ -207,7 +206,7 @@ impl Removal<'_> {
                 continue;
             }
             match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-                // How systems say that it is a directory.
+                // Systems' errors for a directory.
                 Err(Errno::ISDIR | Errno::PERM) if handles > 0 => self.remove(folder, name, handles),
                 Err(Errno::ISDIR | Errno::PERM) => self.bring_up(folder, name),
                 unlinked => self.gone(unlinked),
@@ -351,7 +350,7 @@ mod tests {
         assert_eq!(left.map(|entry| entry.file_name()).collect::<Vec<_>>(), ["deep"]);
     }
 
-    /// Who cannot be removed keeps all above it, and each of them was tried again for each below it.
+    /// A directory that cannot be removed keeps all above it, and each of them was tried again for each below it.
     #[test]
     #[cfg(target_os = "linux")]
     fn what_cannot_be_removed_deep_inside_costs_no_more_than_a_few_passes() {
@@ -381,7 +380,7 @@ mod tests {
         );
     }
 
-    /// Who still runs there exchanges directories for links to a folder of the user's.
+    /// A process that still runs there exchanges directories for links to a folder of the user's.
     #[test]
     #[cfg(target_os = "linux")]
     fn removing_a_folder_that_is_changed_meanwhile_touches_nothing_outside() {

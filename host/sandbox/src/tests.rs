@@ -120,7 +120,7 @@ fn the_time_limit_ends_a_whole_tree_that_ignores_term() {
     assert!(pids.iter().all(|&pid| gone(pid)), "{pids:?}");
 }
 
-/// How long a run that ignores TERM, child included, goes on after its cancellation.
+/// Measures how long a run that ignores TERM, child included, goes on after its cancellation.
 fn time_to_end() -> Duration {
     let cancel = CancellationToken::new();
     let limits = RunLimits::within(Duration::from_secs(60));

@@ -1,7 +1,7 @@
-//! Which Python and which Node a project is worked on with.
+//! Finds the Python and the Node of a project.
 //!
 //! Only programs on the user's `PATH` outside the repository are asked for their version; of a virtual environment in
-//! the repository its own record is read, because nothing of a repository runs before somebody agreed to it.
+//! the repository its own record is read, because nothing of a repository runs before the user has agreed to it.
 
 mod python;
 
@@ -19,9 +19,9 @@ pub use python::{choose, pythons_on_path};
 /// A program that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Where it is.
+    /// Path of the program.
     pub path: PathBuf,
-    /// What it says its version is, for example `3.12.1`.
+    /// Version that it reports, for example `3.12.1`.
     pub version: String,
 }
 

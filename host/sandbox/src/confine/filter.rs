@@ -1,9 +1,9 @@
 //! The system calls of a helper: a list of what it needs. Every other call is answered as one that does not exist, which
 //! libraries take as a reason to try an older one.
 //!
-//! What is not on it and why: `socket`, `connect` (no network), `execve`, `fork` (no program; threads are allowed),
-//! `kill`, `ptrace`, `process_vm_*` and `prlimit64` of others (no other process), `mount`, `unshare`, `setns` (no
-//! namespace), `chown`, `utimensat`, `setxattr` (Landlock does not see them), and code that is made at run time.
+//! Not on it, and why: `socket`, `connect` (no network), `execve`, `fork` (no program; threads are allowed), `kill`,
+//! `ptrace`, `process_vm_*` and `prlimit64` of others (no other process), `mount`, `unshare`, `setns` (no namespace),
+//! `chown`, `utimensat`, `setxattr` (Landlock does not see them), and code that is made at run time.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ const PLAIN: &[i64] = &[
     libc::SYS_restart_syscall,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    // What it is.
+    // Process and system data.
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_getppid,
@@ -110,7 +110,7 @@ const OLDER: &[i64] = &[
 const OLDER: &[i64] = &[];
 
 /// Modes of files: answered as done, and not done. Landlock does not see these calls, so they would reach every file of
-/// the user; and whoever takes over what a helper wrote gives it the right mode.
+/// the user; and the process that takes over a helper's output gives it the right mode.
 const PRETENDED: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -165,7 +165,7 @@ fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
     rules.insert(libc::SYS_prctl, each(0, &[libc::PR_SET_NAME])?);
     // Limits of this process.
     rules.insert(libc::SYS_prlimit64, each(0, &[0])?);
-    // What `abort` does.
+    // `abort` signals its own process.
     let own = rustix::process::getpid().as_raw_nonzero().get();
     rules.insert(libc::SYS_tgkill, each(0, &[own])?);
     Ok(rules)

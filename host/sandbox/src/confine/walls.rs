@@ -1,4 +1,4 @@
-//! What a helper does to itself before it reads anything hostile. Each step takes something away for good.
+//! Confines a helper from inside before it reads anything hostile. Each step takes something away for good.
 
 use std::fs;
 use std::io;

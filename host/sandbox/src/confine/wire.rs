@@ -68,7 +68,7 @@ impl Connection {
         self.0.write_all(body)
     }
 
-    /// What the engine says next; nothing where it has hung up.
+    /// Receives the engine's next message; `None` where it has hung up.
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
         let mut prefix = [0; PREFIX_BYTES];
         match self.0.read_exact(&mut prefix) {

@@ -138,7 +138,7 @@ fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     }
 }
 
-/// What a copy may still take.
+/// Space that a copy may still take.
 struct Room {
     bytes: u64,
     entries: u64,

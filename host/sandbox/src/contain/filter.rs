@@ -47,7 +47,7 @@ mod number {
     ];
 }
 
-/// What the numbers of an architecture mean, in their order.
+/// Names of an architecture's numbers, in their order.
 #[cfg(test)]
 const REFUSED_NAMES: &[&str] = &[
     "unshare",
@@ -86,8 +86,8 @@ const REFUSED_NAMES: &[&str] = &[
     "vhangup",
 ];
 
-/// The same on every architecture: io_uring (425 to 427), the newer mount calls (428 to 433, 442, 467), `pidfd_getfd`
-/// (438), `process_madvise` (440), `quotactl_fd` (443).
+/// Numbers that all architectures share: io_uring (425 to 427), the newer mount calls (428 to 433, 442, 467),
+/// `pidfd_getfd` (438), `process_madvise` (440), `quotactl_fd` (443).
 const REFUSED_EVERYWHERE: [i64; 14] = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 440, 442, 443, 467];
 
 /// Its flags lie in memory, where no filter sees them. Told that it does not exist, libraries take `clone`.

@@ -10,7 +10,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-/// What a helper says in a run: some lines.
+/// Limit of a helper's messages in a run: some lines.
 const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// Handles of one piece, and of one run: a listener, the repository, the folder of packages.
@@ -27,7 +27,7 @@ pub(super) fn send(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]
     (&*socket).write_all(&bytes[sent..])
 }
 
-/// What came from the other side, as far as it was read.
+/// Bytes and handles that came from the other side so far.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) bytes: Vec<u8>,

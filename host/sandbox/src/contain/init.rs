@@ -37,7 +37,7 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// How it ended, and the trees of an installation that ended well.
+/// Returns the run's end, and the trees of an installation that ended well.
 fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     die_with_starter(outer).at(TYING)?;
     let text = spec::receive(outer).at("reading the specification")?;
@@ -80,7 +80,7 @@ fn trees(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
     trees.map(open).collect()
 }
 
-/// Where the machine runs out of memory, the kernel should end a run before anything else.
+/// Asks the kernel to end a run before anything else when memory runs out.
 fn prefer_to_be_killed() {
     // Refused nowhere, and only a preference.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");

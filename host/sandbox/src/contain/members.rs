@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::spec::Message;
 use super::{Bounds, Sandbox, memory};
 
-/// How often the processes of a run without a namespace are looked for at its end. Each round ends what it finds.
+/// Rounds at the end of a run without a namespace that look for its processes. Each round ends what it finds.
 const CONTAIN_ROUNDS_MAX: u32 = 200;
 
-/// Where the members of a run are looked for.
+/// Processes of a run, found by its kind of sandbox.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Members {
     sandbox: Sandbox,
@@ -178,7 +178,7 @@ fn descendants_by_parent(own: u32) -> Vec<u32> {
     found.into_iter().collect()
 }
 
-/// What follows the name in a process's line of numbers; the name itself may hold blanks and brackets.
+/// Returns the text after the name in a process's line of numbers; the name itself may hold blanks and brackets.
 fn fields(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.to_owned())

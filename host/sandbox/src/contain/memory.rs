@@ -1,10 +1,10 @@
-//! How much memory a run holds, as far as the kernel tells whose it is, and what is left of the machine's.
+//! Measures the memory of a run, as far as the kernel tells whose it is, and the free memory of the machine.
 //!
 //! A run's are the pages that no file backs, shared ones and those on a swap device included, the tables by which its
 //! processes find them, and the segments of its own namespace, attached or not. Files in memory without a place are
-//! refused by the filter: a handle of one can wait in a socket, where nobody counts it. Of shared memory of which
-//! nothing is mapped any more, and of the kernel's own buffers, nobody knows the holder; for these the machine as a
-//! whole is looked at. What lies in a file system in memory has that one's bound.
+//! refused by the filter: a handle of one can wait in a socket, where it is not counted. Shared memory that is not
+//! mapped any more, and the kernel's own buffers, have no known holder; for these the machine as a whole is looked at.
+//! What lies in a file system in memory has that one's bound.
 
 use std::fs;
 
@@ -49,13 +49,13 @@ fn segments_in(table: &str) -> u64 {
     table.lines().skip(1).filter_map(of_line).sum()
 }
 
-/// What the machine had at one time.
+/// Memory of the machine at one time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Machine {
     total: u64,
-    /// What could be had without ending anything, on disks too.
+    /// Available without ending anything, swap included.
     free: u64,
-    /// In memory that processes share and in file systems in memory, whoever's.
+    /// In memory that processes share and in file systems in memory, of all owners.
     shared: u64,
 }
 

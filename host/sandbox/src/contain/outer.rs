@@ -30,7 +30,7 @@ pub(super) fn main() -> ExitCode {
                 step: step.to_owned(),
                 reason: error.to_string(),
             };
-            // Where nobody listens, nobody needs to know.
+            // An error means that the daemon is gone.
             let _ = say(&daemon, &message, &[]);
             ExitCode::FAILURE
         }
@@ -48,7 +48,7 @@ pub(super) fn control() -> io::Result<UnixStream> {
     Ok(UnixStream::from(handle))
 }
 
-/// What was being done when something went wrong.
+/// Result that names the failed step.
 pub(super) type Step<T> = Result<T, (&'static str, io::Error)>;
 
 /// Names the step that an error belongs to.
@@ -148,7 +148,7 @@ fn is_ordered(daemon: &UnixStream) -> bool {
     looked.is_ok() && !polled[0].revents().is_empty()
 }
 
-/// What is said where nobody listens any more.
+/// Error for a starter that has ended.
 pub(super) fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the starter is gone")
 }
@@ -167,7 +167,7 @@ fn start_inner(control: UnixStream) -> io::Result<Child> {
     builder.spawn()
 }
 
-/// Passes orders in and messages out until the inner helper has ended or nobody listens any more.
+/// Passes orders in and messages out until the inner helper has ended or the daemon has gone.
 fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
     let mut inbox = Inbox::default();
     let pid = Pid::from_child(child);
@@ -204,7 +204,7 @@ fn obey(daemon: &mut UnixStream, inner: Pid) -> io::Result<bool> {
         0 => Ok(false),
         _ => {
             // The inner helper leads the group of the program and, as the first process of its namespace, is not
-            // touched itself. An error means that nobody is there any more.
+            // touched itself. An error means that the group is gone.
             let _ = rustix::process::kill_process_group(inner, Signal::TERM);
             Ok(true)
         }

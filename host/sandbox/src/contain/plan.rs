@@ -1,4 +1,4 @@
-//! What of the machine a run gets to see: decided from its command before anything is started.
+//! Decides which paths of the machine a run sees: from its command, before anything is started.
 //!
 //! The system's own directories are always there. Beside them a run needs the interpreter that it is to run with,
 //! wherever that really lies: a virtual environment and the Python that it was made with, or what a version manager
@@ -42,7 +42,7 @@ const MANAGERS: [&str; 12] = [
     ".local/state/fnm_multishells",
 ];
 
-/// What a prefix holds that programs need. Not `share`, where `~/.local` keeps keys.
+/// Entries of a prefix that programs need. Not `share`, where `~/.local` keeps keys.
 const PREFIX: [&str; 7] = ["bin", "lib", "lib64", "libexec", "include", "pyvenv.cfg", "ssl"];
 
 /// Programs that recipes start, and what these start.
@@ -154,7 +154,7 @@ pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// What is to be visible, by path.
+/// Visible paths of a run.
 struct Sight<'a> {
     root: &'a Path,
     home: Option<&'a Path>,
@@ -171,7 +171,7 @@ impl Sight<'_> {
         }
         let Some(real) = self.follow(program) else { return };
         let is_installed = self.prefix_of(&real);
-        // What a link of the repository says is not enough to make a file visible.
+        // A link in the repository is not enough to make a file visible.
         if !is_installed && real.is_file() && !program.starts_with(self.root) {
             self.show(&real);
         }
@@ -279,7 +279,7 @@ impl Sight<'_> {
         }
     }
 
-    /// Where a path really leads; the links on the way become visible as links.
+    /// Resolves a path; the links on the way become visible as links.
     fn follow(&mut self, path: &Path) -> Option<PathBuf> {
         let mut rest = path
             .components()
@@ -364,7 +364,7 @@ mod tests {
             std::os::unix::fs::symlink(target, path).expect("links can be made");
         }
 
-        /// What becomes visible for a program of the repository's virtual environment.
+        /// Lists the paths that a program of the repository's virtual environment sees.
         fn visible(&self, path: &str) -> String {
             let text = |path: &str| self.at(path).to_string_lossy().into_owned();
             let command = CommandSpec {

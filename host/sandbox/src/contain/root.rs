@@ -21,10 +21,10 @@ use super::spec::{Spec, Visible};
 use super::tree;
 use crate::limits;
 
-/// Where the new root grows.
+/// Path of the new root.
 const NEW: &str = "/proc";
 
-/// What of `/etc` programs need to work at all. No file of it is secret; where a directory holds keys, it is not here.
+/// Entries of `/etc` that programs need to work at all. No file of them is secret; directories with keys are left out.
 const ETC: &[&str] = &[
     "alternatives",
     "bash.bashrc",
@@ -208,7 +208,7 @@ fn link(path: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// Who the run is, by the names of the machine.
+/// User and group of the run, by the names of the machine.
 struct Identity {
     passwd: String,
     group: String,
@@ -358,7 +358,7 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
 }
 
 fn private(path: &Path, source: &Path) -> io::Result<()> {
-    // What everybody may write to on a usual machine; here there is only one.
+    // These are world-writable on a usual machine; here there is only one user.
     let mode = if path.starts_with("/tmp") || path.starts_with("/var/tmp") || path.starts_with("/dev/shm") {
         0o1777
     } else {
@@ -423,7 +423,7 @@ fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Makes the new root `/`, lets the old one go, and lets nobody add to the new one.
+/// Makes the new root `/`, lets the old one go, and makes the new one read-only.
 fn enter() -> io::Result<()> {
     rustix::process::chdir(NEW)?;
     // Both at the same place: the old root comes to lie over the new one and is then taken off.

@@ -1,4 +1,4 @@
-//! What the engine and its helpers say to each other over the socket that is a helper's standard input.
+//! Messages between the engine and its helpers over the socket that is a helper's standard input.
 //!
 //! A spec goes in, with its length before it; then single bytes with orders. Out come messages, one JSON line each; the
 //! last one counts. The end of the input ends the run.
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bounds, Sandbox};
 
-/// What a helper is told: a command line, an environment and the hidden paths of a large tree are far below it.
+/// Limit of a spec: a command line, an environment and the hidden paths of a large tree are far below it.
 const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The order to ask the program to end.
@@ -31,18 +31,18 @@ pub(super) struct Spec {
     pub(super) root: PathBuf,
     /// Relative to the repository: not there for the run.
     pub(super) hidden: Vec<OsString>,
-    /// What of the machine is visible beside the system's own directories.
+    /// Paths of the machine that are visible beside the system's own directories.
     pub(super) visible: Vec<Visible>,
-    /// Where a private, empty home stands in for the user's.
+    /// Path of a private, empty home that stands in for the user's.
     pub(super) home: Option<PathBuf>,
     pub(super) bounds: Bounds,
-    /// Where the fallback makes its copy of the repository: an empty folder of the run's own.
+    /// Folder for the fallback's copy of the repository: empty, and the run's own.
     pub(super) folder: Option<PathBuf>,
     /// Set for an installation.
     pub(super) installation: Option<Install>,
 }
 
-/// What is different for an installation.
+/// Settings of an installation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Install {
@@ -60,9 +60,9 @@ pub(super) enum Visible {
     Place(PathBuf),
     /// A symbolic link.
     Link {
-        /// Where it is.
+        /// Path of the link.
         path: PathBuf,
-        /// What it says.
+        /// Target of the link.
         target: PathBuf,
     },
 }
@@ -75,7 +75,7 @@ impl Visible {
     }
 }
 
-/// What a helper says.
+/// Message from a helper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Message {
@@ -93,7 +93,7 @@ pub(crate) enum Message {
     NotStarted(i32),
     /// The sandbox could not be set up.
     Failed {
-        /// What was being done.
+        /// The failed step.
         step: String,
         /// The system's words.
         reason: String,

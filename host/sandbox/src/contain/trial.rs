@@ -34,7 +34,7 @@ pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
     judge(run)
 }
 
-/// Where the file of this program lies, or the one that has replaced it while it runs.
+/// Returns the path of this program's file, or of the one that has replaced it while it runs.
 fn own_program() -> io::Result<PathBuf> {
     let place = std::env::current_exe()?;
     let text = place.to_string_lossy();
@@ -49,7 +49,7 @@ fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
     }
 }
 
-/// How long it is tried whether a sandbox works.
+/// Returns the time limit for the trial of a sandbox.
 fn patience() -> RunLimits {
     RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
 }

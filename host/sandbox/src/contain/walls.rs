@@ -18,7 +18,7 @@ use crate::limits;
 /// Raises all walls that fit the sandbox. No way leads back.
 pub(super) fn raise(spec: &Spec) -> Step<()> {
     bound(spec.sandbox, spec.bounds).at("setting limits")?;
-    // Where a namespace gives rights, its first process must not be taken over to use them.
+    // A namespace may give its first process rights; no takeover of that process must gain them.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
     give_up_capabilities().at("giving up rights")?;
     rustix::thread::set_no_new_privs(true).at("giving up rights")?;

@@ -1,4 +1,4 @@
-//! Which places may be reached, and on which way. Pure.
+//! Decides which places may be reached, and on which way. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -34,7 +34,7 @@ impl Place {
             is_plain,
             is_own,
         };
-        // A registry that nobody configured is reached with TLS or not at all.
+        // A registry that is not configured is reached with TLS or not at all.
         (is_own || !is_plain).then_some(place)
     }
 
@@ -64,7 +64,7 @@ pub struct Upstream {
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What it wants to see in `Proxy-Authorization`.
+    /// Value that it expects in `Proxy-Authorization`.
     authorization: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl Upstream {
         })
     }
 
-    /// What opens a connection through it.
+    /// Returns the `CONNECT` request for it.
     pub(super) fn connect_request(&self, host: &str, port: u16) -> String {
         let target = authority(host, port);
         let authorization = self.header();

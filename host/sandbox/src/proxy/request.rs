@@ -7,15 +7,15 @@ use super::places::{self, Upstream};
 /// A request whose head is whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
-    /// What is wanted, or what it is that is not served.
+    /// The request, or a description of one that is not served.
     pub(super) request: Result<Request, String>,
     /// The header lines, without the first line.
     lines: Vec<String>,
-    /// What came after the head.
+    /// Bytes after the head.
     pub(super) rest: Vec<u8>,
 }
 
-/// What is wanted.
+/// Kind of request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
     /// A connection.
@@ -112,7 +112,7 @@ impl Head {
     }
 }
 
-/// Not what is about one connection, about a body that is not passed on, or about the host, which is said anew.
+/// True unless a line is about one connection, a body that is not passed on, or the host, which is written anew.
 fn is_passed_on(line: &str) -> bool {
     let name = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_own = [

@@ -1,4 +1,4 @@
-//! Which Python a project is worked on with: its own before the machine's.
+//! Chooses the Python of a project: its own before the machine's.
 //!
 //! The choice reads files and asks only interpreters from outside the repository, because it is made before the user
 //! has agreed to run anything of the repository.
@@ -29,13 +29,13 @@ const NAMES: [&str; 7] = [
 /// An interpreter, or the tool that starts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Python {
-    /// What is started.
+    /// Program to start.
     pub program: PathBuf,
-    /// What comes before the interpreter's own arguments.
+    /// Arguments before the interpreter's own.
     pub prefix: Vec<String>,
-    /// Where packages are.
+    /// Place of its packages.
     pub home: Home,
-    /// What it says its version is; absent where a tool chooses it.
+    /// Its version; absent where a tool chooses it.
     pub version: Option<String>,
 }
 
@@ -43,11 +43,11 @@ pub struct Python {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Python 3.10+ required but not found")]
 pub struct Missing {
-    /// What the user can do.
+    /// Advice for the user.
     pub hint: String,
 }
 
-/// What a choice is made from.
+/// Inputs of a choice.
 #[derive(Debug, Clone, Copy)]
 struct Surroundings<'a> {
     root: &'a Path,
@@ -55,7 +55,7 @@ struct Surroundings<'a> {
     cancel: &'a CancellationToken,
 }
 
-/// Where an interpreter keeps its packages.
+/// Place of an interpreter's packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Home {
     /// In this virtual environment.
@@ -83,7 +83,7 @@ impl Python {
     }
 }
 
-/// What a test run of this user would use. Blocks.
+/// Chooses the Python for a test run of this user. Blocks.
 pub fn python(root: &Path, starter: &BTreeMap<String, String>) -> Result<Python, Missing> {
     choose(root, starter, &CancellationToken::new())
 }
@@ -130,7 +130,7 @@ fn missing(hint: &str) -> Missing {
     Missing { hint: hint.to_owned() }
 }
 
-/// What `pyvenv.cfg` says, so that nothing of the repository has to be asked.
+/// Reads the version in `pyvenv.cfg`, so that nothing of the repository has to be asked.
 fn declared_version(record: &str) -> Option<String> {
     record.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;

@@ -1,4 +1,4 @@
-//! What reaches the rest of the machine where a run shares everything with it but files: the fallback.
+//! Refuses calls that reach the rest of the machine where a run shares everything with it but files: the fallback.
 //!
 //! Landlock sees neither what belongs to another process (its limits, its priority, its processors), nor objects that
 //! have no path (shared memory, semaphores, queues), nor what a file has beside its content.
