@@ -66,7 +66,7 @@ pub fn check(skill: &str, schema: &Schema, arguments: &Arguments<'_>) -> Result<
         expected,
         got,
     };
-    // Errors hold more than what is looked at: of very many nobody asks.
+    // Errors hold more data than the validation itself: above this bound, the host collects none.
     if work > limits::SCHEMA_ERROR_WORK_MAX {
         return Err(unfit("", "what its schema describes".to_owned(), described(&value)));
     }
@@ -131,7 +131,7 @@ fn depth(error: &ValidationError<'_>) -> usize {
 fn meant(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
     match (error.kind(), error.instance().as_ref()) {
         (ValidationErrorKind::AdditionalProperties { unexpected }, _) => {
-            // Where the keyword stands, references followed.
+            // Schema path of the keyword, with references followed.
             let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
             let fields = schema.pointer(holder)?.get("properties")?.as_object()?;
             nearest(unexpected.first()?, fields.keys().map(String::as_str)).map(str::to_owned)

@@ -1,4 +1,4 @@
-//! What the calls of a skill really need: recorded while they run, and compared with what the skill is granted.
+//! Records what the calls of a skill need while they run, and compares it with what the skill is granted.
 //!
 //! A call that is recorded proposes nothing: what it leaves in its stage is noted and thrown away, and what would run or
 //! commit something is denied and noted as asked for. So recorded calls can be those that a repository has seen.
@@ -12,7 +12,7 @@ use super::{CallReport, Limits};
 use crate::limits;
 use tool_core::api::Effect;
 
-/// So many globs stand for paths that belong together; fewer say less, and nobody reads more.
+/// Most globs in one list of an audit: fewer say less, and more are too many to read.
 const GLOBS_MAX: usize = 12;
 
 /// Takes note of what calls do. Shared by all calls that one audit makes.
@@ -59,7 +59,7 @@ pub struct Audit {
     pub peak: Peak,
 }
 
-/// What one call took, each the most of all calls, beside its bound.
+/// Largest use of each resource by one call, beside its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Peak {
     /// Wall time in microseconds.
@@ -134,7 +134,7 @@ impl Recorder {
         });
     }
 
-    /// What was noted, compared with what the skill is granted.
+    /// Compares the recorded use with what the skill is granted.
     pub fn audit(&self, skill: &str, granted: &[Effect]) -> Audit {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let bounds = Limits::default();

@@ -133,7 +133,7 @@ fn open(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-/// Fails unless this user owns it and nobody else can write it.
+/// Fails unless this user owns it and no other user can write it.
 fn check_private(metadata: &fs::Metadata) -> std::io::Result<()> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {

@@ -1,8 +1,8 @@
 //! A call from its turn, which `turns` gives, to its receipt: instances, parts on several cores, cleaning the answer, the
 //! commit.
 //!
-//! What one instance may do while it runs is `sandbox`; which skill is called with which arguments was settled by
-//! `registry`. What a call that worked left in its stage goes to `stage` only here, after the guest is gone.
+//! `sandbox` bounds what one instance may do while it runs; `registry` has settled which skill is called with which
+//! arguments. The stage of a call that worked goes to `stage` only here, after the guest is gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -64,7 +64,7 @@ pub struct Job<'a> {
     pub is_builtin: bool,
     /// Effects that the skill declares.
     pub declared: &'a [Effect],
-    /// What of it the user and the repository's lock file grant.
+    /// Declared effects that the user and the repository's lock file grant.
     pub within: Vec<Effect>,
     /// Checked arguments.
     pub arguments: Value,
@@ -76,7 +76,7 @@ pub struct Job<'a> {
     pub limits: Limits,
 }
 
-/// What the guest left behind.
+/// Stage and deletions of a call.
 struct Proposal {
     stage: Option<Folder>,
     deletions: Vec<String>,
@@ -104,7 +104,7 @@ impl Job<'_> {
             }
         }
         imports::log::finish(&call);
-        // What still waits for this call in the host ends with it.
+        // Ends every wait in the host for this call.
         call.token.cancel();
         let receipt = self.receipt(&call, &grants, &result);
         // The text of a skill that is not ours may say anything about a run.
@@ -118,8 +118,8 @@ impl Job<'_> {
         }
     }
 
-    /// Takes note of the files that the answer shows, so that a later proposal may replace them. Ours are believed; of a
-    /// skill of somebody else only what really stands in its answer counts.
+    /// Takes note of the files that the answer shows, so that a later proposal may replace them. Built-in skills are
+    /// believed; for any other skill only content that really is in its answer counts.
     fn note_shown(&self, call: &Call, text: &str) {
         let mut shown = call.claims();
         shown.retain(|path, sha256| self.is_builtin || self.is_in(call, text, path, sha256));
@@ -323,7 +323,7 @@ impl Job<'_> {
         merged.map_err(|failure| self.failure(failure))
     }
 
-    /// What a guest cannot say of a full disk: it is told a number, and not where its files lie.
+    /// Failure for a full disk, named by the host: the guest gets a number, and no path of its files.
     fn no_room(&self) -> CallError {
         let disk = scratch::disk(self.context.repository.state_directory());
         self.failure(Failure {
@@ -336,7 +336,7 @@ impl Job<'_> {
     fn failure(&self, failure: Failure) -> CallError {
         let text = |text: &str| clean(beginning(text, MESSAGE_BYTES_MAX)).into_owned();
         let mut message = text(&failure.message);
-        // What the user said is the host's to tell.
+        // Only the host may say what the user answered.
         if message.starts_with(DISAGREED) && !self.context.approver.has_refused() {
             message.insert_str(0, "it says: ");
         }
@@ -486,7 +486,7 @@ fn is_plain(cursor: &str) -> bool {
     !cursor.contains(['\n', '\t']) && clean(cursor) == cursor
 }
 
-/// The next part that nobody has taken.
+/// Takes the next part that is still free.
 fn taken<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a String)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
     Some((at, parts.get(at)?))
@@ -530,7 +530,7 @@ fn may_be_split(grants: &Grants) -> bool {
         .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit) || !grants.declares(*effect))
 }
 
-/// What ends a call beside what its skill says: the bounds, and what stands in its way.
+/// Kinds of errors that the skill does not report itself: exceeded bounds, and obstacles.
 const ENDS: [ErrorKind; 15] = [
     ErrorKind::Timeout,
     ErrorKind::Memory,

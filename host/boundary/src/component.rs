@@ -1,4 +1,4 @@
-//! What a component asks for, read from its bytes before anything of it is compiled.
+//! Reads the imports of a component from its bytes, before anything of it is compiled.
 //!
 //! The contract's interfaces and those of WASI 0.2 that this host implements are all a component may import; anything
 //! else is refused by name. Bounds on size are checked here too, because the compiler's memory grows with them.
@@ -59,7 +59,7 @@ const EFFECTS: [(&str, Effect); 6] = [
     ("packages", Effect::Install),
 ];
 
-/// What a component imports, as far as the host cares.
+/// Imports of a component that need an effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surface {
     /// Imported interfaces of the contract by the effect that they need.
@@ -88,7 +88,7 @@ impl Surface {
     }
 }
 
-/// What can be read of a component without compiling or running anything of it, also of one that is refused.
+/// Versions, imports and exports of a component, read without compiling or running it, also if it is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Look {
     /// The versions of the contract that it was built for, such as `tool:skill@1.0.0`; usually one.
@@ -106,7 +106,7 @@ pub fn look(wasm: &[u8]) -> Look {
         return look;
     }
     let mut depth = 0_u32;
-    // What stands before the place where it cannot be understood any more is worth showing.
+    // The sections before the first unreadable one are still shown.
     for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
         match payload {
             Payload::Version { .. } => depth += 1,
@@ -134,7 +134,7 @@ pub fn look(wasm: &[u8]) -> Look {
     look
 }
 
-/// What every WebAssembly file begins with. The parser would say so of another file with all its bytes.
+/// First bytes of every WebAssembly file. The parser's error for another file holds all its bytes.
 const MAGIC: &[u8] = b"\0asm";
 
 /// Reads a component. The error is the end of a sentence that starts with the component's name.

@@ -4,9 +4,9 @@
 //! system calls between two calls of a skill, or the system, which takes components of every shape. There are a few
 //! pools, so that not all processors take turns at one.
 //!
-//! The same configuration compiles the built-in components ahead of time and loads them later, on whatever x86-64
-//! machine that is, so nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose
-//! deadline has passed while they wait inside the host; it rests while no call runs.
+//! One configuration compiles the built-in components ahead of time and loads them later, on any x86-64 machine, so
+//! nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose deadline has passed
+//! while they wait inside the host; it rests while no call runs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
@@ -18,8 +18,8 @@ use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, 
 use super::sandbox::Call;
 use crate::limits;
 
-/// What the compiler may assume of every x86-64 processor: the level that is called x86-64-v2, which all of them have
-/// had since 2009 and which vector instructions of WebAssembly map onto well.
+/// Features that the compiler may assume of every x86-64 processor: the level x86-64-v2, which all processors have had
+/// since 2009 and which vector instructions of WebAssembly map onto well.
 const X86_64_BASELINE: [&str; 6] = [
     "has_sse3",
     "has_ssse3",
@@ -133,7 +133,7 @@ impl Runtime {
         fingerprint(&self.engine)
     }
 
-    /// How many other pools take what this engine runs.
+    /// Pools beside `engine`, if it is the first; otherwise 0.
     pub(crate) fn pools_beside(&self, engine: &Engine) -> usize {
         match self.pools.as_slice() {
             [first, others @ ..] if Engine::same(first, engine) => others.len(),
@@ -141,7 +141,7 @@ impl Runtime {
         }
     }
 
-    /// Which pool is for the processor that this thread is on; it may be on another one at once.
+    /// Index of the pool for this thread's processor; the thread may be on another one at once.
     pub(crate) fn pool_here(&self) -> usize {
         match self.pools.len() {
             0 | 1 => 0,
@@ -149,7 +149,7 @@ impl Runtime {
         }
     }
 
-    /// The same component once more, in a pool of its own.
+    /// Copies a component into another pool.
     pub(crate) fn copy(&self, component: &Component, pool: usize) -> wasmtime::Result<Component> {
         deserialize(&self.pools[pool], &component.serialize()?)
     }
@@ -165,7 +165,7 @@ fn processor() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// Elsewhere nobody says, and there is no map of pages that a pool would save anything by.
+/// Elsewhere the system names no processor, and has no map of pages that makes a pool save anything.
 #[cfg(not(target_os = "linux"))]
 fn processor() -> usize {
     0
@@ -199,8 +199,8 @@ fn config(baseline: bool) -> wasmtime::Result<Config> {
     Ok(config)
 }
 
-/// Where memory is allocated ahead of time: room for as many components as are ever at work, and address space of 4 GiB
-/// for each of their memories, because compiled code relies on it.
+/// Allocates memory ahead of time: room for as many components as are ever at work, and address space of 4 GiB for each
+/// of their memories, because compiled code relies on it.
 fn pool() -> InstanceAllocationStrategy {
     let mut pool = PoolingAllocationConfig::default();
     pool.max_memories_per_component(POOL_MEMORIES_PER_COMPONENT)

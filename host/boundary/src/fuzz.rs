@@ -15,7 +15,7 @@ pub fn components(bytes: &[u8]) {
     }
 }
 
-/// What passes a schema is an object; what does not is answered with a bounded sentence.
+/// Arguments that pass a schema are an object; others are answered with a bounded sentence.
 pub fn arguments(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let schema = input.text();

@@ -41,7 +41,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     preopens::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
 }
 
-/// What a descriptor of the guest is.
+/// Target of a descriptor of the guest.
 enum Descriptor {
     RepositoryDirectory { path: String },
     RepositoryFile { file: RepositoryFile },
@@ -112,7 +112,7 @@ impl Drop for Slot {
     }
 }
 
-/// Where a directory's entries come from, one at a time.
+/// Source of a directory's entries, one at a time.
 struct Entries {
     entries: rustix::fs::Dir,
     /// Its path in the repository; absent for the stage, where nothing is hidden.
@@ -161,7 +161,7 @@ fn io(error: &std::io::Error) -> FsError {
         .into()
 }
 
-/// What the repository answered, as the guest sees it. Hidden and outside look alike: `access`.
+/// Converts an error of the repository for the guest. Hidden and outside look alike: `access`.
 fn open_error(error: &OpenError) -> FsError {
     match error {
         OpenError::NotFound { .. } => ErrorCode::NoEntry.into(),
@@ -402,7 +402,7 @@ fn stat_repository_link(repository: &Repository, path: &str, cancel: &Cancellati
     }
 }
 
-/// What lies at a path, without opening it: its directory and its name may be seen, and that is all that is checked.
+/// Reads the metadata of a path without opening it. Checks only that its directory and its name may be seen.
 fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
     let (parent, name) = split(path);
     if name.is_empty() {
@@ -416,7 +416,7 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
     let is_directory = found
         .as_ref()
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-    // Nobody learns whether something hidden exists.
+    // The guest does not learn whether something hidden exists.
     match repository.hidden(&path, is_directory) {
         Some(_) => refuse(ErrorCode::Access),
         None => found.map_err(errno),
@@ -454,7 +454,7 @@ fn descriptor_stat(stat: &Stat) -> DescriptorStat {
     };
     DescriptorStat {
         type_: descriptor_type(kind),
-        // How many other names a file has, and where, is not the guest's business.
+        // The guest does not learn how many other names a file has.
         link_count: 1,
         size: match kind {
             FileType::RegularFile => u64::try_from(stat.st_size).unwrap_or(0),
@@ -825,7 +825,7 @@ impl State {
     }
 }
 
-/// What an entry is, on a file system that does not say so in its listing.
+/// Reads the type of an entry, on a file system whose listing lacks it.
 fn kind_of(entries: &rustix::fs::Dir, name: &str) -> FsResult<FileType> {
     let directory = entries.fd().map_err(errno)?;
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;

@@ -62,7 +62,7 @@ pub use sandbox::{Call, Place, Stop};
 pub use turns::{HeldTurn, NoRun, Turn, Turns, holding};
 pub use unattended::{NoServices, Nobody, Unrecorded};
 
-/// What a skill says about itself, as the host keeps it.
+/// Description of a skill by itself, as the host keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Descriptor {
@@ -70,11 +70,11 @@ pub struct Descriptor {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// What it does, for the model.
+    /// Description of its work, for the model.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Value,
-    /// What it may cause.
+    /// Effects that it may cause.
     pub effects: Vec<Effect>,
 }
 
@@ -125,7 +125,7 @@ pub struct Limits {
     pub runs_waiting: usize,
     /// Of both, those of one session.
     pub runs_of_session: usize,
-    /// How long a call waits for its turn, or for its run.
+    /// Longest wait of a call for its turn, or for its run.
     pub turn_wait: Duration,
     /// Parts of a sharded call.
     pub parts: usize,
@@ -171,24 +171,24 @@ impl Default for Limits {
     }
 }
 
-/// What a call works on and may do: one for a session, shared by its calls.
+/// Repository, rights and state of calls: one for a session, shared by its calls.
 #[derive(Clone)]
 pub struct CallContext {
     /// The repository.
     pub repository: Arc<Repository>,
-    /// What is granted.
+    /// Decisions about effects.
     pub policy: Policy,
-    /// Who is asked, where the policy says `ask`.
+    /// Answers questions, where the policy says `ask`.
     pub approver: Arc<dyn Approver>,
-    /// Where changes are recorded before they happen.
+    /// Journal that records changes before they happen.
     pub changes: Arc<dyn ChangeJournal>,
-    /// What the model has seen and what the session has changed.
+    /// Files that the model has seen, and changes of the session.
     pub files: Arc<Mutex<SessionFiles>>,
-    /// What may leave for the model, and what of others has come from it.
+    /// Redactor, taint and counters of the conversation.
     pub conversation: Arc<Conversation>,
     /// Ends the session, and with it every call.
     pub cancel: CancellationToken,
-    /// What the repository's lock file grants the skills of a team, where it has one.
+    /// Effects that the repository's lock file grants the skills of a team, where it has one.
     pub locked: Option<Arc<dyn LockedEffects>>,
     /// Takes note of what calls do. They propose nothing then.
     pub recorder: Option<Arc<audit::Recorder>>,
@@ -196,16 +196,16 @@ pub struct CallContext {
     pub environment: BTreeMap<String, String>,
     /// Live output of a recipe, line by line, for the user.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
-    /// What a call gives up while a program runs for it. Set for each call once it has its turn.
+    /// Turn that a call gives up while a program runs for it. Set for each call once it has its turn.
     pub turn: HeldTurn,
 }
 
-/// What the host keeps of the conversation that its calls belong to. The default has just begun, in a trusted repository.
+/// State of the conversation that calls belong to. The default has just begun, in a trusted repository.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// The keys that the model knows as placeholders.
     pub redactor: Arc<Redactor>,
-    /// Whose words have entered it.
+    /// Foreign text that has entered it.
     pub taint: Taint,
     /// Calls of it that wait for a person's answer.
     pub asking: AtomicUsize,
@@ -214,7 +214,7 @@ pub struct Conversation {
 }
 
 impl CallContext {
-    /// What happens now when a skill causes `effect`.
+    /// Decides on `effect`, given the current taint.
     pub fn decide(&self, effect: Effect) -> Decision {
         let can_ask = self.approver.can_ask();
         if self.conversation.taint.is_tainted() {
@@ -248,13 +248,13 @@ impl CallContext {
     }
 }
 
-/// What a repository's lock file leaves of the effects of a team's skills.
+/// Effects that a repository's lock file leaves to a team's skills.
 pub trait LockedEffects: Send + Sync {
     /// The effects that the lock file grants a skill; nothing where it does not name the skill.
     fn effects(&self, skill: &str) -> Option<&BTreeSet<Effect>>;
 }
 
-/// What the model has seen and what the session has changed, by path relative to the root.
+/// Files that the model has seen and changes of the session, by path relative to the root.
 #[derive(Debug, Default)]
 pub struct SessionFiles {
     /// SHA-256 (hexadecimal) of the content that went to the model, or that it wrote.
@@ -268,7 +268,7 @@ pub struct SessionFiles {
     pub package_records: BTreeMap<String, Option<String>>,
 }
 
-/// What a session did to a file, compared with its start.
+/// Change of a file by a session, compared with its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It was not there before.
@@ -281,7 +281,7 @@ pub enum ChangeKind {
 
 /// Answers questions of the policy. Called on a blocking thread.
 pub trait Approver: Send + Sync {
-    /// True where somebody will answer.
+    /// True if a user will answer.
     fn can_ask(&self) -> bool;
 
     /// Asks and waits for the answer, a refusal after a time, or cancellation.
@@ -292,13 +292,13 @@ pub trait Approver: Send + Sync {
         false
     }
 
-    /// True once somebody has said no: who else says so is a skill.
+    /// True once the user has said no. Until then, only a skill can claim so.
     fn has_refused(&self) -> bool {
         false
     }
 }
 
-/// What is asked: exactly what will happen.
+/// Question to the user: exactly what will happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The effect that needs a yes.
@@ -309,10 +309,10 @@ pub struct Question {
     pub detail: String,
 }
 
-/// What a call that worked answers.
+/// Answer of a call that worked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOutcome {
-    /// What the model reads.
+    /// Text for the model.
     pub text: String,
     /// True where there is more.
     pub truncated: bool,
@@ -346,9 +346,9 @@ pub enum CallError {
         skill: String,
         /// JSON pointer of the offending value; empty is the whole.
         pointer: String,
-        /// What the schema wants there.
+        /// Expected value, in words.
         expected: String,
-        /// What came.
+        /// Given value, in words.
         got: String,
     },
     /// The skill answered with a failure.
@@ -360,7 +360,7 @@ pub enum CallError {
         kind: ErrorKind,
         /// For the model.
         message: String,
-        /// What to do instead.
+        /// Next step to try.
         hint: Option<String>,
     },
     /// The component trapped.
@@ -386,7 +386,7 @@ pub enum CallError {
     Busy {
         /// The skill.
         skill: String,
-        /// What there is too much of.
+        /// Limit that was reached.
         crowd: Crowd,
     },
     /// The session ended while it ran.
@@ -412,7 +412,7 @@ impl CallError {
     }
 }
 
-/// What there is too much of for one more call.
+/// Limit that leaves no room for one more call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Crowd {
     /// Calls: nothing of this one ran.
@@ -430,7 +430,7 @@ fn at(pointer: &str) -> String {
     }
 }
 
-/// What came instead. Where a field is one too many, what was expected has named it already.
+/// Words for the given value. Empty for a surplus field, because `expected` names it already.
 fn but_got(expected: &str, got: &str) -> String {
     if expected.starts_with("no field ") {
         String::new()
@@ -446,9 +446,9 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 /// A call's end, with what it cost. The receipt is absent only where nothing ran.
 #[derive(Debug)]
 pub struct CallReport {
-    /// How it ended.
+    /// Answer or error.
     pub result: Result<CallOutcome, CallError>,
-    /// What it cost.
+    /// Cost of the call.
     pub receipt: Option<Receipt>,
     /// Places outside of the user's own files whose text is in the result, in words.
     pub foreign: Vec<String>,

@@ -17,11 +17,11 @@ use super::sandbox::{self, Call, Grants, State};
 use super::{CallError, guard, imports, wasi};
 use tool_sandbox::scratch::Folder;
 
-/// Compiled code of a component of which there are copies: ours have up to 2.5 MiB. What carries an interpreter along has
-/// tens, and its calls are so long that nobody notices.
+/// Largest compiled code of a component that is copied: ours have up to 2.5 MiB. A component with an interpreter has
+/// tens, and its calls are so long that a copy would save little.
 const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What an instance gave, and what it left in its stage.
+/// Result of an instance, and the stage that it left.
 type Left<R> = (R, Option<Folder>);
 
 type Split = (Result<Vec<String>, Failure>,);

@@ -1,6 +1,6 @@
-//! The files that a call of the user's own names: nobody else has to read them before they may be replaced.
+//! Files that a call of the user's own names. They count as seen, so the call may replace them.
 //!
-//! Which texts of the arguments are paths is not known; one that opens a file counts as its name.
+//! The host does not know which texts of the arguments are paths; a text that opens a file counts as one.
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

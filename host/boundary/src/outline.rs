@@ -1,9 +1,9 @@
 //! Reads source files by syntax tree, in embedded components that are not skills.
 //!
 //! A parser is C, and a repository is not trusted: each file is read in a fresh instance that has no file, no clock
-//! worth the name, nothing but the bytes it is given, and bounds of its own. So a file on which a parser crashes, spins
-//! or goes mad costs itself alone, and cannot colour what is said of the next one. What comes back are places in the
-//! text, which the caller checks before it believes any of it.
+//! worth the name, nothing but the bytes it is given, and bounds of its own. So a parser that crashes, hangs or
+//! misbehaves on one file loses that file alone, and cannot affect the answer for the next one. It returns places in
+//! the text, which the caller checks before it believes any of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,7 +102,7 @@ impl Language {
     }
 }
 
-/// What the reading of one file may cost.
+/// Bounds of the reading of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Time for one file.

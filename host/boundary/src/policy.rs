@@ -3,18 +3,18 @@
 use tool_core::api::{Effect, ErrorKind, Grant, Operation, PolicyRequest, Problem};
 use tool_sandbox::contain::{Available, Sandbox};
 
-/// What happens when a skill causes an effect.
+/// Decision on an effect that a skill causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     /// It is refused.
     Deny,
-    /// Somebody is asked; refused where nobody can be.
+    /// The user is asked; refused if there is no user to ask.
     Ask,
     /// It happens.
     Allow,
 }
 
-/// Who causes effects.
+/// Origin of effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A model, in one of the four operations.
@@ -23,7 +23,7 @@ pub enum Cause {
     SkillCall,
 }
 
-/// Which files a granted `write-repository` covers.
+/// Files that a granted `write-repository` covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
     /// All that are not protected.
@@ -36,7 +36,7 @@ pub enum Writes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     decisions: [Decision; Effect::ALL.len()],
-    /// What the user said of tainted conversations.
+    /// Decisions of the user for tainted conversations.
     tainted: [Option<Decision>; Effect::ALL.len()],
     /// Effects that `deny` names.
     denied: Vec<Effect>,
@@ -85,10 +85,10 @@ impl Policy {
         })
     }
 
-    /// The same without a sandbox for what the request itself allows by name, where it says so. What the configuration
-    /// allows was not said of running with the user's own rights: it does not count.
+    /// Removes the sandbox from effects that the request itself allows by name, if the request says so. Effects that
+    /// the configuration allows do not count: the user did not allow them to run with the user's own rights.
     ///
-    /// An error where nothing is named so, and where a sandbox is required all the same.
+    /// An error where the request names no such effect, and where a sandbox is required all the same.
     pub fn unsandboxed_by(mut self, request: &PolicyRequest) -> Result<Self, Problem> {
         if request.unsandboxed {
             self.unsandboxed = unsandboxed(&request.allow, self.require_sandbox)?;
@@ -96,8 +96,8 @@ impl Policy {
         Ok(self)
     }
 
-    /// The same on a machine that has this sandbox for runs. In one, what would be asked about running tests is
-    /// allowed.
+    /// Sets the sandbox that this machine has for runs. In a sandbox, running tests is allowed where the policy would
+    /// ask.
     ///
     /// An error where a full one is required and tests could run without.
     ///
@@ -118,8 +118,8 @@ impl Policy {
         Ok(self)
     }
 
-    /// What stands around a run that causes this effect. An installation needs a network of its own, so it has the full
-    /// sandbox or none.
+    /// Sandbox of a run that causes this effect. An installation needs a network of its own, so it has the full sandbox
+    /// or none.
     pub fn sandbox(&self, effect: Effect) -> Sandbox {
         match effect {
             _ if self.unsandboxed.contains(&effect) => Sandbox::None,
@@ -139,7 +139,7 @@ impl Policy {
         self.require_sandbox
     }
 
-    /// What happens when `effect` is caused. `can_ask` is true where somebody will answer.
+    /// Decides on `effect`. `can_ask` is true if a user will answer.
     pub fn decide(&self, effect: Effect, can_ask: bool) -> Decision {
         match self.decisions[effect as usize] {
             Decision::Ask if !can_ask => Decision::Deny,
@@ -147,7 +147,7 @@ impl Policy {
         }
     }
 
-    /// The same once text of others has entered the conversation: what reaches further than the repository's files then
+    /// Decides on `effect` in a tainted conversation: an effect that reaches further than the repository's files then
     /// needs a yes of its own, whatever was allowed before.
     pub fn decide_tainted(&self, effect: Effect, can_ask: bool) -> Decision {
         match (self.decisions[effect as usize], self.tainted[effect as usize]) {
@@ -159,8 +159,8 @@ impl Policy {
         }
     }
 
-    /// What the user can do about a denial that is not the repository's. What a command says goes before the configuration,
-    /// and only `--deny` before what it says.
+    /// Advice to the user about a denial that is not the repository's. `--deny` goes before `--allow`, and `--allow`
+    /// before the configuration.
     pub fn remedy(&self, effect: Effect, is_tainted: bool) -> String {
         let (grant, again) = if is_tainted && effect.reaches_further() {
             (format!("{effect}:tainted"), " all the same")
@@ -182,7 +182,7 @@ impl Policy {
         self.is_untrusted
     }
 
-    /// Which files may be changed where changing is granted. No flag widens it.
+    /// Files that may be changed where changing is granted. No flag widens it.
     pub fn writes(&self) -> Writes {
         self.writes
     }

@@ -1,8 +1,8 @@
-//! Which files decide how a project's tests run, by their names: the configuration of runners, and what stands in their
-//! place.
+//! Recognises files that decide how a project's tests run, by their names: the configuration of runners, and files that
+//! replace a runner.
 //!
-//! Generated tests must not come with such a file, and an edited one is named where test results are told. What a
-//! file says is not read.
+//! Generated tests must not come with such a file, and test results name an edited one. The content of a file is not
+//! read.
 
 use tool_repository::file_role;
 use tool_repository::path;

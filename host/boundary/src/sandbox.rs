@@ -48,7 +48,7 @@ pub enum Stop {
     Denied {
         /// The effect.
         effect: Effect,
-        /// What the user can do about it.
+        /// Advice to the user.
         hint: String,
     },
     /// The guest called `exit`.
@@ -65,7 +65,7 @@ impl Stop {
     }
 }
 
-/// What one call uses up, and when it must end.
+/// Resource use of one call, and its deadline.
 #[derive(Debug)]
 pub struct Call {
     pub(crate) skill: String,
@@ -87,35 +87,35 @@ pub struct Call {
     pub(crate) files_open: AtomicUsize,
     /// True once the disk of a stage took no more.
     pub(crate) stage_full: AtomicBool,
-    /// What it opened and what may not be the user's own.
+    /// Places that it read and that may not be the user's own.
     places: Mutex<BTreeMap<String, Place>>,
     /// True once the call had more than `CALL_PLACES_MAX` places.
     places_full: AtomicBool,
-    /// What the host itself has done for the guest, for the receipt.
+    /// Actions of the host itself for the guest, for the receipt.
     deeds: Mutex<Deeds>,
     /// Files that it says its answer shows, with the digests of what it has read of them.
     claims: Mutex<BTreeMap<String, String>>,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
-    /// The same for what reads in bulk, which needs no more than the names.
+    /// File names for reading in bulk, which needs no more of the list.
     pub(crate) names: Mutex<Option<Names>>,
     /// The globs that its readers hold.
     pub(crate) globs: Mutex<Vec<Weak<Globs>>>,
     /// Ignore files that a list of the call did not apply.
     skipped_ignores: Mutex<SkippedIgnores>,
-    /// Who takes note of it, where somebody does.
+    /// Recorder of an audit, if one is made.
     recorder: OnceLock<Arc<Recorder>>,
 }
 
 /// Commits, and packages, of one call that its receipt names. A person reads them.
 const DEEDS_MAX: usize = 100;
 
-/// What the host itself has done for a call. A guest tells what it likes of that.
+/// Actions of the host itself for a call. A guest may claim anything about them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deeds {
     /// The last test run.
     pub(super) tests: Option<TestRun>,
-    /// What contained it.
+    /// Sandbox of the test run.
     pub(super) tests_sandbox: String,
     /// Object ids of commits.
     pub(super) commits: Vec<String>,
@@ -159,7 +159,7 @@ struct Clock {
     excluded: Duration,
     /// Set while the clock stands still.
     paused: Option<Instant>,
-    /// What is left for recipes.
+    /// Time left for recipes.
     recipes: Duration,
 }
 
@@ -226,7 +226,7 @@ impl Call {
         self.recorder.get_or_init(|| Arc::clone(recorder));
     }
 
-    /// Who takes notes.
+    /// Returns the recorder, if there is one.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         self.recorder.get().map(Arc::as_ref)
     }
@@ -293,7 +293,7 @@ impl Call {
         packages.extend(names.iter().take(room).cloned());
     }
 
-    /// What the host itself has done for the guest.
+    /// Returns the actions of the host itself.
     pub(crate) fn deeds(&self) -> Deeds {
         self.lock_deeds().clone()
     }
@@ -302,7 +302,7 @@ impl Call {
         self.deeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What [`Self::note_place`] noted.
+    /// Returns the places that [`Self::note_place`] noted.
     pub fn places(&self) -> BTreeMap<String, Place> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -334,7 +334,7 @@ impl Call {
         }
     }
 
-    /// What [`Self::claim`] noted.
+    /// Returns the claims that [`Self::claim`] noted.
     pub(crate) fn claims(&self) -> BTreeMap<String, String> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -412,7 +412,7 @@ impl Call {
         true
     }
 
-    /// What ended a guest, as a typed error. `stderr` is what it last said.
+    /// Converts the end of a guest to a typed error. `stderr` is its last output.
     pub(crate) fn explain(&self, error: &wasmtime::Error, stderr: &str) -> CallError {
         tracing::debug!(skill = %self.skill, error = ?error, "a skill ended early");
         let skill = self.skill.clone();
@@ -470,7 +470,7 @@ impl Call {
     }
 }
 
-/// What helps where `--allow` cannot.
+/// Hint where `--allow` cannot help.
 const UNDECLARED: &str = "only what the skill's own description declares can be granted";
 
 /// The answer to an effect that is not granted.
@@ -487,7 +487,7 @@ fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
 fn reason(words: &str, stderr: &str) -> String {
     let words = words.trim_start_matches("wasm trap: ");
     let cleaned = clean(stderr);
-    // Advice about environment variables that a guest cannot have helps nobody.
+    // A guest cannot have environment variables, so advice about them is dropped.
     let said: Vec<&str> = cleaned
         .lines()
         .map(str::trim)
@@ -516,7 +516,7 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
     }
 }
 
-/// What a call may do: the session's context, and the effects that are declared and not denied.
+/// Rights of a call: the session's context, and the effects that are declared and not denied.
 #[derive(Clone)]
 pub(crate) struct Grants {
     pub(crate) context: Arc<CallContext>,
@@ -565,7 +565,7 @@ impl Grants {
         }
     }
 
-    /// The same as what the call ends with.
+    /// Returns the denial as the error of the call.
     pub(crate) fn denied(&self, skill: &str, effect: Effect) -> CallError {
         denied(skill, effect, self.denial(effect).1)
     }
@@ -592,9 +592,9 @@ pub(crate) struct State {
     pub(crate) sockets: WasiSocketsCtx,
     pub(crate) stage: Stage,
     pub(crate) stderr: Vec<u8>,
-    /// How far the clock has come of what describes itself.
+    /// Clock of a guest without grants, as in `describe()`.
     pub(crate) told: Duration,
-    /// How far its random numbers have.
+    /// State of the random numbers of such a guest.
     pub(crate) dealt: u64,
     memory: u64,
 }
@@ -629,7 +629,7 @@ impl State {
         }
     }
 
-    /// What ends a guest that caused it all the same.
+    /// Returns the end of a guest that uses an effect without a grant.
     pub(crate) fn stop(&self, effect: Effect) -> Stop {
         let (_, hint) = self.denial(effect);
         Stop::Denied { effect, hint }
@@ -716,7 +716,7 @@ pub(crate) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -
     store
 }
 
-/// What a guest last wrote to standard error, for the words of its end.
+/// Returns the last output of a guest to standard error, for the message of its end.
 pub(crate) fn last_words(store: &Store<State>) -> String {
     String::from_utf8_lossy(&store.data().stderr).into_owned()
 }

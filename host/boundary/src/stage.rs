@@ -116,7 +116,7 @@ fn noted(context: &CallContext, change: PreparedChange) -> Vec<String> {
     paths
 }
 
-/// What a call proposes: for each path its new content, or `None` for its removal.
+/// Proposal of a call: for each path its new content, or `None` for its removal.
 #[derive(Debug, Default)]
 struct Proposal {
     files: BTreeMap<String, Option<Vec<u8>>>,
@@ -510,8 +510,8 @@ fn is_full(error: &std::io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<ContentsFull>())
 }
 
-/// What is not in the journal as committed would be rolled back at the next start; better now, and said. What somebody
-/// else has changed meanwhile stays theirs and is named.
+/// Rolls back a change that the journal does not hold as committed, and reports it, instead of leaving it to the next
+/// start. Later changes by others stay and are named.
 fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Option<String>) -> Failure {
     let recovery = changes::recover_locked(&context.repository, change);
     let late = recovery.written_late.iter();
@@ -552,8 +552,8 @@ impl SessionFiles {
     }
 }
 
-/// What a session did to a file, seen from its start, given what it did so far and whether the file was there before
-/// and is there after the newest change.
+/// Combines the changes of a session to a file, seen from its start: the change so far, and whether the file was there
+/// before and is there after the newest change.
 fn combined(previous: Option<ChangeKind>, before: bool, after: bool) -> Option<ChangeKind> {
     let existed_at_start = match previous {
         Some(ChangeKind::Created) => false,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::limits;
 
-/// What has entered the conversation of a session.
+/// Foreign text that has entered the conversation of a session.
 #[derive(Debug, Default)]
 pub struct Taint {
     is_untrusted: bool,
@@ -44,7 +44,7 @@ impl Taint {
         self.is_untrusted || !self.lock().is_empty()
     }
 
-    /// What tainted it, as the end of a sentence; nothing where nothing did.
+    /// Reason for the taint, as the end of a sentence; `None` without taint.
     pub fn because(&self) -> Option<String> {
         let places = self.lock();
         match (self.is_untrusted, places.is_empty()) {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Question};
 
-/// How many calls are at work, and how many wait.
+/// Admission control for skill calls: limits how many run at once and how many may queue.
 #[derive(Debug)]
 pub struct Turns {
     state: Mutex<TurnState>,
@@ -33,7 +33,7 @@ struct TurnState {
     returning: usize,
 }
 
-/// What a call does without its turn.
+/// Reason why a call does without its turn.
 #[derive(Debug, Clone, Copy)]
 enum Aside {
     /// Its user is asked.
@@ -48,7 +48,7 @@ impl TurnState {
         self.working + self.returning < max
     }
 
-    /// How many calls do this.
+    /// Counter of the calls that do this.
     fn aside(&mut self, what: Aside) -> &mut usize {
         match what {
             Aside::Asking => &mut self.asking,
@@ -60,7 +60,7 @@ impl TurnState {
 /// The right to run one store.
 pub struct Turn<'a>(&'a Turns);
 
-/// How often a waiting call looks whether its session has ended. A hundred may wait, and each look costs a wake-up.
+/// Interval at which a waiting call checks for cancellation. A hundred may wait, and each check costs a wake-up.
 const TURN_SLICE: Duration = Duration::from_millis(50);
 
 impl Turns {
@@ -198,7 +198,7 @@ impl Turns {
         state.working += 1;
     }
 
-    /// Tells who waits that a turn is free. Waking nobody costs a system call all the same.
+    /// Wakes calls that wait for a turn. Without a waiter, it would cost a system call all the same.
     fn wake(&self, state: &TurnState) {
         match (state.returning, state.waiting) {
             (0, 0) => {}
@@ -267,8 +267,8 @@ impl Drop for Again<'_> {
     }
 }
 
-/// The same context, for a call that holds one turn on each of its threads and does without while it waits for its user
-/// or for a program.
+/// Returns the context for a call that holds one turn on each of its threads, and gives it up while it waits for its
+/// user or for a program.
 pub fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
     let approver = AskingAside {
         approver: Arc::clone(&context.approver),
@@ -331,7 +331,7 @@ impl HeldTurn {
     }
 }
 
-/// Asks without holding a turn: eight questions that nobody answers would stop every call of every session.
+/// Asks without holding a turn: eight unanswered questions would stop every call of every session.
 struct AskingAside {
     approver: Arc<dyn Approver>,
     conversation: Arc<Conversation>,
@@ -381,7 +381,7 @@ mod unit {
         )
     }
 
-    /// Somebody who says yes once the test lets them.
+    /// A user who says yes once the test lets them.
     struct Slow(Mutex<mpsc::Receiver<()>>);
 
     impl Approver for Slow {

@@ -1,4 +1,4 @@
-//! A call that belongs to no session: nobody is asked, and nothing of it is kept.
+//! A call that belongs to no session: no user is asked, and nothing of it is kept.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::{Approver, Call, CallContext, HeldTurn, Question, Services, Stop, fai
 use tool_repository::Repository;
 use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange};
 
-/// Nobody to ask.
+/// Approver without a user.
 #[derive(Debug, Clone, Copy)]
 pub struct Nobody;
 
@@ -27,7 +27,7 @@ impl Approver for Nobody {
     }
 }
 
-/// A journal of what nobody wants to finish or undo later.
+/// Journal that keeps no change to finish or undo later.
 #[derive(Debug, Clone, Copy)]
 pub struct Unrecorded;
 

@@ -33,7 +33,7 @@ use tool_core::api::ErrorKind;
 /// Longest sleep between two looks at the deadline and at cancellation.
 const WAIT_SLICE: Duration = Duration::from_millis(5);
 
-/// What the clocks tell apart. Nothing honest needs finer steps, and timing attacks do.
+/// Resolution of the clocks. Honest guests need no finer steps, and timing attacks do.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
 /// Time on the monotonic clock when a call begins. Some runtimes, such as Go's, take 0 for a clock that is broken.
@@ -79,7 +79,7 @@ fn link_sockets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     udp::add_to_linker::<State, WasiSockets>(linker, sockets)
 }
 
-/// What sockets may do that were never made: nothing.
+/// Rights of sockets, of which there are none.
 pub(super) fn socket_rights() -> WasiSocketsCtx {
     WasiSocketsCtx::default()
 }
@@ -94,7 +94,7 @@ fn sockets(state: &mut State) -> WasiSocketsCtxView<'_> {
 
 // ---- streams ----
 
-/// Where input comes from.
+/// Source of input.
 pub(super) enum Input {
     /// Nowhere: at its end from the start.
     Empty,
@@ -104,7 +104,7 @@ pub(super) enum Input {
     Stage { file: StageFile, offset: u64 },
 }
 
-/// Where output goes.
+/// Target of output.
 pub(super) enum Output {
     /// To the bounded log; `keep` also keeps the end for the words of a crash.
     Log { keep: bool },
@@ -315,7 +315,7 @@ impl error::HostError for State {
 
 // ---- waiting ----
 
-/// What a guest can wait for.
+/// Event that a guest can wait for.
 #[derive(Debug, Clone, Copy)]
 enum Pollable {
     /// Files and output never make it wait.
@@ -341,8 +341,8 @@ impl Pollable {
 }
 
 impl State {
-    /// The time as the guest is told it. Whoever describes itself is to say the same whenever it is asked: its clock goes
-    /// on by one step with each look, and by what it has waited.
+    /// Returns the time for the guest. A guest in `describe()` must answer alike each time: its clock advances by one
+    /// step for each read, and by the time that it has waited.
     fn instant(&mut self) -> Instant {
         if self.grants.is_some() {
             return Instant::now();
@@ -485,7 +485,7 @@ impl State {
         Ok(bytes)
     }
 
-    /// The same numbers each time, for what describes itself: SplitMix64, which spreads well and keeps no secret.
+    /// Fills `bytes` with the same numbers each time, for `describe()`: SplitMix64 spreads well and keeps no secret.
     fn fill_alike(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             self.dealt = self.dealt.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -548,7 +548,7 @@ impl insecure_seed::Host for State {
 
 impl environment::Host for State {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        // What the session was started with is known here, for recipes alone.
+        // The environment of the session is for recipes alone.
         Ok(Vec::new())
     }
 
@@ -639,7 +639,7 @@ impl network::Host for State {
     }
 }
 
-/// What a guest gets instead of a network.
+/// Placeholder for a network, which guests lack.
 struct NoNetwork;
 
 impl network::HostNetwork for State {

@@ -11,7 +11,7 @@ use super::origin::mask_url;
 use super::{ANALYST_URL, Api, ProviderName, Secret};
 use tool_core::api::{ErrorKind, Problem};
 
-/// What to enable.
+/// Provider to enable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
     /// The provider that becomes the enabled one.
@@ -93,7 +93,7 @@ fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, P
     Ok(place)
 }
 
-/// What came of it.
+/// Result of [`write_initial`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The file.
@@ -113,7 +113,7 @@ pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
         Item::Table(table)
     });
     let providers = providers.as_table_like_mut()?;
-    // Where none was enabled there is nothing to switch from: what somebody wrote before is what they want.
+    // If no provider was enabled, this is no switch: the settings in the file are what the user wants.
     let is_switched =
         ProviderName::ALL.iter().any(|name| is_enabled(providers, *name)) && !is_enabled(providers, init.provider);
     for (_, provider) in providers.iter_mut() {
@@ -128,7 +128,7 @@ pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
     let text = |key: &str| provider.get(key).and_then(Item::as_str).map(str::to_owned);
     let (url, api) = (text("url"), text("api"));
     let is_analyst = url.as_deref() == Some(ANALYST_URL);
-    // What was an address for one wire or one server is none for another; the analyst is no server at all.
+    // An address of one wire or one server is none for another; the analyst is no server at all.
     let other_wire = init
         .api
         .is_some_and(|wire| api.as_deref().unwrap_or(Api::Messages.name()) != wire.name());
@@ -155,7 +155,7 @@ fn is_enabled(providers: &dyn TableLike, name: ProviderName) -> bool {
     provider.and_then(|provider| provider.get("enabled")?.as_bool()) == Some(true)
 }
 
-/// Replaces a file of the user's as a whole: whoever reads it sees the old or the new text, and nobody else sees it.
+/// Replaces a file of the user's as a whole: a reader sees the old or the new text, and no other user sees it.
 fn write_private(place: &Path, content: &[u8]) -> io::Result<()> {
     let folder = place.parent().expect("a configuration file lies in a folder");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -36,10 +36,10 @@ pub use values::place_of;
 /// Port of the backend where nothing else is asked for (specification).
 pub const DEFAULT_PORT: u16 = 8000;
 
-/// What helps where the home cannot be found or written.
+/// Hint where the home cannot be found or written.
 pub const SET_HOME: &str = "set TOOL_HOME to a folder of yours that may be written";
 
-/// True for an error that says that nothing can be written there, whoever tries how often.
+/// True for an error that says that nothing can be written there, which no retry mends.
 pub fn is_unwritable(error: &io::Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
@@ -123,9 +123,9 @@ impl Api {
 /// The enabled provider, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSettings {
-    /// Which of the three.
+    /// Name of the provider.
     pub name: ProviderName,
-    /// What it speaks.
+    /// Wire that it speaks.
     pub api: Api,
     /// Base URL without a trailing slash; the wire's path is appended.
     pub url: String,
@@ -135,14 +135,14 @@ pub struct ProviderSettings {
     pub api_key: Option<Secret>,
     /// True where the model is known to print its tool calls as text, and such a call may count.
     pub text_calls: bool,
-    /// How long it may be silent, where the user has said so.
+    /// Limits of its silence, where the user has set them.
     pub patience: Patience,
     /// A user, by name or number, that may receive what is sent to a server on this machine, beside the own user, root and
     /// system accounts.
     pub trust_loopback_user: Option<String>,
 }
 
-/// How long a provider may be silent. What is not set here is bounded by the engine's limits.
+/// Longest silence of a provider. An unset limit is bounded by the engine's limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Patience {
     /// Before the first byte of an answer.
@@ -160,9 +160,9 @@ pub struct Settings {
     pub providers: Vec<ProviderSummary>,
     /// Folder of markdown notes.
     pub vault: Option<PathBuf>,
-    /// Who may talk to the server.
+    /// Address and access of the server.
     pub server: ServerSettings,
-    /// What is hidden, revealed, allowed and denied beyond the defaults.
+    /// Rules for files and effects beyond the defaults.
     pub policy: PolicySettings,
     /// For the log; an `env_logger`-style level.
     pub log_level: String,
@@ -174,13 +174,13 @@ pub struct Settings {
 pub struct Common {
     /// Folder of markdown notes.
     pub vault: Option<PathBuf>,
-    /// Who may talk to the server.
+    /// Address and access of the server.
     pub server: ServerSettings,
-    /// What is hidden, revealed, allowed and denied beyond the defaults.
+    /// Rules for files and effects beyond the defaults.
     pub policy: PolicySettings,
     /// For the log; an `env_logger`-style level.
     pub log_level: String,
-    /// Whose skills may be added.
+    /// Signatures that added skills need.
     pub skills: SkillsSettings,
 }
 
@@ -206,7 +206,7 @@ impl Common {
 /// One provider for GET /models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSummary {
-    /// Which of the three.
+    /// Name of the provider.
     pub name: ProviderName,
     /// True for exactly one.
     pub enabled: bool,
@@ -224,7 +224,7 @@ pub struct ServerSettings {
     pub hosts: Vec<String>,
     /// Origins of pages that may use the server, for example `http://localhost:5173`.
     pub cors_origins: Vec<String>,
-    /// Who needs the token.
+    /// Peers that need the token.
     pub auth: Auth,
     /// After how many minutes without a session and a request the daemon ends; it stays where this is absent.
     pub idle_minutes: Option<NonZeroU32>,
@@ -245,7 +245,7 @@ impl Default for ServerSettings {
     }
 }
 
-/// Who needs the token.
+/// Peers that need the token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
@@ -392,7 +392,7 @@ impl Environment {
         Some(PathBuf::from(file))
     }
 
-    /// What a client sends with a session.
+    /// Returns the variables that a client sends with a session.
     pub fn forwarded(&self) -> BTreeMap<String, String> {
         let wanted = FORWARDED
             .iter()
@@ -422,7 +422,7 @@ impl Environment {
         }
     }
 
-    /// What `TOOL_BACKEND_PORT` says, where it is set.
+    /// Returns the port in `TOOL_BACKEND_PORT`, where it is set.
     fn port(&self) -> Result<Option<u16>, Problem> {
         let Some(text) = self.get("TOOL_BACKEND_PORT") else {
             return Ok(None);
@@ -443,7 +443,7 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Where the configuration file lies.
+/// Path of the configuration file.
 pub fn path(home: &Path) -> PathBuf {
     home.join("config.toml")
 }
@@ -461,7 +461,7 @@ pub fn text(home: &Path) -> String {
     origin::read(&path(home)).unwrap_or_default()
 }
 
-/// What holds without a provider. No file means the defaults.
+/// Reads the settings that hold without a provider. No file means the defaults.
 pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem> {
     let file = match origin::read(&path(home)) {
         Ok(text) => parse(&text)?,
@@ -604,7 +604,7 @@ fn seconds(count: NonZeroU32) -> Duration {
     Duration::from_secs(count.get().into())
 }
 
-/// Which wire a provider speaks, or why its combination of `api` and `url` makes no sense.
+/// Returns the wire of a provider, or why its combination of `api` and `url` makes no sense.
 fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
     let analyst = file.url.as_deref() == Some(ANALYST_URL);
     let invalid = |message: String| {
@@ -631,7 +631,7 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
         (_, None | Some(Api::Chat)) => Api::Chat,
         (_, Some(_)) => return invalid(format!("the provider `{name}` speaks `chat` only")),
     };
-    // A key that changes nothing would be a promise that nobody keeps.
+    // A key without effect is refused: the user would rely on it.
     match file.text_calls {
         Some(_) if api != Api::Chat => invalid(format!(
             "`text_calls` of the provider `{name}` means nothing there: only `chat` reads calls out of text"
@@ -640,7 +640,7 @@ fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
     }
 }
 
-/// Which wire a provider speaks, or would speak if all of its settings made sense.
+/// Returns the wire of a provider, or the wire it would have if all of its settings made sense.
 fn api_of(name: ProviderName, file: &FileProvider) -> Api {
     match name {
         ProviderName::Hosted => file.api.unwrap_or(Api::Messages),

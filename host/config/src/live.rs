@@ -1,8 +1,8 @@
 //! The configuration of a process that lives on while its file changes: what a daemon itself follows.
 //!
-//! Sessions read the file anew when they start; this is for what holds between them, such as who may ask. The file is
-//! looked at whenever somebody wants to know, which is one `stat`, and read when it has changed. One that cannot be
-//! understood changes nothing: what held before stays in force, or, where nothing did, everybody needs the token.
+//! Sessions read the file anew when they start; this is for what holds between them, such as who may ask. Each query
+//! takes one `stat`, and reads the file when it may have changed. A file that cannot be understood changes nothing:
+//! what held before stays in force, or, where nothing did, everybody needs the token.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use super::{Common, Environment, common, path};
 use tool_core::api::Problem;
 
-/// How old a change must be for the next one to have another time: the clocks of file systems tick every few
-/// milliseconds, some only every second or two.
+/// Age of a change from which on the next one has another time: the clocks of file systems tick every few milliseconds,
+/// some only every second or two.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// The configuration below one home as it is now.
@@ -51,7 +51,7 @@ impl Live {
         }
     }
 
-    /// What is in force. Blocks for a moment.
+    /// Returns the configuration in force. Blocks for a moment.
     pub fn current(&self) -> Arc<Common> {
         let stamp = Stamp::of(&path(&self.home));
         let mut seen = self.lock();
@@ -91,7 +91,7 @@ impl Live {
     }
 }
 
-/// What changes with a file, whichever way it is written.
+/// Metadata that changes with a file, whichever way it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     /// Inode, size, and the times of the last write and the last change, in seconds and nanoseconds; absent where there

@@ -1,4 +1,4 @@
-//! Where each setting comes from: the same choice between layers that [`super::load`] makes, kept with its origin.
+//! Origin of each setting, from the same choice between layers that [`super::load`] makes.
 //!
 //! [`inspect`] lists every key that the configuration knows, also where the file is missing or wrong, so that
 //! `tool config` can say what would be in force and why. Nothing of a secret is in the list but its length.
@@ -19,10 +19,10 @@ use super::{
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
 
-/// Which layer a value comes from.
+/// Layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// No layer sets a value.
     Default,
     /// The configuration file.
     File(PathBuf),
@@ -92,7 +92,7 @@ pub struct Setting {
     /// True where the value stands for a secret.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
-    /// Where it comes from.
+    /// Layer that it comes from.
     pub origin: Origin,
 }
 
@@ -108,7 +108,7 @@ impl Setting {
     }
 }
 
-/// How the configuration file was found.
+/// State of the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileState {
@@ -120,20 +120,20 @@ pub enum FileState {
     Broken,
 }
 
-/// What is configured, and what is wrong with it.
+/// The configuration, and its problems.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inspection {
     /// The configuration file.
     pub file: PathBuf,
-    /// How it was found.
+    /// State of the file.
     pub state: FileState,
     /// Every setting; where the file is broken, only what does not come from it.
     pub settings: Vec<Setting>,
     /// Variables, by name, that sessions get beside the settings, for example a proxy.
     pub forwarded: Vec<String>,
-    /// What does not stop anything and should be mended.
+    /// Problems that stop nothing and should be mended.
     pub warnings: Vec<Problem>,
-    /// What stops operations from starting.
+    /// Problem that stops operations from starting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
 }
@@ -168,7 +168,7 @@ pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
     }
 }
 
-/// What to say where others on this machine may read the configuration file.
+/// Returns the warning if others on this machine may read the configuration file.
 pub fn exposed(home: &Path) -> Option<Problem> {
     let place = super::path(home);
     let mode = fs::metadata(&place).ok()?.permissions().mode() & 0o777;
@@ -181,7 +181,7 @@ pub fn exposed(home: &Path) -> Option<Problem> {
     })
 }
 
-/// The same, only where the file holds a key: worth a word before every operation.
+/// Returns the warning of [`exposed`] if the file holds a key: worth a word before every operation.
 pub fn exposed_key(home: &Path) -> Option<Problem> {
     let problem = exposed(home)?;
     let file = read(&super::path(home)).and_then(|text| parse(&text)).ok()?;
@@ -295,7 +295,7 @@ pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environ
             require_signature.then(|| json!(true)),
             json!(false),
         ),
-        // Who they are; the keys are long and no secret.
+        // Only the names are listed: the keys are long and no secret.
         lists.array("skills.identities", &names),
     ]);
     settings

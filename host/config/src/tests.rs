@@ -1,4 +1,4 @@
-//! What the file and the environment come to, and what is said where they are wrong.
+//! Settings from the file and the environment, and the problems where they are wrong.
 
 use super::*;
 
@@ -167,7 +167,7 @@ fn what_needs_no_provider_holds_without_one() {
     };
     assert_eq!(level(&[]), "INFO");
     assert_eq!(level(&[("TOOL_LOG_LEVEL", "WARN")]), "WARN");
-    // The key is in another environment, as with a daemon that somebody else's shell started.
+    // The key is in another environment, as with a daemon that another shell started.
     let text =
         "[providers.hosted]\nmodel = \"m\"\nenabled = true\n[logging]\nlevel = \"DEBUG\"\n[server]\nauth = \"token\"";
     std::fs::write(path(home.path()), text).expect("the folder is writable");

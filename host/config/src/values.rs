@@ -6,7 +6,7 @@ use super::origin::{Layer, Sourced};
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest;
 
-/// Where a value of a table stands in a file, as `line 3, column 7`: an item of a list, or else the key's own value.
+/// Returns the position of a value of a table, as `line 3, column 7`: an item of a list, or else the key's own value.
 /// Absent where it cannot be found.
 pub fn place_of(text: &str, table: &str, key: &str, item: Option<&str>) -> Option<String> {
     let document = toml_edit::Document::parse(text).ok()?;

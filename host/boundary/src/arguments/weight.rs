@@ -1,4 +1,4 @@
-//! How much work a schema makes, known before anything is validated by it.
+//! Bounds the work of a schema, before anything is validated by it.
 //!
 //! A schema may come from a foreign component, and validating happens in the daemon, before any turn or deadline of the
 //! call. Parts that refer to other parts stand for all of them again at every mention, so that a page of text can mean
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::limits;
 
-/// What a pattern counts: it is compiled, and tried on whole texts.
+/// Parts that a pattern counts as: it is compiled, and tried on whole texts.
 const PATTERN_PARTS: u64 = 256;
 
 /// Bytes of a text that count as one part more.
@@ -43,7 +43,7 @@ pub(super) fn of_value(value: &Value) -> u64 {
     }
 }
 
-/// What is known of one part.
+/// Known size of one part.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weight {
     parts: u64,
@@ -109,7 +109,7 @@ impl<'s> Scale<'s> {
                 }
                 sum.parts = sum.parts.saturating_add(patterns(fields) * PATTERN_PARTS);
                 if fields.keys().any(|name| name.starts_with("unevaluated")) {
-                    // What is beneath is looked at again, to know what it has left over.
+                    // `unevaluated…` visits the parts beneath again, to find what is left over.
                     sum.parts = sum.parts.saturating_mul(3);
                 }
             }
@@ -118,7 +118,7 @@ impl<'s> Scale<'s> {
         Ok(sum)
     }
 
-    /// What a part refers to. Only `#/…` is looked up without a base, which is why there may be no other.
+    /// Returns the part that `$ref` names. Only `#/…` resolves without a base, so every other form is refused.
     fn target(&self, fields: &'s Map<String, Value>, depth: usize) -> Result<Option<&'s Value>, String> {
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
         for name in ["$dynamicRef", "$recursiveRef"] {

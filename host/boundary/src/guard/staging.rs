@@ -25,7 +25,7 @@ const COMMON: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NON
 
 /// Why something was not written.
 pub(crate) enum StageError {
-    /// The guest is told.
+    /// The guest gets it.
     Io(std::io::Error),
     /// The guest is ended.
     Stop(wasmtime::Error),
@@ -94,7 +94,7 @@ impl Stage {
         }
     }
 
-    /// True where its disk took no more. A guest is told so by a number at best.
+    /// True once its disk was full. The guest gets a number for it at best.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }

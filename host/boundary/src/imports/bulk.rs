@@ -1,7 +1,7 @@
 //! `bulk`: the files of a selection, read one after the other and handed over in batches.
 //!
-//! Which file may be read, and how, is the repository's business; this keeps a batch within its bounds, counts what is
-//! read, and notes whose words were. The parts of a call agree on the list.
+//! The repository decides which files may be read, and how. This module keeps a batch within its bounds, counts what is
+//! read, and notes the places of the files. The parts of a call agree on the list.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
@@ -16,7 +16,7 @@ use tool_core::api::ErrorKind;
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};
 
-/// What opening a file costs, in bytes that could be read and searched in the same time.
+/// Cost of opening a file, in bytes that could be read and searched in the same time.
 const FILE_COST_BYTES: u64 = 16 * 1024;
 
 /// A selection, and how far it has been read.
@@ -161,7 +161,7 @@ fn bytes(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// Where the selection lies in the list, globs aside.
+/// Range of the selection in the list, globs aside.
 fn range(call: &Call, names: &Names, context: &CallContext, selection: &Selection) -> Result<Range<usize>, Failure> {
     let list = names.list();
     let under = path_of(&selection.under)?;
@@ -180,7 +180,7 @@ fn range(call: &Call, names: &Names, context: &CallContext, selection: &Selectio
     Ok(start..end.max(start))
 }
 
-/// Where runs begin that take about equally long, but for the first.
+/// Returns the first path of each run of about equal cost, but the first.
 pub(super) fn divide(
     call: &Call,
     context: &CallContext,

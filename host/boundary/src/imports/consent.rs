@@ -7,7 +7,7 @@ use crate::{CallContext, Question};
 use tool_core::api::Effect;
 use tool_core::text::clean_line;
 
-/// How the message of a failure begins that a user's no is the cause of.
+/// Start of the message of a failure after the user has said no.
 pub const DISAGREED: &str = "The user did not agree to ";
 
 /// Refuses at once what the policy denies, before any work is done for it.
@@ -27,8 +27,8 @@ pub fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure>
     }
 }
 
-/// The same where nobody could know of this who allowed the effect beforehand: only a yes to exactly this counts, and
-/// where nobody can be asked it is the refusal.
+/// Obtains a yes to an effect that an earlier grant could not foresee: only a yes to exactly this question counts.
+/// Returns the refusal if no user can be asked.
 pub fn obtain_afresh(
     context: &CallContext,
     question: &Question,
@@ -55,7 +55,7 @@ fn ask(context: &CallContext, question: &Question) -> Result<(), Failure> {
     }))
 }
 
-/// What to say where nobody was asked because too many questions are open; nothing where somebody said no.
+/// Returns the failure if too many open questions kept this one from the user; `None` otherwise.
 pub fn not_asked(context: &CallContext) -> Option<Failure> {
     context.approver.is_crowded().then(|| {
         hinted(

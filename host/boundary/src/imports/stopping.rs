@@ -72,7 +72,7 @@ impl OpeningCounter {
         fs::File::open(&self.marker).expect("the marker is there");
     }
 
-    /// How many openings came after the marker.
+    /// Number of openings after the marker.
     fn after_marker(&self) -> usize {
         let names = self.take();
         let at = names.iter().position(|name| name == "marker").expect("it was opened");

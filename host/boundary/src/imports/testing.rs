@@ -7,7 +7,7 @@ use crate::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::{Options, Repository};
 
-/// A refactoring of `root` in which nobody answers questions.
+/// A refactoring of `root` without a user to ask.
 pub(super) fn context(root: &Path) -> CallContext {
     let repository = Repository::open(root, &Options::default()).expect("the folder is there");
     let policy = Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default());

@@ -1,4 +1,4 @@
-//! Proposals against a real temporary repository, a scripted journal and nobody to ask.
+//! Proposals against a real temporary repository, a scripted journal and no user to ask.
 
 mod committed;
 mod keys;
@@ -22,7 +22,7 @@ use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::changes::{ChangeJournal, LeftAlone, UndoReport, WrittenLate, recover, undo};
 use tool_repository::{Options, Repository};
 
-/// Records what it is told, fails where a test says so, and may do something between `prepare` and the change.
+/// Records its calls, fails where a test says so, and may do something between `prepare` and the change.
 #[derive(Default)]
 struct Journal {
     prepared: Mutex<Vec<PreparedChange>>,
