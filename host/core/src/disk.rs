@@ -33,7 +33,7 @@ impl fmt::Display for Disk {
 }
 
 impl Disk {
-    /// What helps where it takes no more.
+    /// Advice for when this disk is full.
     pub fn hint(self) -> String {
         format!("make room on {self} and try again; `tool doctor` says how much is left")
     }

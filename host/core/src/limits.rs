@@ -55,8 +55,8 @@ macro_rules! time_limits {
     };
 }
 
-/// Largest file that the context engine or a skill of ours reads whole. Source files are far smaller; generated ones
-/// that are larger help nobody.
+/// Largest file that the context engine or a skill of ours reads whole. Source files are far smaller; larger generated
+/// files are not useful.
 pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Time-out of a repository scan (specification: 60 seconds).
@@ -142,7 +142,7 @@ pub const LIST_PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// processor; smaller ones make more calls, and larger ones were measured to be slower.
 pub const BULK_BATCH_BYTES: usize = 256 * 1024;
 
-/// Files of a batch: what is told of each has to be bounded where the files are empty.
+/// Files of a batch. Empty files do not count against the bytes of a batch, so their number needs a bound too.
 pub const BULK_BATCH_FILES_MAX: usize = 512;
 
 /// Less than this, files counted with what opening them costs, is not worth a part of its own: an instance costs as much
@@ -161,12 +161,12 @@ pub const CALLS_CONCURRENT_MAX: usize = 8;
 /// Calls that wait for a turn. A model asks for at most a few dozen at once; more is a fault somewhere.
 pub const CALLS_WAITING_MAX: usize = 128;
 
-/// Calls that wait for a person's answer. They hold no turn, or eight open questions would stop all work; but each keeps
-/// its memory for up to [`APPROVAL_SECONDS_MAX`]. Nobody answers more than a few at a time, and with those at work they
-/// fit into the pool of instances.
+/// Calls that wait for a person's answer. They hold no turn, or eight open questions would stop all work; but each
+/// keeps its memory for up to [`APPROVAL_SECONDS_MAX`]. A person answers only a few at a time, and with those at work
+/// they fit into the pool of instances.
 pub const CALLS_ASKING_MAX: usize = 16;
 
-/// Of these, calls of one session: whoever leaves its questions open leaves room for those of others.
+/// Of these, calls of one session: its open questions leave room for those of other sessions.
 pub const SESSION_CALLS_ASKING_MAX: usize = 4;
 
 /// Runs of tests and installations under way at the same time. Their calls hold no turn, or as many suites as there are
@@ -183,14 +183,14 @@ pub const CALLS_RUN_WAITING_MAX: usize = 8;
 /// Of both, calls of one session. An agent that starts one suite after the other leaves runs to everybody else.
 pub const SESSION_CALLS_RUNNING_MAX: usize = 4;
 
-/// How long a call waits for its turn: as long as the calls before it may take. A run is waited for as long.
+/// Longest wait of a call for its turn: as long as the calls before it may take. The wait for a run is as long.
 pub const CALL_TURN_WAIT_MS_MAX: u64 = 60_000;
 
 /// Parts of a sharded call at work at the same time. Beyond the number of cores of a laptop nothing is gained.
 pub const CALL_PARTS_MAX: usize = 8;
 
-/// Parts that a sharded call is split into for each that is at work: whoever is done early takes the next, so that one
-/// that took longer than it looked, or a busy processor, does not make the others wait.
+/// Parts that a sharded call is split into for each thread at work: a thread that is done early takes the next part, so
+/// that one slow part or a busy processor does not make the others wait.
 pub const CALL_PARTS_PER_THREAD: usize = 4;
 
 /// Size of a component. CPython with its library takes 18 MB.
@@ -242,8 +242,8 @@ pub const SCHEMA_PATTERN_BYTES_MAX: usize = 256 * 1024;
 /// deadline. It takes half a second.
 pub const SCHEMA_WORK_MAX: u64 = 8_000_000;
 
-/// Beyond this much of [`SCHEMA_WORK_MAX`] nobody looks for the place that does not fit: every branch that was tried
-/// leaves an error of some 300 bytes.
+/// Beyond this much of [`SCHEMA_WORK_MAX`] the host does not look for the place that does not fit: every branch that
+/// was tried leaves an error of some 300 bytes.
 pub const SCHEMA_ERROR_WORK_MAX: u64 = 200_000;
 
 /// Bytes of one call's arguments. A model writes at most 128,000 tokens in one answer, half a megabyte.
@@ -318,12 +318,12 @@ pub const FILES_OPEN_WANTED: u64 = 8_192;
 /// Seconds that a stopping daemon gives its sessions to end: reports are written by then, or never.
 pub const STOP_SECONDS_MAX: u64 = 5;
 
-/// How long a starting daemon tries to get the lock while nobody says to be the holder, and how long a client waits for
-/// a holder to say where it is: a look at the lock lasts microseconds, a start some ten milliseconds.
+/// Longest time that a starting daemon tries to get the lock while no holder publishes its address, and that a client
+/// waits for that address: a look at the lock lasts microseconds, a start some ten milliseconds.
 pub const LOCK_PATIENCE_MS: u64 = 2_000;
 
-/// How long a daemon that leaves because it is idle still listens: a client that read its record just before has
-/// connected by then.
+/// Time that an idle daemon still listens before it exits: a client that read its record just before has connected by
+/// then.
 pub const LEAVE_MS: u64 = 200;
 
 /// Bytes of each of the daemon's logs before it is rotated; one older file is kept. Weeks of use, and no disk is filled.
@@ -338,8 +338,8 @@ pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
 /// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
 pub const SCAN_THREADS_MAX: usize = 8;
 
-/// How long before a walk everything must have been left alone for its list to be used again. Within one tick of a
-/// file system's clock two changes look the same; ticks are below this on everything in use.
+/// Time that everything must be unchanged before a walk for its list to be used again. Within one tick of a file
+/// system's clock two changes look the same; ticks are below this on everything in use.
 pub const SCAN_SETTLING_MS: u64 = 1_000;
 
 /// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
@@ -402,16 +402,16 @@ pub const PROBE_SECONDS_MAX: u64 = 10;
 /// Output after which a run is ended. The most talkative suites write some tens of MiB.
 pub const PROCESS_OUTPUT_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// Output that is shown live. What comes after is in the report; a stream of more than this nobody reads.
+/// Output that is shown live. The report holds the rest; a longer stream is too much to read.
 pub const PROCESS_LIVE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Largest file that a run may write: more than any build product, less than a disk.
 pub const PROCESS_FILE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
-/// How often the processes that left a run's group are looked for. Each round ends what the round before missed.
+/// Rounds that look for the processes that left a run's group. Each round ends those that the round before missed.
 pub const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
 
-/// How much of a process's environment is looked at: what the kernel allows for one by default.
+/// Bytes that are read of a process's environment: what the kernel allows for one by default.
 pub const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 // ---- session ----
@@ -427,7 +427,7 @@ pub const SESSION_CONTENTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// told that the backend is busy.
 pub const SESSIONS_RUNNING_MAX: usize = 256;
 
-/// Longest time that a request may give its session: a day. Whoever means longer means without a bound.
+/// Longest time that a request may give its session: a day. A longer one is refused.
 pub const SESSION_SECONDS_MAX: u64 = 86_400;
 
 /// Most tokens that a request may give its session: a billion, which no day of any model reaches.
@@ -475,10 +475,10 @@ pub const GIT_MEMORY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Addresses of one helper for git: its memory, this program, and windows into packs and their indices.
 pub const GIT_ADDRESS_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
-/// What of a pack is mapped at once, and of all packs together.
+/// Size of one mapped window of a pack.
 pub const GIT_PACK_WINDOW_BYTES: usize = 32 * 1024 * 1024;
 
-/// What of all packs is mapped together.
+/// Bytes of all packs that are mapped together.
 pub const GIT_PACK_MAPPED_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Objects that a helper keeps unpacked.
@@ -512,7 +512,7 @@ pub const GIT_ALTERNATES_MAX: usize = 32;
 /// Files of the user's own git configuration, with what they include.
 pub const GIT_CONFIG_FILES_MAX: usize = 64;
 
-/// What a helper may say in an error.
+/// Bytes that are shown of a helper's error message.
 pub const GIT_MESSAGE_SHOWN_BYTES_MAX: usize = 2 * 1024;
 
 /// A piece of a file on its way into git's objects.
@@ -530,7 +530,7 @@ pub const GIT_DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Lines of context around a change. With more than this the reader wants the file, not the diff.
 pub const GIT_CONTEXT_LINES_MAX: u32 = 100;
 
-/// Paths that one request may name; whoever means more means a directory.
+/// Paths that one request may name; a request for more should name a directory.
 pub const GIT_PATHS_MAX: usize = 1_000;
 
 /// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
@@ -562,8 +562,8 @@ pub const INSTALL_RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// parsed takes ten times as much memory for a moment.
 pub const INSTALL_MANIFEST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Packages that a question about an installation names beside those that were asked for. Longer lists are read by
-/// nobody.
+/// Packages that a question about an installation names beside those that were asked for. A longer list is too much to
+/// read.
 pub const INSTALL_LISTED_MAX: usize = 100;
 
 /// Longest name with its specifier in such a question: an address with a commit, and room.
@@ -581,7 +581,7 @@ pub const RECIPE_PATHS_MAX: usize = 200;
 /// larger than what a model can write in one answer.
 pub const SSE_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How much of an error's body is read: the sentence stands at its start, and proxies answer with whole pages.
+/// Bytes that are read of an error's body: the sentence stands at its start, and proxies answer with whole pages.
 pub const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// Longest quotation of a provider's own words in a message of ours: one line of a terminal or two.
@@ -596,15 +596,15 @@ pub const PROVIDER_FIRST_BYTE_SECONDS_MAX: u64 = 600;
 /// Silence within an answer. Long thinking without a sign of life is usual up to a few minutes.
 pub const PROVIDER_IDLE_SECONDS_MAX: u64 = 300;
 
-/// How long an answer that has ended by its own account is read on: the usage report comes after the end, but some
-/// servers then leave the connection open for ever.
+/// Time that an answer is read on after it has ended by its own account: the usage report comes after the end, but some
+/// servers then never close the connection.
 pub const PROVIDER_CLOSING_SECONDS_MAX: u64 = 2;
 
 /// Tool calls of one answer. A model asks for some dozens at most, and each piece of a stream is compared with all calls so
 /// far.
 pub const PROVIDER_CALLS_MAX: usize = 256;
 
-/// How often one request is tried. With the waits below, a provider that is down for good costs less than 10 s.
+/// Attempts of one request. With the waits below, a provider that is down for good costs less than 10 s.
 pub const PROVIDER_ATTEMPTS_MAX: u32 = 4;
 
 /// Longest wait that a provider may impose by `Retry-After`: what the specification tells users to wait.
@@ -622,7 +622,7 @@ pub const TOOL_CALLS_CONCURRENT_MAX: usize = 6;
 /// Calls that one round may ask for. Models ask for up to ten; a hundred is a loop.
 pub const TOOL_CALLS_PER_ROUND_MAX: usize = 32;
 
-/// The same call with the same answer, this many times in a turn, ends it: nothing new can come.
+/// Occurrences of one call with one answer that end a turn: nothing new can come.
 pub const TOOL_CALL_REPEATS_MAX: usize = 4;
 
 /// Answers in a row that the output limit cut off within a tool call. A model that does not adapt after one hint and
@@ -640,7 +640,7 @@ pub const fn conversation_tokens(context_tokens: u64) -> u64 {
     context_tokens / 5 * 4
 }
 
-/// How long running tools are waited for after a cancellation; they see it themselves within milliseconds.
+/// Longest wait for running tools after a cancellation; they see it themselves within milliseconds.
 pub const TOOLS_STOP_SECONDS_MAX: u64 = 3;
 
 // ---- context ----
@@ -685,7 +685,7 @@ pub const CONTAIN_ROOT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Files and directories of it.
 pub const CONTAIN_ROOT_INODES_MAX: u64 = 16 * 1024;
 
-/// What a run may write into its repository; it lies in memory. Build products of a large project fit, a disk does not.
+/// Bytes that a run may write into its repository, in memory. Build products of a large project fit, a disk does not.
 pub const CONTAIN_TREE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Files and directories that a run may make there: more than the largest `node_modules`.
@@ -721,10 +721,10 @@ pub const CONTAIN_ENTRIES_MAX: u64 = 4_000_000;
 
 // ---- process: confine ----
 
-/// How often the engine looks at the clock and the session's token while a helper works: what a cancellation takes.
+/// Interval at which the engine checks the clock and the session's token while a helper works: a cancellation's delay.
 pub const CONFINE_TICK_MS: u64 = 5;
 
-/// Memory of a helper that tries to get out: little, so that trying to take more than it may harms nobody.
+/// Memory of a helper that tries to get out: little, so that an attempt to take more does no harm.
 pub const CONFINE_PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 // ---- answers ----
@@ -737,11 +737,11 @@ pub const CITATIONS_MAX: usize = 2_000;
 /// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
 pub const DIFF_MS_MAX: u64 = 500;
 
-/// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; where one needs
-/// more than five minutes, running it twice around every refactor is not what its user wants, who is told so.
+/// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; a suite that needs
+/// more than five minutes is not run again after a refactor, and the user reads why.
 pub const SUITE_SECONDS_MAX: u64 = 300;
 
-/// What the model is told of such a run: the first failures, with their details.
+/// Bytes of such a run's results that the model reads: the first failures, with their details.
 pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 
 // ---- other agents ----
@@ -756,5 +756,5 @@ pub const MCP_CONNECTIONS_MAX: usize = 64;
 /// Calls of one connection at a time. A model asks for some dozens at once at most, and eight of them work.
 pub const MCP_CALLS_MAX: usize = 32;
 
-/// How long a client may take to say which its roots are: it knows them, and a call waits.
+/// Longest wait for a client to list its roots: it knows them, and a call waits.
 pub const MCP_ROOTS_SECONDS_MAX: u64 = 10;

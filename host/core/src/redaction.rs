@@ -2,7 +2,7 @@
 //! back where a model writes them where they stood.
 //!
 //! [`rules`](self) say what looks like a key; a [`Redactor`] is the memory of one session: the same key has the same
-//! placeholder in all of it, and only it knows which key that was. [`mask`] is for where nobody writes anything back.
+//! placeholder in all of it, and only it knows which key that was. [`mask`] is for texts that are not written back.
 //! Nothing is hidden here that a name or the first bytes of a file give away: that is the business of `repository`.
 
 mod pem;
@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 
 pub use session::Redactor;
 
-/// Where every placeholder begins.
+/// Prefix of every placeholder.
 pub const START: &str = "[redacted:";
 
-/// A text without what looks like a key: each is a placeholder that says by which rule, and that nobody can take back.
+/// Replaces every string that looks like a key by a placeholder that names its rule and cannot be undone.
 pub fn mask(text: &str) -> Cow<'_, str> {
     let found = rules::find(text, rules::Enabled::all());
     replaced(
@@ -31,7 +31,7 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// The same where these keys are known beside, whatever they look like.
+/// Like [`mask`], and replaces these known keys too, whatever they look like.
 pub fn mask_known<'t>(text: &'t str, keys: &BTreeSet<String>) -> Cow<'t, str> {
     let Some(known) = session::literals(keys) else {
         return mask(text);

@@ -22,7 +22,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// The same on one line: of a name that stands in a sentence.
+/// Like [`clean`], on one line: for a name that stands in a sentence.
 pub fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }

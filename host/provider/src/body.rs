@@ -14,15 +14,15 @@ use super::sse::{Frame, Framer};
 use super::wire::{Decoder, Progress};
 use crate::limits;
 
-/// What is kept of the answer to one request: its text, and thinking, calls and whatever else with the envelope in which
+/// Bytes kept of the answer to one request: its text, thinking, calls and everything else with the envelope in which
 /// they came. That is some 200 bytes for each token, and 128,000 tokens is the longest answer that any vendor sells.
 const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What is read of the answer to one request. A million pieces of text, which is more than any model writes, are half of
+/// Bytes that are read of the answer to one request. A million pieces of text, more than any model writes, are half of
 /// it in the wordiest envelope; the envelopes are thrown away as they come.
 const PROVIDER_WIRE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// Where a probe keeps the frames of an answer, to say what was unusual about them.
+/// Frames of an answer that a probe keeps, to report what was unusual about them.
 pub(super) type Tap = Arc<Mutex<Vec<Frame>>>;
 
 /// A body as far as it came.
@@ -64,17 +64,17 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// How many bytes came.
+    /// Number of bytes received.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many whole events came.
+    /// Number of whole events received.
     pub(super) fn frames(&self) -> usize {
         self.frames
     }
 
-    /// How far it is.
+    /// Progress of the answer.
     pub(super) fn progress(&self) -> Progress {
         self.decoder.progress()
     }
@@ -96,7 +96,7 @@ impl<'a> Body<'a> {
                 framer.feed(chunk, &mut arrived)
             }
         };
-        // What came before an event that is too large still counts.
+        // Events before one that is too large still count.
         for frame in &arrived {
             self.frame(frame, events)?;
             if self.progress() == Progress::Done {
@@ -131,7 +131,7 @@ impl<'a> Body<'a> {
     /// The text that is still held back belongs to the reader, also where the answer breaks off; calls never do.
     pub(super) fn salvage(&mut self, events: &mut Vec<ProviderEvent>) {
         let mut held = Vec::new();
-        // How it ended is known already, and worse than what this would say.
+        // The failure is known already, and worse than this error.
         let _ = self.decoder.end(&mut held);
         events.extend(held.into_iter().filter(|event| matches!(event, ProviderEvent::Text(_))));
     }
@@ -213,7 +213,7 @@ mod unit {
         }
     }
 
-    /// What is said of an answer that repeats a piece for ever.
+    /// Returns the failure's text for an answer that repeats a piece without end.
     fn given_up(decoder: Silent, media_type: &str, piece: &[u8]) -> String {
         let mut body = Body::new(Box::new(decoder), media_type, None);
         let mut taken = (0..1_000).map(|_| body.take(piece, &mut Vec::new()));

@@ -1,8 +1,8 @@
 //! The Chat Completions wire: `local`, `router`, and `hosted` with `api = "chat"`.
 //!
-//! A request becomes JSON, the frames of the answer become events. Everything that servers of this wire do in their
-//! own way is settled here, so that the loop sees one form: calls come out whole and only after a proper end, thinking
-//! is told from text, and what was cut off is said to be cut off. No sockets, no time.
+//! A request becomes JSON, the frames of the answer become events. Everything that servers of this wire do in their own
+//! way is settled here, so that the loop sees one form: calls come out whole and only after a proper end, thinking is
+//! separate from text, and a truncated answer is marked as such. No sockets, no time.
 
 mod calls;
 mod plain;
@@ -25,7 +25,7 @@ use tool_core::api::ProviderName;
 /// Ids of calls that were printed as text start so; the others are native.
 pub(super) const PRINTED_ID: &str = "printed_";
 
-/// How much of an answer's beginning is kept, to tell a server's complaint from a model's words.
+/// Bytes of an answer's beginning that are kept, to tell a server's complaint from a model's words.
 const BEGINNING_BYTES: usize = 200;
 
 /// The wire, bound to a model, with what was learned about the server so far.
@@ -207,7 +207,7 @@ struct ChatDecoder<'a> {
     usage: Option<Usage>,
     reasoning_content: String,
     reasoning_details: Vec<Value>,
-    /// What came of the answer, thinking and arguments included.
+    /// Bytes of the answer received, thinking and arguments included.
     output_bytes: usize,
     /// The beginning of the answer's text.
     beginning: String,
@@ -310,7 +310,7 @@ impl<'a> ChatDecoder<'a> {
 
         let details = delta.get("reasoning_details").and_then(Value::as_array);
         let details = details.map(Vec::as_slice).unwrap_or_default();
-        // The same thinking comes in more than one field of one chunk; it is shown once.
+        // One chunk may hold one thought in more than one field; it is shown once.
         let shown = field("reasoning_content").or(field("reasoning")).map(str::to_owned);
         let shown = shown.or_else(|| {
             let texts = details

@@ -1,8 +1,8 @@
-//! How much the model can read at once: asked of the server before, compared with what it counted after.
+//! Context size of the model: asked of the server before, compared with what it counted after.
 //!
-//! Local servers load a model with a context that is mostly far smaller than the model's own, and some cut the front
-//! of a longer prompt without a word, instructions and tools first. Nothing here changes a request: whoever builds one
-//! is told the size, and the user is told when the numbers do not fit together.
+//! Local servers load a model with a context that is mostly far smaller than the model's own, and some cut the front of
+//! a longer prompt without a word, instructions and tools first. Nothing here changes a request: its builder gets the
+//! size, and the user is warned when the numbers do not fit together.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ fn origin(url: &str) -> Option<String> {
     Some(parsed.origin().ascii_serialization())
 }
 
-/// Which entry of a list is the model's.
+/// Rule that picks the model's entry from a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
     /// The one of its name.
@@ -126,7 +126,7 @@ fn entry_of<'v>(entries: &'v [Value], model: &str, naming: Naming) -> Option<&'v
     })
 }
 
-/// What is loaded counts before what the model could take.
+/// Context size of an entry. The loaded size counts before the model's own.
 fn size_of(entry: &Value) -> Option<u64> {
     let at = |pointer: &str| entry.pointer(pointer).and_then(number);
     let instances = entry.get("loaded_instances").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! What a provider answers instead of an answer, and the one sentence that the user reads about it.
+//! Failures of a provider, and the one sentence that the user reads about each of them.
 //!
 //! Classification looks at status and wording together, because servers disagree about both. A [`Failure`] may hold a
 //! provider's own words; [`Failure::problem`] is the way out, and it removes the key that we sent.
@@ -49,7 +49,7 @@ pub(super) struct Failure {
     pub(super) status: Option<u16>,
     /// One line: the provider's own words, or ours where it has none.
     pub(super) said: String,
-    /// How long it asks to wait.
+    /// Wait that the provider asks for.
     pub(super) retry_after: Option<Duration>,
     /// The context's size, where it says so.
     pub(super) context_tokens: Option<u64>,
@@ -106,7 +106,7 @@ impl Failure {
             None => one_line(body),
         };
         let class = match classify(Some(status), &wording) {
-            // A model server words its refusals as JSON; a bare 404 or 405 is somebody else's.
+            // A model server words its refusals as JSON; a bare 404 or 405 is another server's.
             Class::Rejected | Class::Server if matches!(status, 404 | 405 | 501) => Class::NotAServer,
             class => class,
         };
@@ -545,7 +545,7 @@ fn status_by_type(wording: &str) -> Option<u16> {
         .map(|(_, status)| *status)
 }
 
-/// How long an error asks to wait: a router in `metadata`, another vendor among `details`, as `"34.5s"`.
+/// Wait that an error asks for: a router in `metadata`, another vendor among `details`, as `"34.5s"`.
 fn retry_after_of(value: &Value) -> Option<Duration> {
     let value = value.get(0).unwrap_or(value);
     let error = value.get("error").unwrap_or(value);
@@ -635,7 +635,7 @@ pub(super) fn without_credentials(url: &str) -> String {
     parsed.as_str().trim_end_matches('/').to_owned()
 }
 
-/// What mends a refused key, or one that is missing.
+/// Advice for a key that is refused or missing.
 fn key_advice(settings: &ProviderSettings) -> String {
     let place = key_place(settings);
     match (settings.name, &settings.api_key) {

@@ -65,7 +65,7 @@ pub fn wires(bytes: &[u8]) {
     assert!(shown <= 64 * body.len() + 4096, "{shown} bytes out of {}", body.len());
 }
 
-/// What a provider says about a failure becomes bounded sentences that do not hold the key.
+/// Checks that a provider's failures become bounded sentences that do not hold the key.
 pub fn failures(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let (choice, status) = (input.byte(), input.byte());

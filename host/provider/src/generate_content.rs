@@ -86,12 +86,12 @@ enum Finish {
 /// The state of one answer.
 struct GenerateContentDecoder<'a> {
     request: Request<'a>,
-    /// What goes back.
+    /// Parts of the answer that go back to the server.
     parts: Vec<Value>,
     calls: Vec<Call>,
     finish: Option<Finish>,
     usage: Option<Usage>,
-    /// What came of the answer, thinking and arguments included.
+    /// Bytes of the answer received, thinking and arguments included.
     output_bytes: usize,
     /// See [`Decoder::kept_bytes`].
     kept_bytes: usize,
@@ -142,7 +142,7 @@ impl<'a> GenerateContentDecoder<'a> {
         Ok(())
     }
 
-    /// The same as [`Self::chunk`], for the usual one.
+    /// Like [`Self::chunk`], for the usual chunk.
     fn plain(&mut self, chunk: &Chunk<'_>, events: &mut Vec<ProviderEvent>) {
         let text = chunk.text();
         self.take_usage(&chunk.usage_metadata);
@@ -248,7 +248,7 @@ fn is_plain(part: &Value) -> bool {
     part.as_object().is_some_and(|fields| fields.len() == 1) && part["text"].is_string()
 }
 
-/// What a reason means. One that is not known is no proper end: all that were added so far name failures.
+/// Maps a finish reason. An unknown one is no proper end: all that were added so far name failures.
 fn finish(reason: &str, message: &str) -> Result<Finish, Failure> {
     let said = || match message {
         "" => reason.to_owned(),

@@ -31,7 +31,7 @@ use crate::limits;
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
 
-/// How often one request may be changed to what the server accepts.
+/// Number of times that one request may be changed to what the server accepts.
 const ADAPTATIONS_MAX: u32 = 3;
 
 /// A provider that is reached over HTTP.
@@ -419,7 +419,7 @@ fn seconds(wait: Duration) -> String {
     }
 }
 
-/// What went wrong below HTTP. The URL is taken out of the words, since it may hold a password.
+/// Converts a failure below HTTP. The URL is taken out of the words, since it may hold a password.
 pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     let mut causes = Vec::new();
     let mut refused = false;
@@ -473,7 +473,7 @@ fn jitter() -> f64 {
 /// Makes TLS possible in this process. Every client needs it before it is made.
 pub fn use_crypto() {
     static CRYPTO: Once = Once::new();
-    // Fails only where somebody has installed one already, which serves as well.
+    // Fails only if a provider is installed already, which serves as well.
     CRYPTO.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }
 

@@ -167,7 +167,7 @@ fn messages(messages: &[Message], mark: LabelMark) -> Value {
     turns.collect()
 }
 
-/// What the model is to go on with must not end in white space, which the wire refuses.
+/// Trims the end of the text that the model is to continue: the wire refuses white space there.
 fn trim_end(blocks: &mut Vec<Value>) {
     let Some(text) = blocks
         .last()
@@ -215,7 +215,7 @@ struct MessagesDecoder<'a> {
     request: Request<'a>,
     /// In the order in which they began.
     blocks: Vec<Block>,
-    /// Where the block of an index stands; a proxy may use an index again once its block has ended.
+    /// Position in `blocks` by block index; a proxy may use an index again once its block has ended.
     at: BTreeMap<u64, usize>,
     /// Tool calls among the blocks.
     calls: usize,
@@ -226,7 +226,7 @@ struct MessagesDecoder<'a> {
     cache_creation: u64,
     output_tokens: u64,
     counted: bool,
-    /// What came of the answer, thinking and arguments included.
+    /// Bytes of the answer received, thinking and arguments included.
     output_bytes: usize,
     /// See [`Decoder::kept_bytes`].
     kept_bytes: usize,
@@ -257,7 +257,7 @@ impl Block {
     }
 
     fn arguments(&self) -> String {
-        // Where no piece came, the input stands in the block's start; mostly it is `{}`.
+        // If no piece came, the input stands in the block's start; mostly it is `{}`.
         match self.arguments.trim() {
             "" => object_or_empty(self.value["input"].clone()).to_string(),
             _ => self.arguments.clone(),
@@ -272,7 +272,7 @@ impl Block {
         }
     }
 
-    /// What goes back: nothing for an empty text, which the wire refuses.
+    /// Block that goes back: none for an empty text, which the wire refuses.
     fn into_value(mut self) -> Option<Value> {
         if self.is("text") && self.text("text").trim().is_empty() {
             return None;
@@ -361,7 +361,7 @@ impl<'a> MessagesDecoder<'a> {
         })
     }
 
-    /// The same as [`Self::delta`], for the usual piece.
+    /// Like [`Self::delta`], for the usual piece.
     fn piece(&mut self, piece: &Piece<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         self.block(piece.index)?.append("text", piece.text());
         self.output_bytes += piece.text().len();

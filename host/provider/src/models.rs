@@ -26,7 +26,7 @@ pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem>
     models_with(settings, &Options::default()).await
 }
 
-/// The same by way of a proxy, where the options name one.
+/// Like [`models()`], by way of a proxy where the options name one.
 pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Result<Vec<String>, Problem> {
     if settings.api == Api::Analyst {
         return Ok(vec![settings.model.clone()]);

@@ -1,4 +1,4 @@
-//! What the enabled provider can do, found out by a few tiny turns, and what is worked around where it cannot.
+//! Capabilities of the enabled provider, found out by a few tiny turns, and workarounds for those that it lacks.
 //!
 //! Nothing here runs a tool: the calls that the model makes are looked at and forgotten. Each check is bounded in time,
 //! and a server that cannot answer at all is asked once, not once a check.
@@ -34,7 +34,7 @@ const PROBE_OUTPUT_TOKENS: u32 = 2000;
 /// One check of a probe. The first may have to wait until a large local model is loaded.
 const PROBE_CHECK_SECONDS_MAX: u64 = 120;
 
-/// What a probe found.
+/// Results of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProbeReport {
     /// One entry a check, always the same six in the same order.
@@ -46,13 +46,13 @@ pub struct ProbeReport {
 pub struct ProbeCheck {
     /// `streaming`, `one tool`, `parallel tools`, `empty arguments`, `context size`, `models`.
     pub name: &'static str,
-    /// How it went.
+    /// Outcome of the check.
     pub verdict: ProbeVerdict,
-    /// What was seen, what is worked around, or why it failed; no sentence, no key.
+    /// Observation, workaround or cause of the failure; no sentence, no key.
     pub detail: String,
 }
 
-/// How a check went.
+/// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeVerdict {

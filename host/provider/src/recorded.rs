@@ -109,7 +109,7 @@ fn shown((events, result): &Decoded) -> String {
     lines
 }
 
-/// What goes back, a line each.
+/// Items that go back, a line each.
 fn kept(opaque: &serde_json::Value) -> String {
     let lists = opaque.as_object().into_iter().flatten();
     let items = lists.flat_map(|(_, list)| list.as_array().into_iter().flatten());

@@ -75,7 +75,7 @@ impl Shield {
         }
     }
 
-    /// What may be shown now that `event` has come, in order.
+    /// Returns the events that may be shown after `event`, in order.
     pub(super) fn pass(&mut self, event: ProviderEvent) -> Vec<ProviderEvent> {
         if self.secrets.is_empty() {
             return vec![event];
@@ -99,7 +99,7 @@ impl Shield {
         }
     }
 
-    /// What was held back, once nothing more can come.
+    /// Returns the text that was held back, once nothing more can come.
     pub(super) fn end(&mut self) -> Vec<ProviderEvent> {
         let held = [self.release(Self::take_reasoning), self.release(Self::take_text)];
         held.into_iter().flatten().collect()

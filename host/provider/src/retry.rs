@@ -1,6 +1,6 @@
 //! When a request is tried again, and after how long: pure functions of what failed, how often, and when.
 //!
-//! The transport asks only before the first output of an answer, so that nothing is said twice and no tool runs twice.
+//! The transport asks only before the first output of an answer, so that no text comes twice and no tool runs twice.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use super::failure::Failure;
 use crate::limits::{PROVIDER_ATTEMPTS_MAX, PROVIDER_RETRY_SECONDS_MAX};
 
-/// How long to wait before the next attempt; none where there is none. `attempt` counts from 1 and has just failed;
-/// `jitter` lies in 0 to 1.
+/// Wait before the next attempt; none where there is none. `attempt` counts from 1 and has just failed; `jitter` lies
+/// in 0 to 1.
 pub(super) fn delay(failure: &Failure, attempt: u32, base: Duration, jitter: f64) -> Option<Duration> {
     if attempt >= PROVIDER_ATTEMPTS_MAX || !failure.is_retryable() {
         return None;

@@ -38,7 +38,7 @@ fn plain_object(schema: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// What any branch names is offered; nothing that only a branch requires is required.
+/// Offers every property that a branch names; none that only a branch requires is required.
 fn merge_properties(fields: &mut Map<String, Value>, branches: &[Value]) {
     let offered = branches
         .iter()

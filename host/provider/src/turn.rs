@@ -1,9 +1,9 @@
 //! The tool-call loop: ask the provider, run what it asks for, answer, until it has nothing more to ask.
 //!
-//! The loop knows neither HTTP nor sessions nor wasmtime: it is given a provider, something that runs tools, and
-//! something that is told what happens, which is how it is tested. Its promises: a call runs at most once, and only
-//! after the answer that asked for it has properly ended; each call is answered once, in order; every way of ending
-//! early is told apart from completion; what was written until then is kept.
+//! The loop knows neither HTTP nor sessions nor wasmtime: it is given a provider, a runner of tools and an observer,
+//! which is how it is tested. Its promises: a call runs at most once, and only after the answer that asked for it has
+//! properly ended; each call is answered once, in order; every early end is distinct from completion; what was written
+//! until then is kept.
 
 mod calls;
 mod conversation;
@@ -46,9 +46,9 @@ const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// takes this much; above it the model's own bound is the better one.
 const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 
-/// What runs the tools.
+/// Runner of the tools.
 pub trait Tools: Send + Sync {
-    /// What the model is offered.
+    /// Tools that the model is offered.
     fn specs(&self) -> Vec<ToolSpec>;
 
     /// Runs one call. Never fails: what went wrong is a result with `is_error`.
@@ -64,7 +64,7 @@ pub trait Tools: Send + Sync {
     fn stop(&self) {}
 }
 
-/// What is told what happens, in order. Must not block.
+/// Receiver of a turn's steps, in order. Must not block.
 pub trait Observer: Send + Sync {
     /// One step.
     fn step(&self, step: Step<'_>);
@@ -96,11 +96,11 @@ pub enum Step<'a> {
 
 /// One turn: a conversation that ends with a user's message, and the bounds of its answer.
 pub struct Turn<'a> {
-    /// Who answers.
+    /// Provider that answers.
     pub provider: &'a dyn Provider,
-    /// What it may call.
+    /// Tools that the model may call.
     pub tools: &'a dyn Tools,
-    /// Who is told.
+    /// Receiver of the turn's steps.
     pub observer: &'a dyn Observer,
     /// Instructions; never text from the repository.
     pub system: &'a str,
@@ -173,7 +173,7 @@ pub async fn run(turn: Turn<'_>) -> TurnReport {
     }
 }
 
-/// What ends a turn from within a round.
+/// Reason to end a turn from within a round.
 enum Stop {
     Exhausted(Budget),
     Failed(ProviderError),
@@ -190,7 +190,7 @@ struct State<'a> {
     specs: Vec<ToolSpec>,
     /// The answers of all rounds, as the observer was told them: the only copy of what may be long.
     text: String,
-    /// Where in it the answer begins that ends the conversation so far and is no message of it yet.
+    /// Offset in `text` of the answer that ends the conversation so far and is no message of it yet.
     last: Option<usize>,
     /// Bytes of text and thinking of all rounds.
     said: usize,
@@ -212,7 +212,7 @@ struct CutOff {
 /// One answer of the model.
 #[derive(Default)]
 struct Round {
-    /// Where its text begins in that of the turn, which ends with it.
+    /// Offset of its text in that of the turn, which ends with it.
     from: usize,
     calls: Vec<ToolCall>,
     cut_off: Vec<CutOff>,
@@ -237,7 +237,7 @@ impl Round {
         }
     }
 
-    /// How much of a request its calls take.
+    /// Bytes of a request that its calls take.
     fn call_bytes(&self) -> usize {
         let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len());
         calls.sum()
@@ -360,7 +360,7 @@ impl<'a> State<'a> {
         Ok(None)
     }
 
-    /// A call that nobody could read is asked for again, like one that was cut off.
+    /// Asks again for a call that could not be read, as for one that was cut off.
     fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
         self.keep(round);
         self.cut_offs += 1;
@@ -429,7 +429,7 @@ impl<'a> State<'a> {
         self.turn.messages.push(Message::User { text });
     }
 
-    /// What the latest round has said so far.
+    /// Text of the latest round so far.
     fn said_in(&self, round: &Round) -> &str {
         &self.text[round.from..]
     }
@@ -443,8 +443,8 @@ impl<'a> State<'a> {
         });
     }
 
-    /// Keeps the text of an answer whose calls do not count. It becomes a message when the conversation goes on: the last
-    /// answer may be long, and mostly nobody asks after it.
+    /// Keeps the text of an answer whose calls do not count. It becomes a message when the conversation goes on: the
+    /// last answer may be long, and is mostly not needed as a message.
     fn keep(&mut self, round: &Round) {
         if !self.said_in(round).is_empty() {
             self.last = Some(round.from);
@@ -492,7 +492,7 @@ impl<'a> State<'a> {
         limits::conversation_tokens(self.turn.context_tokens)
     }
 
-    /// What the turn may still use; nothing where it may use any number.
+    /// Tokens that the turn may still use; none where it may use any number.
     fn tokens_left(&self) -> Option<u64> {
         let used = self.usage.input_tokens + self.usage.output_tokens;
         self.turn.tokens_max.map(|max| max.saturating_sub(used))

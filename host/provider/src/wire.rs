@@ -1,4 +1,4 @@
-//! What a wire format has to say for itself, so that one transport serves all of them.
+//! Interface of a wire format, so that one transport serves all of them.
 //!
 //! Everything here is pure: a request becomes headers and a body, frames become events. The transport owns time,
 //! sockets and retries.
@@ -46,7 +46,7 @@ pub(super) trait Decoder {
     fn kept_bytes(&self) -> usize;
 }
 
-/// How far an answer is, by its own account.
+/// Progress of an answer, by its own account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Not at its end.

@@ -9,10 +9,10 @@ use crate::limits;
 /// A first line of a key in armour is at least that long; code below a mention of the armour is not.
 const FIRST_BYTES_MIN: usize = 32;
 
-/// What stands before and after the words `PRIVATE KEY` in a mark, at most.
+/// Bytes of a mark before the words `PRIVATE KEY`, and from there on, at most.
 const MARK_BYTES_MAX: usize = 48;
 
-/// What is left of a key in its last line, at least.
+/// Bytes of a key in each of its lines after the first, at least.
 const LAST_BYTES_MIN: usize = 4;
 
 /// The key that the mention of a private key at `mention` opens, line by line; nothing where it opens none.
@@ -27,7 +27,7 @@ pub(super) fn lines(text: &str, mention: usize) -> Vec<Range<usize>> {
     }
 }
 
-/// Where the mark ends that is around the mention: `-----BEGIN EC PRIVATE KEY-----`, `---- BEGIN SSH2 … PRIVATE KEY ----`.
+/// End of the mark around the mention: `-----BEGIN EC PRIVATE KEY-----`, `---- BEGIN SSH2 … PRIVATE KEY ----`.
 fn opened(text: &str, mention: usize) -> Option<usize> {
     let before = &text[text.ceil_char_boundary(mention.saturating_sub(MARK_BYTES_MAX))..mention];
     let before = before.rsplit('\n').next().unwrap_or_default();
@@ -77,7 +77,7 @@ pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     found
 }
 
-/// What of a line is the key: its longest piece of base64, where that is most of it.
+/// Range of the key in a line: its longest piece of base64, if only framing is around it.
 fn key_in(line: &str, is_first: bool) -> Option<Range<usize>> {
     let run = longest_run(line)?;
     let bytes_min = if is_first { FIRST_BYTES_MIN } else { LAST_BYTES_MIN };
@@ -99,7 +99,7 @@ fn longest_run(line: &str) -> Option<Range<usize>> {
     let mut at = usize::from(bytes.first() == Some(&b'+'));
     while at < bytes.len() {
         if !is_base64(bytes[at]) {
-            // What follows a backslash is a line break in writing.
+            // A backslash and the next character are a line break in writing.
             at += if bytes[at] == b'\\' { 2 } else { 1 };
             continue;
         }

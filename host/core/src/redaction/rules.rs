@@ -26,9 +26,9 @@ pub(super) struct Rule {
     anchors: &'static [&'static str],
     /// Group 1 is the key. Tried from [`Self::back`] bytes before an anchor.
     pattern: &'static str,
-    /// What of the key stands before the anchor, at most, in bytes.
+    /// Bytes of the key before the anchor, at most.
     back: usize,
-    /// Where the key begins a word: what stands before it must not be a part of one.
+    /// True if the key begins a word: the text before it must not end inside one.
     is_word: bool,
     /// False for what has the form and is none.
     is_key: fn(&str) -> bool,
@@ -144,7 +144,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     // PyPI, "API tokens": macaroons, whose first bytes are always the same.
     marked("pypi-token", &["pypi-ag"], r"^(pypi-Ag[A-Za-z0-9_-]{50,})"),
-    // What registries and builders mark their own tokens with: crates.io, RubyGems, Docker Hub, NuGet, HashiCorp.
+    // Tokens of registries and builders: crates.io, RubyGems, Docker Hub, NuGet, HashiCorp.
     marked(
         "registry-token",
         &["cio", "rubygems_", "dckr_", "oy2"],
@@ -245,14 +245,14 @@ pub(super) const RULES: &[Rule] = &[
         r#"^://[^\s:/@"'`<>\\]*:([^\s/@"'`<>\\]{5,})@[A-Za-z0-9\[]"#,
         is_password,
     ),
-    // RFC 9110: credentials in a header that somebody wrote down.
+    // RFC 9110: credentials in a header that is written down.
     named(
         "authorization-header",
         &["authorization"],
         r#"(?i)^authorization["']?\s{0,4}[:=,]\s{0,4}["']?(?:bearer|basic|token)\s{1,4}([a-z0-9._~+/=-]{16,})"#,
         is_random,
     ),
-    // A name that says "secret" with a quoted value that nobody made up by hand.
+    // A name that says "secret" with a quoted value that looks random.
     named(
         "generic-secret",
         &[
@@ -274,7 +274,7 @@ pub(super) const RULES: &[Rule] = &[
         r#"(?i)^[a-z_-]{3,24}["'\]]{0,2}(?:\s{0,4}:\s{0,2}[a-z&<>' ]{1,24})?\s{0,8}(?:=>|:=|[=:,])\s{0,8}[bru]?["'`]([a-z0-9+/_.=~-]{16,})["'`]"#,
         is_random,
     ),
-    // The same without quotes, as in YAML, `.properties` and shell: the value ends its line.
+    // Secrets without quotes, as in YAML, `.properties` and shell: the value ends its line.
     named(
         "generic-secret",
         &[
@@ -309,7 +309,7 @@ pub(super) struct Found {
     pub(super) is_first: bool,
 }
 
-/// Which rules are in force.
+/// Set of enabled rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Enabled(u64);
 
@@ -390,7 +390,7 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
     all.expect("nobody stops it")
 }
 
-/// The same as long as somebody wants to know, who is asked time and again; nothing where nobody does.
+/// Like [`find`], but calls `is_wanted` for each slice of the text and returns `None` once that is false.
 pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Found>> {
     let anchors = &*ANCHORS;
     let mut found: Vec<Found> = Vec::new();
@@ -399,7 +399,7 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
     for hit in hits(text, is_wanted) {
         let hit = hit?;
         let rule = anchors.rules[hit.pattern().as_usize()];
-        // What lies inside a key belongs to it, however many anchors it holds.
+        // Anchors inside a key belong to that key, however many it holds.
         if found
             .last()
             .is_some_and(|last| last.range.start < hit.start() && hit.start() < last.range.end)
@@ -437,20 +437,20 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
     found.retain(|found| {
         let is_apart = found.range.start >= end;
         end = end.max(found.range.end);
-        // What a rule that is switched off has found is no other rule's, either.
+        // Text that a disabled rule has matched goes to no other rule, either.
         is_apart && enabled.has(found.rule)
     });
     Some(found)
 }
 
-/// Every anchor of a text by its end, as one search would find them; nothing instead of the next one where nobody wants
-/// to know any more.
+/// Every anchor of a text by its end, as one search would find them; `None` in place of a slice for which `is_wanted`
+/// is false.
 fn hits(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option<Match>> {
     let anchors = &ANCHORS.automaton;
     let starts = (0..text.len()).step_by(SLICE_BYTES);
     starts.flat_map(move |start| {
         let end = text.len().min(start + SLICE_BYTES);
-        // What began before belongs to the slice in which it ends.
+        // A match across slices belongs to the one in which it ends.
         let before = start.saturating_sub(anchors.max_pattern_len());
         let input = Input::new(text).range(before..end);
         let wanted = is_wanted().then(|| anchors.find_overlapping_iter(input));
@@ -460,15 +460,15 @@ fn hits(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option
     })
 }
 
-/// What an anchor stands at.
+/// Result of trying a rule at an anchor.
 enum At {
     Key(Range<usize>),
-    /// No key, though it goes on for as long as anybody looks.
+    /// No key, though it fills the window.
     Run(Range<usize>),
     Nothing,
 }
 
-/// What is at an anchor.
+/// Tries the rule at an anchor.
 fn key_at(text: &str, anchor: usize, at: usize) -> At {
     let rule = &RULES[at];
     let mut from = anchor.saturating_sub(rule.back);
@@ -551,7 +551,7 @@ fn has_run(text: &str) -> bool {
     false
 }
 
-/// A value that nobody made up by hand: no words, no identifier of anything public.
+/// True for a value that looks random: no words, no identifier of anything public.
 fn is_random(text: &str) -> bool {
     let bits = if text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         2.6
@@ -566,7 +566,7 @@ fn is_random(text: &str) -> bool {
         && entropy(text) >= bits
 }
 
-/// The same for values without quotes, where names and paths stand as well.
+/// Stricter [`is_random`] for values without quotes, where names and paths stand as well.
 fn is_random_mixed(text: &str) -> bool {
     let has = |of: fn(&u8) -> bool| text.bytes().filter(of).count();
     let is_hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit()) && text.len() >= 32;

@@ -26,7 +26,7 @@ const OWN: &str = "model-api-key";
 static WRITTEN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[redacted:([a-z0-9-]{1,40})(?::([0-9]{1,9}))?\]").expect("the pattern is valid"));
 
-/// What one session knows of keys. The default knows none, and has all rules in force.
+/// Memory of one session's keys. The default knows none, and has all rules in force.
 pub struct Redactor {
     enabled: Enabled,
     state: Mutex<State>,
@@ -41,9 +41,9 @@ struct State {
     /// There are keys that `literals` does not find yet: it is made anew when a text goes out, not for each file that
     /// adds some.
     has_more: bool,
-    /// Where a text that went out held one, as far as that is known.
+    /// Files of the texts that went out and held a key, as far as they are known.
     files: BTreeSet<String>,
-    /// How often each rule found one for which there was no number left.
+    /// Placeholders that got no number, counted by rule.
     unnumbered: BTreeMap<usize, usize>,
 }
 
@@ -81,14 +81,14 @@ pub(super) fn own_rule() -> usize {
     rules::named_index(OWN)
 }
 
-/// What went out as placeholders, for the user.
+/// Summary of the keys that went out as placeholders, for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// How many keys.
+    /// Number of keys.
     pub count: usize,
-    /// How many by each rule.
+    /// Number of keys by rule.
     pub rules: BTreeMap<&'static str, usize>,
-    /// In which files, as far as that is known.
+    /// Files that held them, as far as that is known.
     pub files: BTreeSet<String>,
 }
 
@@ -126,7 +126,7 @@ impl Redactor {
         self.counted(text, file).0
     }
 
-    /// The same, with the number of placeholders in it.
+    /// Like [`Self::text`], with the number of placeholders in it.
     pub fn counted<'t>(&self, text: &'t str, file: Option<&str>) -> (Cow<'t, str>, usize) {
         let found = rules::find(text, self.enabled);
         let mut state = self.lock();
@@ -167,8 +167,8 @@ impl Redactor {
         shown
     }
 
-    /// Remembers the keys of a file of which parts may be shown: half of a private key looks like nothing. False, and
-    /// nothing is remembered, where `is_wanted` came to say that nobody is there any more to be shown anything.
+    /// Remembers the keys of a file of which parts may be shown: half of a private key looks like nothing. Returns
+    /// false and remembers nothing if `is_wanted` becomes false meanwhile.
     pub fn learn(&self, text: &str, is_wanted: &dyn Fn() -> bool) -> bool {
         let Some(found) = rules::find_while(text, self.enabled, is_wanted) else {
             return false;
@@ -192,7 +192,7 @@ impl Redactor {
 
     /// A file's new content with the keys that its old one held. The error is the placeholder that stands for none.
     ///
-    /// What the old content holds in so many words stays, unless it could also mean a key of it.
+    /// A placeholder that the old content holds verbatim stays; it is an error if it could also mean a key of it.
     pub fn restore(&self, new: Vec<u8>, old: Option<&[u8]>) -> Result<Vec<u8>, String> {
         if !WRITTEN.is_match(&new) {
             return Ok(new);
@@ -211,7 +211,7 @@ impl Redactor {
         })
     }
 
-    /// What went out as placeholders so far.
+    /// Summary of the keys that went out as placeholders so far; none where there were none.
     pub fn told(&self) -> Option<Told> {
         let state = self.lock();
         let keys = state.kept.iter().filter(|kept| kept.is_told);
@@ -234,7 +234,7 @@ impl Redactor {
     }
 }
 
-/// Where a text has to be replaced. Without a number there is no way back.
+/// Range of a text that is replaced. Without a number there is no way back.
 struct Place {
     range: Range<usize>,
     rule: usize,

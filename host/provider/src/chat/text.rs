@@ -381,7 +381,7 @@ pub(super) fn occurs_in<'a>(text: &str, context: impl Iterator<Item = &'a str>) 
 mod tests {
     use super::*;
 
-    /// What comes of pieces: answer, reasoning, held text.
+    /// Sorts pieces into answer, reasoning, held text.
     fn sorted(pieces: &[&str]) -> (String, String, String) {
         let (mut sorter, mut sorted) = (TextSorter::new(true), Vec::new());
         pieces.iter().for_each(|piece| sorter.take(piece, &mut sorted));
@@ -396,7 +396,7 @@ mod tests {
         (answer, reasoning, held)
     }
 
-    /// The same for the text whole, cut at every character, and in single characters.
+    /// Checks the text whole, cut at every character, and in single characters.
     fn expect(text: &str, answer: &str, reasoning: &str, held: &str) {
         let expected = (answer.to_owned(), reasoning.to_owned(), held.to_owned());
         assert_eq!(sorted(&[text]), expected);

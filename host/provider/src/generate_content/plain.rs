@@ -53,7 +53,7 @@ impl<'a> Chunk<'a> {
         (is_plain && candidate.index.is_none_or(|index| index == 0) && !chunk.text().is_empty()).then_some(chunk)
     }
 
-    /// What it says.
+    /// Text of the chunk.
     pub(super) fn text(&self) -> &str {
         let [candidate] = &self.candidates;
         let [part] = &candidate.content.parts;

@@ -37,7 +37,7 @@ fn declaration(spec: &ToolSpec) -> Value {
 
 fn contents(messages: &[Message], mark: LabelMark) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
-    // Which identifier the server itself gave to a call, if any.
+    // Identifiers that the server itself gave to calls, if any.
     let mut given = HashMap::new();
     for message in messages {
         let (role, parts) = match message {

@@ -36,7 +36,7 @@ impl<'a> Piece<'a> {
         (piece.kind == "content_block_delta" && piece.delta.kind == "text_delta" && is_plain).then_some(piece)
     }
 
-    /// What it says.
+    /// Text of the piece.
     pub(super) fn text(&self) -> &str {
         &self.delta.text
     }

@@ -1,4 +1,4 @@
-//! Remembers model lists for a few minutes, so that whoever asks often costs the provider nothing.
+//! Remembers model lists for a few minutes, so that frequent questions cost the provider nothing.
 //!
 //! A list belongs to an address and a key; of the key only a fingerprint is kept. A provider that cannot be asked has
 //! an empty list, and is asked again soon.
@@ -14,11 +14,10 @@ use super::models_with;
 use crate::Options;
 use tool_config::{Api, ProviderSettings, Secret};
 
-/// How long a model list is remembered. Vendors add a model every few weeks; a local server loads one in a minute or
-/// two.
+/// Lifetime of a model list. Vendors add a model every few weeks; a local server loads one in a minute or two.
 const MODEL_CACHE_SECONDS: u64 = 300;
 
-/// How long it is remembered that a provider could not be asked: whoever has just started it looks again soon.
+/// Lifetime of the failure to ask a provider: a user who has just started it looks again soon.
 const MODEL_CACHE_FAILURE_SECONDS: u64 = 15;
 
 /// Providers whose lists are remembered. A user has three, with a few changes of address and key.
@@ -53,7 +52,7 @@ impl ModelCache {
         self.of_with(settings, &Options::default()).await
     }
 
-    /// The same by way of a proxy, where the options name one.
+    /// Like [`Self::of`], by way of a proxy where the options name one.
     pub async fn of_with(&self, settings: &ProviderSettings, options: &Options) -> Vec<String> {
         let slot = self.slot(self.key(settings));
         let mut entry = slot.lock().await;
@@ -85,7 +84,7 @@ impl ModelCache {
     fn slot(&self, key: Key) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if !slots.contains_key(&key) && slots.len() >= MODEL_CACHE_ENTRIES_MAX {
-            // Whoever waits on one of them keeps it until it has answered. Nobody has so many but by changing keys.
+            // A task that waits on a slot keeps it until the answer. Only changes of keys make so many slots.
             slots.clear();
         }
         Arc::clone(slots.entry(key).or_default())

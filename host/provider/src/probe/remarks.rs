@@ -1,5 +1,5 @@
-//! What is unusual about the frames of an answer that was read all the same. Pure, and wide awake: it looks at what
-//! the decoders quietly put right.
+//! Unusual traits of the frames of an answer that was read all the same. Pure: it looks at what the decoders quietly
+//! put right.
 
 use std::collections::HashSet;
 

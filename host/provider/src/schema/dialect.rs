@@ -1,7 +1,7 @@
 //! Parameter schemas in the dialect of generateContent: a part of OpenAPI 3.0, with types in capitals.
 //!
 //! The wire refuses a request whole for one field that it does not know, so what passes is listed, and everything else
-//! is left out. References are put in place of themselves; what cannot be said otherwise is said in the description.
+//! is left out. References are put in place of themselves; the description holds what the dialect cannot express.
 
 use serde_json::{Map, Value, json};
 

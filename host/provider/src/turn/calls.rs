@@ -1,6 +1,6 @@
-//! What the loop itself has to say about a call: objections before it runs, bounds on its result, repetitions.
+//! The loop's own checks of a call: objections before it runs, bounds on its result, repetitions.
 //!
-//! Schemas are not checked here; whoever runs the tool does that.
+//! Schemas are not checked here; the runner of the tool does that.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -91,7 +91,7 @@ pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
     }
 }
 
-/// What a model reads of a result, of bounded length.
+/// Cuts the text of a result to the length that a model reads.
 pub fn bounded_text(mut text: String) -> String {
     if text.len() > limits::TOOL_RESULT_BYTES_MAX {
         let total = text.len();

@@ -212,7 +212,7 @@ mod tests {
             if new[few..].iter().any(is_dropped) {
                 prop_assert!(new[..few].iter().all(|one| one.text.len() < RESULT_BYTES_MIN));
             }
-            // Where it does not fit, there is nothing left to drop, and a second time changes nothing.
+            // If it does not fit, there is nothing left to drop, and a second time changes nothing.
             if tokens(&after) > room {
                 prop_assert!(new.iter().rev().skip(1).all(|one| one.text.len() < RESULT_BYTES_MIN));
                 prop_assert_eq!(shorten(&mut after.clone(), room), 0);

@@ -1,16 +1,16 @@
-//! What becomes of a turn: how it ended, what there is, and what is missing.
+//! Outcome of a turn: how it ended, what there is, and what is missing.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{Message, ProviderError, Usage};
 
-/// What became of a turn.
+/// Outcome of a turn.
 #[derive(Debug)]
 pub struct TurnReport {
     /// The conversation, but for the last answer: see [`TurnReport::take_messages`].
     pub messages: Vec<Message>,
-    /// Where in the text the last answer begins, unless it is among the messages.
+    /// Offset of the last answer in the text, unless it is among the messages.
     pub(super) last: Option<usize>,
     /// All answer text of this turn, as the observer was told it.
     pub text: Arc<String>,
@@ -21,7 +21,7 @@ pub struct TurnReport {
     /// Names of the calls that the model asked for and that did not run, or not to their end, because the turn ended;
     /// for [`Budget::Repetition`] the call that came again.
     pub undone: Vec<String>,
-    /// How it ended.
+    /// End of the turn.
     pub end: Result<TurnEnd, ProviderError>,
 }
 
@@ -36,7 +36,7 @@ impl TurnReport {
     }
 }
 
-/// How a turn ended that did not fail.
+/// End of a turn that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnEnd {
     /// The model said all it had to say.
@@ -61,7 +61,7 @@ pub enum Budget {
     Time,
     /// The output limit of a single answer.
     Output,
-    /// The same call again and again.
+    /// One call was made again and again.
     Repetition,
 }
 

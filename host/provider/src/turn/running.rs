@@ -18,7 +18,7 @@ struct Place {
     _done: oneshot::Sender<()>,
 }
 
-/// What became of the calls of one round.
+/// Outcome of the calls of one round.
 pub(super) struct Ran {
     pub(super) results: Vec<ToolResult>,
     pub(super) interrupted: Option<Stop>,

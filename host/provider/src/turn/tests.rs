@@ -335,7 +335,7 @@ async fn sse_3_no_tool_runs_when_the_stream_ended_improperly() {
             matches!(&ran.report.end, Err(ProviderError::Failed(problem)) if problem.kind == ErrorKind::ProviderStream)
         );
         assert!(ran.tools.ran().is_empty());
-        // What came is kept, without the call that nobody will answer.
+        // The text that came is kept, without the call that gets no answer.
         assert_eq!(*ran.report.text, "Let me");
         assert_eq!(ran.report.take_messages()[1..], [Message::said("Let me")]);
     }
