@@ -17,7 +17,7 @@ const LARGE_BYTES: f64 = 40_000.0;
 /// Places named in one finding.
 const PLACES_MAX: usize = 6;
 
-/// What is counted by a search: what it means, how it is found, what would be better.
+/// Patterns that are counted by a search: the finding, its regular expression, and the remedy.
 const SEARCHES: [(&str, &str, &str); 3] = [
     (
         "Marked as unfinished by its authors",
@@ -36,7 +36,7 @@ const SEARCHES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// What the analyst does next for `architect`.
+/// Returns the next calls or the answer for `architect`.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     if let Some(calls) = survey::next(brief, evidence) {
         return Reply::Calls(calls);
@@ -87,7 +87,7 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     text
 }
 
-/// Where nothing was found: that, and what was looked at and for.
+/// Text of an answer without findings: it lists what was examined and searched for.
 fn nothing(survey: &Survey, evidence: &Evidence<'_>) -> String {
     let counted = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
     let mut text = format!(
@@ -206,7 +206,7 @@ fn untested(survey: &Survey) -> Option<Finding> {
     })
 }
 
-/// What a test file's name says that it tests.
+/// Returns the name of the tested source, derived from the name of a test file.
 fn test_subject(path: &str) -> String {
     let stem = stem(path).split('.').next().unwrap_or_default();
     let stem = stem
@@ -221,7 +221,7 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     for dependency in &survey.dependencies {
         let (name, constraint) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
         // A member that takes its workspace's version agrees with it.
-        // A path is said from each manifest's own folder, so two may differ and mean one place.
+        // A path is relative to its manifest's folder, so two different paths may mean one place.
         if constraint.starts_with("workspace") || constraint.starts_with("@ path") {
             continue;
         }

@@ -1,11 +1,11 @@
-//! What the analyst knows: its brief, and what the skills have answered, read back out of the conversation.
+//! The analyst's knowledge: its brief and the skills' answers, read back out of the conversation.
 
 use regex::Regex;
 use serde_json::Value;
 
 use tool_provider::{Message, ToolCall, ToolResult};
 
-/// What is asked of the analyst, out of the first message.
+/// Task of the analyst, parsed from the first message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Brief {
     /// Name of the operation.
@@ -50,7 +50,7 @@ impl Brief {
     }
 }
 
-/// What stands in backticks behind a label.
+/// Returns the text in backticks behind a label.
 fn quoted(line: &str, label: &str) -> Option<String> {
     Some(
         line.strip_prefix(label)?
@@ -74,7 +74,7 @@ pub(super) struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// What the skill said.
+    /// Text of the skill's answer.
     pub(super) fn text(&self) -> &'a str {
         &self.result.text
     }
@@ -93,7 +93,7 @@ impl<'a> Exchange<'a> {
             .is_some_and(|(_, own)| own.parse() == Ok(number))
     }
 
-    /// Where a truncated answer goes on: the session's closing line of such an answer names it.
+    /// Cursor of the next page of a truncated answer, read from the session's closing line.
     pub(super) fn cursor(&self) -> Option<String> {
         let last = self
             .text()
@@ -233,7 +233,7 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
     text.lines().filter_map(line).collect()
 }
 
-/// How many lines a file has, and the last of them that an answer of read_file shows.
+/// Returns the number of lines of a file and the last line that an answer of read_file shows.
 pub(super) fn extent(text: &str) -> Option<(usize, usize)> {
     let last = lines(text).last()?.number;
     let head = text.lines().next().and_then(|line| line.strip_prefix("lines "));
@@ -256,7 +256,7 @@ pub(super) struct Hit {
 }
 
 impl Hit {
-    /// Where it is, as a citation.
+    /// Citation of the line: `path:line`.
     pub(super) fn place(&self) -> String {
         format!("{}:{}", self.path, self.number)
     }
@@ -282,7 +282,7 @@ pub(super) struct Dependency {
     pub(super) name: String,
     /// Group, such as `dev`.
     pub(super) group: String,
-    /// Where it is declared: `path:line`.
+    /// Place of the declaration: `path:line`.
     pub(super) place: String,
 }
 

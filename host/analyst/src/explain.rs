@@ -30,7 +30,7 @@ const FUNCTIONS_MAX: usize = 3;
 /// Finds definitions at the top level of a file, in the languages that are common.
 const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*(class|def|fn|struct|enum|trait|interface|func|function)\s+[A-Za-z_]\w*";
 
-/// What the analyst does next for `explain`.
+/// Returns the next calls or the answer for `explain`.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     if brief.is_file {
         return file::next(brief, evidence);
@@ -39,7 +39,7 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
         return Reply::Calls(calls);
     }
     let survey = Survey::read(evidence);
-    // What is looked for depends on what there is: a directory without documents has none to read.
+    // The calls depend on the survey: a directory without documents has none to read.
     if !["read", "definitions", "pattern"]
         .iter()
         .any(|purpose| evidence.asked(purpose))

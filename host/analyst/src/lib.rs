@@ -29,7 +29,7 @@ use evidence::{Brief, Evidence};
 const NO_MODEL: &str = "Written by the embedded analyst from measurements of this repository. \
                         No language model was used.";
 
-/// What mends it.
+/// Hint: how to enable a provider.
 const ENABLE: &str = "enable a provider: `tool init --provider local --model MODEL`, or hosted, or router";
 
 /// The provider behind `url = "builtin:analyst"`.
@@ -44,7 +44,7 @@ pub fn connect(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn
     }
 }
 
-/// What the analyst does next.
+/// Next step of the analyst.
 enum Reply {
     /// It wants to know more.
     Calls(Vec<ToolCall>),

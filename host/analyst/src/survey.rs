@@ -16,7 +16,7 @@ const PAGES_MAX: usize = 10;
 const PAGE_FILES: usize = 2000;
 /// A directory that holds more than this share of the sources is looked into, instead of being the only row of a map.
 const DOMINANT_PERCENT: usize = 85;
-/// How far down that goes.
+/// Levels of dominant directories that are descended into.
 const DESCENT_MAX: usize = 3;
 
 /// The calls that are still missing, if any.
@@ -99,18 +99,18 @@ pub(super) fn literal_glob(path: &str) -> String {
     if glob.contains('/') { glob } else { format!("/{glob}") }
 }
 
-/// What the survey found.
+/// Results of the survey.
 #[derive(Debug)]
 pub(super) struct Survey {
     /// The files of the target.
     pub(super) files: Vec<Listed>,
-    /// How much there is in all, in the words of the list: `9 files, 2 directories, 1.2 MB`.
+    /// Totals in the words of the list: `9 files, 2 directories, 1.2 MB`.
     pub(super) totals: String,
     /// False where there are more than were listed.
     pub(super) complete: bool,
-    /// What the manifests declare.
+    /// Dependencies that the manifests declare.
     pub(super) dependencies: Vec<Dependency>,
-    /// What is wrong with manifests that could not be read.
+    /// Problems of manifests that could not be read.
     pub(super) broken: Vec<String>,
     /// Files without an extension that name their interpreter, with its language.
     scripts: BTreeMap<String, &'static str>,
@@ -121,7 +121,7 @@ pub(super) struct Survey {
 /// A row of a table: how many files, how large.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// What is counted.
+    /// Name of the counted group.
     pub(super) name: String,
     /// Files.
     pub(super) files: usize,
@@ -252,7 +252,7 @@ impl Survey {
     }
 }
 
-/// What the first line of a list says behind its path, up to the first remark.
+/// Returns the totals from the first line of a list: the text behind its path, up to the first remark.
 fn totals(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let (_, counts) = line.split_once(": ").unwrap_or(("", line));

@@ -1,4 +1,4 @@
-//! What a call costs: `cargo bench --workspace --bench call`, after `scripts/build` has made the guests.
+//! Cost of a call: `cargo bench --workspace --bench call`, after `scripts/build` has made the guests.
 //!
 //! `call a trivial skill` is the whole way: arguments parsed and validated, a turn, a fresh store and instance, the
 //! guest, the answer cleaned, the receipt. `refuse arguments` is the same without anything that runs. The price of the

@@ -1,4 +1,4 @@
-//! What a selection costs: `cargo bench --workspace --bench select`, on a tree that is made for it.
+//! Cost of a selection: `cargo bench --workspace --bench select`, on a tree that is made for it.
 //!
 //! `list` is the list of files where nothing changed, `list, first` of a daemon that has seen nothing, `walk natively`
 //! the same rules without the daemon's checks, one thread; `read every file` is what a search without an index has to
@@ -53,7 +53,7 @@ fn selections(criterion: &mut Criterion) {
     let folders = [(); 3].map(|()| tempfile::tempdir().expect("a temporary folder can be made"));
     let [root, home, nowhere] = folders.each_ref().map(tempfile::TempDir::path);
     write(root, &trees::modules(FILES));
-    // What changed just now is looked at again.
+    // Files that changed just now are examined again.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let options = Options {
         scans: Some(Arc::new(Scans::default())),

@@ -1,4 +1,4 @@
-//! What a token costs on its way: `cargo bench --workspace --bench stream`, a thousand tokens each.
+//! Cost of streaming a token: `cargo bench --workspace --bench stream`, a thousand tokens each.
 //!
 //! In: a provider's bytes become frames, and these become JSON; the baseline splits the same bytes at empty lines. Out:
 //! an event becomes the line that a client gets; the baseline writes the same bytes without knowing JSON. How much of a

@@ -41,7 +41,7 @@ pub use start::{Announcement, start};
 pub use state::{Record, check_home, find, has_left, token_path};
 pub use stop::{ended, find_staying, stop};
 
-/// What a daemon is started with.
+/// Start options of a daemon.
 #[derive(Debug)]
 pub struct Options {
     /// The per-user directory.
@@ -52,7 +52,7 @@ pub struct Options {
     pub environment: Environment,
     /// The skills that are part of the binary.
     pub builtins: &'static [Builtin],
-    /// What reads source files by syntax tree.
+    /// Outliners, which read source files by syntax tree.
     pub outliners: &'static [EmbeddedOutliner],
 }
 
@@ -64,7 +64,7 @@ pub fn detach() {
     let _ = std::env::set_current_dir("/");
 }
 
-/// Runs the daemon until it is told to stop. `announce` hears how the start goes; that it failed is the answer.
+/// Runs the daemon until it has to stop. `announce` reports the progress of the start; an error means that it failed.
 pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
     allow_open_files();
     if let Some(file) = options.environment.wrong_clock() {
@@ -117,7 +117,7 @@ fn allow_open_files() {
     }
 }
 
-/// What is made before the runtime is.
+/// Parts that are created before the runtime.
 struct Parts {
     live: Arc<config::Live>,
     level: log::Level,
@@ -153,9 +153,9 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         Ok(0) | Err(_) => {}
         Ok(count) => tracing::warn!(count, "ended what a killed backend had left running"),
     }
-    // Nobody uses it any more, and nobody waits for it.
+    // Nothing uses the leftovers any more, and nothing waits for their removal.
     tokio::task::spawn_blocking(|| leftovers.remove());
-    // A configuration that is wrong is no reason not to start; what it would have said is told by the next session.
+    // An invalid configuration does not prevent the start; the next session reports the error.
     let settings = config::load(&home, &environment).ok();
     let key = settings.and_then(|settings| settings.provider.api_key);
     let keys = key.iter().map(|key| key.expose().to_owned()).collect();
@@ -168,7 +168,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     };
     let sessions = tokio::select! {
         opened = opened => opened.map_err(|error| unusable(error.to_string()))?,
-        // What is recovered half is recovered by the next one, as after a crash.
+        // The next daemon finishes a partial recovery, as after a crash.
         signal = signals.end() => return Err(unusable(format!("{signal} ended it while sessions were recovered"))),
     };
     let sessions = sessions.map_err(|error| unusable(error.to_string()))?;
@@ -209,12 +209,12 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let (ended, end) = tokio::sync::oneshot::channel();
     let stop = async move {
         let end = life.until_end(signals).await;
-        // Without a receiver nobody serves any more.
+        // Without a receiver the server has ended already.
         let _ = ended.send(end);
     };
     let served = http::serve(sockets, state, stop).await;
     sessions.drain().await;
-    // Whatever lies in the place of a home that was removed is not ours.
+    // Files in the place of a home that was removed are not ours.
     if !matches!(end.await, Ok(End::HomeGone)) {
         state::withdraw(&home);
     }
@@ -222,7 +222,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     served.map_err(|error| Problem::new(ErrorKind::StartFailed, format!("The backend stopped: {error}")))
 }
 
-/// What to say where a daemon runs that cannot be found: its record is missing, broken or of another process.
+/// Problem of a daemon that runs and cannot be found: its record is missing, broken or of another process.
 pub fn lost(home: &Path) -> Option<Problem> {
     // One that is only just starting says where it is in a moment.
     if find(home).is_some() || !lock::is_held(home) || settles(home) {

@@ -36,7 +36,7 @@ const REGISTRY_SECONDS_MAX: u64 = 120;
 /// Why a registry did not give or take what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum DistributionError {
-    /// Nobody answers there, or not in HTTP.
+    /// The registry does not answer, or not in HTTP.
     #[error("`{place}` cannot be reached: {reason}")]
     Unreachable {
         /// As it was asked for.
@@ -58,7 +58,7 @@ pub enum DistributionError {
         /// In words.
         reason: String,
     },
-    /// It names a place for tokens that is not asked, whoever it belongs to.
+    /// It names a token server that is never asked, regardless of its owner.
     #[error("The registry of `{place}` wants credentials sent to `{realm}`, which is not asked in this way")]
     Realm {
         /// As it was asked for.
@@ -66,14 +66,14 @@ pub enum DistributionError {
         /// The host that would get them.
         realm: String,
     },
-    /// What came is not what was asked for.
+    /// The digest of the received content differs from the requested one.
     #[error("`{place}` is not what was asked for: its digest is {found}, not {wanted}")]
     WrongDigest {
         /// As it was asked for.
         place: String,
-        /// What it should be.
+        /// The requested digest.
         wanted: String,
-        /// What it is.
+        /// The digest of the received content.
         found: String,
     },
     /// It is something else.

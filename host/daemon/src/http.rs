@@ -49,19 +49,19 @@ pub use listener::{Peer, ServerSockets};
 pub use owner::listener_of;
 pub use serve::serve;
 
-/// What the routes need.
+/// Dependencies of the routes.
 pub struct Parts {
     /// The sessions.
     pub sessions: Arc<Sessions>,
     /// The skills.
     pub skills: Arc<SkillHost>,
-    /// What a client must send that is not the same user.
+    /// Token that a client of another user must send.
     pub token: String,
-    /// Where the server listens.
+    /// Address on which the server listens.
     pub listening: SocketAddr,
     /// The configuration as it is now: who may talk to it.
     pub live: Arc<Live>,
-    /// What is written of requests.
+    /// Access log and counters of requests.
     pub traffic: Arc<Traffic>,
     /// When the daemon started.
     pub started: Timestamp,
@@ -103,7 +103,7 @@ impl AppState {
         &self.0.traffic
     }
 
-    /// What holds at the moment, whatever the file says that cannot be understood.
+    /// Returns the settings in force, even while the file is invalid.
     fn common_now(&self) -> Arc<Common> {
         self.0.live.current()
     }
@@ -140,15 +140,15 @@ impl AppState {
     }
 }
 
-/// What a recipe may see of an environment: everything that is forwarded but the keys.
+/// Returns the variables that a recipe may see: everything that is forwarded but the keys.
 fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
     let mut visible = environment.forwarded();
     visible.retain(|name, _| !name.ends_with("_API_KEY"));
     visible
 }
 
-/// What is asked beyond a session's defaults must come from the holder of the token: being the same user is enough to
-/// work, not to widen what the work may cause, nor to say yes when that is asked. Names of variables must be those that a client forwards.
+/// Refuses a request beyond a session's defaults unless it comes from the holder of the token: the same user may work,
+/// but neither widen the effects of the work nor approve them. Names of variables must be those that a client forwards.
 fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
     if let Some(name) = overrides.0.keys().find(|name| !api::FORWARDED.contains(&name.as_str())) {
         let message = format!("The variable `{name}` cannot be overridden");

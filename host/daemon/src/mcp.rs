@@ -120,7 +120,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// One server, for one connection or for one request of a client that makes none.
 pub(crate) struct Server {
     sessions: Arc<Sessions>,
-    /// How its session comes about, where it has none from the start.
+    /// Opens its session on first use, where it has none from the start.
     connecting: Option<Arc<Connecting>>,
     /// Cancels the service of this server.
     stop: CancellationToken,
@@ -238,7 +238,7 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         Err(match request.method.as_str() {
-            // What is not of the form of its method comes here as well.
+            // A request whose parameters have another form than its method's comes here as well.
             lines::INITIALIZE => lines::formless_initialize(),
             "tools/call" => ErrorData::invalid_params(
                 "`tools/call` needs `params` with a `name`, a string, and `arguments`, an object",
@@ -264,7 +264,7 @@ const INSTRUCTIONS: &str = "Skills that work on one repository, each call in a s
     repository's root. A file has to be read before it can be replaced. What a skill may cause beyond reading, the user \
     grants; a call that is denied says how.";
 
-/// What to answer to bytes that are no message of the protocol, or a handshake in another form; nothing to others.
+/// Returns the error for bytes that are no message of the protocol, or a handshake in another form; none for others.
 pub(crate) fn refusal(bytes: &[u8]) -> Option<Vec<u8>> {
     let refusal = match lines::parse(bytes.trim_ascii()) {
         Some(Ok(ClientJsonRpcMessage::Request(request))) if request.request.method() == lines::INITIALIZE => {

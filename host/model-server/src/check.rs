@@ -1,4 +1,4 @@
-//! What the real APIs refuse in a request: one check a wire, each with one sentence for the first thing that is wrong.
+//! Checks of the real APIs on a request: one check a wire, each with one sentence for the first thing that is wrong.
 //!
 //! A client that passes here must also pass there, so that this is strict where the APIs are, and says it in much the
 //! same words. Nothing here answers; the server does.
@@ -61,7 +61,7 @@ fn name<'v>(value: &'v Value, place: &str, longest: usize) -> Checked<&'v str> {
     }
 }
 
-/// What every wire takes for an id or a name.
+/// True for an id or a name that every wire accepts.
 fn is_word(text: &str) -> bool {
     !text.is_empty()
         && text

@@ -1,4 +1,4 @@
-//! What the wires of a scripted server have in common: steps become actions, and each wire has a speaker for its words.
+//! Common parts of a scripted server's wires: steps become actions, and each wire has a speaker for its words.
 //!
 //! Waiting, breaking off and raw bytes are the same everywhere and are settled here; nothing here knows a wire's form.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Round, Script, ScriptedCall, ScriptedUsage, Step};
 use tool_core::digest::sha256_hex;
 
-/// What a body is made of.
+/// Element of a body.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
     Send(String),
@@ -19,7 +19,7 @@ pub(super) enum Action {
     Reset,
 }
 
-/// The round that is told, and to whom.
+/// The round to send, and the request that it answers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Telling<'a> {
     pub(super) round: &'a Round,
@@ -52,7 +52,7 @@ pub(super) struct Mishap<'a> {
     pub(super) code: u16,
     /// Instead of the usual sentence.
     pub(super) message: Option<&'a str>,
-    /// Where the body says when to come again.
+    /// Seconds until a retry, for a body that names them.
     pub(super) retry_after_seconds: Option<f64>,
 }
 
@@ -79,7 +79,7 @@ pub(super) trait Dialect: fmt::Debug + Sync {
 
 /// One answer of a dialect, step by step.
 pub(super) trait Speaker {
-    /// What comes before the first word.
+    /// Writes the events before the first word.
     fn begin(&mut self, out: &mut Out);
     fn text(&mut self, text: &str, out: &mut Out);
     fn reasoning(&mut self, text: &str, out: &mut Out);
@@ -98,7 +98,7 @@ pub(super) trait Speaker {
     }
 }
 
-/// Where a speaker writes.
+/// Output of a speaker.
 #[derive(Debug, Default)]
 pub(super) struct Out(Vec<Action>);
 
@@ -217,7 +217,7 @@ fn error_body(error: &Value, dialect: &dyn Dialect) -> Value {
     }
 }
 
-/// An answer that is said at once.
+/// An answer that is sent at once, without a stream.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) parts: Vec<Part>,
@@ -317,5 +317,5 @@ pub(super) fn signature(text: &str) -> String {
     format!("{SIGNATURE}{}", sha256_hex(text.as_bytes()))
 }
 
-/// How our own signatures begin; others come from frames of a script and mean nothing here.
+/// Prefix of our own signatures; others come from frames of a script and mean nothing here.
 pub(super) const SIGNATURE: &str = "ScriptedSign";

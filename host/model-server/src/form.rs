@@ -26,7 +26,7 @@ pub enum RetryAfter {
     Header(String),
 }
 
-/// What a map in the file may say.
+/// `retry_after` in its long form, a map in the file.
 #[derive(DeriveDeserialize)]
 #[serde(rename = "RetryAfter", rename_all = "snake_case")]
 enum LongRetryAfter {

@@ -50,14 +50,14 @@ pub const EXAMPLE: &str = include_str!("example.json");
 pub struct Script {
     /// Answers, in the order of the requests.
     pub rounds: Vec<Round>,
-    /// What the model list holds.
+    /// Ids in the model list.
     #[serde(default = "default_models")]
     pub models: Vec<String>,
     /// True: after the last round comes the first again.
     #[serde(default)]
     pub repeat: bool,
     /// True: each conversation gets the rounds from the first on, by the answers that it holds already, so that several
-    /// at once do not take each other's. Rounds that leave no answer behind, such as HTTP errors, would come for ever.
+    /// at once do not take each other's. Rounds that leave no answer behind, such as HTTP errors, never end.
     #[serde(default)]
     pub per_conversation: bool,
     /// True: a request that the real API would refuse for its form is refused here too, with the reason.
@@ -80,7 +80,7 @@ fn strict() -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Round {
-    /// What happens, in order.
+    /// Steps of the round, in order.
     pub steps: Vec<Step>,
     /// Sends the body in writes of this many bytes, wherever that cuts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,7 +221,7 @@ pub struct ScriptedUsage {
 pub struct ScriptedStatus {
     /// The status.
     pub code: u16,
-    /// How the server says when to come again.
+    /// Form in which the server announces the time of a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<RetryAfter>,
     /// Further headers.

@@ -168,7 +168,7 @@ impl Counts {
         })
     }
 
-    /// Cumulative: what was said at the start is said again.
+    /// Cumulative: the counts of the start are repeated.
     fn at_end(self) -> Value {
         json!({
             "input_tokens": self.input,

@@ -58,7 +58,7 @@ where
                 }
                 Piece::Other(Action::Stall) => std::future::pending().await,
                 Piece::Other(Action::Reset) => {
-                    // What was sent before must have left.
+                    // Bytes that were sent before must have left.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     return Some((Err(io::ErrorKind::ConnectionReset.into()), (pieces, gate)));
                 }

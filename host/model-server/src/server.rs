@@ -36,7 +36,7 @@ pub struct Recorded {
     pub method: String,
     /// Path without a query.
     pub path: String,
-    /// What follows the `?`; empty where nothing does.
+    /// Query of the URL, without the `?`; empty where there is none.
     pub query: String,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
@@ -53,7 +53,7 @@ pub struct ModelServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Is told of each request and of what it gets.
+/// Receives each request and a few words about its answer.
 type Observer = Box<dyn Fn(&Recorded, &str) + Send + Sync>;
 
 struct Shared {
@@ -84,7 +84,7 @@ impl ModelServer {
         Self::start_observed(address, script, |_, _| {})
     }
 
-    /// Starts on an address. `observer` is told of each request, and in a few words of what it gets.
+    /// Starts on an address. `observer` receives each request and a few words about its answer.
     pub fn start_observed(
         address: SocketAddr,
         script: Script,
@@ -120,7 +120,7 @@ impl ModelServer {
         })
     }
 
-    /// Where it listens.
+    /// Address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -201,7 +201,7 @@ impl Shared {
     }
 }
 
-/// How many answers of the model a conversation holds.
+/// Returns the number of the model's answers in a conversation.
 fn answers_in(body: &Value) -> usize {
     let messages = body["messages"].as_array().or_else(|| body["contents"].as_array());
     let is_answer = |message: &&Value| matches!(message["role"].as_str(), Some("assistant" | "model"));
@@ -257,15 +257,15 @@ impl HasHeader for Recorded {
     }
 }
 
-/// What a request asks for.
+/// Resource that a request asks for.
 enum Ask<'r> {
     Models,
     Model(&'r str),
     Answer { model: &'r str, stream: bool },
 }
 
-/// Which wire a request speaks, and what it asks for. Two wires have their model list at the same path; a header of
-/// the one tells them apart.
+/// Returns the wire and the resource of a request. Two wires have their model list at the same path; a header of the
+/// one tells them apart.
 fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dialect, Ask<'r>)> {
     let path = request.path.as_str();
     if *method == Method::GET {

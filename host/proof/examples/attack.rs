@@ -19,7 +19,7 @@ use tool_sandbox::confine;
 use tool_sandbox::contain::{self, Sandbox};
 use tool_skill::Builtin;
 
-/// How often a race is run until it is won.
+/// Tries of a race until it is won.
 const RACES_MAX: usize = 20;
 
 /// Longest time of one process: an attack that goes on after its deadline is noticed by it long before.
@@ -181,7 +181,7 @@ fn start(name: &str) -> Option<String> {
     let beneath = "import pty, sys; pty.spawn(sys.argv[1:])";
     #[expect(clippy::disallowed_methods, reason = "a process of its own is the point")]
     let mut command = match name {
-        // Where there is no terminal, nothing can keep it.
+        // Without a terminal, nothing can keep it.
         "open_terminal" => Command::new("python3"),
         _ => Command::new(&own),
     };

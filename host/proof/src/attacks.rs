@@ -1,4 +1,4 @@
-//! What a hostile skill tries, by name: attacks on the boundary of a call, made by a guest that was written for it.
+//! Attempts of a hostile skill, by name: attacks on the boundary of a call, made by a guest that was written for it.
 //!
 //! The tests of this program and users (`tool doctor --sandbox`) run the same table. Each attack gets an arena of its
 //! own in a temporary folder: a repository full of traps and what must not be reached beside it. The guest asks for
@@ -24,26 +24,26 @@ pub struct Attack {
     pub name: &'static str,
     /// Completes "a skill tries to …".
     pub tries: &'static str,
-    /// What is asked of the hostile guest; the last answer counts.
+    /// Calls of the hostile guest; the last answer counts.
     pub play: Play,
     /// By what the attack is known to have succeeded, beside what no attack may ever do.
     pub wants: Wants,
-    /// What must come of it.
+    /// Expected outcome.
     pub expected: Expected,
     /// Effects that the arena's policy denies.
     pub denied: &'static [&'static str],
     /// Makes bounds smaller, so that it takes little to exceed them.
     pub bounds: fn(&mut Limits),
-    /// What the guest describes its arguments by, where that is the attack.
+    /// Schema by which the guest describes its arguments, if that is the attack.
     pub schema: Option<fn() -> Value>,
 }
 
-/// How an attack is made.
+/// Method of an attack.
 #[derive(Debug, Clone, Copy)]
 pub enum Play {
     /// Calls of the guest, one after the other.
     Calls(&'static [Ask]),
-    /// The same call by many at the same time.
+    /// One call, made by many callers at once.
     Crowd(Ask, usize),
     /// A call while a thread of the host swaps a name of the repository with a link of the neighbourhood, thousands of
     /// times.
@@ -53,13 +53,13 @@ pub enum Play {
 /// One request of the guest. `{outside}` in a path is the real path of the neighbourhood.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
-    /// What to do: see `tests/guests/hostile`.
+    /// Action of the guest: see `tests/guests/hostile`.
     pub deed: &'static str,
-    /// Where.
+    /// Path that the action applies to.
     pub path: &'static str,
     /// A second place, or a text to look for.
     pub to: &'static str,
-    /// How often, or how much.
+    /// Repetitions, or an amount.
     pub count: u64,
 }
 
@@ -101,10 +101,10 @@ pub enum Wants {
     Time,
 }
 
-/// What must come of an attack.
+/// Expected outcome of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// The guest is told no, with an error of this kind.
+    /// The host refuses the guest's request with an error of this kind.
     Refused(&'static str),
     /// The call ends with the answer that it may not.
     Denied,

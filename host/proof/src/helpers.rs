@@ -18,7 +18,7 @@ use crate::{ProbeResult, ProbeVerdict};
 /// The hidden command that is a helper which tries to get out.
 pub const HELPER_COMMAND: &str = "__confine-attempts";
 
-/// What the attempts are made on.
+/// Targets of the attempts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attempts {
@@ -110,7 +110,7 @@ fn make(attempts: &Attempts) -> Vec<bool> {
     outcomes.to_vec()
 }
 
-/// A socket that was made at all is one too many, whether or not somebody is there.
+/// A socket that was made at all is one too many, whether or not a server answers.
 trait Reached {
     fn is_ok_or_reached(&self) -> bool;
 }
@@ -299,7 +299,7 @@ fn result(attempt: &Attempt, verdict: ProbeVerdict, detail: String) -> ProbeResu
     }
 }
 
-/// What attempts are made on, for as long as they are made.
+/// Owner of the targets while the attempts run.
 struct Scene {
     folder: tempfile::TempDir,
     listener: TcpListener,

@@ -17,7 +17,7 @@ pub struct Attempt {
     pub name: &'static str,
     /// Completes "an installation tries to …".
     pub tries: &'static str,
-    /// What runs in the place of the installer.
+    /// Program that runs in the place of the installer.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has a sandbox"))]
     program: &'static str,
 }
@@ -95,7 +95,7 @@ fn make(attempt: &Attempt, cancel: &CancellationToken) -> ProbeOutcome {
 
 #[cfg(target_os = "linux")]
 mod scene {
-    //! A repository with a folder of packages, and a server that nobody should reach.
+    //! A repository with a folder of packages, and a server that no installer may reach.
 
     use std::collections::HashSet;
     use std::ffi::OsStr;
@@ -218,7 +218,7 @@ mod scene {
             tool_sandbox::run_installation(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
         }
 
-        /// What follows an installation that ended well.
+        /// Puts the package folder in place, as after a successful installation.
         fn keep(&self, left: &Left) -> Result<(), String> {
             let open = |folder: rustix::fd::BorrowedFd<'_>, name: &str| {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -11,7 +11,7 @@ pub mod probes;
 
 use serde::Serialize;
 
-/// What came of an attempt.
+/// Result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProbeResult {
     /// Name of the attempt.
@@ -22,7 +22,7 @@ pub struct ProbeResult {
     pub verdict: ProbeVerdict,
     /// True where the attempt was seen to succeed, and did not fail for another reason than it should.
     pub got_out: bool,
-    /// What the attempt or the system said.
+    /// Message of the attempt or of the system.
     pub detail: String,
 }
 
@@ -38,10 +38,10 @@ pub enum ProbeVerdict {
     NotAvailable,
 }
 
-/// How an attempt went.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// What should come of it did.
+    /// It ended as expected.
     Held(String),
     /// It succeeded.
     GotOut(String),
@@ -52,7 +52,7 @@ pub enum ProbeOutcome {
 }
 
 impl ProbeOutcome {
-    /// The same as a line of a report.
+    /// Converts the outcome to a line of a report.
     pub fn into_result(self, name: &'static str, tries: &'static str) -> ProbeResult {
         let got_out = matches!(self, Self::GotOut(_));
         let (verdict, detail) = match self {

@@ -2,7 +2,7 @@
 //!
 //! The attempts are a Python script, because getting out is what a test suite would try. The tests of this program and
 //! users run the same table. An attempt counts as held where the system said the expected no, or where nothing came of
-//! it: the tree is what it was, nobody was reached, nothing is left.
+//! it: the tree is what it was, no listener was reached, nothing is left.
 
 #[cfg(target_os = "linux")]
 mod scene;

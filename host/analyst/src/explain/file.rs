@@ -1,7 +1,7 @@
 //! `explain` of one file: what it defines, what it imports, and who imports it.
 //!
-//! Who imports a file is told by lines that are imports in the file's own language and lead to it; a sentence that has
-//! its name in it is none. Files in a language without imports, such as scripts, are looked for by their path.
+//! Importers of a file are found by lines that are imports in its language and lead to it; a sentence that has its name
+//! in it is none. Files in a language without imports, such as scripts, are looked for by their path.
 
 use std::fmt::Write;
 
@@ -74,7 +74,7 @@ fn search_of_importers(path: &str) -> Option<ToolCall> {
     Some(call("importers", 1, "search_code", &arguments))
 }
 
-/// What an import calls a file: its name, or that of its folder where the file stands for the folder.
+/// Name of a file in an import: its own name, or that of its folder where the file stands for the folder.
 fn import_name(path: &str) -> &str {
     match stem(path) {
         "__init__" | "mod" | "index" => file_name(parent(path)),
@@ -83,7 +83,7 @@ fn import_name(path: &str) -> &str {
     }
 }
 
-/// How the file's language imports a file of this name; absent where it has no imports that could be told from text.
+/// Pattern of an import of this name in the file's language; absent where text cannot show the language's imports.
 fn import_pattern(path: &str, name: &str) -> Option<String> {
     Some(match language(path)? {
         "Python" => format!(

@@ -172,7 +172,7 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
     text
 }
 
-/// What is in a target that holds no program text, by the first words of its files.
+/// Lists the files of a target that holds no program text, each with its first words.
 fn held(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
     let paths = holdings(brief, survey);
     if paths.is_empty() {
@@ -268,8 +268,8 @@ fn in_table<'l>(lines: &'l [Line], headings: &[&str]) -> Vec<&'l Line> {
     found
 }
 
-/// What a file says about itself in its first lines, as `: words`, and where: ` (path:line)`, its first line where it
-/// says nothing. An empty file has no line that could be cited.
+/// Returns a file's description from its first lines, as `: words`, and its place, ` (path:line)`: the first line where
+/// there is no description. An empty file has no line that could be cited.
 fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, String) {
     let lines = reads
         .iter()

@@ -1,4 +1,4 @@
-//! What a running daemon watches: signals, its home, its configuration, and whether anybody still needs it.
+//! Watches of a running daemon: signals, its home, its configuration, and the time without requests.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,10 +23,10 @@ const HOME_LOOK_MS: u64 = 2000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Signal(&'static str),
-    /// The lock that it holds is no longer the one in its home: whoever removed the folder could not find this process
-    /// again, let alone stop it.
+    /// The lock that it holds is no longer the one in its home: a user who removed the folder could not find this
+    /// process again, let alone stop it.
     HomeGone,
-    /// Nothing ran and nobody asked for as long as `[server] idle_minutes` says.
+    /// Nothing ran and no request came for as long as `[server] idle_minutes` says.
     Idle,
     /// A client of another version asked for it, and nothing was under way.
     Replaced,
@@ -90,7 +90,7 @@ impl Life {
         self.follow_configuration();
     }
 
-    /// What needs no client: the log's level. Who may ask is looked up with each request.
+    /// Applies the log level. Access rules are looked up with each request.
     fn follow_configuration(&self) {
         self.level.follow(&self.live.current().log_level);
     }
@@ -114,8 +114,8 @@ impl Life {
         self.sessions.is_idle() && wanted.is_some_and(|wanted| self.traffic.silence() >= wanted)
     }
 
-    /// Says that it is leaving and listens on for a moment: a client that has read the record before finds somebody
-    /// who answers, and then the daemon stays. True where nobody came.
+    /// Announces the end and listens on for a moment: a client that has read the record before still gets an
+    /// answer, and then the daemon stays. True where no client came.
     async fn leave(&self) -> bool {
         self.say_stopping(true);
         tokio::time::sleep(Duration::from_millis(limits::LEAVE_MS)).await;

@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use crate::limits;
 use crate::redaction;
 
-/// Where the log of a home lies.
+/// Path of a home's log.
 pub(super) fn path(home: &Path) -> PathBuf {
     home.join("logs").join("backend.log")
 }
@@ -29,7 +29,7 @@ pub(super) fn access(home: &Path) -> io::Result<impl Write + Send + 'static> {
     Rotating::open(home.join("logs").join("access.log"), limits::LOG_BYTES_MAX)
 }
 
-/// How much is logged, which may change while the daemon runs.
+/// Log level, which may change while the daemon runs.
 pub(super) struct Level {
     current: Mutex<String>,
     set: Box<dyn Fn(&str) + Send + Sync>,
@@ -51,7 +51,7 @@ impl Level {
 pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
     let log = of_home(home)?;
     link(home);
-    // What the protocol's library says of messages may hold all of them: other agents decide how much that is.
+    // The protocol's library may log whole messages, and other agents decide how large these are.
     let quiet = || "rmcp=error".parse().expect("a constant");
     let filter = move |level: &str| EnvFilter::builder().parse_lossy(level).add_directive(quiet());
     let builder = tracing_subscriber::fmt()
@@ -69,7 +69,7 @@ pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
     })
 }
 
-/// What is traced may quote a file, a skill or a server: what looks like a key in it is masked. A line comes as one piece.
+/// Masks keys in the trace, which may quote a file, a skill or a server. A line comes as one piece.
 struct Masked<W>(W);
 
 impl<W: Write> Write for Masked<W> {
@@ -149,7 +149,7 @@ impl Write for Rotating {
 mod tests {
     use super::*;
 
-    /// Whoever traces writes a line at once.
+    /// Writes a whole line at once, as tracing does.
     fn put(log: &mut Rotating, line: &str) {
         log.write_all(format!("{line}\n").as_bytes())
             .expect("the folder is writable");

@@ -76,7 +76,7 @@ fn taken(port: u16) -> Problem {
     .with_hint(taken_hint(port))
 }
 
-/// Who holds a port, as far as the kernel tells, and what helps.
+/// Hint for a taken port: the process that holds it, as far as the kernel reports it, and a remedy.
 pub fn taken_hint(port: u16) -> String {
     let us = rustix::process::geteuid().as_raw();
     match http::listener_of(port) {

@@ -1,13 +1,13 @@
-//! What the signals that a daemon takes mean.
+//! Meaning of the signals that a daemon handles.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What somebody wants.
+/// Request that a signal stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// To end, with what is under way closed and told: SIGTERM, SIGINT, SIGQUIT.
+    /// To end, with sessions under way closed and their clients informed: SIGTERM, SIGINT, SIGQUIT.
     End(&'static str),
     /// To read the configuration again: SIGHUP. A daemon outlives the terminal that started it.
     Reread,

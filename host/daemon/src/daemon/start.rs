@@ -24,7 +24,7 @@ const START_SECONDS_MAX: u64 = 10;
 /// with a journal of its full length on a slow disk, take less.
 const RECOVERY_SECONDS_MAX: u64 = 300;
 
-/// What a starting daemon tells the process that started it: lines of JSON on its standard output.
+/// Message from a starting daemon to the process that started it: a line of JSON on its standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Announcement {

@@ -16,7 +16,7 @@ use crate::api::{self, ErrorKind, Problem, Timestamp};
 use crate::config;
 use crate::process::{contain, start_ticks};
 
-/// Who and where the daemon is: the content of `backend.json`.
+/// Identity and address of the daemon: the content of `backend.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Process id.
@@ -55,7 +55,7 @@ impl Record {
         }
     }
 
-    /// Where this machine reaches it: a daemon that listens on every address is reached on loopback.
+    /// Address at which this machine reaches it: a daemon that listens on every address is reached on loopback.
     pub fn reachable_at(&self) -> SocketAddr {
         let address = match self.address {
             IpAddr::V4(address) if address.is_unspecified() => loopback(),

@@ -23,14 +23,14 @@ const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 /// Media type of the manifests.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// What is written beside a component for people who look at a registry. Nothing of it is believed when it comes back.
+/// Description of a component for people who look at a registry. It is not trusted when it comes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// The skill's name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What it does.
+    /// Description of its purpose.
     pub description: String,
 }
 

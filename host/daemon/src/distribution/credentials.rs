@@ -1,4 +1,4 @@
-//! What the user has logged in to: the file that `docker login` and its like keep. It is read, never written, and no
+//! The user's registry logins: the file that `docker login` and its like keep. It is read, never written, and no
 //! program that it names is started.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ struct Login {
     auth: Option<String>,
 }
 
-/// What the user has for this registry: a host, with its port where it has one.
+/// Returns the user's credentials for this registry: a host, with its port where it has one.
 pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Credentials>, CredentialsError> {
     let Some(path) = path(environment) else {
         return Ok(None);

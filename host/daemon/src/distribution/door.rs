@@ -25,10 +25,10 @@ use crate::limits;
 use crate::provider::use_crypto;
 use crate::text::{beginning, clean};
 
-/// What is never reached through a proxy.
+/// Hosts that are never reached through a proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 
-/// What somebody wants to do in a registry.
+/// Purpose of an access to a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Pull,
@@ -42,7 +42,7 @@ pub(super) struct Door {
     permission: Permission,
 }
 
-/// What goes with every request.
+/// Credentials that go with every request.
 #[derive(Default)]
 struct Permission {
     auth: Option<RegistryAuth>,
@@ -166,8 +166,8 @@ pub(super) async fn body(place: &Place, mut response: Response, max: u64) -> Res
 
 // ---- clients ----
 
-/// What asks for manifests, tokens and blobs. It follows no redirect by itself: the first two are nowhere else, and
-/// where a blob is gets looked at first.
+/// Builds the client for manifests, tokens and blobs. It follows no redirect by itself: the first two are nowhere
+/// else, and the location of a blob is checked first.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one exception, for what a user's command names"
@@ -217,7 +217,7 @@ fn proxy(environment: &Environment, name: &str) -> Option<String> {
     names.iter().find_map(|name| environment.get(name)).map(str::to_owned)
 }
 
-/// What is reached without a proxy: this machine, and what the user says.
+/// Hosts that are reached without a proxy: this machine, and those that the user names.
 fn proxied(environment: &Environment, name: &str) -> String {
     let said = environment.get(name).or_else(|| environment.get(&name.to_uppercase()));
     format!("{LOOPBACK},{}", said.unwrap_or_default())
@@ -229,7 +229,7 @@ async fn send(place: &Place, request: RequestBuilder) -> Result<Response, Distri
 
 // ---- permission ----
 
-/// What a registry wants to see, as its challenge says.
+/// Authentication scheme that a registry's challenge demands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Challenge {
     Basic,
@@ -270,7 +270,7 @@ fn not_sent(host: &str) -> String {
     )
 }
 
-/// What goes with every request; nothing where the registry wants nothing.
+/// Returns the credentials that go with every request; none where the registry wants none.
 async fn permission(
     http: &Client,
     place: &Place,
@@ -354,15 +354,15 @@ async fn token(
         .ok_or_else(|| refused(place, "what it gives is no token"))
 }
 
-/// Where tokens come from.
+/// Server that issues tokens.
 #[derive(Debug)]
 struct Realm {
     url: Url,
-    /// Whose login is shown there: the registry's, or that of the host itself, with its port where it names one.
+    /// Login that is sent there: the registry's, or that of the host itself, with its port where it names one.
     login: String,
 }
 
-/// Where tokens come from, if that can be asked safely.
+/// Returns the server that issues tokens, if it can be asked safely.
 async fn checked_realm(place: &Place, text: &str) -> Result<Realm, DistributionError> {
     let realm = realm_of(place, text)?;
     reach::check(place, &realm.url).await?;
@@ -399,7 +399,7 @@ fn belongs(registry: &str, realm: &str) -> bool {
     realm == registry || is_name && realm.ends_with(&format!(".{registry}"))
 }
 
-/// What the headers of a refusal ask for; tokens before passwords.
+/// Returns the challenge in the headers of a refusal; tokens before passwords.
 fn challenge(headers: &HeaderMap) -> Option<Challenge> {
     let texts = headers.get_all(WWW_AUTHENTICATE).iter();
     let found: Vec<Challenge> = texts.filter_map(|value| one_challenge(value.to_str().ok()?)).collect();
@@ -455,7 +455,7 @@ fn unreachable(place: &Place, error: reqwest::Error) -> DistributionError {
 /// Of a registry's own words so much is shown.
 const WORDS_BYTES_MAX: usize = 300;
 
-/// What the client says, in our words; of the registry's own a line.
+/// Converts an error of the client to ours; a line of the registry's own words is kept.
 fn told(place: &Place, permission: &Permission, error: OciDistributionError) -> DistributionError {
     let words = |text: &str| clean(beginning(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
     match error {
@@ -533,7 +533,7 @@ mod tests {
                 "http://127.0.0.1:5000/token",
                 "127.0.0.1:5000",
             ),
-            // Whoever else it is gets what the user keeps for them.
+            // Every other host gets the login that the user keeps for it.
             (
                 "oci://registry.example.org/x",
                 "https://auth.example.org/token",

@@ -1,4 +1,4 @@
-//! Where a skill lies in a registry: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]`.
+//! Place of a skill in a registry: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use oci_client::Reference;
 
-/// What every place begins with.
+/// Scheme of every place.
 pub(crate) const SCHEME: &str = "oci://";
 
 /// A place in a registry, whose host is named.
@@ -37,14 +37,14 @@ impl Place {
         self.0.tag()
     }
 
-    /// The same with the digest of a manifest, and without a tag: what can never mean anything else.
+    /// Returns this place with the digest of a manifest and without a tag: its content can never change.
     #[must_use]
     pub fn pinned(&self, manifest: &str) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
         Self(Reference::with_digest(registry, repository, manifest.to_owned()))
     }
 
-    /// Where the signatures of the component with this digest (hexadecimal) lie.
+    /// Place of the signatures of the component with this digest (hexadecimal).
     #[must_use]
     pub(super) fn of_signatures(&self, digest: &str) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());

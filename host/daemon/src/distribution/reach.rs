@@ -1,8 +1,7 @@
-//! Where a registry may send us: never nearer to this machine than it is itself, and never from TLS to none.
+//! Limits of a registry's redirects: never nearer to this machine than it is itself, and never from TLS to none.
 //!
-//! Registries keep their bytes elsewhere and say so by redirects, and name by a challenge who gives tokens. Both are
-//! words of somebody else: they must not make this machine ask itself, its network, or the service that tells a virtual
-//! machine its secrets.
+//! Registries redirect to the servers of their bytes, and name a token server in a challenge. Neither is trusted: they
+//! must not make this machine ask itself, its network, or the service that gives a virtual machine its secrets.
 
 use std::net::IpAddr;
 
@@ -12,7 +11,7 @@ use super::{DistributionError, Place, refused};
 use crate::process::proxy::is_public;
 use crate::text::{beginning, clean};
 
-/// How far away a host is.
+/// Distance of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
     /// This machine, or what answers to it alone.
@@ -24,7 +23,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// How far away an address is.
+    /// Returns the distance of an address.
     fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         let is_link_local = match address {
@@ -39,7 +38,7 @@ impl Reach {
         }
     }
 
-    /// How far away the nearest address of a host is. What has none here is far away: a proxy may know it.
+    /// Returns the distance of a host's nearest address. A host without one here is far away: a proxy may know it.
     async fn of_host(url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');

@@ -9,13 +9,13 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::*;
 
-/// What a stub answers to a path: a status line's rest, headers, and a body.
+/// Answer of a stub to a path: a status line's rest, headers, and a body.
 type Answers = Arc<dyn Fn(&str) -> (String, String, Vec<u8>) + Send + Sync>;
 
 /// A path that was asked for, and the authorization that came with it.
 type Asked = (String, Option<String>);
 
-/// A registry that answers as it is told, and keeps what it was asked: the request line, and its authorization.
+/// A registry with given answers. It records each request: the request line, and its authorization.
 struct Stub {
     port: u16,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -277,7 +277,7 @@ async fn a_registry_sends_us_elsewhere_a_few_times_and_nowhere_nearer() {
         let pulled = pull(&stub.place(), &Environment::default()).await;
         assert_eq!(pulled.is_ok(), is_taken, "{times} {pulled:?}");
     }
-    // A registry of this machine leads to this machine or by TLS; nobody is asked to find out.
+    // A registry of this machine leads to this machine or by TLS; no host is contacted to find out.
     for (location, said) in [
         ("http://192.0.2.1/blob", "it sends us to `192.0.2.1`, and not by TLS"),
         ("ftp://127.0.0.1/blob", "it sends us to `127.0.0.1`, and not by TLS"),
@@ -338,7 +338,7 @@ async fn a_login_is_not_sent_where_a_challenge_points_elsewhere() {
     let refused = pull(&stub.place(), &environment).await;
     assert!(matches!(refused, Err(DistributionError::Realm { .. })), "{refused:?}");
     assert!(thief.asked().is_empty());
-    // A login for another registry is nobody's business here.
+    // A login for another registry is not sent here.
     let (_folder, environment) = logged_in(thief.port);
     let stub = Stub::serve(|_| {
         let header = "WWW-Authenticate: Basic realm=\"x\"\r\n".to_owned();

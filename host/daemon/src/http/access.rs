@@ -1,8 +1,8 @@
 //! The access log: one line for each request, written when the last byte of its answer has gone or the client has.
 //!
-//! Whoever asks decides what an address holds, so that nothing of it is written but printable ASCII, of its query only
-//! the values that are known to be no secret, and none of it without end. The same bookkeeping knows for how long
-//! nobody has asked anything.
+//! The client decides what an address holds, so that nothing of it is written but printable ASCII, of its query only
+//! the values that are known to be no secret, and at a bounded length. The same bookkeeping knows the time since the
+//! last request.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -30,7 +30,7 @@ const SHOWN: [&str; 6] = ["session_id", "form", "strict", "operation", "status",
 /// Characters of a Host or Origin that is shown because it was refused.
 const NAME_BYTES_MAX: usize = 128;
 
-/// What is written of requests, and when the last one was.
+/// Access log, the number of open requests, and the time of the last one.
 pub struct Traffic {
     log: Mutex<Box<dyn Write + Send>>,
     open: AtomicUsize,
@@ -85,7 +85,7 @@ impl Traffic {
 
     fn write(&self, line: &str) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        // A line that cannot be written, on a full disk for example, must cost nobody an answer.
+        // A line that cannot be written, on a full disk for example, must not cost a client its answer.
         let _ = log.write_all(line.as_bytes());
     }
 }
@@ -193,7 +193,7 @@ impl HttpBody for Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        // Whoever knows that nothing more can come does not ask for it.
+        // A reader that knows that no frame is left does not poll for one.
         self.entry.is_whole |= self.body.is_end_stream();
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use futures_util::StreamExt;
 
-    /// What was written to it, for whoever holds the other one.
+    /// Written bytes, shared by all clones.
     #[derive(Clone, Default)]
     struct Shared(Arc<Mutex<Vec<u8>>>);
 

@@ -14,8 +14,8 @@ use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::text::nearest_key;
 
-/// How much of a body is taken that is too large already: a client that is still sending would see a broken connection
-/// instead of the answer.
+/// Bytes that are read of a body that is too large already: a client that is still sending would see a broken
+/// connection instead of the answer.
 const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Time in which a body must arrive.
@@ -95,7 +95,7 @@ fn is_well_encoded(text: &str) -> bool {
     std::str::from_utf8(&bytes).is_ok()
 }
 
-/// Refuses query parameters, for routes that take none: whoever sends one expects something of it.
+/// Refuses query parameters, for routes that take none: a client that sends one expects something of it.
 pub(super) async fn no_query(request: Request, next: Next) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let name = query.split(['=', '&']).next().unwrap_or_default();
@@ -110,8 +110,8 @@ pub(super) async fn no_query(request: Request, next: Next) -> Response {
     ApiError(problem).into_response()
 }
 
-/// Refuses what is said to be something else than JSON, also where no body is read: a page may send texts and forms to
-/// any server without asking it first.
+/// Refuses a media type other than JSON, also where no body is read: a page may send texts and forms to any server
+/// without asking it first.
 pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(header::CONTENT_TYPE) && !is_json(headers) {
         Err(not_json())

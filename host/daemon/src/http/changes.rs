@@ -1,4 +1,4 @@
-//! What a session changed: its diff, and taking it back.
+//! Changes of a session: its diff, and its undo.
 
 use axum::Json;
 use axum::extract::State;

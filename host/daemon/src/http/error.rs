@@ -14,7 +14,7 @@ pub(super) struct ApiError(pub(super) Problem);
 #[derive(Debug, Clone)]
 pub(super) struct Told(pub(super) ErrorKind);
 
-/// What a handler answers.
+/// Result of a handler.
 pub(super) type Answer<T> = Result<T, ApiError>;
 
 impl From<Problem> for ApiError {

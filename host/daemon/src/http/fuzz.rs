@@ -10,7 +10,7 @@ use crate::context::Steer;
 use crate::limits;
 use crate::skill::policy::{Cause, Policy};
 
-/// A body is a request or a bounded sentence; headers and tables never panic, and let nobody in by accident.
+/// A body is a request or a bounded sentence; headers and tables never panic, and let no client in by accident.
 pub(crate) fn requests(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match body::parse::<ExecuteRequest>(bytes) {

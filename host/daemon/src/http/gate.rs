@@ -1,4 +1,4 @@
-//! What every request passes before any route sees it: Host, Origin, preflight, and who is asking.
+//! Checks that every request passes before any route sees it: Host, Origin, preflight, and the caller's identity.
 //!
 //! A web page in the user's browser and another user of the machine are the ones to keep out. The decisions are pure
 //! functions of headers and settings.
@@ -73,7 +73,7 @@ enum KeepAlive {
     No,
 }
 
-/// What holds for the form of every request, whatever it asks.
+/// Checks the form of a request, independent of its route.
 fn check_form(request: &Request) -> Result<(), Problem> {
     check_encoding(request.uri())?;
     if request.method().is_safe() {
@@ -96,7 +96,7 @@ async fn answered(answer: impl Future<Output = Response>) -> Response {
     })
 }
 
-/// Who may come in, and what is known of who asks.
+/// Access decision: the server's settings, and the peer of the request.
 struct Door<'a> {
     state: &'a AppState,
     server: &'a ServerSettings,
@@ -182,12 +182,12 @@ impl Door<'_> {
         if self.is_over_unix() || auth::has_token(request.headers(), state.token()) {
             return Ok(Some(Caller::Token));
         }
-        // Where other machines may ask, nobody is let in for where the request seems to come from.
+        // While other machines may ask, the apparent origin of a request proves nothing.
         let is_same_user = !state.is_exposed() && self.peer.is_some_and(Peer::is_same_user);
         if self.server.auth == Auth::SameUser && is_same_user {
             return Ok(Some(Caller::SameUser));
         }
-        // Where the file that says who needs the token cannot be understood, that is what its owner has to know.
+        // An invalid configuration, which decides who needs the token, is reported to its owner.
         if is_same_user {
             state.common(&state.environment(&Overrides::default()))?;
         }
@@ -212,7 +212,7 @@ impl Door<'_> {
     }
 }
 
-/// What this server is called without being told: loopback at its port and, where it is open to other machines, the
+/// Names of this server without configuration: loopback at its port and, where it is open to other machines, the
 /// address that the connection has reached. A name that leads to an address is no proof, an address is.
 #[derive(Debug, Clone, Copy)]
 struct Ours {
@@ -257,7 +257,7 @@ impl Ours {
             || (!name.is_empty() && allowed.iter().any(listed))
     }
 
-    /// True for the address itself that we listen on, at our port: nobody else can serve a page there.
+    /// True for the address itself that we listen on, at our port: no other process can serve a page there.
     fn is_address(self, host: &str) -> bool {
         let (name, given) = split_port(host);
         let is_ours = |ip: IpAddr| ip == IpAddr::from([127, 0, 0, 1]) || Some(ip.to_canonical()) == self.address;

@@ -25,14 +25,14 @@ use super::stream::{ConnectionState, PeerStream};
 use crate::api::{ErrorBody, ErrorKind, Problem};
 
 /// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
-/// from the start. It is some hundred bytes: whoever takes longer holds a connection for its own sake.
+/// from the start. It is some hundred bytes: a client that takes longer only occupies a connection.
 const HEAD_SECONDS_MAX: u64 = 15;
 
 /// Connections at once over TCP, and as many over the Unix socket; the next one waits in the kernel's queue. Five hundred
 /// stream readers fit twice.
 const CONNECTIONS_MAX: usize = 1_024;
 
-/// Of these, connections of peers that are not known to run as the same user. Whoever else is on the machine cannot keep
+/// Of these, connections of peers that are not known to run as the same user. Other users of the machine cannot keep
 /// the user out by holding all of them. Clients with the token on other machines count, too: some dozen browsers.
 const STRANGERS_CONNECTIONS_MAX: usize = 64;
 
@@ -74,7 +74,7 @@ impl fmt::Display for PeerAddress {
     }
 }
 
-/// What the connection must know of its requests to tell a head from a body.
+/// Counts of a connection's requests, which tell a head from a body.
 #[derive(Debug, Default)]
 struct Heads {
     /// Requests whose head has arrived.
@@ -171,7 +171,7 @@ pub(super) enum Closed {
     LateHead,
     /// Bytes of an answer were not taken.
     SlowReader,
-    /// There are too many of those whom nobody knows.
+    /// There are too many connections of unknown peers.
     Strangers,
 }
 
@@ -344,7 +344,7 @@ pub(super) struct Connection {
 #[derive(Debug, Clone, Copy)]
 struct Head {
     since: Instant,
-    /// How many had arrived before it.
+    /// Number of heads that had arrived before it.
     number: usize,
 }
 

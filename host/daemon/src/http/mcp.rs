@@ -1,7 +1,7 @@
 //! The way in for other agents: lines over a connection of the command line, and the protocol's own HTTP transport.
 //!
-//! Both stand behind the gate of every route. What is said there is `mcp`'s business; here a request becomes a repository,
-//! a policy, and a stream of bytes.
+//! Both stand behind the gate of every route. The protocol belongs to `mcp`; here a request becomes a repository, a
+//! policy, and a stream of bytes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::api::{ConnectRequest, ErrorKind, Overrides, PolicyRequest, Problem};
 use crate::limits;
 use crate::mcp::Connecting;
 
-/// What a connection becomes.
+/// Protocol of the `Upgrade` header.
 const PROTOCOL: &str = "tool-mcp";
 
 /// The header that names the repository, for clients whose configuration takes headers and no query.
@@ -79,7 +79,7 @@ async fn connect(
     Ok(response)
 }
 
-/// What a session is to be made of.
+/// Collects the parts of a session from a request.
 fn connecting(state: &AppState, caller: Option<Caller>, request: ConnectRequest) -> Result<Arc<Connecting>, Problem> {
     check_reach(caller, request.policy.widens(), &request.overrides)?;
     let environment = state.environment(&request.overrides);

@@ -1,8 +1,8 @@
 //! The OpenAPI description, made of the routes themselves: a [`Table`] takes a route together with its description, so
 //! that neither exists without the other.
 //!
-//! What a route takes and answers is written at its handler; here is what is common to all of them. The description is
-//! also a file in the tree, `openapi.json`, which a test keeps equal to what is served.
+//! Each handler describes its parameters and answers; this module holds the parts common to all. The description is
+//! also a file in the tree, `openapi.json`, which a test keeps equal to the served one.
 
 use std::collections::BTreeMap;
 
@@ -170,7 +170,7 @@ fn refusals(statuses: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
     statuses.iter().map(each).collect()
 }
 
-/// What every route may answer.
+/// Refusals that every route may answer.
 pub(super) struct Refused;
 
 impl IntoResponses for Refused {
@@ -194,7 +194,7 @@ impl IntoResponses for Refused {
     }
 }
 
-/// What every route with a body may answer beside that.
+/// Further refusals of every route with a body.
 pub(super) struct RefusedBody;
 
 impl IntoResponses for RefusedBody {
@@ -206,7 +206,7 @@ impl IntoResponses for RefusedBody {
     }
 }
 
-/// What a route that works on a repository may answer beside that.
+/// Further refusals of a route that works on a repository.
 pub(super) struct RefusedRepository;
 
 impl IntoResponses for RefusedRepository {
@@ -258,7 +258,7 @@ impl IntoResponses for Started {
     }
 }
 
-/// Where the header of a started stream leads.
+/// Link from the header of a started stream to an operation.
 fn link(operation: &str) -> Link {
     Link::builder()
         .operation_id(operation)

@@ -68,7 +68,7 @@ pub(super) async fn serve_connections(
     served.closing.cancel();
     connections.close();
     let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
-    // Whoever has not taken its last bytes by then comes back with `Last-Event-ID`.
+    // A client that has not taken its last bytes by then comes back with `Last-Event-ID`.
     let _ = tokio::time::timeout(patience, connections.wait()).await;
     Ok(())
 }
@@ -114,7 +114,7 @@ impl Served {
     }
 }
 
-/// What to say of a connection that was ended from this side, and not in the course of a request that says so itself.
+/// Status and kind for the access log of a connection that was ended from this side outside any logged request.
 fn refusal(error: &hyper::Error) -> Option<(Option<u16>, ErrorKind)> {
     if error.is_parse_too_large() {
         return Some((Some(431), ErrorKind::HeadTooLarge));

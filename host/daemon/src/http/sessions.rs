@@ -19,7 +19,7 @@ use crate::api::{
 };
 use crate::session::history::Filter;
 
-/// Where the peer is known: not in tests without a socket.
+/// Peer of the connection; absent in tests without a socket.
 pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;
 
 /// Start an operation

@@ -27,7 +27,7 @@ pub(super) enum Form {
     Architecture,
 }
 
-/// How a stream is written.
+/// Format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) form: Form,
@@ -68,7 +68,7 @@ fn architecture(event: &Event, model: &str) -> Option<ArchitectureEvent> {
     }
 }
 
-/// Where a reader that reconnects goes on: its `Last-Event-ID`, else the beginning.
+/// Returns the `Last-Event-ID` of a reader that reconnects, else 0, the beginning.
 pub(super) fn last_event_id(headers: &HeaderMap) -> u64 {
     let value = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)

@@ -26,7 +26,7 @@ struct Server {
     state: AppState,
 }
 
-/// How a test asks.
+/// Request of a test.
 struct Ask {
     method: &'static str,
     path: String,

@@ -18,7 +18,7 @@ const INPUT: &str = "approval";
 /// True where the user of this client can be asked.
 pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let elicitation = context.client_capabilities().and_then(|can| can.elicitation);
-    // Whoever names no mode means forms, which is all that there was at first.
+    // A client that names no mode means forms, the only mode of the first revision.
     elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
 }
 
@@ -48,7 +48,7 @@ pub(super) fn required(asking: &Asking, state: &str) -> InputRequiredResult {
     InputRequiredResult::new(Some(requests), Some(state.to_owned()))
 }
 
-/// What came with the request that follows such a result.
+/// True if the responses in the request that follows such a result approve.
 pub(super) fn is_approved(responses: Option<&InputResponses>) -> bool {
     let response = responses.and_then(|responses| responses.get(INPUT)).cloned();
     let answer = response.and_then(|response| serde_json::from_value::<ElicitResult>(response).ok());

@@ -102,7 +102,7 @@ fn begun(
     }))
 }
 
-/// Who tells what happens while a call runs, and who is told.
+/// Creates the channel for the progress of a call.
 fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
     mpsc::channel(MCP_PROGRESS_LINES_MAX)
 }
@@ -130,7 +130,7 @@ async fn drive(
     loop {
         tokio::select! {
             biased;
-            // What is dropped with this ends the call; nobody is waiting for a result.
+            // Dropping `under_way` ends the call; the client does not wait for a result.
             () = context.ct.cancelled() => return Err(gone()),
             Some(meanwhile) = under_way.meanwhile.recv() => match meanwhile {
                 Meanwhile::Line(text) => {
@@ -158,7 +158,7 @@ async fn drive(
     }
 }
 
-/// Tells a client that asked for it of a line of output. One that has gone is told nothing.
+/// Sends a line of output to a client that asked for progress. A client that has gone is ignored.
 async fn tell(context: &RequestContext<RoleServer>, token: Option<&ProgressToken>, lines: u32, text: String) {
     let Some(token) = token else { return };
     let progress = ProgressNotificationParam::new(token.clone(), f64::from(lines)).with_message(text);

@@ -40,7 +40,7 @@ pub(super) struct Lines<R, W> {
     hung_up: CancellationToken,
 }
 
-/// How far the conversation is.
+/// State of the conversation.
 #[derive(Default)]
 struct Open {
     /// Requests that are not answered yet.
@@ -51,13 +51,13 @@ struct Open {
     has_begun: bool,
 }
 
-/// Answers of our own that are written at a time: whoever sends nonsense and takes no answer is read no further.
+/// Answers of our own that are written at a time: a client that sends nonsense and takes no answer is read no further.
 const REFUSALS_MAX: usize = 4;
 
 /// An answer of our own.
 type Refusal = Box<ServerJsonRpcMessage>;
 
-/// What came of reading.
+/// Result of reading.
 enum Read {
     Line,
     TooLong,
@@ -128,13 +128,13 @@ where
         }
     }
 
-    /// True for news and answers before anything has begun: nobody has asked for them, and nobody waits for what could be
-    /// said of them.
+    /// True for notifications and answers before the conversation has begun: they are unrequested, and their sender
+    /// expects no reply.
     fn is_too_early(&self, message: &ClientJsonRpcMessage) -> bool {
         !matches!(message, JsonRpcMessage::Request(_)) && !lock(&self.open).has_begun
     }
 
-    /// Takes note of a request, or of one that nobody will answer.
+    /// Records a request as open, or forgets one that the client cancels.
     fn note(&self, message: &ClientJsonRpcMessage) -> Result<(), Refusal> {
         let mut open = lock(&self.open);
         match message {
@@ -185,7 +185,7 @@ where
                 _ => None,
             };
             if matches!(&message, JsonRpcMessage::Response(_)) {
-                // Before it is written: whoever has read it may go on at once.
+                // Before it is written: a client that has read it may go on at once.
                 let mut open = lock(&open);
                 open.has_begun |= open.hello.is_some() && open.hello == answered;
             }
@@ -204,7 +204,7 @@ where
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if self.refusal.is_some() {
-                // Nobody closes it. Dropped while it waits, the refusal is still there.
+                // The semaphore is never closed. If this future is dropped while it waits, the refusal is still there.
                 let permit = Arc::clone(&self.refusals).acquire_owned().await.ok()?;
                 let (refusal, writer) = (self.refusal.take()?, Arc::clone(&self.writer));
                 tokio::spawn(async move {
@@ -218,7 +218,7 @@ where
                 Read::TooLong => Some(Err(too_long())),
                 Read::Over => {
                     self.hung_up.cancel();
-                    // Whoever has said all that it wanted to still hears what was wrong with it, unless it does not listen.
+                    // A client that has finished sending still gets its refusals, unless it does not read.
                     let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
                     let all = u32::try_from(REFUSALS_MAX).unwrap_or(u32::MAX);
                     let _ = tokio::time::timeout(patience, self.refusals.acquire_many(all)).await;
@@ -277,7 +277,7 @@ impl Open {
                 let Some(version) = meta.protocol_version() else {
                     return Err(ErrorData::invalid_request(NOT_BEGUN, None));
                 };
-                // One that lacks something else is told so by who reads it, and begins nothing.
+                // A request that lacks another key is refused by its handler, and begins nothing.
                 let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
                 self.has_begun = is_whole && ProtocolVersion::KNOWN_VERSIONS.contains(&version);
                 Ok(())
@@ -292,7 +292,7 @@ pub(super) const INITIALIZE: &str = "initialize";
 const NOT_BEGUN: &str = "The connection is not initialized: send `initialize` first, or name the revision in each \
     request's `_meta`, as it is done from 2026-07-28 on";
 
-/// What to say of a handshake that comes when there has been one.
+/// Error for a second handshake.
 pub(super) fn begun_already() -> ErrorData {
     ErrorData::invalid_request(
         "The connection is already initialized: `initialize` comes once, and first",
@@ -300,7 +300,7 @@ pub(super) fn begun_already() -> ErrorData {
     )
 }
 
-/// What to say of a handshake in another form.
+/// Error for a handshake in another form.
 pub(super) fn formless_initialize() -> ErrorData {
     ErrorData::invalid_params(
         "`initialize` needs `params` with `protocolVersion`, a string, `capabilities`, an object, and `clientInfo`, an \
@@ -390,7 +390,7 @@ mod tests {
             .write_all((said + &list(1)).as_bytes())
             .await
             .expect("there is room");
-        // News of a method that nobody knows is passed on, and asks for nothing.
+        // A notification of an unknown method is passed on, and gets no answer.
         assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Notification(_))));
         let message = lines.receive().await.expect("the last one is right");
         assert!(matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::Number(1)));

@@ -11,7 +11,7 @@ use super::Line;
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
 
-/// What is known of a client's roots.
+/// Cached result of the check against a client's roots.
 #[derive(Default)]
 pub(super) struct Roots(Mutex<Option<Arc<Result<(), Problem>>>>);
 
@@ -65,7 +65,7 @@ async fn asked(line: &Line, context: &RequestContext<RoleServer>) -> Result<Vec<
 /// An error unless a directory is or lies in one of the roots.
 fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
     let is_around = |root: &PathBuf| root.canonicalize().is_ok_and(|root| repository.starts_with(root));
-    // Whoever names none confines nobody: clients say that they could have roots, and have none.
+    // An empty list confines nothing: clients declare the capability of roots, and have none.
     if roots.is_empty() {
         return Ok(());
     }

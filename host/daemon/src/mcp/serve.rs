@@ -22,7 +22,7 @@ use crate::repository::ROOT_FILE;
 use crate::session::Sessions;
 use crate::skill::lock;
 
-/// How long a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
+/// Time that a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
 const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
 
 /// All connections of a daemon.
@@ -32,8 +32,8 @@ pub(crate) struct Mcp {
     /// Sessions over HTTP. Their clients may have gone without a DELETE, so the session that is idle longest is evicted for
     /// a new one.
     evictable: std::sync::Mutex<Vec<Weak<Line>>>,
-    /// Connections over HTTP of the revisions that make some. Whoever has the token opens others than who has none, and
-    /// nobody else reaches those: answers to questions count there.
+    /// Connections over HTTP of the revisions that make some. Clients with the token have connections of their own,
+    /// which other clients cannot reach: answers to questions count there.
     http: Arc<LocalSessionManager>,
     http_with_token: Arc<LocalSessionManager>,
     /// Sessions of clients that make no connections, by repository and client. Held for a look, never while one opens.
@@ -41,25 +41,25 @@ pub(crate) struct Mcp {
     closing: CancellationToken,
 }
 
-/// Which requests without a connection belong together: those for one directory, whatever it is called, by one client,
-/// whose answers count or not.
+/// Key of a shared session: the directory, whatever it is called, the client, and whether the client's answers to
+/// questions count.
 type Key = (String, String, bool);
 
-/// Where a shared session stands. Held by whoever opens it, so that those who want the same one wait, and nobody else.
+/// Slot of a shared session. The request that opens it holds the lock, so that only requests for the same one wait.
 type Seat = Arc<Mutex<Option<Shared>>>;
 
 struct Shared {
     line: Arc<Line>,
-    /// What it was made with: who changes that means the next request.
+    /// Values that it was made with: a request whose values differ gets another session.
     marks: Marks,
     settings: PolicySettings,
     keys: Vec<String>,
     used: Instant,
 }
 
-/// What a session is made of, once it is needed.
+/// Parts of a session that is opened on first use.
 pub(crate) struct Connecting {
-    /// Where it belongs.
+    /// Connections of the daemon, which hold the session.
     pub(crate) mcp: Arc<Mcp>,
     /// The repository, and what is granted.
     pub(crate) request: ConnectRequest,
@@ -67,7 +67,7 @@ pub(crate) struct Connecting {
     pub(crate) settings: PolicySettings,
     /// Keys of the configuration.
     pub(crate) keys: Vec<String>,
-    /// What recipes may see.
+    /// Variables that recipes may see.
     pub(crate) environment: BTreeMap<String, String>,
     /// True where the client's answers to questions count.
     pub(crate) may_ask: bool,
@@ -231,7 +231,7 @@ impl Mcp {
         serving.await;
     }
 
-    /// What answers one HTTP request. The connection that it names, where it names one, has a server already.
+    /// Returns the service for one HTTP request. A connection that the request names has a server already.
     pub(crate) fn streamable(
         self: &Arc<Self>,
         connecting: Arc<Connecting>,
@@ -242,7 +242,7 @@ impl Mcp {
         } else {
             Arc::clone(&self.http)
         };
-        // Where the request begins a connection, this becomes the token of that connection.
+        // If the request begins a connection, this becomes the cancellation token of that connection.
         let stop = self.closing.child_token();
         let stop_of_server = stop.clone();
         let server = move || {
@@ -257,10 +257,10 @@ impl Mcp {
         StreamableHttpService::new(server, http, config)
     }
 
-    /// Where the session of these requests stands, or will.
+    /// Returns the slot of the session of these requests, which may be empty.
     fn seat(&self, key: &Key) -> Seat {
         let mut seats = self.seats();
-        // What could not be opened, or was given up, has left an empty one that nobody holds.
+        // A session that could not be opened, or was given up, has left an empty slot that no request holds.
         seats.retain(|_, seat| Arc::strong_count(seat) > 1 || seat.try_lock().is_ok_and(|shared| shared.is_some()));
         Arc::clone(seats.entry(key.clone()).or_default())
     }
@@ -409,7 +409,7 @@ mod tests {
         assert!(connecting.mcp.seats().is_empty());
     }
 
-    /// The same for another directory, perhaps without leave to ask anything.
+    /// Copies `connecting` for another directory, perhaps with a frozen policy.
     fn of(connecting: &Connecting, root: &Path, frozen: bool) -> Connecting {
         let mut request = connecting.request.clone();
         request.repo_path = root.to_string_lossy().into_owned();

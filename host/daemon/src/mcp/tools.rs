@@ -15,7 +15,7 @@ pub(super) fn tool(skill: &SkillEntry) -> Option<Tool> {
     Some(tool.with_title(title(&skill.name)).with_annotations(annotations))
 }
 
-/// What is known of a tool without calling it.
+/// Derives a tool's annotations from its effects.
 fn annotations(effects: &[Effect]) -> ToolAnnotations {
     let is_read_only = !effects.iter().any(|effect| effect.changes_something());
     ToolAnnotations::new()

@@ -35,7 +35,7 @@ pub(crate) fn embedded() -> Arc<SandboxedParser> {
     bounded(components(), Bounds::default())
 }
 
-/// Everything that is told of a file, a line each.
+/// Formats the outline of a file, one line for each entry.
 fn told(path: &str, text: &str) -> String {
     let outline = embedded().outline(path, text).expect("it can be read");
     let mut told = String::new();

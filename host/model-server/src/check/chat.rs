@@ -1,4 +1,4 @@
-//! What Chat Completions servers refuse: the vendor's API, and the templates of local ones.
+//! Checks of Chat Completions servers: the vendor's API, and the templates of local ones.
 
 use serde_json::Value;
 

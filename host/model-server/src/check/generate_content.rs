@@ -1,4 +1,4 @@
-//! What the generateContent API refuses.
+//! Checks of the generateContent API.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ const FIELDS: [&str; 8] = [
     "model",
 ];
 
-/// What a schema of this API may hold; everything else of JSON Schema is an unknown name.
+/// Fields that a schema of this API may hold; everything else of JSON Schema is an unknown name.
 const SCHEMA_FIELDS: [&str; 24] = [
     "type",
     "format",

@@ -1,4 +1,4 @@
-//! What the Messages API refuses.
+//! Checks of the Messages API.
 
 use serde_json::Value;
 
@@ -239,7 +239,7 @@ fn cache_marks(value: &Value) -> usize {
     match value {
         Value::Object(fields) => {
             let own = usize::from(fields.get("cache_control").is_some_and(|mark| !mark.is_null()));
-            // What a schema or an input calls so is no mark.
+            // A field of this name in a schema or an input is no mark.
             let inner = fields
                 .iter()
                 .filter(|(key, _)| !matches!(key.as_str(), "input" | "input_schema"));

@@ -1,4 +1,4 @@
-//! Where attacks are made: a repository full of traps, and beside it what must be neither read nor changed.
+//! Arena of the attacks: a repository full of traps, and beside it files that must be neither read nor changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use tool_repository::{Options, Repository};
 use tool_skill::policy::{Cause, Policy};
 use tool_skill::{Builtin, CallContext, Limits, SkillHost};
 
-/// In every file that must be told by nobody.
+/// Content of every file that no answer may reveal.
 pub(super) const SECRET: &str = "SECRET";
 
 /// Files, relative to the arena.
@@ -81,7 +81,7 @@ pub(super) struct Arena {
     pub(super) limits: Limits,
 }
 
-/// What every file of the arena is, by path.
+/// Content of every file of the arena, by path.
 pub(super) type Listing = BTreeMap<PathBuf, Vec<u8>>;
 
 impl Arena {
@@ -137,9 +137,9 @@ impl Arena {
         )?)
     }
 
-    /// Lets go whoever waits at the FIFO.
+    /// Releases a reader that waits at the FIFO.
     pub(super) fn open_pipe(&self) {
-        // It succeeds only where somebody waits, which is all that is wanted.
+        // It succeeds only if a reader waits, which is enough.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         drop(rustix::fs::open(self.base.join("repo/pipe"), flags, Mode::empty()));
     }
@@ -153,7 +153,7 @@ impl Arena {
         Ok(found)
     }
 
-    /// A path as it is told: relative to the arena.
+    /// Returns a path as reports show it: relative to the arena.
     pub(super) fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }

@@ -21,13 +21,13 @@ use tool_skill::{Arguments, Builtin, CallError, CallOutcome};
 /// The hostile guest.
 const GUEST: &str = "hostile";
 
-/// How long a call may go on beyond its deadline before it counts as one that cannot be stopped. A machine may be busy.
+/// Time beyond its deadline after which a call counts as one that cannot be stopped. A machine may be busy.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// How often it is looked whether everything is cancelled.
+/// Interval of the check whether everything is cancelled.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// What a call ended with, and what it left in the log.
+/// Result of a call, and the number of bytes that it logged.
 struct End {
     result: Result<CallOutcome, CallError>,
     logged: u64,
@@ -117,7 +117,7 @@ fn start(arena: &Arc<Arena>, ask: &Ask, together: Option<&Arc<Barrier>>) -> mpsc
             arena.host.call(&arena.context, GUEST, Arguments::Value(&arguments))
         });
         drop(arena);
-        // Nobody waits any more for one that was too late.
+        // The receiver of a late call has gone.
         let _ = sender.send(End {
             result: report.result,
             logged: logged.load(Ordering::Relaxed),

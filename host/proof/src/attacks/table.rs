@@ -52,7 +52,7 @@ fn small_stage(limits: &mut Limits) {
     limits.staged_entries = 10;
 }
 
-/// How often a race is tried.
+/// Tries of a race.
 const SWAPS: u64 = 1500;
 
 const PARTS: [&[Attack]; 4] = [reading::ATTACKS, writing::ATTACKS, bounds::ATTACKS, host::ATTACKS];

@@ -1,4 +1,4 @@
-//! Where the attempts are made: a repository, its neighbourhood, and somebody who listens everywhere; and the judgement.
+//! Scene of the attempts: a repository, its neighbourhood, and a listener on every kind of socket; and the judgement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ pub(super) fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path, cancel: &C
     result.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))
 }
 
-/// What the attempts may use: little, so that they are quick and do no harm where a bound does not hold.
+/// Limits of the attempts: low, so that they are quick and do no harm where a bound does not hold.
 pub(crate) const BOUNDS: Bounds = Bounds {
     tree_bytes: 16 * 1024 * 1024,
     tree_inodes: 1000,
@@ -44,7 +44,7 @@ pub(crate) const BOUNDS: Bounds = Bounds {
     memory_bytes: 128 * 1024 * 1024,
 };
 
-/// A repository, its neighbourhood, and somebody who listens everywhere.
+/// A repository, its neighbourhood, and a listener on every kind of socket.
 struct Scene {
     _folder: tempfile::TempDir,
     repository: PathBuf,
@@ -58,7 +58,7 @@ struct Scene {
     udp: UdpSocket,
     sockets: Vec<UnixListener>,
     messages: UnixDatagram,
-    /// Of shared memory that nobody has.
+    /// Key of shared memory that does not exist.
     key: i32,
     /// Stands in the command line of a process that was left behind.
     mark: String,
@@ -70,7 +70,7 @@ const KEPT: [(&str, &str); 3] = [
     (".env", "KEY=not for tests\n"),
 ];
 
-/// What must be told by nobody.
+/// Content that no attempt may reveal.
 const SECRET: &str = "not for tests";
 
 impl Scene {

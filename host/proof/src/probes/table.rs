@@ -1,13 +1,13 @@
 //! The attempts by name: what each tries, and what is supposed to come of it.
 
-/// What is supposed to come of an attempt.
+/// Expected outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// The system says no, with one of these errors.
     Refused(&'static [&'static str]),
     /// It may think that it did it: outside nothing comes of it.
     Nothing,
-    /// It is ended because it uses too much, or is told so with one of these errors.
+    /// It is ended because it uses too much, or gets one of these errors.
     Bounded(&'static [&'static str]),
     /// It ends, with everything it started, when its time is over.
     TimedOut,

@@ -22,7 +22,7 @@ pub(in crate::http) async fn sockets(address: &str) -> io::Result<(ServerSockets
     Ok((ServerSockets { tcp, unix }, address, folder))
 }
 
-/// What the other end is told before it is closed.
+/// Returns the text that a client receives before the connection is closed.
 async fn told(mut client: TcpStream) -> String {
     let mut answer = String::new();
     let patience = Duration::from_secs(10);
