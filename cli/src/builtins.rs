@@ -7,7 +7,7 @@ use host::skill::{Builtin, EmbeddedOutliner};
 /// Every built-in skill, by name.
 pub(crate) static BUILTINS: &[Builtin] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));
 
-/// What reads source files by syntax tree, for the context engine.
+/// Components that read source files by syntax tree, for the context engine.
 pub(crate) static OUTLINERS: &[EmbeddedOutliner] = include!(concat!(env!("OUT_DIR"), "/outliners.rs"));
 
 /// The guest of `tool doctor --sandbox`, alone.

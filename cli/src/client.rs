@@ -23,7 +23,7 @@ use tokio::net::UnixStream;
 use crate::error::Error;
 use crate::output::Output;
 
-/// Where the daemon of this user is, or would be.
+/// Access to this user's daemon, running or not.
 #[derive(Debug, Clone)]
 pub(crate) struct Backend {
     pub(crate) home: PathBuf,
@@ -91,7 +91,7 @@ impl Backend {
         }
     }
 
-    /// The same for a request after which the connection carries another protocol.
+    /// Connects like `connect_and_stream`; the request upgrades the connection to another protocol.
     pub(crate) async fn connect_and_upgrade(
         &self,
         path: &str,
@@ -219,12 +219,12 @@ impl Backend {
     }
 }
 
-/// True for an error that another start may not meet: somebody else's daemon was there for a moment.
+/// True for an error that another start may not meet: another command's daemon was there for a moment.
 fn is_lost_race(error: &Error) -> bool {
     matches!(error, Error::Problem(problem) if problem.kind == ErrorKind::AlreadyRunning)
 }
 
-/// How long a command tries to get hold of a daemon while others start, replace and stop theirs.
+/// Time limit for reaching a daemon while other commands start, replace and stop theirs.
 const START_TIME: Duration = Duration::from_secs(20);
 
 /// Time for the first answer of a daemon. It takes some milliseconds unless the daemon hangs.
@@ -361,7 +361,7 @@ impl Client {
         })
     }
 
-    /// How many sessions are under way.
+    /// Number of sessions under way.
     pub(crate) async fn sessions(&mut self) -> Result<u64, Error> {
         let status: BackendStatus = self.get("/api/status").await?;
         Ok(status.sessions_running)
@@ -491,7 +491,7 @@ async fn problem_of(response: Response<Incoming>) -> Error {
     }
 }
 
-/// How long the end of a stream may take once its last event is there; it mostly comes with it.
+/// Time limit for the end of a stream after its last event; the two mostly come together.
 const END_TIME: Duration = Duration::from_millis(100);
 
 /// The events of one stream.
@@ -500,7 +500,7 @@ pub(crate) struct Events {
     daemon: ReachedDaemon,
     body: Incoming,
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no end of a line.
+    /// Length of the part of the buffer that holds no line end.
     looked: usize,
     secret: Option<String>,
     session: Option<String>,
@@ -531,7 +531,7 @@ impl Events {
         matches!(tokio::time::timeout(END_TIME, end).await, Ok(Ok(())))
     }
 
-    /// What to say of a stream that ended without its terminal event.
+    /// Error for a stream that ended without its terminal event.
     pub(crate) async fn ended_early(&self) -> Error {
         lost(&self.daemon, &"the stream ended before the session did").await
     }
@@ -541,7 +541,7 @@ impl Events {
         self.session.as_deref()
     }
 
-    /// What answers the approvals of a session that this stream started.
+    /// Secret that answers the approvals of a session that this stream started.
     pub(crate) fn secret(&self) -> String {
         self.secret.clone().unwrap_or_default()
     }

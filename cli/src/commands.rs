@@ -33,7 +33,7 @@ use crate::client::{Backend, Client};
 use crate::error::Error;
 use crate::output::Output;
 
-/// What every command gets.
+/// Backend, output and `--repo`, for every command.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) backend: Backend,
@@ -171,7 +171,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
         return Ok(());
     };
     output.ask(&format!("\n{detail}\n\n{title} [{effect}]\nAllow it? "));
-    // What was typed before the question was there answers something else.
+    // Input typed before the question was shown answers something else.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
     output.ask("[y/N] ");
     let approve = tokio::select! {
@@ -195,7 +195,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
 }
 
 /// Ends a session in the daemon and waits for its last event, so that lists and results know of the end once this
-/// command has ended. True where it has. A second Ctrl-C leaves at once; a reader that has gone is told nothing.
+/// command has ended. True where it has. A second Ctrl-C leaves at once; a reader that has gone gets no message.
 async fn cancel(client: &Client, session: &str, why: &Error, output: Output) -> bool {
     if matches!(why, Error::Interrupted) {
         output.progress("cancelling …");
@@ -214,12 +214,12 @@ async fn cancel(client: &Client, session: &str, why: &Error, output: Output) -> 
     };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => false,
-        // The daemon also notices that nobody reads the stream any more.
+        // The daemon also notices that the stream has no reader any more.
         ended = tokio::time::timeout(CANCEL_TIME, cancelled) => matches!(ended, Ok(Ok::<(), Error>(()))),
     }
 }
 
-/// How long a command waits for the end of a session that it has cancelled. The daemon gives the work two seconds; the
+/// Time limit for the end of a session that a command has cancelled. The daemon gives the work two seconds; the
 /// rest is for a report and a history file that others write at the same time.
 const CANCEL_TIME: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! What ends a command early, and the exit code that it means.
+//! Errors that end a command early, and their exit codes.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ pub(crate) enum Error {
     Problem(Problem),
     /// The user interrupted it and knows.
     Interrupted,
-    /// The reader of our output has gone; there is nobody to tell.
+    /// The reader of our output has gone; no message reaches it.
     OutputClosed,
 }
 
@@ -42,7 +42,7 @@ impl Error {
             Self::Problem(problem) if problem.kind == ErrorKind::NotFound => USAGE,
             Self::Problem(problem) => problem.kind.exit_code(),
             Self::Interrupted => INTERRUPTED,
-            // What a shell reports for a process that SIGPIPE ended.
+            // Exit code of a process that SIGPIPE ended, as a shell reports it.
             Self::OutputClosed => 141,
         })
     }

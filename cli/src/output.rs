@@ -1,7 +1,7 @@
-//! What reaches the terminal: the answer on standard output, everything else on standard error.
+//! Output to the terminal: the answer on standard output, everything else on standard error.
 //!
 //! Text from a model or a repository is cleaned of control characters first: it may not move the cursor, change
-//! colours or ring bells, on a terminal or in a file that somebody will show on one.
+//! colours or ring bells, on a terminal or in a file that is later shown on one.
 
 mod answer;
 mod clean;
@@ -23,7 +23,7 @@ pub(crate) use file::AnswerFile;
 use markdown::{Look, Markdown};
 pub(crate) use status::{Status, TICK};
 
-/// Where a command writes.
+/// Output streams of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
@@ -56,7 +56,7 @@ impl Output {
         }
     }
 
-    /// True where somebody can be asked: they see the question and can type.
+    /// True where the user can be asked: they see the question and can type.
     pub(crate) fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
@@ -123,7 +123,7 @@ impl Output {
     /// A question or a part of one; shown even where the rest is quiet.
     pub(crate) fn ask(self, text: &str) {
         let mut stderr = io::stderr().lock();
-        // Without standard error there is nobody to ask; the answer that never comes is a no.
+        // Without standard error the user cannot be asked; the answer that never comes is a no.
         let _ = stderr.write_all(clean(text).as_bytes()).and_then(|()| stderr.flush());
     }
 

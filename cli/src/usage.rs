@@ -1,4 +1,4 @@
-//! What the command line says when its arguments make no sense: the same `[error]` and `hint:` as everything else.
+//! Errors for arguments that make no sense, with `[error]` and `hint:` as everywhere else.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The commands of somebody who writes a skill.
+//! The commands for authors of skills.
 
 use std::path::PathBuf;
 

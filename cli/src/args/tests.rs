@@ -1,4 +1,4 @@
-//! Whatever is shown to somebody as a command line is one.
+//! Every command line in the documents and the help is valid.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ fn every_example_of_the_help_is_one() {
     fn walk(command: &Command, count: &mut usize) {
         let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         for line in examples.lines().filter(|line| line.starts_with("  ")) {
-            // What is said about an example stands some way off.
+            // Two spaces separate an example from its explanation.
             let line = line.trim_start();
             let line = line.split_once("  ").map_or(line, |(line, _)| line);
             if let Some(command) = command_of(line) {

@@ -120,7 +120,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
     })
 }
 
-/// What is under way, newest first.
+/// The sessions under way, newest first.
 pub(super) async fn running(client: &mut Client) -> Result<Vec<TaskEntry>, Error> {
     let tasks: Tasks = client.get("/api/tasks?status=running").await?;
     Ok(tasks

@@ -29,7 +29,7 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     }
     for (name, finding) in skill::agreed::look(&root, context) {
         match finding {
-            // Whose signatures count is among the settings already.
+            // The accepted signers are among the settings already.
             Finding::Fine(_) if name == IDENTITIES => {}
             Finding::Fine(detail) => {
                 inspection
@@ -51,7 +51,7 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     })
 }
 
-/// What the flags and the working directory decide.
+/// Settings that the flags and the working directory decide.
 fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
     let (root, _) = context.places()?;
     let origin = match context.repo {
@@ -61,7 +61,7 @@ fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
     Ok([Setting::new("repository", root.to_string_lossy(), origin)])
 }
 
-/// What the repository's own file narrows; it cannot widen anything.
+/// Settings that the repository's own file narrows; it cannot widen any.
 fn of_the_repository(place: &Path, narrowing: &Narrowing) -> Vec<Setting> {
     let origin = || Origin::File(place.to_owned());
     let mut settings: Vec<Setting> = narrowing

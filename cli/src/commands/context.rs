@@ -44,7 +44,7 @@ pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, E
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the user should know of the selection, apart from the answer.
+/// Prints the notices of the selection, apart from the answer.
 fn tell(result: &ContextResult, context: &Context) {
     for notice in &result.notices {
         context.output.notice(notice, None);

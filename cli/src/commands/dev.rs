@@ -1,6 +1,6 @@
 //! `tool dev`: a model server that follows a script, on loopback, until it is interrupted.
 //!
-//! It needs no home and no backend; what is said on which wire is the business of `tool_model_server`.
+//! It needs no home and no backend; `tool_model_server` implements the wires.
 
 use std::io;
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
         .build()
         .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
     runtime.block_on(async {
-        // Before the address is out: whoever reads it may end this at once.
+        // Before the address is out: its reader may end this at once.
         let mut ending = Ending::new()?;
         output.line(&server.root())?;
         output.progress(&format!("Serving the script until interrupted. {HOW}"));
@@ -74,7 +74,7 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
 
 const HOW: &str = "To use it, one of:";
 
-/// How `tool` is pointed at the server, a line for each wire. Any key will do.
+/// Commands that point `tool` at the server, one line for each wire. Any key will do.
 fn directions(root: &str, model: &str) -> [String; 3] {
     let hosted = |variable: &str, api: &str| {
         format!("  export {variable}=scripted; tool init --provider hosted --api {api} --model {model} --url {root}")

@@ -27,7 +27,7 @@ use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED, USAGE};
 use crate::output::{Output, Status, TICK};
 
-/// How a check went.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -89,11 +89,11 @@ impl Check {
     }
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Examination {
     checks: Vec<Check>,
-    /// What the provider can do, with `--probe`.
+    /// Capabilities of the provider, with `--probe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     probe: Option<ProbeReport>,
 }
@@ -211,7 +211,7 @@ impl Checks {
     }
 }
 
-/// What a session would get, too: a proxy, for example.
+/// The options that a session would get, too: a proxy, for example.
 fn options(context: &Context) -> provider::Options {
     provider::Options {
         environment: context.backend.environment.forwarded(),
@@ -248,7 +248,7 @@ fn configuration(settings: &Result<config::Settings, Problem>, context: &Context
     }
 }
 
-/// What the repository's own file forbids here.
+/// Checks the repository's own file and lists what it forbids.
 fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
     const NAME: &str = "repository file";
     let narrowing = match narrowing {
@@ -277,7 +277,7 @@ fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
     }
 }
 
-/// The folder of the user's state: ours, and nobody else's.
+/// Checks the home folder: writable for us, and for no other user.
 fn files(home: &Path) -> Vec<Check> {
     const NAME: &str = "home";
     let shown = home.display();
@@ -290,7 +290,7 @@ fn files(home: &Path) -> Vec<Check> {
             Problem::new(ErrorKind::Home, format!("`{shown}` is not a folder")).with_hint("set TOOL_HOME to one");
         return vec![Check::failed(NAME, problem)];
     }
-    // A full disk is said where disks are looked at.
+    // `disk_check` reports a full disk.
     if writable(home).is_err_and(|error| !disk::is_full(&error)) {
         let problem = Problem::new(ErrorKind::Home, format!("`{shown}` cannot be written (mode {mode:o})"))
             .with_hint(format!("chmod u+rwx '{shown}', or set TOOL_HOME to a folder of yours"));
@@ -318,7 +318,7 @@ fn writable(folder: &Path) -> std::io::Result<()> {
 const ROOM_BYTES_MIN: u64 = 1024 * 1024;
 /// Below this it is nearly full: one journal may hold so many bytes of words.
 const ROOM_BYTES_GOOD: u64 = 64 * 1024 * 1024;
-/// The same of files that can be made: a session makes some ten.
+/// Below this number of free files it is nearly full: a session makes some ten.
 const ROOM_FILES_GOOD: u64 = 1000;
 
 /// Whether there is room for what is written on a disk.
@@ -406,7 +406,7 @@ async fn backend(context: &Context) -> Check {
     }
 }
 
-/// Nobody needs to start it by hand; but it must be able to start.
+/// Checks that the daemon can bind its address when an operation starts it.
 fn not_running(name: &'static str, address: SocketAddr) -> Check {
     let port = address.port();
     match TcpListener::bind(address) {
@@ -561,7 +561,7 @@ fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check
     Ok(vec![repository, python, node, sandbox(), helpers()])
 }
 
-/// What would keep a test run from the rest of the machine.
+/// Checks the sandbox that would separate a test run from the rest of the machine.
 fn sandbox() -> Check {
     const NAME: &str = "sandbox";
     let available = contain::available();
@@ -581,7 +581,7 @@ fn sandbox() -> Check {
     }
 }
 
-/// What keeps in the processes that read git repositories and compile components.
+/// Checks the confinement of the processes that read git repositories and compile components.
 fn helpers() -> Check {
     const NAME: &str = "helpers";
     match confine::available().missing() {

@@ -22,7 +22,7 @@ impl Ending {
         ]))
     }
 
-    /// Waits until somebody wants the command to end.
+    /// Waits for one of the signals.
     pub(super) async fn asked(&mut self) {
         let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {

@@ -33,7 +33,7 @@ impl Follow {
         })
     }
 
-    /// What only the starter of the stream's session may know.
+    /// Secret that answers the approvals of the stream's session.
     pub(super) fn secret(&self) -> String {
         self.events.secret()
     }
@@ -48,7 +48,7 @@ impl Follow {
         self.events.finish().await
     }
 
-    /// What to say of a stream that ended without its terminal event.
+    /// Error for a stream that ended without its terminal event.
     pub(super) async fn ended_early(&self) -> Error {
         self.events.ended_early().await
     }
@@ -76,7 +76,7 @@ impl Follow {
     }
 }
 
-/// What is being waited for, out of what has happened.
+/// The current wait, derived from the events so far.
 #[derive(Debug)]
 pub(super) struct Waiting {
     status: Status,

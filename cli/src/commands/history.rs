@@ -15,7 +15,7 @@ use crate::error::{Error, FAILED};
 /// Columns that a line of the list takes before the model; narrower terminals get two lines a session.
 const LINE_COLUMNS: usize = 110;
 
-/// What `--json` prints: the answer of GET /history, and what is under way.
+/// Output of `--json`: the answer of GET /history, and the sessions under way.
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
@@ -266,8 +266,7 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
 /// Characters of an identifier.
 const WHOLE_IDENTIFIER: usize = 36;
 
-/// Where the report lies. A path relative to the repository means nothing without the repository, which the history
-/// knows.
+/// Path of the report. A relative path is joined with the repository, which the history knows.
 pub(super) async fn report_place(result: &SessionResult, client: &mut Client) -> Result<Option<PathBuf>, Error> {
     let path = Path::new(&result.report_path);
     if result.report_path.is_empty() || path.is_absolute() {

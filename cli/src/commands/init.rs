@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where requests will go, as the file now says; nothing of a secret.
+/// URL for requests, from the configuration as it is now; without secrets.
 fn url_in_force(provider: ProviderName, context: &Context) -> String {
     let key = format!("providers.{provider}.url");
     let inspection = config::inspect(&context.backend.home, &context.backend.environment);
@@ -113,7 +113,7 @@ fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Er
     })
 }
 
-/// What `--url` and the wizard accept; the configuration says the same of a file that was edited by hand.
+/// True for a URL that `--url` and the wizard accept; the configuration checks a hand-edited file likewise.
 fn is_url(text: &str) -> bool {
     text == config::ANALYST_URL
         || text == config::DEFAULT_URL

@@ -20,7 +20,7 @@ use crate::args::{Mcp, McpCommand};
 use crate::client::{Carrier, Client};
 use crate::error::Error;
 
-/// Serves, or says how another agent is told to let us serve.
+/// Serves, or prints or writes the configuration of another agent.
 pub(super) async fn run(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
     match &mcp.command {
         Some(McpCommand::Install(install)) => {
@@ -76,7 +76,7 @@ async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error>
         _ = sending => receiving.await,
     };
     match received {
-        // Nobody is left to answer: this is the end that was asked for.
+        // Standard input has ended: this is the end that was asked for.
         Ok(Ok(())) if has_ended.load(Ordering::SeqCst) => Ok(ExitCode::SUCCESS),
         received => Err(ended(received.ok(), client).await),
     }
@@ -113,7 +113,7 @@ fn receive(mut stream: UnixStream, received: &[u8]) -> io::Result<()> {
     }
 }
 
-/// What to say where the daemon ended it.
+/// Error for a connection that the daemon ended.
 async fn ended(received: Option<io::Result<()>>, client: &Client) -> Error {
     match received {
         Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Error::OutputClosed,

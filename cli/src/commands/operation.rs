@@ -18,7 +18,7 @@ use crate::client::{Client, Events, not_running};
 use crate::error::Error;
 use crate::output::{Answer, AnswerFile, Output};
 
-/// What to do.
+/// An operation with its target and focus.
 #[derive(Debug)]
 pub(super) struct Task {
     operation: Operation,
@@ -31,7 +31,7 @@ pub(super) struct Task {
 const TASK_BYTES_MAX: u64 = 64 * 1024;
 
 impl Task {
-    /// The same with `-` replaced by what standard input holds; refused where a path is wanted.
+    /// Replaces the target `-` by the text of standard input; refused where a path is wanted.
     fn read(mut self) -> Result<Self, Error> {
         if self.target != "-" {
             return Ok(self);
@@ -122,7 +122,7 @@ fn task_of(input: impl Read) -> Result<String, Error> {
 /// Runs an operation to its end.
 pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<ExitCode, Error> {
     let output = context.output;
-    // Whatever can be wrong here and now is said before a daemon is started or a model paid.
+    // Errors that can be found here are reported before a daemon is started or a model paid.
     let task = task.read()?;
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let settings = config::load(home, environment)?;
@@ -167,7 +167,7 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     match streamed {
         Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
         Err(error) => {
-            // Whoever is told why must not read it at the end of a line of the answer.
+            // The error must not stand at the end of a line of the answer.
             let _ = session.answer.end_line();
             session.say_unwritten();
             match (&error, left) {
@@ -229,18 +229,18 @@ struct Session {
     output: Output,
 }
 
-/// What became of a session whose client was interrupted.
+/// State of a session whose client was interrupted.
 #[derive(Debug, Clone, Copy)]
 enum Left {
     Running,
     Cancelled,
-    /// It was told to end, and has not said that it has.
+    /// Cancelled, but its end is not confirmed.
     Ending,
 }
 
-/// How a session ended, by its last event.
+/// End of a session, from its last event.
 struct Ended {
-    /// What went wrong; absent where nothing did.
+    /// The failure; absent after success.
     problem: Option<Problem>,
     /// The connection of the stream can serve another request.
     is_free: bool,
@@ -321,7 +321,7 @@ impl Session {
         }
     }
 
-    /// What became of a session whose client was interrupted, and how to come back to it.
+    /// Prints the state of a session whose client was interrupted, and how to come back to it.
     fn say_interrupted(&self, left: Left) {
         let id = &self.id;
         let hint = format!("`tool results {id}` shows what there is of the answer");
@@ -334,7 +334,7 @@ impl Session {
         self.output.notice(&message, Some(&hint));
     }
 
-    /// The same of one that has ended, with what it leaves behind.
+    /// Reports a cancelled session, with the changes that it leaves behind.
     async fn say_cancelled(&self) {
         self.say_interrupted(Left::Cancelled);
         let path = format!("/api/results/{}?output=0", self.id);
@@ -359,7 +359,7 @@ impl Session {
         self.output.notice(&message, Some(&hint));
     }
 
-    /// Said even where the rest is quiet: whoever wanted a file must not take an old one for the answer.
+    /// Printed even where the rest is quiet: a user who wanted a file must not take an old one for the answer.
     fn say_unwritten(&self) {
         if let Some(file) = self.answer.unwritten() {
             self.output.ask(&format!(

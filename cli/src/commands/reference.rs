@@ -30,7 +30,7 @@ fn describe(command: &Command, path: &[&str], text: &mut String) {
     }
 }
 
-/// What the command prints with `--help`, as in a pipe.
+/// The `--help` text of a command, as in a pipe.
 fn help(path: &[&str]) -> String {
     let arguments = path.iter().copied().chain(["--help"]);
     match Arguments::command().term_width(COLUMNS).try_get_matches_from(arguments) {

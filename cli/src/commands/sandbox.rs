@@ -22,20 +22,20 @@ use crate::builtins::HOSTILE;
 use crate::error::{Error, FAILED};
 use crate::output::{Output, Status, TICK};
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Proof {
     /// The kernel that it was tried on.
     kernel: String,
-    /// What stood around runs.
+    /// Sandbox around runs.
     sandbox: &'static str,
-    /// What a skill tried.
+    /// Attempts of a skill.
     attacks: Vec<ProbeResult>,
-    /// What a run tried.
+    /// Attempts of a run.
     escapes: Vec<ProbeResult>,
-    /// What a helper tried that parses what others wrote.
+    /// Attempts of a helper that parses untrusted files.
     helpers: Vec<ProbeResult>,
-    /// What an installation tried, beside what every run does.
+    /// Attempts of an installation, beside those of every run.
     installations: Vec<ProbeResult>,
     held: usize,
     failed: usize,
@@ -120,7 +120,7 @@ fn exit(failed: usize) -> ExitCode {
     }
 }
 
-/// Who tries.
+/// Origin of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A skill.
@@ -149,7 +149,7 @@ fn make(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let sender = sender;
-            // Nobody listens any more where standard output is gone.
+            // Results are ignored once standard output is gone.
             attacks::attack(HOSTILE, &is_wanted, &cancel, |result| {
                 drop(sender.send((Kind::Attack, result)))
             });
@@ -170,7 +170,7 @@ fn make(
             });
         });
         let followed = runtime.block_on(follow(&mut receiver, &is_wanted, output, &mut each));
-        // What is under way ends, and clears its folder away, before this returns.
+        // The attempt under way ends, and removes its folder, before this returns.
         cancel.cancel();
         followed
     })
@@ -292,7 +292,7 @@ fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the text of a row begins, where there is room for it beside the name.
+/// Columns of the name in a row whose text stands beside it.
 const NAME_COLUMNS: usize = 28;
 const VERDICT_COLUMNS: usize = 6;
 

@@ -136,7 +136,7 @@ pub(super) fn is_exposed(status: &BackendStatus) -> bool {
     address.is_ok_and(|address| !address.is_loopback())
 }
 
-/// The daemon mode: runs until it is told to stop. Whoever started it reads standard output until it knows.
+/// The daemon mode: runs until it is stopped. The starting process reads its announcement on standard output.
 pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
     daemon::detach();
     let options = daemon::Options {

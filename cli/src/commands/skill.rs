@@ -31,14 +31,14 @@ use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
-/// How many columns of a terminal a description takes, and how many where there is none.
+/// Maximum columns of a description on a terminal; its columns where there is none.
 const WORDS_WIDTH_MAX: usize = 100;
 
 /// Lines of a description that are shown before a question. Those of the built-in skills have one.
 const WORDS_LINES_MAX: usize = 12;
 
-/// What a skill says of itself, so that nothing in it can pass for a line of this program's own: on lines with a mark,
-/// none of which is so long that a terminal breaks it.
+/// A skill's own description, on lines with a mark, so that nothing in it can pass for a line of this program's own.
+/// No line is so long that a terminal breaks it.
 fn in_its_words(description: &str, columns: Option<usize>) -> String {
     const MARK: &str = "  | ";
     let columns = columns.unwrap_or(WORDS_WIDTH_MAX).min(WORDS_WIDTH_MAX);
@@ -78,7 +78,7 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
     }
 }
 
-/// The commands of somebody who writes a skill.
+/// Runs the commands for authors of skills.
 async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
     match command {
         Author::New { name, lang, dir } => new::run(&name, lang, dir.as_deref(), context),
@@ -87,7 +87,7 @@ async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
     }
 }
 
-/// The commands of somebody who installs skills, agrees on them and hands them on.
+/// Runs the commands that install skills, agree on them and distribute them.
 async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error> {
     match command {
         Rollout::Add { source, consent } => add::add(&source, &consent, context).await,
@@ -191,7 +191,7 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
         .to_owned()
 }
 
-/// Who has signed what no known key has.
+/// Signer of a component that no known key has signed.
 const NOBODY: &str = "nobody in [skills.identities]";
 
 async fn call(
@@ -232,7 +232,7 @@ async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &C
                 // Failing tests are an answer to a model; a script learns of them by the exit code.
                 have_tests_failed = of.tests.as_ref().is_some_and(|run| run.status != TestStatus::Passed);
                 let printed = print_outcome(&event, receipt, context.output);
-                // Also where nobody reads the answer: what it changed stays.
+                // Also where the answer has no reader: its changes stay.
                 if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())
                     && !files_modified.is_empty()
                 {

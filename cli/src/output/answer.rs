@@ -1,4 +1,4 @@
-//! Where an answer goes: rendered to the terminal, as it is into a pipe, or into a file.
+//! Destinations of an answer: rendered to the terminal, as it is into a pipe, or into a file.
 
 use std::io::IsTerminal;
 

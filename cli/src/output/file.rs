@@ -14,10 +14,10 @@ use host::api::{ErrorKind, Problem};
 
 use crate::error::Error;
 
-/// How many links are followed to a file that does not exist yet; as many as the system follows.
+/// Maximum links followed to a file that does not exist yet; as many as the system follows.
 const LINKS_MAX: usize = 40;
 
-/// How many names are tried for an answer that must not go where it was to go.
+/// Maximum names tried for an answer that must not replace its file.
 const BESIDE_MAX: usize = 100;
 
 /// An answer on its way into a file.
@@ -25,7 +25,7 @@ const BESIDE_MAX: usize = 100;
 pub(crate) struct AnswerFile {
     /// As the user wrote it.
     named: PathBuf,
-    /// What is replaced: a link's target, not the link.
+    /// Path that is replaced: a link's target, not the link.
     place: PathBuf,
     /// The regular file that stood there when the operation began.
     seen: Option<Stamp>,
@@ -34,7 +34,7 @@ pub(crate) struct AnswerFile {
     content: String,
 }
 
-/// What tells a file apart from another one, and from itself after a change.
+/// Metadata that differs between two files, and after a change of one.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -152,7 +152,7 @@ impl AnswerFile {
         })
     }
 
-    /// Somebody has made another file of it meanwhile, perhaps the operation itself: the answer is kept beside it.
+    /// The file was changed meanwhile, perhaps by the operation itself: the answer is kept beside it.
     fn left_alone(&self) -> Error {
         let message = format!(
             "`{}` was changed while the operation ran, and is left as it is",
@@ -238,7 +238,7 @@ impl AnswerFile {
         };
         let written = write();
         if written.is_err() {
-            // What matters is the error itself.
+            // The write error matters, not that of the removal.
             let _ = fs::remove_file(&temporary);
         }
         written
@@ -250,7 +250,7 @@ impl AnswerFile {
     }
 }
 
-/// Where a name leads, also through links to what does not exist yet.
+/// Resolves a path, also through links to a file that does not exist yet.
 fn resolved(named: &Path) -> io::Result<PathBuf> {
     if let Ok(place) = named.canonicalize() {
         return Ok(place);

@@ -1,6 +1,6 @@
 //! Markdown as it streams in, for a terminal: a block is rendered as soon as nothing that follows can change it.
 //!
-//! What is written depends on the lines of the text alone, never on the pieces in which they came. The blocks are cut
+//! The output depends on the lines of the text alone, never on the pieces in which they came. The blocks are cut
 //! here; how one looks is `render`'s. Text is cleaned of control characters before anything else sees it.
 
 #[cfg(any(test, fuzzing))]
@@ -27,7 +27,7 @@ pub(crate) struct Markdown {
     line: String,
     /// Whole lines that are not yet rendered.
     pending: String,
-    /// How long `pending` was when it was last parsed.
+    /// Length of `pending` when it was last parsed.
     parsed_bytes: usize,
     /// The block that was rendered last.
     last: Option<Written>,
@@ -110,7 +110,7 @@ impl Markdown {
             Some(Top {
                 kind: Kind::UntilBlank, ..
             }) if is_blank => self.pending.len(),
-            // What stands before the only block goes with it.
+            // Text before the only block goes with it.
             Some(_) if tops.len() == 1 => return,
             Some(last) => last.start,
         };
@@ -123,7 +123,7 @@ impl Markdown {
     /// Renders the blocks of `source` before the byte `end`.
     fn write_to(&mut self, source: &str, end: usize, tops: &[Top], out: &mut String) {
         for (at, top) in tops.iter().enumerate().filter(|(_, top)| top.start < end) {
-            // What comes before the first block, and between two, is a definition of a link: it goes with its
+            // Text before the first block, and between two, is a definition of a link: it goes with its
             // neighbour, so that nothing is lost.
             let start = if at == 0 { 0 } else { top.start };
             let next = tops.get(at + 1).map_or(end, |next| next.start);
@@ -147,7 +147,7 @@ impl Markdown {
     }
 }
 
-/// What is parsed: CommonMark and tables. Nothing more, so that no other text means anything.
+/// Parses CommonMark and tables. Nothing more, so that no other text means anything.
 fn parse(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
     Parser::new_ext(source, Options::ENABLE_TABLES).into_offset_iter()
 }

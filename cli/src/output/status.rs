@@ -1,6 +1,6 @@
 //! The one line at the bottom of a terminal that says what is being waited for. There is none in a pipe.
 //!
-//! It is drawn only while nothing else is written: whoever writes clears it first.
+//! It is drawn only while nothing else is written: other output clears it first.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use unicode_width::UnicodeWidthChar;
 
 use super::{Output, columns};
 
-/// How often the line is brought up to date.
+/// Interval between updates of the line.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 /// A wait shorter than this is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// What is being waited for.
+/// Status line of a wait.
 #[derive(Debug)]
 pub(crate) struct Status {
     /// Standard error is a terminal, and the user wants to see what goes on.
@@ -49,7 +49,7 @@ impl Status {
         self.since = Instant::now();
     }
 
-    /// The same wait, further on.
+    /// Updates the text without a new wait.
     pub(crate) fn count(&mut self, what: impl Into<String>) {
         self.what = what.into();
     }

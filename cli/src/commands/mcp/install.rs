@@ -1,6 +1,6 @@
 //! `tool mcp install`: the configuration that other agents want, printed, or put into their files.
 //!
-//! What is in a file stays there. A form that cannot be kept whole, JSON with comments, is not written but printed.
+//! Other content of a file stays there. A form that cannot be kept whole, JSON with comments, is only printed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::commands::{Context, path_text};
 use crate::error::Error;
 use crate::output::AnswerFile;
 
-/// How a client is told of a server.
+/// A server's entry in a client's configuration.
 struct Form {
     /// Its file; absent where only the user knows.
     place: Option<PathBuf>,
@@ -25,7 +25,7 @@ struct Form {
     servers: &'static str,
     /// Name of the entry.
     name: String,
-    /// What stands there.
+    /// Value of the entry.
     entry: Value,
     is_toml: bool,
     /// True where it lies in the repository, which others may get.
@@ -34,7 +34,7 @@ struct Form {
 
 /// Prints the configuration of a client, or writes it into its file.
 pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<ExitCode, Error> {
-    // What is written is read from any directory, and long after this.
+    // The client reads the path from any directory, and long after this.
     let root = &std::fs::canonicalize(root).map_err(|error| Error::file("Repository", root, &error))?;
     let mut form = form(install, root, context)?;
     let output = context.output;
@@ -83,7 +83,7 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a client's file holds now; nothing where there is none.
+/// Current content of a client's file; absent where there is none.
 fn read(place: &Path) -> Result<Option<Vec<u8>>, Error> {
     match std::fs::metadata(place) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -220,7 +220,7 @@ impl Form {
         is_another
     }
 
-    /// The servers that a file names; none where it cannot be understood, which is said when it is to be written.
+    /// The servers that a file names; none where it cannot be parsed, which is reported when it is to be written.
     fn servers_in(&self, text: &str) -> Map<String, Value> {
         let document: Option<Value> = if self.is_toml {
             text.parse::<DocumentMut>()
@@ -351,7 +351,7 @@ fn table(entry: &Value) -> Table {
     table
 }
 
-/// What a part of a TOML file says, whatever stands around it. Of values that no entry of ours has, the text.
+/// Converts a part of a TOML file to JSON. Values of types that no entry of ours has become their text.
 fn json_of(item: &Item) -> Value {
     if let Some(table) = item.as_table_like() {
         return table
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(named(&json(two), false), "tool-3");
         let known = json!({"tool": of("/other"), "tool-2": of("/r"), "tool-3": of("/third")});
         assert_eq!(named(&json(known), false), "tool-2");
-        // What is no server of ours is for the user to decide.
+        // The user decides about an entry that is not ours.
         assert_eq!(named(&json(json!({"tool": {"command": "x"}})), false), "tool");
         let toml = "[mcp_servers.tool]\ncommand = \"x\"\nargs = [\"mcp\", \"--root\", \"/other\"]\n";
         assert_eq!(named(toml, true), "tool-2");

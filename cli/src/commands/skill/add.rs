@@ -25,7 +25,7 @@ pub(super) async fn add(source: &str, consent: &Consent, context: &Context) -> R
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is meant: the components of a folder, or the one thing itself.
+/// The sources to add: the components of a folder, or the source itself.
 fn sources(source: &str) -> Result<Vec<String>, Error> {
     let folder = Path::new(source);
     if Place::is_meant(source) || !folder.is_dir() {

@@ -1,4 +1,4 @@
-//! What a repository and its user have agreed on about skills of a team, and where that does not hold: `skills.lock` and
+//! Agreements of a repository and its user about skills of a team, and where they do not hold: `skills.lock` and
 //! `[skills.identities]`. For `tool doctor` and `tool config`; starts nothing and changes nothing.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::offer::unusable;
 use super::registry;
 use crate::commands::Context;
 
-/// What was found of one thing.
+/// Result of one check.
 pub(in crate::commands) enum Finding {
     /// It holds; in words.
     Fine(String),
@@ -30,7 +30,7 @@ pub(in crate::commands) const IDENTITIES: &str = "identities";
 
 /// Looks at both, with the skills of this home.
 pub(in crate::commands) fn look(root: &Path, context: &Context) -> Vec<(&'static str, Finding)> {
-    // What is wrong with the skills themselves is said by whoever looks at them.
+    // The check of the skills themselves reports this error.
     let Ok(registry) = registry(context) else {
         return Vec::new();
     };
@@ -64,7 +64,7 @@ fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
 
 fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    // A configuration that cannot be read is somebody else's finding.
+    // The check of the configuration reports this error.
     let Ok(common) = host::config::common(home, environment) else {
         return Vec::new();
     };
@@ -93,7 +93,7 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
             .file_of(name)
             .ok()
             .map(|file| Signature::beside(&file).map(|signature| signature.into_iter().collect::<Vec<_>>()));
-        // A skill whose file is gone is told among the skills.
+        // The check of the skills reports a missing file.
         let Some(checked) = checked else { continue };
         match checked.and_then(|signatures| identities.check(name, &pinned.digest, &signatures)) {
             Ok(_) => known += 1,

@@ -20,10 +20,10 @@ use crate::commands::{Context, shorten};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
-/// What to make again, and where.
+/// Calls to repeat, and their root.
 struct Calls {
     root: PathBuf,
-    /// What each is called here, and its arguments.
+    /// Label and arguments of each call.
     made: Vec<(String, Value)>,
 }
 
@@ -35,7 +35,7 @@ struct Failed {
     message: String,
 }
 
-/// What is shown, also as JSON.
+/// Output of the audit, also as JSON.
 #[derive(Debug, Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -112,7 +112,7 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
     })
 }
 
-/// A call that has no name is told by its arguments.
+/// Labels a call that has no name by its arguments.
 fn named(arguments: Value) -> (String, Value) {
     (shorten(&arguments.to_string(), CALL_CHARACTERS), arguments)
 }

@@ -22,10 +22,10 @@ use crate::commands::ending::Ending;
 use crate::error::Error;
 use crate::output::Output;
 
-/// What a component in Rust is built for.
+/// Compilation target of a component in Rust.
 const TARGET: &str = "wasm32-wasip2";
 
-/// Where a component lies while it has not got its name. The same folder, so that it gets there in one step.
+/// File of a component before it gets its name, in the same folder, so that one rename is enough.
 const UNNAMED: &str = ".building.wasm";
 
 /// The file by which a language is known.
@@ -39,7 +39,7 @@ const MARKS: [(&str, Language); 3] = [
 pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Error> {
     let folder = fs::canonicalize(folder).map_err(|error| Error::file("Skill", folder, &error))?;
     let language = language(&folder)?;
-    // Before anything starts: whoever wants this to end finds it listening, up to the moment in which it is done.
+    // Before anything starts: a signal is handled at any time until the build is done.
     let mut ending = Ending::new()?;
     let cancel = CancellationToken::new();
     let builder = Builder {
@@ -63,7 +63,7 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
     };
     let named = match built {
         None => {
-            // What was started ends first; a compiler must not go on behind the prompt. A second time leaves at once.
+            // The work ends first: a compiler must not go on behind the prompt. A second signal leaves at once.
             cancel.cancel();
             tokio::select! {
                 _ = work => {}
@@ -143,7 +143,7 @@ fn say(built: &Inspection, context: &Context) -> Result<(), Error> {
     ))
 }
 
-/// What a build works with.
+/// Environment, folders, cancellation and output of a build.
 struct Builder {
     environment: std::collections::BTreeMap<String, String>,
     home: PathBuf,

@@ -12,7 +12,7 @@ use super::{Context, in_its_words, print_json, refused, registry};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED};
 
-/// What is shown of a component that the host accepts.
+/// Output for a component that the host accepts.
 #[derive(Debug, Serialize)]
 struct Shown<About> {
     #[serde(flatten)]
@@ -21,7 +21,7 @@ struct Shown<About> {
     look: Look,
 }
 
-/// What is shown of a built-in skill beside its entry in the list.
+/// Output for a built-in skill: its entry in the list, and its size.
 #[derive(Debug, Serialize)]
 struct BuiltIn {
     #[serde(flatten)]
@@ -29,7 +29,7 @@ struct BuiltIn {
     size: usize,
 }
 
-/// What is shown of a component that the host refuses.
+/// Output for a component that the host refuses.
 #[derive(Debug, Serialize)]
 struct Refused<'a> {
     path: &'a Path,
@@ -107,7 +107,7 @@ fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<Exi
     schema(&about.parameters, context)
 }
 
-/// What can be read all the same, and why it is refused.
+/// Shows the readable parts of a refused component, and the reason.
 fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let wasm = read(path)?;
     let shown = Refused {

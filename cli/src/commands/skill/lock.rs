@@ -59,7 +59,7 @@ pub(super) async fn sync(
     let mut keeping = Vec::new();
     for (name, locked) in lock.skills() {
         let mut of_it = differences.iter().filter(|difference| difference.name() == name);
-        // What was granted to other bytes was not granted to these.
+        // Effects granted to another digest do not count.
         let pinned = pinned.get(name).filter(|pinned| pinned.digest == locked.digest);
         let granted = pinned.map_or(&[][..], |pinned| &pinned.effects);
         let beyond: Vec<Effect> = granted
@@ -91,8 +91,8 @@ pub(super) async fn sync(
     }
 }
 
-/// Whether a skill loses what it was granted beyond the file. It loses it in every repository, so that is said and asked
-/// for; in this one the file narrows it in any case.
+/// Whether a skill loses its effects beyond the file. It loses them in every repository, so the user must agree; in
+/// this one the file narrows them in any case.
 fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, output: Output) -> bool {
     let effects = Effect::list(beyond);
     if narrow {
@@ -116,7 +116,7 @@ fn as_locked(lock: &Lock, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many skills a file names, and the verb that goes with it.
+/// Number of skills that a file names, and the verb that goes with it.
 pub(super) fn counted(lock: &Lock) -> (String, &'static str) {
     match lock.skills().len() {
         1 => ("1 skill".to_owned(), "is"),
@@ -159,7 +159,7 @@ async fn mend(
         .line(&format!("Pinned {} {}.", entry.name, entry.version))
 }
 
-/// Where a locked skill lies. A file of a repository may name any registry, so that one is asked about first.
+/// Source of a locked skill. A repository's file may name any registry, so the user confirms a registry first.
 fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context: &Context) -> Result<String, Error> {
     let not_there = |what: String| {
         let hint = format!(

@@ -37,7 +37,7 @@ macro_rules! sdk {
     };
 }
 
-/// What every project has.
+/// Files of every project.
 const COMMON: [File; 6] = [
     ("README.md", template!("README.md")),
     (".gitignore", "/{{name}}.wasm\n/target/\n__pycache__/\n"),

@@ -1,7 +1,7 @@
-//! A component, from where somebody wants it to its pin: fetched, shown, asked about.
+//! A component, from its source to its pin: fetched, shown, asked about.
 //!
 //! Everything that pins a component goes through here, so that nothing is pinned that was not shown, and no effect is
-//! granted that was not there before unless somebody has said yes to it.
+//! granted that was not there before unless the user has agreed to it.
 
 use std::path::Path;
 
@@ -30,11 +30,11 @@ pub(super) struct Offer {
     _held: Option<Held>,
 }
 
-/// Who has signed a component.
+/// Signer of a component.
 enum Signer {
-    /// Nobody at all.
+    /// No signature.
     None,
-    /// Nobody whose signature counts, and why.
+    /// No signature that counts, and why.
     Unknown(String),
     /// An identity.
     Known(String),
@@ -90,7 +90,7 @@ impl Offer {
         Self::signed(inspection, &signatures, &wanted)
     }
 
-    /// One that comes from nowhere, with whoever has signed it.
+    /// An offer without an origin, with its signer.
     fn signed(inspection: Inspection, signatures: &[Signature], wanted: &Wanted) -> Result<Self, Error> {
         Ok(Self {
             signer: wanted.signer(&inspection, signatures)?,
@@ -217,7 +217,7 @@ impl Offer {
         }
     }
 
-    /// What was pinned before, where it was something else.
+    /// Lines about the previous pin, where it differs.
     fn differences(&self, change: &Change) -> Vec<String> {
         let mut lines = Vec::new();
         if change.digest != self.inspection.digest {
@@ -245,7 +245,7 @@ impl Offer {
         (before.from == now.from && old != new).then_some((old, new))
     }
 
-    /// Asks where something is new. What comes back are the effects beyond those before that somebody has said yes to.
+    /// Asks where something is new. Returns the effects beyond those before that the user has agreed to.
     fn confirm(&self, change: Option<&Change>, consent: &Consent, output: Output) -> Result<Vec<Effect>, Error> {
         let named: Vec<Effect> = consent
             .allow_effects
@@ -320,7 +320,7 @@ impl Wanted {
         self.is_required || !self.identities.is_empty()
     }
 
-    /// Who has signed a component. Where nothing has to be signed, what is signed by nobody known is taken all the same.
+    /// Finds the signer of a component. Where no signature is required, an unknown signer is accepted.
     fn signer(&self, inspection: &Inspection, signatures: &[Signature]) -> Result<Signer, Error> {
         let checked = self.identities.check(&inspection.name, &inspection.digest, signatures);
         match checked {

@@ -19,7 +19,7 @@ pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error
             .into(),
         _ => refused(error),
     })?;
-    // What stands in the configuration is looked for from there.
+    // A relative path in config.toml starts at another folder.
     let place = std::fs::canonicalize(&public).map_err(|error| Error::file("Key", &public, &error))?;
     context.output.line(&format!(
         "Wrote {}, the private key: it signs, has no password, and only you can read it. Keep it out of commits.\n\

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{Context, print_json, refused, registry};
 use crate::error::{Error, FAILED};
 
-/// What came of all cases, as JSON.
+/// Results of all cases, as JSON.
 #[derive(Debug, Serialize)]
 struct Tested<'a> {
     skill: &'a Inspection,

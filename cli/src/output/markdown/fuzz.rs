@@ -5,7 +5,7 @@ use super::{Look, Markdown};
 /// Widths that are common, that are narrow, and that are too narrow for anything.
 const WIDTHS: [usize; 4] = [80, 40, 10, 1];
 
-/// The same lines however the text came in pieces; no escape but our own; no text without an end.
+/// Asserts that the pieces of the text do not matter, and that no escape but our own is written.
 pub(crate) fn markdown(bytes: &[u8]) {
     let (choice, bytes) = bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest));
     let text = String::from_utf8_lossy(bytes);

@@ -1,4 +1,4 @@
-//! How one block of Markdown looks on a terminal.
+//! Rendering of one block of Markdown for a terminal.
 //!
 //! Nothing that was written is lost: should a block's rendering lack a letter or a digit of its source (a cell too many
 //! in a row of a table, an entity), the source is shown instead, as it is.

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// How a text is shown.
+/// Width and colour of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Columns of the terminal.
@@ -11,7 +11,7 @@ pub(crate) struct Look {
     pub(crate) colour: bool,
 }
 
-/// How a piece of text stands out.
+/// Styles of a piece of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) bold: bool,

@@ -1,8 +1,8 @@
-//! What makes components of Python and JavaScript: one version of each and of all that it needs, the ones that this
-//! program was tested with, by their digests.
+//! Programs that make components of Python and JavaScript: one version of each and of all that it needs, the ones that
+//! this program was tested with, by their digests.
 //!
 //! One that stands on the `PATH` is taken where it is of that version. Else it is installed by pip or npm, from the pins
-//! in `skills/sdk/toolchain`, into a folder of its own in `~/.tool/toolchains`, which is said. Nothing of the project
+//! in `skills/sdk/toolchain`, into a folder of its own in `~/.tool/toolchains`, with a notice. Nothing of the project
 //! decides what is installed.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -28,9 +28,9 @@ struct Maker {
     name: &'static str,
     /// The one version.
     version: &'static str,
-    /// What it takes, for people.
+    /// Size and installer, for people.
     size: &'static str,
-    /// Where the program is in its folder.
+    /// Path of the program in its folder.
     program: &'static str,
     /// The files that say what is installed: the last one names every package and its digest.
     pins: &'static [(&'static str, &'static str)],
@@ -127,7 +127,7 @@ impl Maker {
     }
 }
 
-/// How often a build that waits for another one's installation looks whether it is still wanted.
+/// Interval at which a build that waits for another build's installation checks for its own cancellation.
 const WAIT: Duration = Duration::from_millis(100);
 
 impl Builder {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The versions of this workspace.
 const WORKSPACE: &str = include_str!("../../../../../Cargo.lock");
 
-/// What `skill-sdk` depends on, as in `skills/sdk/templates/rust/sdk.toml`.
+/// Dependencies of `skill-sdk`, as in `skills/sdk/templates/rust/sdk.toml`.
 const DEPENDENCIES: [&str; 8] = [
     "memchr",
     "regex-automata",
@@ -49,7 +49,7 @@ pub(super) fn of_project(name: &str) -> String {
 struct Package<'a> {
     /// Its lines.
     text: &'a str,
-    /// What it depends on: `NAME`, or `NAME VERSION` where there are several.
+    /// Its dependencies: `NAME`, or `NAME VERSION` where there are several.
     dependencies: Vec<&'a str>,
 }
 
