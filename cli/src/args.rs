@@ -532,7 +532,7 @@ pub(crate) struct Select {
     pub(crate) json: bool,
 }
 
-/// What the user says about the selection.
+/// Flags that steer the selection.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Steer {
     /// Select these files first: a path or a glob from the root
@@ -543,7 +543,7 @@ pub(crate) struct Steer {
     pub(crate) exclude: Vec<String>,
 }
 
-/// What the four operations share.
+/// Flags that the four operations share.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// Fail unless this provider is the enabled one
@@ -576,7 +576,7 @@ pub(crate) struct Run {
     pub(crate) policy: PolicyFlags,
 }
 
-/// What a session may cause beyond its operation's defaults.
+/// Flags that allow a session more than the defaults of its operation.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PolicyFlags {
     /// Allow an effect: write-repository, commit-git, run-process, install. `commit-git:tainted` and `install:tainted`

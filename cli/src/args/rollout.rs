@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What the user says to a component before it is shown.
+/// Flags that agree to a component before it is shown.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Consent {
     /// Do not ask. New effects are still asked for, unless --allow-effects names them
