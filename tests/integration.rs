@@ -39,3 +39,4 @@ mod survival;
 mod terminal;
 mod tokens;
 mod usable;
+mod words;

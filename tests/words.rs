@@ -1,0 +1,72 @@
+//! Plain words: no comment begins with a word that makes a riddle of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+/// Comments that still begin with such a word, by crate. The numbers may only become smaller.
+const LEFT: &[(&str, usize)] = &[
+    ("host/boundary", 5),
+    ("host/context", 120),
+    ("host/core", 51),
+    ("host/daemon", 22),
+    ("host/model-server", 2),
+    ("host/provider", 4),
+    ("host/repository", 103),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The Rust sources below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the folder is readable") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// How many comments and paragraphs of comments begin with one of the words.
+fn count_riddles(text: &str) -> usize {
+    let word = Regex::new(r"^\s*//[/!]?\s*(What|Who|Whose|Whoever|Which|Where|How|The same)\b").expect("a constant");
+    let empty = Regex::new(r"^\s*//[/!]?\s*$").expect("a constant");
+    let (mut count, mut goes_on) = (0, false);
+    for line in text.lines() {
+        count += usize::from(!goes_on && word.is_match(line));
+        goes_on = line.trim_start().starts_with("//") && !empty.is_match(line);
+    }
+    count
+}
+
+#[test]
+fn comments_begin_with_the_thing_that_they_are_about() {
+    let mut found = BTreeMap::new();
+    let host = fs::read_dir(root().join("host")).expect("the folder is readable");
+    let crates = host.map(|entry| format!("host/{}", entry.expect("an entry").file_name().display()));
+    for name in crates.chain(["cli".to_owned()]) {
+        let mut files = Vec::new();
+        sources(&root().join(&name).join("src"), &mut files);
+        let texts = files
+            .iter()
+            .map(|file| fs::read_to_string(file).expect("a source is text"));
+        let count: usize = texts.map(|text| count_riddles(&text)).sum();
+        if count > 0 {
+            found.insert(name, count);
+        }
+    }
+    let left = LEFT.iter().map(|&(name, count)| (name.to_owned(), count)).collect();
+    assert_eq!(found, left);
+}
+
+#[test]
+fn a_comment_that_begins_with_such_a_word_is_found_once() {
+    let text = "/// What it is.\n/// Where it lies.\nfn a() {}\n//! Text.\n//!\n//! The same again.\n// Whatever.\n";
+    assert_eq!(count_riddles(text), 2);
+}
