@@ -466,53 +466,6 @@ pub enum Arguments<'a> {
     Value(&'a Value),
 }
 
-#[cfg(test)]
-mod unit {
-    use super::*;
-
-    #[test]
-    fn the_bounds_of_calls_are_those_of_limits() {
-        let bounds = Limits::default();
-        let counts = [
-            (bounds.memory_bytes, limits::CALL_MEMORY_BYTES_MAX),
-            (bounds.output_bytes as u64, limits::OUTPUT_BYTES_MAX as u64),
-            (bounds.log_bytes as u64, limits::CALL_LOG_BYTES_MAX as u64),
-            (bounds.random_bytes, limits::CALL_RANDOM_BYTES_MAX),
-            (bounds.host_call_bytes as u64, limits::HOST_CALL_BYTES_MAX as u64),
-            (bounds.read_bytes, limits::CALL_READ_BYTES_MAX),
-            (bounds.entries, limits::CALL_ENTRIES_MAX),
-            (bounds.table_elements, limits::CALL_TABLE_ELEMENTS_MAX),
-            (bounds.instances as u64, limits::CALL_INSTANCES_MAX as u64),
-            (bounds.handles as u64, limits::CALL_HANDLES_MAX as u64),
-            (bounds.files_open as u64, limits::CALL_FILES_OPEN_MAX as u64),
-            (bounds.staged_bytes, limits::STAGED_BYTES_MAX),
-            (bounds.staged_entries, limits::STAGED_ENTRIES_MAX),
-            (bounds.calls_concurrent as u64, limits::CALLS_CONCURRENT_MAX as u64),
-            (bounds.calls_waiting as u64, limits::CALLS_WAITING_MAX as u64),
-            (bounds.calls_asking as u64, limits::CALLS_ASKING_MAX as u64),
-            (bounds.asking_of_session as u64, limits::SESSION_CALLS_ASKING_MAX as u64),
-            (bounds.runs_concurrent as u64, limits::CALLS_RUNNING_MAX as u64),
-            (bounds.runs_waiting as u64, limits::CALLS_RUN_WAITING_MAX as u64),
-            (bounds.runs_of_session as u64, limits::SESSION_CALLS_RUNNING_MAX as u64),
-            (bounds.parts as u64, limits::CALL_PARTS_MAX as u64),
-            (bounds.compile_memory_bytes, limits::COMPILE_MEMORY_BYTES_MAX),
-        ];
-        let times = [
-            (bounds.wall, limits::CALL_WALL_MS_MAX),
-            (bounds.recipes, limits::CALL_RECIPE_MS_MAX),
-            (bounds.turn_wait, limits::CALL_TURN_WAIT_MS_MAX),
-            (bounds.compile, limits::COMPILE_MS_MAX),
-            (bounds.describe, limits::DESCRIBE_WALL_MS_MAX),
-        ];
-        for (at, (bound, limit)) in counts.into_iter().enumerate() {
-            assert_eq!(bound, limit, "count {at}");
-        }
-        for (bound, limit) in times {
-            assert_eq!(bound.as_millis(), u128::from(limit));
-        }
-    }
-}
-
 /// Limits of this crate.
 mod limits {
     pub(crate) use tool_core::limits::*;
