@@ -38,8 +38,8 @@ pub(super) use profile::{BLOCK_LINES, Profile};
 use store::{Mark, Measured, Store};
 use tool_repository::{FileEntry, FileList, Key, Repository};
 
-/// What the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150; of what is
-/// larger, the files beyond the bound are read anew for each selection.
+/// Bytes that the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150. Files
+/// beyond the bound are read anew for each selection.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and

@@ -20,7 +20,7 @@ const VAULT_NOTES_MAX: usize = 5000;
 /// Bytes of all notes that are considered.
 const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// What is read of one note; a packet would show less.
+/// Bytes that are read of one note; a packet shows less.
 const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Directories below each other in a vault.

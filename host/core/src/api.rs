@@ -639,7 +639,7 @@ pub struct SkillEntry {
     pub parameters: Value,
 }
 
-/// Where a skill comes from.
+/// Origin of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SkillOrigin {

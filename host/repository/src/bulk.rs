@@ -25,7 +25,7 @@ impl Names {
     }
 }
 
-/// What became of a file.
+/// Result of reading one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
     /// Its content was appended.

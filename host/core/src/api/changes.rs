@@ -40,7 +40,7 @@ pub struct ChangedFile {
     pub since: Option<String>,
 }
 
-/// What became of a file.
+/// Change that a session made to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {

@@ -12,7 +12,7 @@ pub const BACKEND: u8 = 3;
 /// Declares the kinds and the functions of them from one row each: the code, the HTTP status, the exit code.
 macro_rules! error_kinds {
     ($($(#[$doc:meta])+ $kind:ident = ($code:literal, $status:literal, $exit:expr),)+) => {
-        /// What kind of thing went wrong. Programs decide by it, through its [code](Self::code).
+        /// Kind of an error. Programs decide by it, through its [code](Self::code).
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum ErrorKind {
             $($(#[$doc])+ $kind,)+

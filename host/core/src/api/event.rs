@@ -64,7 +64,7 @@ pub struct SelectedFile {
     pub redacted: u64,
 }
 
-/// What a notice is about, where programs may want to know.
+/// Subject of a notice, for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum NoticeKind {

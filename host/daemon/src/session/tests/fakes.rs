@@ -87,7 +87,7 @@ impl FakeEngine {
                 context.changes.committed(&change.id).expect("it can be noted");
                 Ok(outcome("written", &[&path]))
             }
-            // What the runner prints stands in a file, which a script may change.
+            // The output of the runner stands in a file, which a script may change.
             "run_tests" => match fs::read_to_string(output_of_tests(context)) {
                 Ok(output) if output == "hang" => Self::run(context, "wait", arguments),
                 Ok(output) => test_report(TestRunner::Pytest, 0, &output, &[]).result,
@@ -130,7 +130,7 @@ fn output_of_tests(context: &CallContext) -> std::path::PathBuf {
     context.repository.root().join("output.txt")
 }
 
-/// What comes of a call of `run_tests` whose runner took a second and printed this.
+/// Outcome of a call of `run_tests` whose runner took a second and printed `output`.
 pub(in crate::session) fn test_report(
     runner: TestRunner,
     exit_code: i32,
