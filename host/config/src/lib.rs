@@ -22,14 +22,15 @@ use tool_core::text::nearest_key;
 mod edit;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod layer;
 mod live;
 mod origin;
 mod values;
 
 pub use edit::{DEFAULT_URL, Init, Written, write_initial, write_port};
+use layer::{Sourced, layered};
 pub use live::Live;
 pub use origin::{FileState, Inspection, Origin, Setting, exposed, exposed_key, inspect};
-use origin::{Sourced, layered};
 use values::check_log_level;
 pub use values::place_of;
 

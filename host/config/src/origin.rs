@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::layer::{Layer, Sourced};
 use super::{
     Auth, DEFAULT_PORT, Environment, File, FileContext, FileLogging, FileProvider, PolicySettings, ProviderName,
     Secret, ServerSettings, SkillsSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
@@ -52,34 +53,6 @@ impl Serialize for Origin {
         };
         origin.serialize(serializer)
     }
-}
-
-/// A layer below the command line: what the resolution needs to know before it has a path to name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layer {
-    Default,
-    File,
-    Environment(&'static str),
-}
-
-/// A value with its layer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sourced<T> {
-    pub(super) value: T,
-    pub(super) layer: Layer,
-}
-
-/// The order of the layers, in one place: the environment wins over the file, the file over the default.
-pub(super) fn layered<T>(
-    variable: Option<(&'static str, T)>,
-    file: Option<T>,
-    default: impl FnOnce() -> Option<T>,
-) -> Option<Sourced<T>> {
-    let sourced = |value, layer| Sourced { value, layer };
-    variable
-        .map(|(name, value)| sourced(value, Layer::Environment(name)))
-        .or_else(|| file.map(|value| sourced(value, Layer::File)))
-        .or_else(|| default().map(|value| sourced(value, Layer::Default)))
 }
 
 /// One setting.

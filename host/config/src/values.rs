@@ -1,8 +1,8 @@
 //! Values of the configuration that have words of their own: where they stand in the file, whether they are known, and
 //! what was probably meant. What a key may hold at all is the parser's business.
 
+use super::layer::{Layer, Sourced};
 use super::line_and_column;
-use super::origin::{Layer, Sourced};
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest;
 

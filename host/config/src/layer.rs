@@ -1,0 +1,29 @@
+//! The layers of the configuration and their order: the environment wins over the file, the file over the default.
+
+/// A layer below the command line: what the resolution needs to know before it has a path to name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layer {
+    Default,
+    File,
+    Environment(&'static str),
+}
+
+/// A value with its layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sourced<T> {
+    pub(super) value: T,
+    pub(super) layer: Layer,
+}
+
+/// The value of the first layer that has one.
+pub(super) fn layered<T>(
+    variable: Option<(&'static str, T)>,
+    file: Option<T>,
+    default: impl FnOnce() -> Option<T>,
+) -> Option<Sourced<T>> {
+    let sourced = |value, layer| Sourced { value, layer };
+    variable
+        .map(|(name, value)| sourced(value, Layer::Environment(name)))
+        .or_else(|| file.map(|value| sourced(value, Layer::File)))
+        .or_else(|| default().map(|value| sourced(value, Layer::Default)))
+}
