@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::index::Profile;
+use super::profile::Profile;
 use super::query::Query;
 use super::words::{hash, split};
 use tool_repository::file_role::Role;

@@ -1,7 +1,7 @@
 //! Hostile files of a repository, as the context engine reads them outside of any sandbox: sources, manifests, notes.
 
 use super::operation::{citations, proposals};
-use super::{entry, index, symbols, vault};
+use super::{entry, profile, symbols, vault};
 use input::Input;
 use tool_repository::file_role;
 
@@ -63,7 +63,7 @@ pub fn sources(bytes: &[u8]) {
     for tag in vault::hashtags(&text) {
         assert!(!tag.is_empty() && !tag.chars().any(char::is_whitespace), "{tag:?}");
     }
-    index::damaged(name, &text, bytes);
+    profile::damaged(name, &text, bytes);
     let Some(syntax) = symbols::Syntax::of(name) else {
         return;
     };

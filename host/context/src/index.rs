@@ -5,18 +5,13 @@
 //! so that nothing hidden is ever in it. It stands in for reading: the profile of a file is the same from both, but that
 //! the index gives it a syntax tree in its own time. A damaged or deleted index costs time and nothing else.
 //!
-//! Read in this order: `profile` (what is kept of a file), `catalogue` (of which files), `store` (on the disk), `trees`
-//! (what comes later).
+//! Read in this order: `catalogue` (of which files a profile is kept), `store` (on the disk), `trees` (what comes later).
 
 mod catalogue;
-mod codec;
-mod profile;
 mod store;
-mod trees;
-#[cfg(any(test, fuzzing))]
-pub(super) use profile::damaged;
 #[cfg(test)]
 mod tests;
+mod trees;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -30,11 +25,11 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::layout::Layout;
+use super::profile::Profile;
 use super::symbols::{NoParser, SyntaxParser};
 use super::{Looked, Source, share, text_of};
 use crate::limits;
 use catalogue::{Catalogue, ContentDigest, Entry, Place, Stamp};
-pub(super) use profile::{BLOCK_LINES, Profile};
 use store::{Mark, Measured, Store};
 use tool_repository::{FileEntry, FileList, Key, Repository};
 

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::index::Profile;
+use super::profile::Profile;
 use super::symbols::Resolver;
 use crate::limits::RANKED_FILE_BYTES_MAX;
 use tool_repository::file_role::{self, Role};

@@ -1,13 +1,14 @@
 //! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
 //!
-//! Read in this order: `symbols` (what they define and import), `layout` (both for a
-//! list of files), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
+//! Read in this order: `symbols` (what files define and import), `profile` (what is kept of one file), `layout` (what the
+//! list of paths tells), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
 //! (where a program starts), `select` (the rule of each operation), `vault` (the user's notes), `packet` (the text for
 //! the model). All of them are functions of a list of files and a [`Source`]; only this module and `index`, which keeps
 //! what was read, know the repository. Files are opened through it alone, so hidden ones are never read.
 
 #![forbid(unsafe_code)]
 
+mod codec;
 mod entry;
 mod facts;
 #[cfg(any(test, fuzzing))]
@@ -16,6 +17,7 @@ mod index;
 mod layout;
 pub mod operation;
 mod packet;
+mod profile;
 mod query;
 mod rank;
 mod select;
@@ -35,8 +37,9 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::SCAN_SECONDS_MAX;
-use index::{Look, Profile};
+use index::Look;
 use layout::Layout;
+use profile::Profile;
 use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};

@@ -483,10 +483,7 @@ mod tests {
     #[test]
     fn the_form_is_the_one_that_the_format_stands_for() {
         let bytes = Profile::of("a.py", TEXT).0;
-        assert_eq!(
-            (bytes.len(), super::super::codec::checksum(&bytes)),
-            (162, 3_351_433_343)
-        );
+        assert_eq!((bytes.len(), checksum(&bytes)), (162, 3_351_433_343));
     }
 
     proptest! {

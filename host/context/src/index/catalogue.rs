@@ -8,8 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
-use super::codec::{Reader, checksum, put, put_bytes};
-use super::profile::Profile;
+use crate::codec::{Reader, checksum, put, put_bytes};
+use crate::profile::Profile;
 use tool_repository::{FileEntry, Identity};
 
 /// First bytes of a catalogue. The number changes with the form, and with anything that changes what is measured of a

@@ -17,7 +17,7 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::catalogue::{Catalogue, ContentDigest, Entry, Place};
-use super::codec::checksum;
+use crate::codec::checksum;
 use tool_repository::Identity;
 
 const CATALOGUE: &str = "catalogue";

@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::catalogue::{Catalogue, Entry, Stamp};
-use super::profile::{Made, Profile};
 use super::store::Measured;
 use super::{Look, digest, unplaced};
 use crate::limits;
+use crate::profile::{Made, Profile};
 use crate::text_of;
 use tool_repository::file_role::Role;
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::index::Profile;
+use crate::profile::Profile;
 use crate::symbols::Resolver;
 use crate::weights::WEIGHTS;
 use crate::words::{is_common, is_function_word, stem};

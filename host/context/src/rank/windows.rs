@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Statistics;
 use crate::facts::Facts;
-use crate::index::BLOCK_LINES;
+use crate::profile::BLOCK_LINES;
 use crate::weights::Weights;
 
 /// Blocks of one window: 50 lines hold a function with what is around it.
