@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::ProviderEvent;
-use super::failure::{Class, Failure, html_title, one_line};
+use super::failure::{Class, Failure};
 use super::sse::{Frame, Framer};
 use super::wire::{Decoder, Progress};
 use crate::limits;
@@ -177,14 +177,6 @@ fn whole(body: &[u8]) -> Result<Frame, Failure> {
         })
     } else {
         Err(Failure::not_a_stream(200, &text))
-    }
-}
-
-/// A page or a word in place of a stream.
-pub(super) fn describe(body: &str) -> String {
-    match html_title(body) {
-        Some(title) => format!("an HTML page, \"{title}\""),
-        None => one_line(body),
     }
 }
 

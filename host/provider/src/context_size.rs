@@ -1,20 +1,13 @@
-//! Context size of the model: asked of the server before, compared with what it counted after.
+//! Context size of the model: read from what the server tells before, compared with what it counted after.
 //!
 //! Local servers load a model with a context that is mostly far smaller than the model's own, and some cut the front of
 //! a longer prompt without a word, instructions and tools first. Nothing here changes a request: its builder gets the
-//! size, and the user is warned when the numbers do not fit together.
+//! size, and the user is warned when the numbers do not fit together. `http` sends the questions.
 
-use std::time::Duration;
-
-use reqwest::Method;
 use serde_json::Value;
-use tokio::time::timeout;
 
-use super::failure::Class;
-use super::http::{HttpProvider, fetch};
-use super::{Options, Usage, over_http};
-use crate::limits::PROVIDER_CONTEXT_SECONDS_MAX;
-use tool_config::{Api, ProviderSettings};
+use super::Usage;
+use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
 
 /// Estimated tokens of a prompt, from which on a server's count far below is a sign that the prompt was cut. Below it,
@@ -24,60 +17,34 @@ const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;
 /// Numbers outside of this are no size of a context.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 
-/// Asks the provider's server how many tokens of context the model has there, for at most 2 seconds. Nothing where it
-/// does not tell, or is not there.
-pub async fn context_size(settings: &ProviderSettings) -> Option<u64> {
-    if settings.api == Api::Analyst {
-        return None;
+/// A place where a server may tell the context size.
+pub(super) struct ContextPlace {
+    pub(super) url: String,
+    naming: Naming,
+}
+
+impl ContextPlace {
+    /// The size that the answer from this place tells for a model.
+    pub(super) fn size_in(&self, answer: &str, model: &str) -> Option<u64> {
+        size_in(&serde_json::from_str(answer).unwrap_or_default(), model, self.naming)
     }
-    discover(&over_http(settings, &Options::default()).ok()?).await
 }
 
-/// See [`context_size`].
-pub(super) async fn discover(provider: &HttpProvider) -> Option<u64> {
-    let bound = Duration::from_secs(PROVIDER_CONTEXT_SECONDS_MAX);
-    timeout(bound, ask(provider, bound)).await.ok().flatten()
-}
-
-async fn ask(provider: &HttpProvider, bound: Duration) -> Option<u64> {
-    let settings = provider.settings();
+/// The places to ask, in order; nothing if the provider's URL cannot be parsed.
+pub(super) fn places(settings: &ProviderSettings) -> Option<Vec<ContextPlace>> {
     let (base, root) = (settings.url.trim_end_matches('/'), origin(&settings.url)?);
+    let place = |url, naming| ContextPlace { url, naming };
     // The usual list first; then what the known kinds of local servers tell elsewhere.
-    let places = match settings.name {
+    Some(match settings.name {
         ProviderName::Hosted => vec![],
-        ProviderName::Router => vec![(format!("{base}/models"), Naming::Exact)],
+        ProviderName::Router => vec![place(format!("{base}/models"), Naming::Exact)],
         ProviderName::Local => vec![
-            (format!("{base}/models"), Naming::OrOnly),
-            (format!("{root}/api/v1/models"), Naming::OrOnly),
-            (format!("{root}/props"), Naming::OrOnly),
-            (format!("{root}/api/ps"), Naming::Exact),
+            place(format!("{base}/models"), Naming::OrOnly),
+            place(format!("{root}/api/v1/models"), Naming::OrOnly),
+            place(format!("{root}/props"), Naming::OrOnly),
+            place(format!("{root}/api/ps"), Naming::Exact),
         ],
-    };
-    for (place, naming) in places {
-        let builder = provider.request_to(Method::GET, &place).ok()?;
-        match fetch(builder, bound).await {
-            Ok(body) => {
-                let told = size_in(
-                    &serde_json::from_str(&body).unwrap_or_default(),
-                    &settings.model,
-                    naming,
-                );
-                if told.is_some() {
-                    return told;
-                }
-            }
-            Err(failure)
-                if matches!(
-                    failure.class,
-                    Class::Refused | Class::Unreachable | Class::OtherUser | Class::Timeout
-                ) =>
-            {
-                return None;
-            }
-            Err(_) => {}
-        }
-    }
-    None
+    })
 }
 
 /// Scheme, host and port of a URL.

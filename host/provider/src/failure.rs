@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::redact::scrubbed;
-use super::{body, retry};
+use super::retry_after;
 use crate::limits::{PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
 use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
@@ -100,10 +100,10 @@ impl Failure {
 
     fn from_text(status: u16, body: &str) -> Self {
         let wording = body.to_lowercase();
-        let said = match html_title(body) {
-            Some(title) => format!("an HTML page, \"{title}\""),
-            None if body.trim().is_empty() => "an empty answer".to_owned(),
-            None => one_line(body),
+        let said = if body.trim().is_empty() {
+            "an empty answer".to_owned()
+        } else {
+            describe(body)
         };
         let class = match classify(Some(status), &wording) {
             // A model server words its refusals as JSON; a bare 404 or 405 is another server's.
@@ -138,7 +138,7 @@ impl Failure {
         };
         Self {
             status: Some(status),
-            ..Self::new(class, body::describe(text))
+            ..Self::new(class, describe(text))
         }
     }
 
@@ -558,7 +558,7 @@ fn retry_after_of(value: &Value) -> Option<Duration> {
         let text = seconds.as_str()?.trim();
         text.strip_suffix('s').unwrap_or(text).parse().ok()
     })?;
-    Some(retry::clamped(seconds))
+    Some(retry_after::clamped(seconds))
 }
 
 /// The size of the context: a field of its own, or the number that the sentence names as the maximum.
@@ -584,8 +584,16 @@ fn context_tokens_of(value: &Value, wording: &str) -> Option<u64> {
     })
 }
 
+/// A page or a text in place of a stream.
+fn describe(body: &str) -> String {
+    match html_title(body) {
+        Some(title) => format!("an HTML page, \"{title}\""),
+        None => one_line(body),
+    }
+}
+
 /// The title of a page, where a text is one.
-pub(super) fn html_title(body: &str) -> Option<String> {
+fn html_title(body: &str) -> Option<String> {
     let start = body.trim_start().get(..256).unwrap_or(body.trim_start()).to_lowercase();
     if !(start.starts_with("<!doctype html") || start.starts_with("<html") || start.contains("<html")) {
         return None;

@@ -21,12 +21,12 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{Body, Tap};
-use super::context_size::{cut_in_silence, discover, too_long};
+use super::context_size::{self, cut_in_silence, too_long};
 use super::failure::{Class, Failure, one_line, without_credentials};
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
 use super::wire::{Progress, Wire};
-use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry};
+use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry, retry_after};
 use crate::limits;
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
@@ -110,6 +110,38 @@ impl HttpProvider {
         first.then_some(ProviderEvent::Notice(sentence))
     }
 
+    /// Asks the server for the model's context size, for at most 2 seconds. Nothing if the server does not tell, or does
+    /// not answer.
+    pub(super) async fn ask_context_size(&self) -> Option<u64> {
+        let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+        timeout(bound, self.ask_context_places(bound)).await.ok().flatten()
+    }
+
+    async fn ask_context_places(&self, bound: Duration) -> Option<u64> {
+        for place in context_size::places(&self.settings)? {
+            let builder = self.request_to(Method::GET, &place.url).ok()?;
+            match fetch(builder, bound).await {
+                Ok(body) => {
+                    let size = place.size_in(&body, &self.settings.model);
+                    if size.is_some() {
+                        return size;
+                    }
+                }
+                // There is no server, or it is not to be trusted: the other places would not answer either.
+                Err(failure)
+                    if matches!(
+                        failure.class,
+                        Class::Refused | Class::Unreachable | Class::OtherUser | Class::Timeout
+                    ) =>
+                {
+                    return None;
+                }
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
     fn headers(&self) -> Result<HeaderMap, Problem> {
         let key = self.settings.api_key.as_ref().map(|key| key.expose().trim());
         let mut headers = HeaderMap::new();
@@ -158,7 +190,7 @@ impl Provider for HttpProvider {
     }
 
     fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
-        Box::pin(async { *self.context.get_or_init(|| discover(self)).await })
+        Box::pin(async { *self.context.get_or_init(|| self.ask_context_size()).await })
     }
 }
 
@@ -380,7 +412,7 @@ async fn refuse_failures(response: Response) -> Result<Response, Failure> {
             ..Failure::new(Class::Redirect, format!("to {}", without_credentials(&one_line(&to))))
         });
     }
-    let wait = retry::retry_after(
+    let wait = retry_after::retry_after(
         header(&response, "retry-after").as_deref(),
         header(&response, "retry-after-ms").as_deref(),
         chrono::Utc::now(),

@@ -23,6 +23,7 @@ mod probe;
 mod receiver;
 mod redact;
 mod retry;
+mod retry_after;
 mod schema;
 pub mod sse;
 pub mod turn;
@@ -46,7 +47,6 @@ use tokio_util::sync::CancellationToken;
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::{ErrorKind, Problem};
 
-pub use context_size::context_size;
 pub use http::use_crypto;
 pub use mark::LabelMark;
 pub use models::{ModelCache, ServerReport, inspect_server, models, models_with};
@@ -377,6 +377,16 @@ pub fn connect(settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem
 /// Connects to the provider behind a wire. Sends nothing. Fails for the analyst, which has no wire.
 pub fn connect_with(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn Provider>, Problem> {
     Ok(Arc::new(over_http(settings, options)?))
+}
+
+/// Asks the provider's server how many tokens of context the model has there, for at most 2 seconds. Nothing if the
+/// server does not tell, or does not answer.
+pub async fn context_size(settings: &ProviderSettings) -> Option<u64> {
+    if settings.api == Api::Analyst {
+        return None;
+    }
+    let provider = over_http(settings, &Options::default()).ok()?;
+    provider.ask_context_size().await
 }
 
 /// The provider behind a wire; the analyst has none.

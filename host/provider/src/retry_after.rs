@@ -1,0 +1,66 @@
+//! The wait that a server asks for before the next attempt: in seconds, milliseconds or as a date, clamped to the longest
+//! wait of the engine.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::limits::PROVIDER_RETRY_SECONDS_MAX;
+
+/// Reads `Retry-After` (seconds, a float, milliseconds, a date) and `Retry-After-Ms`.
+pub(super) fn retry_after(header: Option<&str>, header_ms: Option<&str>, now: DateTime<Utc>) -> Option<Duration> {
+    if let Some(milliseconds) = header_ms.and_then(|text| text.trim().parse::<f64>().ok()) {
+        return Some(clamped(milliseconds / 1000.0));
+    }
+    let text = header?.trim();
+    if let Some(milliseconds) = text.strip_suffix("ms") {
+        return Some(clamped(milliseconds.trim().parse::<f64>().ok()? / 1000.0));
+    }
+    let seconds = text.strip_suffix('s').unwrap_or(text);
+    if let Ok(seconds) = seconds.parse::<f64>() {
+        return Some(clamped(seconds));
+    }
+    let date = DateTime::parse_from_rfc2822(text).ok()?;
+    Some(clamped((date.with_timezone(&Utc) - now).as_seconds_f64()))
+}
+
+/// A wait within bounds, whatever the server says.
+pub(super) fn clamped(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds)
+        .unwrap_or(if seconds > 0.0 { longest() } else { Duration::ZERO })
+        .min(longest())
+}
+
+/// The longest wait.
+pub(super) fn longest() -> Duration {
+    Duration::from_secs(PROVIDER_RETRY_SECONDS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Option<Duration> {
+        let now = DateTime::parse_from_rfc2822("Fri, 20 Nov 2026 08:00:00 GMT").expect("the date is valid");
+        retry_after(Some(text), None, now.with_timezone(&Utc))
+    }
+
+    #[test]
+    fn retry_24_every_form_of_retry_after_is_read_and_clamped() {
+        let seconds = Duration::from_secs_f64;
+        assert_eq!(at("20"), Some(seconds(20.0)));
+        assert_eq!(at("1.5"), Some(seconds(1.5)));
+        assert_eq!(at("250ms"), Some(seconds(0.25)));
+        assert_eq!(at("7s"), Some(seconds(7.0)));
+        assert_eq!(at("Fri, 20 Nov 2026 08:00:30 GMT"), Some(seconds(30.0)));
+        assert_eq!(at("Fri, 20 Nov 2026 07:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(at("86400"), Some(seconds(60.0)));
+        assert_eq!(at("1e300"), Some(seconds(60.0)));
+        assert_eq!(at("-4"), Some(Duration::ZERO));
+        assert_eq!(at("NaN"), Some(Duration::ZERO));
+        assert_eq!(at("soon"), None);
+        let now = Utc::now();
+        assert_eq!(retry_after(Some("9"), Some("1500"), now), Some(seconds(1.5)));
+        assert_eq!(retry_after(None, None, now), None);
+    }
+}
