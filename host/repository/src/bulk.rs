@@ -11,7 +11,8 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-use super::walk::{self, FileList, Scan, ScanError};
+use super::stamp;
+use super::walk::{FileList, Scan, ScanError};
 use super::{EntryKind, Identity, OpenError, Repository, io_error};
 
 /// The names of now: which files there are. What is told of a file beside its name may be older.
@@ -115,13 +116,13 @@ impl Repository {
         let entry = &names.0.list.files[at];
         let is_known = |list: &FileList| {
             let known = list.find(&entry.path);
-            known.is_some_and(|known| known.changed_ns == walk::changed_ns(stat))
+            known.is_some_and(|known| known.changed_ns == stamp::changed_ns(stat))
         };
         let identity = Identity::of(stat);
         if names.0.hidden.contains(&identity) {
             return true;
         }
-        if entry.changed_ns == walk::changed_ns(stat) {
+        if entry.changed_ns == stamp::changed_ns(stat) {
             return false;
         }
         if !self.scanned().is_some_and(|scan| is_known(&scan.list)) {

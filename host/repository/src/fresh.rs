@@ -1,120 +1,23 @@
-//! Whether a list still holds: what a walk rested on, and a look at all of it that costs a fraction of a walk.
+//! Whether a list still holds: a look at all that its walk rested on, which costs a fraction of a walk.
 //!
 //! A list rests on the directories that were read and the ignore files that counted. If none of them changed, only
 //! the sizes and times of files can have, and those are looked up and brought up to date. The answer is exact, not
 //! a guess by age.
 
-use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Stat};
 use tokio_util::sync::CancellationToken;
 
-use super::open::{Identity, Root};
-use super::walk::{FileEntry, FileList, Scan, changed_ns, file_entry};
+use super::open::Root;
+use super::stamp::{Stamp, stamp_outside};
+use super::walk::{FileEntry, FileList, Scan, file_entry};
 use super::{path, secrets};
 
 /// Below this many entries, a second thread costs more than it saves.
 const ENTRIES_PER_THREAD_MIN: usize = 1000;
-
-/// What a directory or a file was when it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    pub(super) identity: Identity,
-    size: i64,
-    /// Time of the last change of content or attributes, in nanoseconds since 1970. Nobody can set it back.
-    changed_ns: i128,
-}
-
-impl Stamp {
-    pub(super) fn of(stat: &Stat) -> Self {
-        #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
-        let size = stat.st_size as i64;
-        Self {
-            identity: Identity::of(stat),
-            size,
-            changed_ns: changed_ns(stat),
-        }
-    }
-
-    /// True where the last change was before this time, in nanoseconds since 1970.
-    pub(super) fn is_before(&self, time_ns: i128) -> bool {
-        self.changed_ns < time_ns
-    }
-
-    /// True where both are stamps of one file, at whatever times.
-    pub(super) fn is_of_file(&self, other: &Self) -> bool {
-        self.identity == other.identity
-    }
-
-    /// The stamp of a path; `None` where nothing is.
-    fn at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
-        let path = if path.is_empty() { "." } else { path };
-        let stat = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW);
-        stat.ok().map(|stat| Self::of(&stat))
-    }
-}
-
-/// The names of the ignore files of a directory.
-pub(super) const IGNORE_FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
-
-/// What a walk rested on.
-#[derive(Debug, Default)]
-pub(super) struct Basis {
-    /// Directories that were read and ignore files in them, with what they were.
-    pub(super) inside: Vec<(String, Option<Stamp>)>,
-    /// Ignore files outside the root.
-    outside: Vec<(PathBuf, Option<Stamp>)>,
-    /// When the walk began.
-    began_ns: i128,
-}
-
-impl Basis {
-    /// Taken before the walk. `outside` are the ignore files outside the root.
-    pub(super) fn begin(outside: Vec<PathBuf>) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            inside: Vec::new(),
-            outside: outside.into_iter().map(stamped).collect(),
-            began_ns: i128::try_from(since.as_nanos()).unwrap_or(0),
-        }
-    }
-
-    /// True where nothing changed so shortly before the walk that a change after it could go unnoticed.
-    fn is_settled(&self, settling: Duration) -> bool {
-        let settled_ns = self.began_ns - i128::try_from(settling.as_nanos()).unwrap_or(0);
-        let inside = self.inside.iter().filter_map(|(_, stamp)| *stamp);
-        let outside = self.outside.iter().filter_map(|(_, stamp)| *stamp);
-        inside.chain(outside).all(|stamp| stamp.changed_ns < settled_ns)
-    }
-}
-
-/// The stamps of the ignore files of a directory that has at least one of their first parts.
-pub(super) fn stamp_ignore_files(
-    directory: BorrowedFd<'_>,
-    path: &str,
-    has: impl Fn(&str) -> bool,
-    into: &mut Vec<(String, Option<Stamp>)>,
-) {
-    for name in IGNORE_FILES {
-        let first = name.split('/').next().unwrap_or(name);
-        if has(first) {
-            into.push((path::join(path, name), Stamp::at(directory, name)));
-        }
-    }
-}
-
-fn stamped(path: PathBuf) -> (PathBuf, Option<Stamp>) {
-    let stamp = stamp_outside(&path);
-    (path, stamp)
-}
-
-fn stamp_outside(path: &Path) -> Option<Stamp> {
-    let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
-    stat.ok().map(|stat| Stamp::of(&stat))
-}
 
 /// The list of an earlier walk, brought up to date, or `None` where only a new walk can tell.
 ///

@@ -13,7 +13,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::FileType;
 use tokio_util::sync::CancellationToken;
 
-use super::fresh::Stamp;
+use super::stamp::Stamp;
 use tool_core::limits::{
     IGNORE_FILE_BYTES_MAX, IGNORE_FILE_PATTERNS_MAX, IGNORE_FILES_KEPT_MAX, IGNORE_FOREIGN_BYTES_MAX,
     IGNORE_FOREIGN_PATTERNS_MAX, IGNORE_LEVELS_MAX, IGNORE_NAMED_MAX, IGNORE_PATTERN_BYTES_MAX, IGNORE_WALK_BYTES_MAX,

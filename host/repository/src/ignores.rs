@@ -14,10 +14,10 @@ use ignore::gitignore::Gitignore;
 use rustix::fs::{Mode, OFlags};
 
 use super::foreign;
-use super::fresh::IGNORE_FILES;
 use super::ignore_files::{IgnoreOwner, IgnoreReader, ReadIgnores};
 use super::path;
 use super::root::is_work_tree;
+use super::stamp::IGNORE_FILES;
 
 /// The directories above the root that belong to its work tree, from the inside.
 fn above(root: &Path) -> Vec<&Path> {

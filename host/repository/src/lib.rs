@@ -24,6 +24,7 @@ mod root;
 mod root_file;
 mod rules;
 mod secrets;
+mod stamp;
 #[cfg(test)]
 mod tests;
 pub mod waiting;
@@ -41,7 +42,6 @@ use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 pub use concealed::ConcealError;
-use fresh::Basis;
 pub use ignore_files::SkippedIgnores;
 use ignore_files::{IgnoreCache, IgnoreReader};
 use ignores::Ignores;
@@ -58,6 +58,7 @@ pub use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
 pub use root_file::{Narrowing, RootFileError};
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
 pub use rules::{fold, is_ignorable};
+use stamp::Basis;
 use walk::{Bounds, Scan, Tree};
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
 
@@ -781,7 +782,7 @@ fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat, listed: b
         path,
         kind,
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        modified_ns: walk::modified_ns(stat),
+        modified_ns: stamp::modified_ns(stat),
         identity: Identity::of(stat),
         mode: open::mode(stat),
         listed,

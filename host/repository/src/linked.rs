@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::concealed::ConcealError;
 use super::open::Identity;
-use super::{HARD_LINK, Repository, walk};
+use super::{HARD_LINK, Repository, stamp};
 use crate::waiting;
 use tool_core::limits::SCAN_SETTLING_MS;
 
@@ -60,7 +60,7 @@ impl Linked {
             return Some(UNKNOWN);
         };
         // A new name changes the time of the file itself.
-        let settled = walk::changed_ns(stat) + i128::from(SCAN_SETTLING_MS) * 1_000_000;
+        let settled = stamp::changed_ns(stat) + i128::from(SCAN_SETTLING_MS) * 1_000_000;
         if known.as_ref().is_none_or(|known| known.begun_ns <= settled) {
             let begun_ns = now_ns();
             let inodes = match repository.linked_hidden(entries_max, cancel) {

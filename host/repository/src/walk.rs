@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use tokio_util::sync::CancellationToken;
 
-use super::fresh::{self, Basis, Stamp};
 use super::ignore_files::{IgnoreReader, SkippedIgnores};
 use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
+use super::stamp::{self, Basis, Stamp, changed_ns, modified_ns};
 use super::{EntryKind, path, secrets};
 use tool_core::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
@@ -363,7 +363,7 @@ impl Walk<'_> {
         }
         let Ok(handle) = listing.directory.fd() else { return };
         // Before they are read, so that a change in between is noticed.
-        fresh::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
+        stamp::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
         let ignores = listing.ignores(ignores, handle, &path, &self.tree.reader);
         for (count, entry) in listing.entries.iter().enumerate() {
             let is_cancelled = count % ENTRIES_BETWEEN_CHECKS == 0 && self.cancel.is_cancelled();
@@ -732,18 +732,4 @@ pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
         changed_ns: changed_ns(stat),
         inode: Identity::of(stat).inode,
     }
-}
-
-/// Time of the last modification in nanoseconds since 1970.
-pub(super) fn modified_ns(stat: &Stat) -> i128 {
-    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
-    let (seconds, nanoseconds) = (stat.st_mtime as i128, stat.st_mtime_nsec as i128);
-    seconds * 1_000_000_000 + nanoseconds
-}
-
-/// Time of the last change of content or attributes, in nanoseconds since 1970.
-pub(super) fn changed_ns(stat: &Stat) -> i128 {
-    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
-    let (seconds, nanoseconds) = (stat.st_ctime as i128, stat.st_ctime_nsec as i128);
-    seconds * 1_000_000_000 + nanoseconds
 }

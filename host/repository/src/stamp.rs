@@ -1,0 +1,124 @@
+//! Stamps of directories and files: what each was when it was read, so that a later look finds every change.
+//!
+//! A walk takes the stamps of all that it rests on. `fresh` compares them; the cache of ignore files has them as keys.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, Stat};
+
+use super::open::Identity;
+use super::path;
+
+/// What a directory or a file was when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) identity: Identity,
+    size: i64,
+    /// Time of the last change of content or attributes, in nanoseconds since 1970. Nobody can set it back.
+    changed_ns: i128,
+}
+
+impl Stamp {
+    pub(super) fn of(stat: &Stat) -> Self {
+        #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+        let size = stat.st_size as i64;
+        Self {
+            identity: Identity::of(stat),
+            size,
+            changed_ns: changed_ns(stat),
+        }
+    }
+
+    /// True where the last change was before this time, in nanoseconds since 1970.
+    pub(super) fn is_before(&self, time_ns: i128) -> bool {
+        self.changed_ns < time_ns
+    }
+
+    /// True where both are stamps of one file, at whatever times.
+    pub(super) fn is_of_file(&self, other: &Self) -> bool {
+        self.identity == other.identity
+    }
+
+    /// The stamp of a path; `None` where nothing is.
+    pub(super) fn at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
+        let path = if path.is_empty() { "." } else { path };
+        let stat = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW);
+        stat.ok().map(|stat| Self::of(&stat))
+    }
+}
+
+/// The names of the ignore files of a directory.
+pub(super) const IGNORE_FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
+
+/// What a walk rested on.
+#[derive(Debug, Default)]
+pub(super) struct Basis {
+    /// Directories that were read and ignore files in them, with what they were.
+    pub(super) inside: Vec<(String, Option<Stamp>)>,
+    /// Ignore files outside the root.
+    pub(super) outside: Vec<(PathBuf, Option<Stamp>)>,
+    /// When the walk began.
+    began_ns: i128,
+}
+
+impl Basis {
+    /// Taken before the walk. `outside` are the ignore files outside the root.
+    pub(super) fn begin(outside: Vec<PathBuf>) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            inside: Vec::new(),
+            outside: outside.into_iter().map(stamped).collect(),
+            began_ns: i128::try_from(since.as_nanos()).unwrap_or(0),
+        }
+    }
+
+    /// True where nothing changed so shortly before the walk that a change after it could go unnoticed.
+    pub(super) fn is_settled(&self, settling: Duration) -> bool {
+        let settled_ns = self.began_ns - i128::try_from(settling.as_nanos()).unwrap_or(0);
+        let inside = self.inside.iter().filter_map(|(_, stamp)| *stamp);
+        let outside = self.outside.iter().filter_map(|(_, stamp)| *stamp);
+        inside.chain(outside).all(|stamp| stamp.changed_ns < settled_ns)
+    }
+}
+
+/// The stamps of the ignore files of a directory that has at least one of their first parts.
+pub(super) fn stamp_ignore_files(
+    directory: BorrowedFd<'_>,
+    path: &str,
+    has: impl Fn(&str) -> bool,
+    into: &mut Vec<(String, Option<Stamp>)>,
+) {
+    for name in IGNORE_FILES {
+        let first = name.split('/').next().unwrap_or(name);
+        if has(first) {
+            into.push((path::join(path, name), Stamp::at(directory, name)));
+        }
+    }
+}
+
+fn stamped(path: PathBuf) -> (PathBuf, Option<Stamp>) {
+    let stamp = stamp_outside(&path);
+    (path, stamp)
+}
+
+/// The stamp of a file outside the root; links are followed.
+pub(super) fn stamp_outside(path: &Path) -> Option<Stamp> {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
+    stat.ok().map(|stat| Stamp::of(&stat))
+}
+
+/// Time of the last modification in nanoseconds since 1970.
+pub(super) fn modified_ns(stat: &Stat) -> i128 {
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+    let (seconds, nanoseconds) = (stat.st_mtime as i128, stat.st_mtime_nsec as i128);
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// Time of the last change of content or attributes, in nanoseconds since 1970.
+pub(super) fn changed_ns(stat: &Stat) -> i128 {
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
+    let (seconds, nanoseconds) = (stat.st_ctime as i128, stat.st_ctime_nsec as i128);
+    seconds * 1_000_000_000 + nanoseconds
+}
