@@ -2,10 +2,13 @@
 //! code.
 
 mod commands;
+mod limits;
 mod links;
 mod security;
 
 use std::path::{Path, PathBuf};
+
+use crate::help::rewrites;
 
 /// The folder of the book's pages, from the root of the sources.
 const PAGES: &str = "docs/src";
@@ -24,6 +27,28 @@ fn read_document(path: String) -> Document {
     let place = source_root().join(&path);
     let text = std::fs::read_to_string(&place).unwrap_or_else(|error| panic!("{}: {error}", place.display()));
     Document { path, text }
+}
+
+/// Compares a generated part of a document with the code, and rewrites it for `scripts/reference`. The part stands
+/// between `<!-- NAME:begin, by scripts/reference -->` and `<!-- NAME:end -->`.
+fn compare_generated(path: &str, name: &str, expected: &str) {
+    let document = read_document(path.to_owned());
+    let (begin, end) = (
+        format!("<!-- {name}:begin, by scripts/reference -->"),
+        format!("<!-- {name}:end -->"),
+    );
+    let (before, rest) = document
+        .text
+        .split_once(&begin)
+        .expect("it has a place for the generated part");
+    let (found, after) = rest.split_once(&end).expect("the generated part ends");
+    let expected = format!("\n{expected}\n");
+    if found == expected {
+        return;
+    }
+    assert!(rewrites(), "{path} is stale: run `scripts/reference`");
+    let text = format!("{before}{begin}{expected}{end}{after}");
+    std::fs::write(source_root().join(path), text).expect("it can be written");
 }
 
 /// The text of a page of the book.

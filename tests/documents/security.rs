@@ -10,11 +10,7 @@ use tool_proof::attacks::ATTACKS;
 use tool_proof::probes::ATTEMPTS;
 use tool_proof::{helpers, installs};
 
-use super::source_root;
-use crate::help::rewrites;
-
-const BEGIN: &str = "<!-- claims:begin, by scripts/reference -->";
-const END: &str = "<!-- claims:end -->";
+use super::{compare_generated, source_root};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,19 +61,7 @@ fn make_tables(claims: &[Claim]) -> String {
 
 #[test]
 fn the_tables_of_claims_are_made_from_the_data() {
-    let place = source_root().join("SECURITY.md");
-    let text = fs::read_to_string(&place).expect("it is there");
-    let (before, rest) = text.split_once(BEGIN).expect("it has a place for the tables");
-    let (found, after) = rest.split_once(END).expect("the tables end");
-    let tables = format!("\n{}\n", make_tables(&read_claims()));
-    if found == tables {
-        return;
-    }
-    assert!(
-        rewrites(),
-        "the claims of SECURITY.md are stale: run `scripts/reference`"
-    );
-    fs::write(&place, format!("{before}{BEGIN}{tables}{END}{after}")).expect("it can be written");
+    compare_generated("SECURITY.md", "claims", &make_tables(&read_claims()));
 }
 
 #[test]

@@ -39,7 +39,7 @@ const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and
 /// after it; the next selection goes on where it ended. Twenty thousand files take a minute.
-const OUTLINE_FILL_SECONDS_MAX: u64 = 300;
+pub const OUTLINE_FILL_SECONDS_MAX: u64 = 300;
 
 /// New or changed files that are read by syntax tree at once, before the selection answers: what somebody edits in a
 /// while, and a small repository as a whole. They cost a tenth of a second.
@@ -49,7 +49,7 @@ const OUTLINE_NOW_FILES_MAX: usize = 40;
 const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
 
 /// Bytes of all indexes on the disk. The ones that were not used longest are removed.
-const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+pub const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// Repositories with an index on the disk.
 const INDEXES_MAX: usize = 64;

@@ -44,7 +44,7 @@ use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
 
-pub use index::Indexes;
+pub use index::{INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX};
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::Target;

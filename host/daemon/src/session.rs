@@ -21,7 +21,7 @@ pub mod report;
 mod run;
 mod running;
 mod selection;
-mod store;
+pub(crate) mod store;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};

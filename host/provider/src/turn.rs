@@ -37,10 +37,10 @@ pub use end::{Budget, TurnEnd, TurnReport};
 const OUTPUT_TOKENS_MIN: u64 = 64;
 
 /// Text and thinking of one answer. 128,000 tokens, the longest answer that any vendor sells, are a megabyte at most.
-const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Text and thinking of one turn: half a megabyte in each of its `TURN_STEPS_MAX` rounds.
-const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
 /// takes this much; above it the model's own bound is the better one.
