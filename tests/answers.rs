@@ -1,7 +1,7 @@
 //! What becomes of an answer on a real repository: its citations, its proposals, and every bound that may end it.
 
 use serde_json::{Value, json};
-use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, Step};
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, ServerStep};
 
 use crate::support::{Finished, Home, fixture};
 
@@ -166,8 +166,8 @@ fn incomplete(home: &Home, arguments: &[&str], kept: &str) -> String {
 fn the_bound_of_steps_gives_what_there_is_and_exits_1() {
     let (server, home) = scripted([
         Round::new([
-            Step::Text("Looking.".into()),
-            Step::ToolCalls(vec![ScriptedCall::new("list_files", json!({"path": "src"}))]),
+            ServerStep::Text("Looking.".into()),
+            ServerStep::ToolCalls(vec![ScriptedCall::new("list_files", json!({"path": "src"}))]),
         ]),
         read("README.md"),
         Round::text("It parses: src/click/parser.py:1."),
@@ -188,9 +188,9 @@ fn the_bound_of_steps_gives_what_there_is_and_exits_1() {
 fn the_bound_of_tokens_gives_what_there_is_and_exits_1() {
     let (server, home) = scripted([
         Round::new([
-            Step::Text("Looking.".into()),
-            Step::ToolCalls(vec![ScriptedCall::new("list_files", json!({"path": "src"}))]),
-            Step::Usage(tool_model_server::ScriptedUsage {
+            ServerStep::Text("Looking.".into()),
+            ServerStep::ToolCalls(vec![ScriptedCall::new("list_files", json!({"path": "src"}))]),
+            ServerStep::Usage(tool_model_server::ScriptedUsage {
                 input: 95_000,
                 output: 100,
                 cached: 0,
@@ -209,7 +209,7 @@ fn the_bound_of_tokens_gives_what_there_is_and_exits_1() {
 
 #[test]
 fn the_bound_of_time_gives_what_there_is_and_exits_1() {
-    let (_server, home) = scripted([Round::new([Step::Text("It pars".into()), Step::Stall])]);
+    let (_server, home) = scripted([Round::new([ServerStep::Text("It pars".into()), ServerStep::Stall])]);
     insta::assert_snapshot!(incomplete(&home, &["--timeout", "6"], "It pars"), @"
     [error] explain is incomplete: its time of 6 s (--timeout) is up; the model had not finished its answer
     hint: give it more time: `--timeout 12`
@@ -219,18 +219,18 @@ fn the_bound_of_time_gives_what_there_is_and_exits_1() {
 #[test]
 fn an_answer_that_is_cut_off_refused_or_goes_in_circles_exits_1() {
     let (_server, home) = scripted([Round::new([
-        Step::Text("It pars".into()),
-        Step::Finish("length".into()),
-        Step::Done,
+        ServerStep::Text("It pars".into()),
+        ServerStep::Finish("length".into()),
+        ServerStep::Done,
     ])]);
     insta::assert_snapshot!(incomplete(&home, &[], "It pars"), @"
     [error] explain is incomplete: the model's output limit cut off its answer; the rest of it is missing
     hint: ask for less at once, or choose a model that may write more: `--model MODEL`
     ");
     let (_server, home) = scripted([Round::new([
-        Step::Text("I will not.".into()),
-        Step::Finish("content_filter".into()),
-        Step::Done,
+        ServerStep::Text("I will not.".into()),
+        ServerStep::Finish("content_filter".into()),
+        ServerStep::Done,
     ])]);
     insta::assert_snapshot!(incomplete(&home, &[], "I will not."), @"
     [error] explain is incomplete: the model declined to answer, or to go on
@@ -264,7 +264,7 @@ fn waiting_for_a_provider_is_told() {
         ..ScriptedStatus::new(429, json!({"error": {"message": "slow down"}}))
     };
     let (server, home) = scripted([
-        Round::new([Step::Status(slow)]),
+        Round::new([ServerStep::Status(slow)]),
         Round::text("It parses: src/click/parser.py:1."),
     ]);
     let finished = home.run(fixture("click-8.1.8").path(), &["explain", "."]).expect(0);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-use tool_model_server::{ModelServer, Round, ScriptedCall, Step};
+use tool_model_server::{ModelServer, Round, ScriptedCall, ServerStep};
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder, holds, until};
@@ -221,7 +221,7 @@ fn halfway() -> (ModelServer, Home) {
     ]);
     scripted([
         changing,
-        Round::new([Step::Text("Begun.".into()), Step::Gate("never".into())]),
+        Round::new([ServerStep::Text("Begun.".into()), ServerStep::Gate("never".into())]),
     ])
 }
 
@@ -270,7 +270,10 @@ fn a_backend_that_dies_is_told_with_the_way_back() {
 
 #[test]
 fn an_interruption_is_130_and_cancels() {
-    let (_server, home) = scripted([Round::new([Step::Text("Begun.".into()), Step::Gate("never".into())])]);
+    let (_server, home) = scripted([Round::new([
+        ServerStep::Text("Begun.".into()),
+        ServerStep::Gate("never".into()),
+    ])]);
     let repository = small_repository();
     let finished = interrupted(&home, repository.path(), &["explain", ".", "--output", "A.md"]);
     assert!(finished.stderr.contains("cancelling"), "{}", finished.stderr);
@@ -324,9 +327,9 @@ fn a_history_is_narrowed_by_repository_and_number() {
 #[test]
 fn a_detached_session_outlives_its_command() {
     let (server, home) = scripted([Round::new([
-        Step::Text("Begun. ".into()),
-        Step::Gate("go on".into()),
-        Step::Text("It counts crates (README.md:3).".into()),
+        ServerStep::Text("Begun. ".into()),
+        ServerStep::Gate("go on".into()),
+        ServerStep::Text("It counts crates (README.md:3).".into()),
     ])]);
     let repository = small_repository();
     let finished = interrupted(&home, repository.path(), &["explain", ".", "--detach"]);
@@ -418,7 +421,10 @@ fn a_component_is_added_after_a_yes_or_with_yes_said_before() {
 /// The history file is another writer's for a while, so that the session ends later than it is told to.
 #[test]
 fn an_interrupted_command_ends_after_its_session() {
-    let (_server, home) = scripted([Round::new([Step::Text("Begun.".into()), Step::Gate("never".into())])]);
+    let (_server, home) = scripted([Round::new([
+        ServerStep::Text("Begun.".into()),
+        ServerStep::Gate("never".into()),
+    ])]);
     let repository = small_repository();
     let reports = repository.path().join("session-reports");
     std::fs::create_dir(&reports).expect("the folder is writable");
@@ -490,8 +496,8 @@ fn a_pipe_gets_markdown_as_it_was_written_and_no_status_line() {
     let text = "# Title\n\n- **one** `two`\n- three\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
     let (_server, home) = scripted([
         Round::new([
-            Step::Text("Looking.".into()),
-            Step::ToolCalls(vec![ScriptedCall::new("list_files", json!({"path": ""}))]),
+            ServerStep::Text("Looking.".into()),
+            ServerStep::ToolCalls(vec![ScriptedCall::new("list_files", json!({"path": ""}))]),
         ]),
         Round::text(text),
     ]);

@@ -12,7 +12,7 @@ use host::api::{Operation, PolicyRequest, SkillState};
 use host::process::confine;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, CallContext, Limits, SkillHost};
+use host::skill::{CallContext, Limits, RawArguments, SkillHost};
 use serde_json::json;
 use tempfile::TempDir;
 use tool_proof::{ProbeVerdict, helpers};
@@ -59,7 +59,7 @@ fn context(root: &Path) -> Arc<CallContext> {
 
 /// The first line of the diff, or why there is none.
 fn changes(context: &Arc<CallContext>) -> String {
-    match host().call(context, "git_diff", Arguments::Text("{}")).result {
+    match host().call(context, "git_diff", RawArguments::Text("{}")).result {
         Ok(outcome) => outcome.text.lines().next().unwrap_or_default().to_owned(),
         Err(error) => format!("{} {error}", error.verdict()),
     }

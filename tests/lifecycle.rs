@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tool_model_server::{Round, Step};
+use tool_model_server::{Round, ServerStep};
 
 use crate::conformance::http::{self, Connection};
 use crate::conformance::world::{SHOP, World, says};
@@ -62,9 +62,9 @@ fn daemons(home: &Home) -> BTreeSet<String> {
 /// A model that waits at a gate after its first words.
 fn waiting() -> World {
     let steps = [
-        Step::Text("It counts".into()),
-        Step::Gate("go on".into()),
-        Step::Text(" crates (app.py:1).".into()),
+        ServerStep::Text("It counts".into()),
+        ServerStep::Gate("go on".into()),
+        ServerStep::Text(" crates (app.py:1).".into()),
     ];
     World::repeating(SHOP, Round::new(steps))
 }

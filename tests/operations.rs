@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Round, Script, ScriptedCall, Step};
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ServerStep};
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, differences, finish, fixture, folder, git, holds, tree};
@@ -330,9 +330,15 @@ fn a_running_session_is_not_undone() {
     let root = repository.path();
     let (server, home) = scripted([
         Round::calls([write("new.py", "y = 2\n")]),
-        Round::new([Step::Gate("undo was refused".into()), Step::Text("Added.".into())]),
+        Round::new([
+            ServerStep::Gate("undo was refused".into()),
+            ServerStep::Text("Added.".into()),
+        ]),
         Round::calls([write("other.py", "z = 3\n")]),
-        Round::new([Step::Gate("another one was undone".into()), Step::Text("Added.".into())]),
+        Round::new([
+            ServerStep::Gate("another one was undone".into()),
+            ServerStep::Text("Added.".into()),
+        ]),
     ]);
     let start = || {
         let mut command = home.tool(root, &["refactor", "tidy up"]);
@@ -665,9 +671,9 @@ fn a_session_that_ends_because_the_backend_stops_says_so() {
     let repository = folder(&[("app.py", "x = 1\n")]);
     let root = repository.path();
     let (server, home) = scripted([Round::new([
-        Step::Text("It".into()),
-        Step::Gate("never".into()),
-        Step::Text(" counts.".into()),
+        ServerStep::Text("It".into()),
+        ServerStep::Gate("never".into()),
+        ServerStep::Text(" counts.".into()),
     ])]);
     let mut command = home.tool(root, &["explain", "app.py"]);
     let child = command

@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, ScriptedUsage, Step};
+use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, ScriptedUsage, ServerStep};
 
 use crate::support::{Finished, Home, finish, folder};
 
@@ -125,21 +125,21 @@ fn three_parallel_calls() -> [Round; 2] {
     ];
     [
         Round::new([
-            Step::Reasoning("The code is small; ".into()),
-            Step::Reasoning("three looks are enough.".into()),
-            Step::Text("Let me look.".into()),
-            Step::ToolCalls(calls.into()),
-            Step::Usage(ScriptedUsage {
+            ServerStep::Reasoning("The code is small; ".into()),
+            ServerStep::Reasoning("three looks are enough.".into()),
+            ServerStep::Text("Let me look.".into()),
+            ServerStep::ToolCalls(calls.into()),
+            ServerStep::Usage(ScriptedUsage {
                 input: 5000,
                 output: 60,
                 cached: 0,
             }),
         ]),
         Round::new([
-            Step::Text("It counts crates".into()),
-            Step::Gate("the first token is on the terminal".into()),
-            Step::Pieces(vec![" (app.py:1)".into(), ".".into()]),
-            Step::Usage(ScriptedUsage {
+            ServerStep::Text("It counts crates".into()),
+            ServerStep::Gate("the first token is on the terminal".into()),
+            ServerStep::Pieces(vec![" (app.py:1)".into(), ".".into()]),
+            ServerStep::Usage(ScriptedUsage {
                 input: 5600,
                 output: 12,
                 cached: 4000,

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use host::api::{Operation, PolicyRequest, SkillEntry, SkillState};
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, CallContext, CallReport, Limits, SkillHost};
+use host::skill::{CallContext, CallReport, Limits, RawArguments, SkillHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -88,7 +88,7 @@ impl Arena {
     }
 
     fn report(&self, skill: &str, arguments: &Value) -> CallReport {
-        self.host.call(&self.context, skill, Arguments::Value(arguments))
+        self.host.call(&self.context, skill, RawArguments::Value(arguments))
     }
 
     fn call(&self, skill: &str, arguments: &Value) -> String {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
-use tool_model_server::{ModelServer, Round, ScriptedCall, Step};
+use tool_model_server::{ModelServer, Round, ScriptedCall, ServerStep};
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder, git};
@@ -121,7 +121,10 @@ fn a_dumb_terminal_gets_plain_lines() {
 
 #[test]
 fn a_line_says_what_is_waited_for_and_goes_away() {
-    let (server, home) = scripted([Round::new([Step::Gate("go on".into()), Step::Text("Done.\n".into())])]);
+    let (server, home) = scripted([Round::new([
+        ServerStep::Gate("go on".into()),
+        ServerStep::Text("Done.\n".into()),
+    ])]);
     let repository = repository();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -188,7 +191,10 @@ fn a_list_fits_a_narrow_terminal() {
 fn on_a_terminal_of_lines_alone_each_line_is_one() {
     let look = ScriptedCall::new("read_file", json!({"path": "app.py"}));
     let rounds = [
-        Round::new([Step::Text("Let me look.".into()), Step::ToolCalls(vec![look])]),
+        Round::new([
+            ServerStep::Text("Let me look.".into()),
+            ServerStep::ToolCalls(vec![look]),
+        ]),
         Round::text("It counts (app.py:1)."),
     ];
     let (_server, home) = scripted(rounds);

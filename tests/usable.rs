@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tool_model_server::{Round, Step};
+use tool_model_server::{Round, ServerStep};
 
 use crate::conformance::http;
 use crate::conformance::world::{SHOP, World, calls, says};
@@ -205,7 +205,13 @@ fn what_only_reads_says_where_the_answer_lies_without_a_backend() {
 
 #[test]
 fn a_session_under_way_is_listed_followed_and_cancelled() {
-    let world = World::new(SHOP, [Round::new([Step::Text("It begins. ".to_owned()), Step::Stall])]);
+    let world = World::new(
+        SHOP,
+        [Round::new([
+            ServerStep::Text("It begins. ".to_owned()),
+            ServerStep::Stall,
+        ])],
+    );
     let start = http::post(&world.home.serve(), "/execute", &world.body("explain", "."))
         .expect(200)
         .json();

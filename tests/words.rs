@@ -1,6 +1,6 @@
-//! Plain words: no comment begins with a word that makes a riddle of it.
+//! Plain words: no comment begins with a word that makes a riddle of it, and few type names have several meanings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -69,4 +69,47 @@ fn comments_begin_with_the_thing_that_they_are_about() {
 fn a_comment_that_begins_with_such_a_word_is_found_once() {
     let text = "/// What it is.\n/// Where it lies.\nfn a() {}\n//! Text.\n//!\n//! The same again.\n// Whatever.\n";
     assert_eq!(count_riddles(text), 2);
+}
+
+/// The types that a source defines, without those of its tests.
+fn find_type_names(text: &str) -> BTreeSet<&str> {
+    let definition = Regex::new(
+        r"(?m)^(?: *(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|union)|(?:pub(?:\([^)]*\))? )?type) ([A-Z]\w*)",
+    )
+    .expect("a constant");
+    let product = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let names = definition.captures_iter(product);
+    names.filter_map(|found| Some(found.get(1)?.as_str())).collect()
+}
+
+#[test]
+fn few_type_names_are_defined_in_three_or_more_files() {
+    let mut files = Vec::new();
+    for folder in ["host", "cli", "skills"] {
+        sources(&root().join(folder), &mut files);
+    }
+    files.retain(|file| {
+        let is_test = |part: &std::ffi::OsStr| ["tests", "tests.rs", "examples"].iter().any(|name| part == *name);
+        !file.iter().any(is_test)
+    });
+    let mut counts = BTreeMap::<String, usize>::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("a source is text");
+        for name in find_type_names(&text) {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    let repeated: Vec<_> = counts.iter().filter(|&(_, &count)| count >= 3).collect();
+    assert!(
+        repeated.len() * 20 < counts.len(),
+        "{} of {} type names are defined in three or more files: {repeated:?}",
+        repeated.len(),
+        counts.len()
+    );
+}
+
+#[test]
+fn the_names_of_types_are_found() {
+    let text = "pub(crate) struct A;\n    enum B {}\n    type Item = A;\ntype C = A;\n#[cfg(test)]\nmod tests {\nstruct D;\n}\n";
+    assert_eq!(find_type_names(text), BTreeSet::from(["A", "B", "C"]));
 }

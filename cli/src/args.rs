@@ -33,7 +33,7 @@ Examples:
   tool test-gen src/parser.py    write tests for a file
   tool help explain              the same as `tool explain --help`"
 )]
-pub(crate) struct Arguments {
+pub(crate) struct CliArguments {
     /// Repository root [default: the nearest git work tree, else the working directory]
     #[arg(long, global = true, value_name = "DIR", display_order = 900)]
     pub(crate) repo: Option<PathBuf>,
@@ -75,7 +75,7 @@ Examples:
         #[arg(value_name = "FILE_OR_DIRECTORY")]
         target: String,
         #[command(flatten)]
-        run: Run,
+        run: RunArguments,
     },
 
     /// Propose architectural improvements that are specific to this repository
@@ -88,7 +88,7 @@ Examples:
         #[arg(value_name = "TASK")]
         task: String,
         #[command(flatten)]
-        run: Run,
+        run: RunArguments,
     },
 
     /// Improve code: edits files; undo with `tool undo`
@@ -106,7 +106,7 @@ Examples:
         #[arg(long, value_name = "FOCUS")]
         focus: Option<String>,
         #[command(flatten)]
-        run: Run,
+        run: RunArguments,
     },
 
     /// Write tests for a source file, in the style of your tests
@@ -122,7 +122,7 @@ Examples:
         #[arg(value_name = "FILE")]
         file: String,
         #[command(flatten)]
-        run: Run,
+        run: RunArguments,
     },
 
     /// Show which files an operation would send to the model, and why
@@ -545,7 +545,7 @@ pub(crate) struct Steer {
 
 /// Flags that the four operations share.
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArguments {
     /// Fail unless this provider is the enabled one
     #[arg(long, value_enum)]
     pub(crate) provider: Option<Provider>,

@@ -15,7 +15,7 @@ use host::api::ErrorKind;
 use host::config::Environment;
 use host::process::contain;
 
-use args::{Arguments, Command};
+use args::{CliArguments, Command};
 use client::Backend;
 use commands::Context;
 use error::Error;
@@ -23,7 +23,7 @@ use output::Output;
 
 fn main() -> ExitCode {
     let environment = Environment::of_process();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match CliArguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return usage::explain(&error, Output::new(false, &environment)),
     };
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
+fn run(arguments: CliArguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
     contain::offer_helper();
     // These need nothing of the user's: no home, no configuration.
     match &arguments.command {

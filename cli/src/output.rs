@@ -17,7 +17,7 @@ use host::config::Environment;
 
 use crate::error::Error;
 
-pub(crate) use answer::Answer;
+pub(crate) use answer::AnswerWriter;
 pub(crate) use clean::clean;
 pub(crate) use file::AnswerFile;
 use markdown::{Look, Markdown};
@@ -83,7 +83,7 @@ impl Output {
 
     /// A whole text in Markdown: rendered on a terminal, as it is elsewhere.
     pub(crate) fn markdown(self, text: &str) -> Result<(), Error> {
-        let mut answer = Answer::on_standard_output(self);
+        let mut answer = AnswerWriter::on_standard_output(self);
         answer.piece(text)?;
         answer.end()
     }

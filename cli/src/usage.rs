@@ -7,7 +7,7 @@ use clap::error::ErrorKind as UsageKind;
 use host::api::{ErrorKind, Problem};
 use host::text::nearest;
 
-use crate::args::Arguments;
+use crate::args::CliArguments;
 use crate::error::{Error, USAGE};
 use crate::output::Output;
 
@@ -49,7 +49,7 @@ fn meant(problem: &Problem) -> Option<String> {
     {
         return None;
     }
-    let command = Arguments::command();
+    let command = CliArguments::command();
     let known = command.get_subcommands().filter(|known| !known.is_hide_set());
     let name = nearest(unknown, known.map(clap::Command::get_name))?;
     Some(name.to_owned())
@@ -62,7 +62,7 @@ fn print(error: &clap::Error) -> Result<(), Error> {
 
 /// The command that the arguments call, with `tool` before it: whose help says what is right.
 fn command_of(arguments: &[String]) -> String {
-    let mut command = &Arguments::command();
+    let mut command = &CliArguments::command();
     let mut name = command.get_name().to_owned();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{Round, ScriptedStatus, Step};
+use tool_model_server::{Round, ScriptedStatus, ServerStep};
 
 use super::http::{self, Connection};
 use super::recorded::failed;
@@ -54,7 +54,7 @@ fn error_invalid_key() {
 pub(super) fn rate_limit() -> String {
     let mut refusal = ScriptedStatus::new(429, json!({"error": {"message": "slow down"}}));
     refusal.headers.insert("retry-after".into(), "0".into());
-    let world = World::repeating(SHOP, Round::new([Step::Status(refusal)]));
+    let world = World::repeating(SHOP, Round::new([ServerStep::Status(refusal)]));
     let told = told_everywhere(&world.home, world.root(), ".");
     has(
         &told,
@@ -96,7 +96,7 @@ fn error_port_taken() {
 fn error_backend_down() {
     let world = World::repeating(
         SHOP,
-        Round::new([Step::Text("It counts".into()), Step::Gate("never".into())]),
+        Round::new([ServerStep::Text("It counts".into()), ServerStep::Gate("never".into())]),
     );
     let expect = |finished: &Finished| {
         let (message, hint) = printed(finished, 3);
@@ -224,7 +224,7 @@ fn error_empty_repository() {
 fn error_operation_failure() {
     let world = World::repeating(
         SHOP,
-        Round::new([Step::Text("It counts".into()), Step::Gate("never".into())]),
+        Round::new([ServerStep::Text("It counts".into()), ServerStep::Gate("never".into())]),
     );
     for operation in ["explain", "architect"] {
         let address = world.home.serve();

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
-use tool_model_server::{Recorded, Round, ScriptedUsage, Step};
+use tool_model_server::{Recorded, Round, ScriptedUsage, ServerStep};
 
 use super::http::{self, Answer};
 use super::world::{SHOP, World, calls, report, says};
@@ -88,15 +88,15 @@ pub(super) fn failed() -> &'static Session {
 fn explaining() -> Vec<Round> {
     vec![
         Round::new([
-            Step::Text("Let me look.".into()),
-            Step::ToolCalls(vec![tool_model_server::ScriptedCall::new(
+            ServerStep::Text("Let me look.".into()),
+            ServerStep::ToolCalls(vec![tool_model_server::ScriptedCall::new(
                 "read_file",
                 json!({"path": "app.py"}),
             )]),
         ]),
         Round::new([
-            Step::Pieces(vec!["It counts ".into(), "crates (app.py:1).".into()]),
-            Step::Usage(ScriptedUsage {
+            ServerStep::Pieces(vec!["It counts ".into(), "crates (app.py:1).".into()]),
+            ServerStep::Usage(ScriptedUsage {
                 input: 900,
                 output: 12,
                 cached: 0,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use host::config::{DEFAULT_PORT, Environment, port};
 use serde_json::Value;
-use tool_model_server::{Round, Step};
+use tool_model_server::{Round, ServerStep};
 
 use super::http::{self, Connection};
 use super::recorded::{alive, explain, refactor, service};
@@ -123,9 +123,9 @@ fn service_streams_and_logs() {
     let world = World::repeating(
         SHOP,
         Round::new([
-            Step::Text("It counts".into()),
-            Step::Gate("the first words have come".into()),
-            Step::Text(" crates (app.py:1).".into()),
+            ServerStep::Text("It counts".into()),
+            ServerStep::Gate("the first words have come".into()),
+            ServerStep::Text(" crates (app.py:1).".into()),
         ]),
     );
     let address = world.home.serve();

@@ -1,7 +1,7 @@
 //! States and transitions: of a session, and of the backend's process.
 
 use serde_json::Value;
-use tool_model_server::{Round, Step};
+use tool_model_server::{Round, ServerStep};
 
 use super::http::{self, Connection};
 use super::recorded::{alive, explain, failed, service};
@@ -12,9 +12,9 @@ fn waiting() -> World {
     World::repeating(
         SHOP,
         Round::new([
-            Step::Text("It counts".into()),
-            Step::Gate("go on".into()),
-            Step::Text(" crates (app.py:1).".into()),
+            ServerStep::Text("It counts".into()),
+            ServerStep::Gate("go on".into()),
+            ServerStep::Text(" crates (app.py:1).".into()),
         ]),
     )
 }

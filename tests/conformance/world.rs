@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Round, Script, ScriptedCall, Step};
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ServerStep};
 
 use super::http::{self, Answer};
 use crate::support::{Finished, Home, finish, folder};
@@ -161,7 +161,9 @@ impl World {
 
 /// A round that answers in these pieces.
 pub(crate) fn says(pieces: &[&str]) -> Round {
-    Round::new([Step::Pieces(pieces.iter().map(|piece| (*piece).to_owned()).collect())])
+    Round::new([ServerStep::Pieces(
+        pieces.iter().map(|piece| (*piece).to_owned()).collect(),
+    )])
 }
 
 /// A round that calls tools.
@@ -169,7 +171,7 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, Value); N]) -> Round {
     let calls = calls
         .into_iter()
         .map(|(name, arguments)| ScriptedCall::new(name, arguments));
-    Round::new([Step::ToolCalls(calls.collect())])
+    Round::new([ServerStep::ToolCalls(calls.collect())])
 }
 
 /// The path of `session-reports/` and of a file in it.

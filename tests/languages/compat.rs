@@ -8,7 +8,7 @@ use host::api::{Effect, ErrorKind, PolicyRequest, SkillState};
 use host::digest::sha256_hex;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, Builtin, CallContext, CallError, CallOutcome, SkillHost};
+use host::skill::{Builtin, CallContext, CallError, CallOutcome, RawArguments, SkillHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -70,7 +70,9 @@ impl Scene {
     }
 
     fn call(&self, arguments: &Value) -> Result<CallOutcome, CallError> {
-        let report = self.host.call(&self.context, &self.skill, Arguments::Value(arguments));
+        let report = self
+            .host
+            .call(&self.context, &self.skill, RawArguments::Value(arguments));
         report.result
     }
 

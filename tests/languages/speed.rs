@@ -8,7 +8,7 @@ use std::time::Duration;
 use host::api::PolicyRequest;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, CallContext, SkillHost};
+use host::skill::{CallContext, RawArguments, SkillHost};
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
@@ -37,7 +37,7 @@ fn median(host: &SkillHost, name: &str, arguments: &str, wanted: Duration) -> Du
     ));
     let call = || {
         let begun = processor_time();
-        let report = host.call(&context, name, Arguments::Text(arguments));
+        let report = host.call(&context, name, RawArguments::Text(arguments));
         let took = processor_time().saturating_sub(begun);
         assert!(report.result.is_ok(), "{name}: {:?}", report.result);
         assert!(took > Duration::from_micros(5), "{name}: {took:?} is no call");

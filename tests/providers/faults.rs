@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Recorded, RetryAfter, Round, ScriptedCall, ScriptedStatus, Step};
+use tool_model_server::{ModelServer, Recorded, RetryAfter, Round, ScriptedCall, ScriptedStatus, ServerStep};
 
 use super::{ALL, CHAT, GENERATE_CONTENT, KEY, LOCAL, MESSAGES, ROUTER, Wire, repository, serve};
 use crate::support::{Finished, Home};
@@ -29,7 +29,10 @@ struct Met {
 impl Met {
     fn new(wire: Wire, rounds: impl IntoIterator<Item = Round>) -> Self {
         let read = ScriptedCall::new("read_file", json!({"path": "app.py"}));
-        let first = Round::new([Step::Text("Let me look.".into()), Step::ToolCalls(vec![read])]);
+        let first = Round::new([
+            ServerStep::Text("Let me look.".into()),
+            ServerStep::ToolCalls(vec![read]),
+        ]);
         let server = serve(std::iter::once(first).chain(rounds));
         Self::at(wire, &server)
     }
@@ -138,7 +141,7 @@ fn status(code: u16) -> ScriptedStatus {
 }
 
 fn round(status: ScriptedStatus) -> Round {
-    Round::new([Step::Status(status)])
+    Round::new([ServerStep::Status(status)])
 }
 
 /// The same answer as often as anybody could ask, to be asked again at once.
@@ -276,7 +279,10 @@ fn fault_refused_connection() {
 #[test]
 fn fault_stall_within_an_answer_and_before_it() {
     for wire in WIRES {
-        let met = Met::new(wire, [Round::new([Step::Text("It counts".into()), Step::Stall])]);
+        let met = Met::new(
+            wire,
+            [Round::new([ServerStep::Text("It counts".into()), ServerStep::Stall])],
+        );
         let message = format!(
             "The provider at {} stopped answering: silence within the answer for 1 s\n",
             met.address
@@ -288,7 +294,7 @@ fn fault_stall_within_an_answer_and_before_it() {
             met.finished.stdout
         );
 
-        let met = Met::new(wire, [Round::new([Step::Stall])]);
+        let met = Met::new(wire, [Round::new([ServerStep::Stall])]);
         let message = format!("The provider at {} stopped answering: ", met.address);
         met.failed(&message, "a large model may need longer").asked(2);
     }
@@ -299,9 +305,9 @@ fn fault_reset_within_an_answer() {
     let call = ScriptedCall::new("list_files", json!({}));
     for wire in WIRES {
         let broken = Round::new([
-            Step::Text("It counts".into()),
-            Step::ToolCalls(vec![call.clone()]),
-            Step::Reset,
+            ServerStep::Text("It counts".into()),
+            ServerStep::ToolCalls(vec![call.clone()]),
+            ServerStep::Reset,
         ]);
         let met = Met::new(wire, [broken, Round::text("never asked for")]);
         met.failed(
@@ -320,7 +326,10 @@ fn fault_reset_within_an_answer() {
 #[test]
 fn fault_reset_before_the_first_output_is_tried_again() {
     for wire in WIRES {
-        let met = Met::new(wire, [Round::new([Step::Reset]), Round::text("It counts (app.py:1).")]);
+        let met = Met::new(
+            wire,
+            [Round::new([ServerStep::Reset]), Round::text("It counts (app.py:1).")],
+        );
         assert_eq!(met.finished.code, 0, "{wire:?}: {}", met.finished.stderr);
         assert_eq!(met.skills, ["read_file"], "{wire:?}");
         met.asked(3);
@@ -331,7 +340,11 @@ fn fault_reset_before_the_first_output_is_tried_again() {
 fn fault_stream_that_ends_without_its_end() {
     for wire in WIRES {
         let call = ScriptedCall::new("list_files", json!({}));
-        let cut = Round::new([Step::Text("It".into()), Step::ToolCalls(vec![call]), Step::End]);
+        let cut = Round::new([
+            ServerStep::Text("It".into()),
+            ServerStep::ToolCalls(vec![call]),
+            ServerStep::End,
+        ]);
         Met::new(wire, [cut])
             .failed("The provider's answer is incomplete: ", "run the operation again")
             .asked(2);
@@ -343,9 +356,9 @@ fn fault_error_inside_the_stream() {
     for wire in WIRES {
         let call = ScriptedCall::new("list_files", json!({}));
         let failing = Round::new([
-            Step::Text("It counts".into()),
-            Step::ToolCalls(vec![call]),
-            Step::Error(json!(529)),
+            ServerStep::Text("It counts".into()),
+            ServerStep::ToolCalls(vec![call]),
+            ServerStep::Error(json!(529)),
         ]);
         let met = Met::new(wire, [failing, Round::text("never asked for")]);
         met.failed(
@@ -367,7 +380,7 @@ fn fault_error_instead_of_an_answer_with_status_200() {
         let met = Met::new(
             wire,
             [
-                Round::new([Step::Error(json!(529))]),
+                Round::new([ServerStep::Error(json!(529))]),
                 Round::text("It counts (app.py:1)."),
             ],
         );
@@ -384,9 +397,9 @@ fn fault_truncated_arguments_never_run_and_the_model_is_told() {
     };
     let cut_off = || {
         Round::new([
-            Step::ToolCalls(vec![half.clone()]),
-            Step::Finish("length".into()),
-            Step::Done,
+            ServerStep::ToolCalls(vec![half.clone()]),
+            ServerStep::Finish("length".into()),
+            ServerStep::Done,
         ])
     };
     // Where calls come whole, a cut-off one never comes.
@@ -401,9 +414,9 @@ fn fault_truncated_arguments_never_run_and_the_model_is_told() {
     }
     for wire in ALL {
         let text = Round::new([
-            Step::Text("It counts".into()),
-            Step::Finish("length".into()),
-            Step::Done,
+            ServerStep::Text("It counts".into()),
+            ServerStep::Finish("length".into()),
+            ServerStep::Done,
         ]);
         let met = Met::new(wire, std::iter::repeat_n(text, 9));
         let Finished { code, stderr, .. } = &met.finished;
@@ -432,7 +445,7 @@ fn fault_page_of_a_proxy_and_an_empty_body() {
                 "try again in a few minutes",
             )
             .asked(1 + 4);
-        let empty = Met::new(wire, [Round::new([Step::End])]);
+        let empty = Met::new(wire, [Round::new([ServerStep::End])]);
         let message = format!("The model server at {} sent an empty answer\n", empty.address);
         empty.failed(&message, "about ").asked(2);
     }
@@ -452,9 +465,9 @@ fn fault_missing_ids_and_end_marks_are_lived_with() {
     ];
     for wire in [LOCAL, ROUTER, GENERATE_CONTENT] {
         let unmarked = Round::new([
-            Step::Comment(" OPENROUTER PROCESSING".into()),
-            Step::Text("It counts (app.py:1).".into()),
-            Step::Finish("stop".into()),
+            ServerStep::Comment(" OPENROUTER PROCESSING".into()),
+            ServerStep::Text("It counts (app.py:1).".into()),
+            ServerStep::Finish("stop".into()),
         ]);
         let met = Met::new(wire, [Round::calls(calls.clone()), unmarked]);
         assert_eq!(met.finished.code, 0, "{wire:?}: {}", met.finished.stderr);

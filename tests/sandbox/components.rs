@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::api::{Effect, SkillState};
-use host::skill::{Arguments, Limits, SkillHost, SkillHostError};
+use host::skill::{Limits, RawArguments, SkillHost, SkillHostError};
 use tempfile::TempDir;
 
 use super::{Arena, guest};
@@ -128,7 +128,7 @@ fn a_component_describes_itself_the_same_whenever_it_is_asked() {
     // Once it is called, clock and chance are real.
     let arena = Arena::new();
     let call = || {
-        let report = host.call(&arena.context, "fickle", Arguments::Text("{}"));
+        let report = host.call(&arena.context, "fickle", RawArguments::Text("{}"));
         report.result.expect("it answers").text
     };
     let (one, other) = (call(), call());
@@ -150,7 +150,7 @@ fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() 
         (entry.state, entry.effects.clone())
     };
     let call = || match host
-        .call(&arena.context, "summing", Arguments::Text(r#"{"numbers": [1]}"#))
+        .call(&arena.context, "summing", RawArguments::Text(r#"{"numbers": [1]}"#))
         .result
     {
         Ok(outcome) => outcome.text,

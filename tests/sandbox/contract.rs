@@ -1,7 +1,7 @@
 //! What a guest has none of, how crashes are told, and the contract of a call.
 
 use host::api::Effect;
-use host::skill::{Arguments, Limits};
+use host::skill::{Limits, RawArguments};
 use serde_json::json;
 
 use super::{Arena, DENIED};
@@ -83,14 +83,14 @@ fn arguments_are_checked_before_anything_runs() {
     let arena = Arena::new();
     let report = arena
         .host
-        .call(&arena.context, "hostile", Arguments::Text(r#"{"attack": 1}"#));
+        .call(&arena.context, "hostile", RawArguments::Text(r#"{"attack": 1}"#));
     let error = report.result.expect_err("a number is no name");
     assert_eq!(
         error.to_string(),
         "Invalid arguments for `hostile` at `/attack`: expected a string, got the number 1."
     );
     assert!(report.receipt.is_none());
-    let report = arena.host.call(&arena.context, "hostil", Arguments::Text(""));
+    let report = arena.host.call(&arena.context, "hostil", RawArguments::Text(""));
     let error = report.result.expect_err("there is no such skill");
     assert_eq!(
         error.to_string(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{Round, ScriptedCall, Step};
+use tool_model_server::{Round, ScriptedCall, ServerStep};
 
 use super::kill;
 use crate::conformance::http::{self, Connection};
@@ -220,8 +220,12 @@ fn waiting(rounds: Vec<Round>, operation: &str) -> (World, String, String, Conne
     (world, address, id, stream)
 }
 
-fn begun(then: Step) -> Round {
-    Round::new([Step::Text("Begun. ".into()), Step::Gate("go on".into()), then])
+fn begun(then: ServerStep) -> Round {
+    Round::new([
+        ServerStep::Text("Begun. ".into()),
+        ServerStep::Gate("go on".into()),
+        then,
+    ])
 }
 
 /// The end of a stream, of which there must be one.
@@ -239,9 +243,9 @@ fn a_repository_that_is_deleted_during_a_session_costs_neither_the_answer_nor_th
     let write = ScriptedCall::new("write_file", json!({"path": "new.py", "content": "x = 1\n"}));
     let read = ScriptedCall::new("read_file", json!({"path": "app.py"}));
     let rounds = vec![
-        begun(Step::ToolCalls(vec![read, write])),
+        begun(ServerStep::ToolCalls(vec![read, write])),
         says(&["Everything is gone."]),
-        begun(Step::Text("Still here (app.py:1).".into())),
+        begun(ServerStep::Text("Still here (app.py:1).".into())),
     ];
     let (world, address, id, stream) = waiting(rounds, "refactor");
     std::fs::remove_dir_all(world.root()).expect("it is ours");
@@ -286,7 +290,7 @@ fn a_repository_that_is_deleted_during_a_session_costs_neither_the_answer_nor_th
 #[test]
 fn what_a_killed_daemon_has_changed_is_told_with_what_there_is_of_the_answer() {
     let write = ScriptedCall::new("write_file", json!({"path": "new.py", "content": "x = 1\n"}));
-    let rounds = vec![Round::calls([write]), begun(Step::Text("Never said.".into()))];
+    let rounds = vec![Round::calls([write]), begun(ServerStep::Text("Never said.".into()))];
     let (world, _, id, stream) = waiting(rounds, "refactor");
     kill(&world.home);
     drop(stream);
@@ -302,7 +306,7 @@ fn what_a_killed_daemon_has_changed_is_told_with_what_there_is_of_the_answer() {
 #[test]
 fn a_configuration_that_changes_is_the_next_sessions_and_a_broken_one_is_said() {
     let rounds = vec![
-        begun(Step::Text("Done (app.py:1).".into())),
+        begun(ServerStep::Text("Done (app.py:1).".into())),
         says(&["By the other (app.py:1)."]),
     ];
     let (world, address, id, stream) = waiting(rounds, "explain");
@@ -397,7 +401,7 @@ fn a_clock_that_jumps_ahead_loses_no_session() {
 
 #[test]
 fn a_clock_that_is_set_back_breaks_no_order_and_loses_no_session() {
-    let waits = begun(Step::Text("Done.".into()));
+    let waits = begun(ServerStep::Text("Done.".into()));
     let rounds = (1..=3).flat_map(write).chain([waits]).chain((4..=4).flat_map(write));
     let world = World::new(SHOP, rounds);
     let clock = Clock(world.home.path().join("clock"));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
-use tool_model_server::{Round, Script, ScriptedCall, Step};
+use tool_model_server::{Round, Script, ScriptedCall, ServerStep};
 
 use super::{count, images, kibibytes};
 use crate::conformance::world::{Wire, World};
@@ -52,12 +52,16 @@ fn script(calls: usize) -> Script {
         .map(|pair| {
             let words = format!("Looking at {} of {calls}. ", pair[0]);
             let calls = pair.iter().copied().map(call).collect();
-            Round::new([Step::Text(words), Step::DelayMs(10), Step::ToolCalls(calls)])
+            Round::new([
+                ServerStep::Text(words),
+                ServerStep::DelayMs(10),
+                ServerStep::ToolCalls(calls),
+            ])
         })
         .collect();
     let mut end = Vec::new();
     for piece in 0..10 {
-        end.extend([Step::Text(format!("Piece {piece}. ")), Step::DelayMs(8)]);
+        end.extend([ServerStep::Text(format!("Piece {piece}. ")), ServerStep::DelayMs(8)]);
     }
     rounds.push(Round::new(end));
     Script {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use host::api::{Operation, PolicyRequest, now};
-use host::session::journal::{Entry, Line, Start, Work, encode};
+use host::session::journal::{JournalEntry, JournalLine, Start, Work, encode};
 
 use super::kibibytes;
 use crate::support::Home;
@@ -18,7 +18,7 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
     let folder = home.path().join("sessions").join(&id);
     std::fs::create_dir_all(&folder).expect("it can be made");
     let root = root.to_string_lossy().into_owned();
-    let start = Entry::Started(Start {
+    let start = JournalEntry::Started(Start {
         session_id: id,
         work: Work::Operation(Operation::Explain),
         target: ".".into(),
@@ -31,13 +31,13 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
         interactive: false,
         version: "0.1.0".into(),
     });
-    let thought = Entry::Reasoning {
+    let thought = JournalEntry::Reasoning {
         text: "Hm. ".repeat(MEGABYTE / 4),
     };
     let entries = std::iter::once(start).chain(std::iter::repeat_n(thought, megabytes));
     let mut journal = File::create(folder.join("journal.jsonl")).expect("it can be made");
     for (entry, seq) in entries.zip(1..) {
-        let line = Line { seq, at: now(), entry };
+        let line = JournalLine { seq, at: now(), entry };
         journal.write_all(&encode(&line)).expect("there is room");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory, Parser};
 
-use super::Arguments;
+use super::CliArguments;
 
 /// README and the pages of the book.
 fn user_documents() -> String {
@@ -44,7 +44,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// Fails unless the line's command is one of ours.
 fn check(line: &str, shown_in: &str) {
-    let parsed = Arguments::try_parse_from(words(line));
+    let parsed = CliArguments::try_parse_from(words(line));
     let problem = parsed.err().filter(|error| error.use_stderr());
     assert!(
         problem.is_none(),
@@ -95,11 +95,11 @@ fn every_example_of_the_help_is_one() {
         command.get_subcommands().for_each(|command| walk(command, count));
     }
     let mut count = 0;
-    walk(&Arguments::command(), &mut count);
+    walk(&CliArguments::command(), &mut count);
     assert!(count > 50, "{count} examples were found");
 }
 
 #[test]
 fn the_description_is_consistent() {
-    Arguments::command().debug_assert();
+    CliArguments::command().debug_assert();
 }

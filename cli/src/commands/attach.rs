@@ -11,7 +11,7 @@ use super::operation::show;
 use super::{Context, openable};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::Answer;
+use crate::output::AnswerWriter;
 
 /// Follows a session to its end, from its first event. Its exit code is that of the operation.
 pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
@@ -25,9 +25,9 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         Waiting::operation("the model".to_owned(), output),
     )?;
     let mut answer = if json {
-        Answer::unrendered()
+        AnswerWriter::unrendered()
     } else {
-        Answer::on_standard_output(output)
+        AnswerWriter::on_standard_output(output)
     };
     let last = loop {
         let event = match events.next().await {

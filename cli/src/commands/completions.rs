@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::Arguments;
+use crate::args::CliArguments;
 use crate::error::Error;
 use crate::output::Output;
 
 /// Prints the completion script of a shell.
 pub(crate) fn run(shell: Shell, output: Output) -> Result<ExitCode, Error> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "tool", &mut script);
+    clap_complete::generate(shell, &mut CliArguments::command(), "tool", &mut script);
     output.answer(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::config::{self, FileState, Inspection, Origin, Setting};
+use host::config::{self, FileState, Inspection, Setting, ValueOrigin};
 use host::repository::Narrowing;
 use host::session::preflight::preflight;
 use serde_json::Value;
@@ -31,11 +31,11 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
         match finding {
             // The accepted signers are among the settings already.
             Finding::Fine(_) if name == IDENTITIES => {}
-            Finding::Fine(detail) => {
-                inspection
-                    .settings
-                    .push(Setting::new("repository.skills", detail, Origin::File(root.join(LOCK))))
-            }
+            Finding::Fine(detail) => inspection.settings.push(Setting::new(
+                "repository.skills",
+                detail,
+                ValueOrigin::File(root.join(LOCK)),
+            )),
             Finding::Odd(problem) => inspection.warnings.push(problem),
             Finding::Wrong(problem) => inspection.problem = inspection.problem.or(Some(problem)),
         }
@@ -55,15 +55,15 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
 fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
     let (root, _) = context.places()?;
     let origin = match context.repo {
-        Some(_) => Origin::Flag("--repo"),
-        None => Origin::Default,
+        Some(_) => ValueOrigin::Flag("--repo"),
+        None => ValueOrigin::Default,
     };
     Ok([Setting::new("repository", root.to_string_lossy(), origin)])
 }
 
 /// Settings that the repository's own file narrows; it cannot widen any.
 fn of_the_repository(place: &Path, narrowing: &Narrowing) -> Vec<Setting> {
-    let origin = || Origin::File(place.to_owned());
+    let origin = || ValueOrigin::File(place.to_owned());
     let mut settings: Vec<Setting> = narrowing
         .lists()
         .map(|(key, list)| Setting::new(format!("repository.policy.{key}"), list.to_vec(), origin()))

@@ -16,7 +16,7 @@ use host::process::contain::{self, Sandbox};
 use host::process::toolchain;
 use host::provider::{self, ProbeReport, ProbeVerdict, ServerReport};
 use host::repository::Narrowing;
-use host::room::{self, Room};
+use host::room::{self, FreeSpace};
 use host::session::preflight::preflight;
 use host::skill::SkillHost;
 use serde::Serialize;
@@ -322,7 +322,7 @@ const ROOM_BYTES_GOOD: u64 = 64 * 1024 * 1024;
 const ROOM_FILES_GOOD: u64 = 1000;
 
 /// Whether there is room for what is written on a disk.
-fn disk_check(name: &'static str, disk: Disk, left: Room) -> Check {
+fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> Check {
     let files = left.files.unwrap_or(u64::MAX);
     let what = match left.files {
         Some(files) if files < ROOM_FILES_GOOD => format!("room for {files} more files"),
@@ -644,7 +644,7 @@ mod tests {
     #[test]
     fn a_disk_that_is_full_or_nearly_so_is_told_with_what_helps() {
         let look = |bytes, files| {
-            let check = disk_check("home disk", Disk::Home, Room { bytes, files });
+            let check = disk_check("home disk", Disk::Home, FreeSpace { bytes, files });
             let fix = check.fix.unwrap_or_default();
             format!("{}: {} ({fix})", check.status.name(), check.detail)
         };

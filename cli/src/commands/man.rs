@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use crate::args::Arguments;
+use crate::args::CliArguments;
 use crate::error::Error;
 use crate::output::Output;
 use host::api::ErrorKind;
@@ -17,7 +17,7 @@ pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Err
         Some(folder) => {
             std::fs::create_dir_all(folder)
                 .map_err(|error| Error::file("Could not make the folder", folder, &error))?;
-            clap_mangen::generate_to(Arguments::command(), folder)
+            clap_mangen::generate_to(CliArguments::command(), folder)
                 .map_err(|error| Error::file("Could not write manual pages into", folder, &error))?;
             output.progress(&format!(
                 "wrote tool.1 and a page for each command into {}",
@@ -30,7 +30,7 @@ pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Err
 
 fn print(output: Output) -> Result<(), Error> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(Arguments::command())
+    clap_mangen::Man::new(CliArguments::command())
         .render(&mut page)
         .map_err(|error| Error::new(ErrorKind::Output, format!("The manual page could not be made: {error}")))?;
     output.answer(&String::from_utf8_lossy(&page))

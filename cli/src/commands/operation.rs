@@ -13,10 +13,10 @@ use host::text::clean_line;
 
 use super::follow::{Follow, Waiting};
 use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
-use crate::args::Run;
+use crate::args::RunArguments;
 use crate::client::{Client, Events, not_running};
 use crate::error::Error;
-use crate::output::{Answer, AnswerFile, Output};
+use crate::output::{AnswerFile, AnswerWriter, Output};
 
 /// An operation with its target and focus.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ fn task_of(input: impl Read) -> Result<String, Error> {
 }
 
 /// Runs an operation to its end.
-pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Result<ExitCode, Error> {
     let output = context.output;
     // Errors that can be found here are reported before a daemon is started or a model paid.
     let task = task.read()?;
@@ -134,9 +134,9 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     }
     task.check_place(context)?;
     let answer = match &run.output {
-        Some(file) => Answer::into_file(answer_file(file, &task, context)?),
-        None if run.json => Answer::unrendered(),
-        None => Answer::on_standard_output(output),
+        Some(file) => AnswerWriter::into_file(answer_file(file, &task, context)?),
+        None if run.json => AnswerWriter::unrendered(),
+        None => AnswerWriter::on_standard_output(output),
     };
     let request = request(task, run, context)?;
     let (client, events) = context
@@ -154,15 +154,15 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
     };
     let streamed = session.stream(events, Waiting::operation(model, output)).await;
     let left = match &streamed {
-        Err(Error::Interrupted | Error::OutputClosed) if run.detach => Left::Running,
+        Err(Error::Interrupted | Error::OutputClosed) if run.detach => InterruptedSession::Running,
         Err(why @ (Error::Interrupted | Error::OutputClosed)) => {
             if cancel(&session.client, &session.id, why, output).await {
-                Left::Cancelled
+                InterruptedSession::Cancelled
             } else {
-                Left::Ending
+                InterruptedSession::Ending
             }
         }
-        _ => Left::Running,
+        _ => InterruptedSession::Running,
     };
     match streamed {
         Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
@@ -171,7 +171,7 @@ pub(super) async fn run(task: Task, run: &Run, context: &Context) -> Result<Exit
             let _ = session.answer.end_line();
             session.say_unwritten();
             match (&error, left) {
-                (Error::Interrupted, Left::Cancelled) => session.say_cancelled().await,
+                (Error::Interrupted, InterruptedSession::Cancelled) => session.say_cancelled().await,
                 (Error::Interrupted, left) => session.say_interrupted(left),
                 (Error::Problem(problem), _) if *problem == not_running() => session.say_lost(),
                 _ => {}
@@ -192,7 +192,7 @@ fn answer_file(file: &Path, task: &Task, context: &Context) -> Result<AnswerFile
     Ok(file)
 }
 
-fn request(task: Task, run: &Run, context: &Context) -> Result<ExecuteRequest, Error> {
+fn request(task: Task, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
     let (root, here) = context.places()?;
     Ok(ExecuteRequest {
         operation: task.operation,
@@ -224,14 +224,14 @@ struct Session {
     id: String,
     /// Answers its approvals.
     secret: String,
-    answer: Answer,
+    answer: AnswerWriter,
     json: bool,
     output: Output,
 }
 
 /// State of a session whose client was interrupted.
 #[derive(Debug, Clone, Copy)]
-enum Left {
+enum InterruptedSession {
     Running,
     Cancelled,
     /// Cancelled, but its end is not confirmed.
@@ -239,7 +239,7 @@ enum Left {
 }
 
 /// End of a session, from its last event.
-struct Ended {
+struct SessionEnd {
     /// The failure; absent after success.
     problem: Option<Problem>,
     /// The connection of the stream can serve another request.
@@ -248,7 +248,7 @@ struct Ended {
 
 impl Session {
     /// Shows what happens until the end.
-    async fn stream(&mut self, events: Events, waiting: Waiting) -> Result<Ended, Error> {
+    async fn stream(&mut self, events: Events, waiting: Waiting) -> Result<SessionEnd, Error> {
         let mut events = Follow::new(events, waiting)?;
         while let Some(event) = events.next().await? {
             if self.json {
@@ -267,7 +267,7 @@ impl Session {
                 _ => continue,
             };
             let is_free = events.finish().await;
-            return Ok(Ended { problem, is_free });
+            return Ok(SessionEnd { problem, is_free });
         }
         Err(events.ended_early().await)
     }
@@ -282,7 +282,7 @@ impl Session {
 
     /// After the last event: the user learns where the report is and what failed, and the file appears where there is
     /// one and the operation is complete.
-    async fn finish(mut self, root: &Path, ended: Ended) -> Result<ExitCode, Error> {
+    async fn finish(mut self, root: &Path, ended: SessionEnd) -> Result<ExitCode, Error> {
         self.answer.end()?;
         if !self.json {
             self.say_report(root, ended.is_free).await;
@@ -322,21 +322,21 @@ impl Session {
     }
 
     /// Prints the state of a session whose client was interrupted, and how to come back to it.
-    fn say_interrupted(&self, left: Left) {
+    fn say_interrupted(&self, left: InterruptedSession) {
         let id = &self.id;
         let hint = format!("`tool results {id}` shows what there is of the answer");
         let follow = format!("`tool attach {id}` follows it again, `tool cancel {id}` ends it");
         let (message, hint) = match left {
-            Left::Running => (format!("The session {id} continues."), follow),
-            Left::Cancelled => ("The session was cancelled.".to_owned(), hint),
-            Left::Ending => (format!("The session {id} is being cancelled."), hint),
+            InterruptedSession::Running => (format!("The session {id} continues."), follow),
+            InterruptedSession::Cancelled => ("The session was cancelled.".to_owned(), hint),
+            InterruptedSession::Ending => (format!("The session {id} is being cancelled."), hint),
         };
         self.output.notice(&message, Some(&hint));
     }
 
     /// Reports a cancelled session, with the changes that it leaves behind.
     async fn say_cancelled(&self) {
-        self.say_interrupted(Left::Cancelled);
+        self.say_interrupted(InterruptedSession::Cancelled);
         let path = format!("/api/results/{}?output=0", self.id);
         let result = async { self.client.another().await?.get::<SessionResult>(&path).await };
         let Ok(SessionResult { files_modified, .. }) = result.await else {
@@ -373,7 +373,7 @@ impl Session {
 }
 
 /// Shows an event that asks for nothing.
-pub(super) fn show(event: &Event, answer: &mut Answer, output: Output) -> Result<(), Error> {
+pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> Result<(), Error> {
     match event {
         Event::Token { content } => answer.piece(content)?,
         Event::Selection { files } => {

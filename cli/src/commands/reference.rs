@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use clap::{Command, CommandFactory};
 
-use crate::args::Arguments;
+use crate::args::CliArguments;
 use crate::error::Error;
 use crate::output::Output;
 
 /// Prints the help of every command that is not hidden, in the order of `tool --help`.
 pub(crate) fn run(output: Output) -> Result<ExitCode, Error> {
     let mut text = String::new();
-    describe(&Arguments::command(), &["tool"], &mut text);
+    describe(&CliArguments::command(), &["tool"], &mut text);
     output.answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -33,7 +33,10 @@ fn describe(command: &Command, path: &[&str], text: &mut String) {
 /// The `--help` text of a command, as in a pipe.
 fn help(path: &[&str]) -> String {
     let arguments = path.iter().copied().chain(["--help"]);
-    match Arguments::command().term_width(COLUMNS).try_get_matches_from(arguments) {
+    match CliArguments::command()
+        .term_width(COLUMNS)
+        .try_get_matches_from(arguments)
+    {
         Ok(_) => unreachable!("clap ends at `--help`"),
         Err(help) => help.render().to_string(),
     }

@@ -46,7 +46,7 @@ struct Proof {
 pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
     check_room()?;
     let sandbox = contain::available().sandbox;
-    let mut table = Table::new(json, sandbox, output);
+    let mut table = AttemptTable::new(json, sandbox, output);
     make(
         sandbox,
         |_| true,
@@ -96,7 +96,7 @@ pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> 
     let is_wanted = |name: &str| wanted.names.is_empty() || wanted.names.iter().any(|wanted| wanted == name);
     make(sandbox, is_wanted, output, |kind, result| {
         // Skills are the same in every sandbox around runs.
-        if kind == Kind::Escape || !wanted.fallback {
+        if kind == AttemptKind::Escape || !wanted.fallback {
             results.push(result);
         }
         Ok(())
@@ -122,7 +122,7 @@ fn exit(failed: usize) -> ExitCode {
 
 /// Origin of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AttemptKind {
     /// A skill.
     Attack,
     /// A program that a skill has run.
@@ -138,7 +138,7 @@ fn make(
     sandbox: Sandbox,
     is_wanted: impl Fn(&str) -> bool + Sync,
     output: Output,
-    mut each: impl FnMut(Kind, ProbeResult) -> Result<(), Error>,
+    mut each: impl FnMut(AttemptKind, ProbeResult) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let cancel = CancellationToken::new();
     let (sender, mut receiver) = mpsc::unbounded_channel();
@@ -151,10 +151,10 @@ fn make(
             let sender = sender;
             // Results are ignored once standard output is gone.
             attacks::attack(HOSTILE, &is_wanted, &cancel, |result| {
-                drop(sender.send((Kind::Attack, result)))
+                drop(sender.send((AttemptKind::Attack, result)))
             });
             probes::probe(sandbox, &is_wanted, &cancel, |result| {
-                drop(sender.send((Kind::Escape, result)))
+                drop(sender.send((AttemptKind::Escape, result)))
             });
             let wants_helpers = helpers::ATTEMPTS.iter().any(|attempt| is_wanted(attempt.name));
             let tried = if wants_helpers && !cancel.is_cancelled() {
@@ -163,10 +163,10 @@ fn make(
                 Vec::new()
             };
             for result in tried.into_iter().filter(|result| is_wanted(result.name)) {
-                drop(sender.send((Kind::Helper, result)));
+                drop(sender.send((AttemptKind::Helper, result)));
             }
             installs::probe(&is_wanted, &cancel, |result| {
-                drop(sender.send((Kind::Installation, result)))
+                drop(sender.send((AttemptKind::Installation, result)))
             });
         });
         let followed = runtime.block_on(follow(&mut receiver, &is_wanted, output, &mut each));
@@ -177,10 +177,10 @@ fn make(
 }
 
 async fn follow(
-    results: &mut mpsc::UnboundedReceiver<(Kind, ProbeResult)>,
+    results: &mut mpsc::UnboundedReceiver<(AttemptKind, ProbeResult)>,
     is_wanted: &impl Fn(&str) -> bool,
     output: Output,
-    each: &mut impl FnMut(Kind, ProbeResult) -> Result<(), Error>,
+    each: &mut impl FnMut(AttemptKind, ProbeResult) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let names = attacks::ATTACKS.iter().map(|attack| attack.name);
     let names = names.chain(probes::ATTEMPTS.iter().map(|attempt| attempt.name));
@@ -208,7 +208,7 @@ async fn follow(
 }
 
 /// The results so far: shown one by one, or kept for JSON.
-struct Table {
+struct AttemptTable {
     json: bool,
     output: Output,
     sandbox: Sandbox,
@@ -218,7 +218,7 @@ struct Table {
     installations: Vec<ProbeResult>,
 }
 
-impl Table {
+impl AttemptTable {
     fn new(json: bool, sandbox: Sandbox, output: Output) -> Self {
         Self {
             json,
@@ -231,18 +231,18 @@ impl Table {
         }
     }
 
-    fn add(&mut self, kind: Kind, result: ProbeResult) -> Result<(), Error> {
+    fn add(&mut self, kind: AttemptKind, result: ProbeResult) -> Result<(), Error> {
         let (list, heading) = match kind {
-            Kind::Attack => (&mut self.attacks, "A skill tries to …".to_owned()),
-            Kind::Escape => (
+            AttemptKind::Attack => (&mut self.attacks, "A skill tries to …".to_owned()),
+            AttemptKind::Escape => (
                 &mut self.escapes,
                 format!("\nA test run tries to … (sandbox: {})", self.sandbox),
             ),
-            Kind::Helper => (
+            AttemptKind::Helper => (
                 &mut self.helpers,
                 "\nA helper that parses what others wrote tries to …".to_owned(),
             ),
-            Kind::Installation => (
+            AttemptKind::Installation => (
                 &mut self.installations,
                 "\nAn installation of packages tries to …".to_owned(),
             ),

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 /// An answer under way.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerWriter {
     sink: Sink,
 }
 
@@ -33,7 +33,7 @@ fn is_one_file() -> bool {
     out.map(place).is_ok_and(|out| errors.map(place) == Ok(out))
 }
 
-impl Answer {
+impl AnswerWriter {
     /// To standard output: rendered where that is a terminal.
     pub(crate) fn on_standard_output(output: Output) -> Self {
         let sink = match output.look {

@@ -28,7 +28,7 @@ pub(crate) struct AnswerFile {
     /// Path that is replaced: a link's target, not the link.
     place: PathBuf,
     /// The regular file that stood there when the operation began.
-    seen: Option<Stamp>,
+    seen: Option<OutputFingerprint>,
     /// Written where it stands, because a new file in its place would not be the same one.
     in_place: bool,
     content: String,
@@ -36,7 +36,7 @@ pub(crate) struct AnswerFile {
 
 /// Metadata that differs between two files, and after a change of one.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+struct OutputFingerprint {
     device: u64,
     inode: u64,
     size: u64,
@@ -44,7 +44,7 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl OutputFingerprint {
     fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -84,7 +84,7 @@ impl AnswerFile {
         }
         let mut file = Self {
             named: named.to_owned(),
-            seen: Stamp::at(&place),
+            seen: OutputFingerprint::at(&place),
             place,
             in_place: false,
             content: String::new(),
@@ -104,11 +104,11 @@ impl AnswerFile {
 
     /// Refuses to write over the file that the operation is about.
     pub(crate) fn check_is_not(&self, target: &Path) -> Result<(), Error> {
-        let same = |target: Stamp| {
+        let same = |target: OutputFingerprint| {
             let seen = self.seen.as_ref();
             seen.is_some_and(|seen| (seen.device, seen.inode) == (target.device, target.inode))
         };
-        if !Stamp::at(target).is_some_and(same) {
+        if !OutputFingerprint::at(target).is_some_and(same) {
             return Ok(());
         }
         let message = format!(
@@ -136,7 +136,7 @@ impl AnswerFile {
             self.content.push('\n');
         }
         let special = self.is_special();
-        if !special && Stamp::at(&self.place) != self.seen {
+        if !special && OutputFingerprint::at(&self.place) != self.seen {
             return Err(self.left_alone());
         }
         let written = if special || self.in_place {

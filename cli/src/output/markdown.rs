@@ -30,11 +30,11 @@ pub(crate) struct Markdown {
     /// Length of `pending` when it was last parsed.
     parsed_bytes: usize,
     /// The block that was rendered last.
-    last: Option<Written>,
+    last: Option<ListItem>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Written {
+struct ListItem {
     is_item: bool,
     ended_blank: bool,
 }
@@ -43,11 +43,11 @@ struct Written {
 #[derive(Debug)]
 struct Top {
     start: usize,
-    kind: Kind,
+    kind: BlockEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockEnd {
     /// Over at the end of its line.
     Line,
     /// Over at the next blank line.
@@ -106,9 +106,12 @@ impl Markdown {
         let tops = tops(&self.pending);
         let whole = match tops.last() {
             None => return,
-            Some(Top { kind: Kind::Line, .. }) => self.pending.len(),
             Some(Top {
-                kind: Kind::UntilBlank, ..
+                kind: BlockEnd::Line, ..
+            }) => self.pending.len(),
+            Some(Top {
+                kind: BlockEnd::UntilBlank,
+                ..
             }) if is_blank => self.pending.len(),
             // Text before the only block goes with it.
             Some(_) if tops.len() == 1 => return,
@@ -127,7 +130,7 @@ impl Markdown {
             // neighbour, so that nothing is lost.
             let start = if at == 0 { 0 } else { top.start };
             let next = tops.get(at + 1).map_or(end, |next| next.start);
-            self.write_block(&source[start..next], top.kind == Kind::Item, out);
+            self.write_block(&source[start..next], top.kind == BlockEnd::Item, out);
         }
         if tops.is_empty() && !source[..end].trim().is_empty() {
             self.write_block(&source[..end], false, out);
@@ -135,12 +138,12 @@ impl Markdown {
     }
 
     fn write_block(&mut self, source: &str, is_item: bool, out: &mut String) {
-        let close = |last: Written| last.is_item && is_item && !last.ended_blank;
+        let close = |last: ListItem| last.is_item && is_item && !last.ended_blank;
         if self.last.is_some_and(|last| !close(last)) {
             out.push('\n');
         }
         render::block(source, self.look, out);
-        self.last = Some(Written {
+        self.last = Some(ListItem {
             is_item,
             ended_blank: source.ends_with("\n\n") || source.trim_end_matches(' ').ends_with("\n\n"),
         });
@@ -160,10 +163,10 @@ fn tops(source: &str) -> Vec<Top> {
     for (event, range) in parse(source) {
         let kind = match &event {
             Event::Start(Tag::List(_)) if depth == 0 => None,
-            Event::Start(Tag::Item) if depth == 1 && in_list => Some(Kind::Item),
-            Event::Start(Tag::Heading { .. }) | Event::Rule if depth == 0 => Some(Kind::Line),
-            Event::Start(Tag::Paragraph | Tag::Table(_)) if depth == 0 => Some(Kind::UntilBlank),
-            Event::Start(_) if depth == 0 => Some(Kind::UntilNext),
+            Event::Start(Tag::Item) if depth == 1 && in_list => Some(BlockEnd::Item),
+            Event::Start(Tag::Heading { .. }) | Event::Rule if depth == 0 => Some(BlockEnd::Line),
+            Event::Start(Tag::Paragraph | Tag::Table(_)) if depth == 0 => Some(BlockEnd::UntilBlank),
+            Event::Start(_) if depth == 0 => Some(BlockEnd::UntilNext),
             _ => None,
         };
         tops.extend(kind.map(|kind| Top {

@@ -214,7 +214,7 @@ pub(super) fn size_text(bytes: f64) -> String {
 
 /// A line of a file, with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct NumberedLine {
     /// From 1.
     pub(super) number: usize,
     /// Its text.
@@ -222,10 +222,10 @@ pub(super) struct Line {
 }
 
 /// Lines out of an answer of read_file: `    12<TAB>text`.
-pub(super) fn lines(text: &str) -> Vec<Line> {
+pub(super) fn lines(text: &str) -> Vec<NumberedLine> {
     let line = |line: &str| {
         let (number, text) = line.split_once('\t')?;
-        Some(Line {
+        Some(NumberedLine {
             number: number.trim().parse().ok()?,
             text: text.to_owned(),
         })

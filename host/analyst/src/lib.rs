@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tool_config::{ANALYST_URL, Api, ProviderSettings};
 use tool_core::api::{ErrorKind, Operation, Problem};
 use tool_provider::{
-    EventStream, Options, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, Usage,
+    EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, Usage,
 };
 
 use evidence::{Brief, Evidence};
@@ -61,7 +61,7 @@ impl Provider for Analyst {
         ANALYST_URL
     }
 
-    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>, cancel: CancellationToken) -> EventStream<'a> {
         if cancel.is_cancelled() {
             return Box::pin(stream::iter([Err(ProviderError::Cancelled)]));
         }
@@ -92,7 +92,7 @@ fn needs_a_model(operation: &str) -> Problem {
     .with_hint(ENABLE)
 }
 
-fn reply(request: Request<'_>) -> Result<Reply, Problem> {
+fn reply(request: ModelRequest<'_>) -> Result<Reply, Problem> {
     let brief = Brief::read(request.messages);
     let evidence = Evidence::read(request.messages);
     match brief.operation.as_str() {

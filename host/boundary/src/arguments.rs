@@ -13,7 +13,7 @@ use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
 use super::sandbox::mebibytes;
-use super::{Arguments, CallError};
+use super::{CallError, RawArguments};
 use crate::limits;
 use tool_core::api::ErrorKind;
 use tool_core::text::nearest;
@@ -51,7 +51,7 @@ pub fn compile(schema: &Value) -> Result<Schema, String> {
 }
 
 /// Parses and validates. Gives the arguments back as the JSON object that the skill gets.
-pub fn check(skill: &str, schema: &Schema, arguments: &Arguments<'_>) -> Result<Value, CallError> {
+pub fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Result<Value, CallError> {
     let value = parse(skill, arguments)?;
     let work = schema.parts.saturating_mul(weight::of_value(&value));
     if work > limits::SCHEMA_WORK_MAX {
@@ -96,23 +96,23 @@ fn too_large(skill: &str, limit: impl Into<String>) -> CallError {
     }
 }
 
-fn parse<'a>(skill: &str, arguments: &Arguments<'a>) -> Result<Cow<'a, Value>, CallError> {
+fn parse<'a>(skill: &str, arguments: &RawArguments<'a>) -> Result<Cow<'a, Value>, CallError> {
     let unfit = |got: String| CallError::Arguments {
         skill: skill.to_owned(),
         pointer: String::new(),
         expected: "a JSON object".to_owned(),
         got,
     };
-    if let Arguments::Text(text) = arguments
+    if let RawArguments::Text(text) = arguments
         && text.len() > limits::ARGUMENT_BYTES_MAX
     {
         let size = mebibytes(limits::ARGUMENT_BYTES_MAX as u64);
         return Err(too_large(skill, format!("{size} of arguments")));
     }
     let value = match arguments {
-        Arguments::Value(value) => Cow::Borrowed(*value),
-        Arguments::Text(text) if text.trim().is_empty() => Cow::Owned(Value::Object(Map::new())),
-        Arguments::Text(text) => {
+        RawArguments::Value(value) => Cow::Borrowed(*value),
+        RawArguments::Text(text) if text.trim().is_empty() => Cow::Owned(Value::Object(Map::new())),
+        RawArguments::Text(text) => {
             Cow::Owned(serde_json::from_str(text).map_err(|error| unfit(format!("other text ({error})")))?)
         }
     };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn refused(arguments: &str) -> String {
-        check("demo", &schema(), &Arguments::Text(arguments))
+        check("demo", &schema(), &RawArguments::Text(arguments))
             .expect_err("the arguments do not fit")
             .to_string()
     }
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn an_empty_text_is_an_empty_object() {
         let free = compile(&json!({"type": "object"})).expect("the schema is valid");
-        let value = check("demo", &free, &Arguments::Text(" \n")).expect("nothing is required");
+        let value = check("demo", &free, &RawArguments::Text(" \n")).expect("nothing is required");
         assert_eq!(value, json!({}));
     }
 
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn arguments_are_bounded_in_bytes_and_in_the_work_that_they_make() {
         let limit = |schema: &Schema, text: &str| {
-            let error = check("demo", schema, &Arguments::Text(text)).expect_err("it is too much");
+            let error = check("demo", schema, &RawArguments::Text(text)).expect_err("it is too much");
             (error.verdict().to_owned(), error.to_string())
         };
         let free = compile(&json!({"type": "object"})).expect("the schema is valid");
@@ -370,7 +370,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_is_answered(text in "\\PC{0,64}|[\\[\\]{}\":,0-9a-z ]{0,64}") {
-            if let Err(error) = check("demo", &schema(), &Arguments::Text(&text)) {
+            if let Err(error) = check("demo", &schema(), &RawArguments::Text(&text)) {
                 prop_assert!(error.to_string().len() < 1_000);
             }
         }

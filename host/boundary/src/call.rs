@@ -13,16 +13,16 @@ use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_details, visit_texts};
 use super::engine::Runtime;
 use super::loaded::Loaded;
-use super::sandbox::{Call, Grants, mebibytes};
+use super::sandbox::{CallBudget, Grants, mebibytes};
 use super::stage::{commit, staged};
-use super::turns::{Turn, Turns};
+use super::turns::{CallPermit, Turns};
 use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, Services, imports};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::{fold, normalise};
-use tool_sandbox::scratch::{self, Folder};
+use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// The kinds of failure that a skill can tell by its code.
 const TOLD: [ErrorKind; 6] = [
@@ -49,7 +49,7 @@ const DEPENDENCIES: &str = "analyze_dependencies";
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
 /// One call, ready to run.
-pub struct Job<'a> {
+pub struct PreparedCall<'a> {
     /// The engine.
     pub runtime: &'a Runtime,
     /// The admission of calls.
@@ -78,14 +78,14 @@ pub struct Job<'a> {
 
 /// Stage and deletions of a call.
 struct Proposal {
-    stage: Option<Folder>,
+    stage: Option<ScratchFolder>,
     deletions: Vec<String>,
 }
 
-impl Job<'_> {
+impl PreparedCall<'_> {
     /// Runs the call. The caller holds a turn.
     pub fn run(self) -> CallReport {
-        let call = Call::new(self.name, self.limits, &self.context.cancel);
+        let call = CallBudget::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
         if let Some(recorder) = &self.context.recorder {
             call.record(recorder);
@@ -120,7 +120,7 @@ impl Job<'_> {
 
     /// Takes note of the files that the answer shows, so that a later proposal may replace them. Built-in skills are
     /// believed; for any other skill only content that really is in its answer counts.
-    fn note_shown(&self, call: &Call, text: &str) {
+    fn note_shown(&self, call: &CallBudget, text: &str) {
         let mut shown = call.claims();
         shown.retain(|path, sha256| self.is_builtin || self.is_in(call, text, path, sha256));
         if !shown.is_empty() {
@@ -130,7 +130,7 @@ impl Job<'_> {
     }
 
     /// True where the part of an answer that reaches the model holds the whole content of a file.
-    fn is_in(&self, call: &Call, text: &str, path: &str, sha256: &str) -> bool {
+    fn is_in(&self, call: &CallBudget, text: &str, path: &str, sha256: &str) -> bool {
         let told = beginning(text, limits::TOOL_RESULT_BYTES_MAX);
         let Ok(content) = self
             .context
@@ -145,7 +145,7 @@ impl Job<'_> {
 
     /// Places outside the user's own files whose text may be in the result. Programs that the call ran and files that it
     /// read decide this, and neither the text nor the code of the result.
-    fn foreign(&self, call: &Call, result: &Result<CallOutcome, CallError>) -> Vec<String> {
+    fn foreign(&self, call: &CallBudget, result: &Result<CallOutcome, CallError>) -> Vec<String> {
         let mut foreign = Vec::new();
         if self.context.turn.has_run_program() {
             foreign.push(format!("the output of `{}`", self.name));
@@ -189,7 +189,7 @@ impl Job<'_> {
         self.context.repository.lists(path, &self.context.cancel)
     }
 
-    fn outcome(&self, call: &Arc<Call>, grants: &Grants) -> Result<CallOutcome, CallError> {
+    fn outcome(&self, call: &Arc<CallBudget>, grants: &Grants) -> Result<CallOutcome, CallError> {
         let reads = Effect::ReadRepository;
         if grants.declares(reads) && !grants.has(reads) {
             return Err(grants.denied(self.name, reads));
@@ -210,7 +210,11 @@ impl Job<'_> {
         })
     }
 
-    fn guest(&self, call: &Arc<Call>, grants: &Grants) -> Result<(wit::Outcome, Option<Folder>), CallError> {
+    fn guest(
+        &self,
+        call: &Arc<CallBudget>,
+        grants: &Grants,
+    ) -> Result<(wit::Outcome, Option<ScratchFolder>), CallError> {
         let arguments = self.arguments.to_string();
         let parts = if self.loaded.is_sharded() && may_be_split(grants) {
             self.split(call, grants, &arguments)?
@@ -230,10 +234,10 @@ impl Job<'_> {
 
     fn plain(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: &Grants,
         arguments: &str,
-    ) -> Result<(wit::Outcome, Option<Folder>), CallError> {
+    ) -> Result<(wit::Outcome, Option<ScratchFolder>), CallError> {
         let (answer, stage) = self.loaded.call(call, grants.clone(), arguments)?;
         match answer {
             Err(_) if call.stage_full.load(Ordering::Relaxed) => Err(self.no_room()),
@@ -246,10 +250,10 @@ impl Job<'_> {
     #[expect(clippy::type_complexity, reason = "two values with one use each")]
     fn split(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: &Grants,
         arguments: &str,
-    ) -> Result<Option<(Vec<String>, Vec<Turn<'_>>)>, CallError> {
+    ) -> Result<Option<(Vec<String>, Vec<CallPermit<'_>>)>, CallError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut turns = self.turns.more(cores.min(self.limits.parts).saturating_sub(1));
         if turns.is_empty() {
@@ -276,7 +280,7 @@ impl Job<'_> {
     /// fails ends the others.
     fn parts(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: &Grants,
         parts: &[String],
         others: usize,
@@ -314,7 +318,7 @@ impl Job<'_> {
 
     fn merge(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: &Grants,
         arguments: &str,
         outcomes: &[wit::Outcome],
@@ -434,7 +438,7 @@ impl Job<'_> {
             .map_err(|failure| self.failure(failure))
     }
 
-    fn receipt(&self, call: &Call, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {
+    fn receipt(&self, call: &CallBudget, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {
         let deeds = call.deeds();
         Receipt {
             tests: deeds.tests,

@@ -6,7 +6,7 @@ use super::bindings::tool::skill::types as wit;
 use super::component::Surface;
 use super::engine::{NativeComponent, Runtime};
 use super::loaded::Linked;
-use super::sandbox::Call;
+use super::sandbox::CallBudget;
 use super::{CallError, Descriptor, Limits, arguments};
 use crate::limits;
 use tool_core::api::Effect;
@@ -23,7 +23,7 @@ pub fn describe(
         wall: limits.describe,
         ..limits
     };
-    let call = Call::new("describe", limits, &CancellationToken::new());
+    let call = CallBudget::new("describe", limits, &CancellationToken::new());
     runtime.watch(&call);
     let described = Linked::new(&component.0)?
         .describe(&call)

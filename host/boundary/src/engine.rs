@@ -15,7 +15,7 @@ use std::time::Duration;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use super::sandbox::Call;
+use super::sandbox::CallBudget;
 use crate::limits;
 
 /// Features that the compiler may assume of every x86-64 processor: the level x86-64-v2, which all processors have had
@@ -155,7 +155,7 @@ impl Runtime {
     }
 
     /// Watches a call until it is dropped: its token is cancelled when its time is up.
-    pub(crate) fn watch(&self, call: &Arc<Call>) {
+    pub(crate) fn watch(&self, call: &Arc<CallBudget>) {
         self.ticker.watch(call);
     }
 }
@@ -274,12 +274,12 @@ pub fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
 /// The calls at work. The thread holds the engines weakly, so that it ends with them.
 #[derive(Default)]
 struct Ticker {
-    calls: Mutex<Vec<Weak<Call>>>,
+    calls: Mutex<Vec<Weak<CallBudget>>>,
     wake: Condvar,
 }
 
 impl Ticker {
-    fn watch(&self, call: &Arc<Call>) {
+    fn watch(&self, call: &Arc<CallBudget>) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.push(Arc::downgrade(call));
         if calls.len() == 1 {

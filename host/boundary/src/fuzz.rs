@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Arguments, arguments, component};
+use super::{RawArguments, arguments, component};
 use input::Input;
 
 #[path = "../../../tests/fuzz/input.rs"]
@@ -26,10 +26,10 @@ pub fn arguments(bytes: &[u8]) {
     let Ok(validator) = arguments::compile(&schema) else {
         return;
     };
-    match arguments::check("skill", &validator, &Arguments::Text(&given)) {
+    match arguments::check("skill", &validator, &RawArguments::Text(&given)) {
         Ok(value) => {
             assert!(value.is_object());
-            let again = arguments::check("skill", &validator, &Arguments::Value(&value));
+            let again = arguments::check("skill", &validator, &RawArguments::Value(&value));
             assert_eq!(again.ok(), Some(value), "what passed passes again");
         }
         Err(error) => {

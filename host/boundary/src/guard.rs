@@ -28,17 +28,17 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 pub(super) use staging::{Stage, StageError, StageFile};
 
 use super::CallContext;
-use super::sandbox::{Call, State, Stop};
-use super::wasi::{Input, Output};
+use super::sandbox::{CallBudget, Stop, StoreState};
+use super::wasi::{GuestOutput, Input};
 use crate::limits::PATH_BYTES_MAX;
 use tool_core::api::{Effect, ErrorKind};
 use tool_repository::path::{join, split};
 use tool_repository::{EntryKind, Identity, OpenError, Repository};
 
 /// Adds `wasi:filesystem`.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    types::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    preopens::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+    types::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)?;
+    preopens::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
 }
 
 /// Target of a descriptor of the guest.
@@ -64,7 +64,7 @@ pub(super) struct RepositoryFile {
 struct OpenFile {
     handle: OwnedFd,
     size: u64,
-    _slot: Slot,
+    _slot: HandlePermit,
 }
 
 impl RepositoryFile {
@@ -92,10 +92,10 @@ fn read_at(handle: &OwnedFd, bytes: usize, offset: u64, size: u64) -> std::io::R
 const READ_BYTES_MIN: usize = 4096;
 
 /// One of a call's open files and directories.
-struct Slot(Arc<Call>);
+struct HandlePermit(Arc<CallBudget>);
 
-impl Slot {
-    fn take(call: &Arc<Call>) -> Result<Self, Stop> {
+impl HandlePermit {
+    fn take(call: &Arc<CallBudget>) -> Result<Self, Stop> {
         let slot = Self(Arc::clone(call));
         let max = call.limits.files_open;
         if call.files_open.fetch_add(1, Ordering::Relaxed) < max {
@@ -106,7 +106,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for HandlePermit {
     fn drop(&mut self) {
         self.0.files_open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -117,7 +117,7 @@ struct Entries {
     entries: rustix::fs::Dir,
     /// Its path in the repository; absent for the stage, where nothing is hidden.
     repository: Option<String>,
-    _slot: Slot,
+    _slot: HandlePermit,
 }
 
 // ---- errors ----
@@ -222,7 +222,7 @@ impl Asked {
 
 // ---- descriptors ----
 
-impl State {
+impl StoreState {
     fn repository(&self) -> FsResult<Arc<CallContext>> {
         match self.granted(Effect::ReadRepository) {
             Some(context) => Ok(Arc::clone(context)),
@@ -283,7 +283,7 @@ impl State {
         {
             return refuse(ErrorCode::ReadOnly);
         }
-        let slot = Slot::take(&self.call).map_err(trap)?;
+        let slot = HandlePermit::take(&self.call).map_err(trap)?;
         let opened = self
             .repository()?
             .repository
@@ -329,7 +329,7 @@ impl State {
                 path: asked.path.clone(),
             });
         }
-        let slot = Slot::take(&self.call).map_err(trap)?;
+        let slot = HandlePermit::take(&self.call).map_err(trap)?;
         let limits = self.call.limits;
         let file = self.stage.open(&asked.path, open_flags, writes, slot, &limits)?;
         Ok(Descriptor::StageFile { file, flags })
@@ -488,7 +488,7 @@ fn metadata_hash(stat: &Stat) -> MetadataHashValue {
     }
 }
 
-impl preopens::Host for State {
+impl preopens::Host for StoreState {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Handle>, String)>> {
         let mut directories = Vec::new();
         if self.granted(Effect::ReadRepository).is_some() {
@@ -509,7 +509,7 @@ impl preopens::Host for State {
     }
 }
 
-impl types::Host for State {
+impl types::Host for StoreState {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<types::ErrorCode> {
         Ok(error.downcast()?.into())
     }
@@ -526,7 +526,7 @@ impl types::Host for State {
     }
 }
 
-impl types::HostDescriptor for State {
+impl types::HostDescriptor for StoreState {
     fn read_via_stream(&mut self, handle: Resource<Handle>, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
         let input = match self.descriptor(&handle)? {
             Descriptor::RepositoryFile { file } => Input::Repository {
@@ -544,12 +544,12 @@ impl types::HostDescriptor for State {
 
     fn write_via_stream(&mut self, handle: Resource<Handle>, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
         let file = self.writable_file(&handle)?;
-        self.push(Output::Stage { file, offset }).map_err(trap)
+        self.push(GuestOutput::Stage { file, offset }).map_err(trap)
     }
 
     fn append_via_stream(&mut self, handle: Resource<Handle>) -> FsResult<Resource<DynOutputStream>> {
         let file = self.writable_file(&handle)?;
-        self.push(Output::Append { file }).map_err(trap)
+        self.push(GuestOutput::Append { file }).map_err(trap)
     }
 
     fn advise(&mut self, handle: Resource<Handle>, _: Filesize, _: Filesize, _: Advice) -> FsResult<()> {
@@ -607,7 +607,7 @@ impl types::HostDescriptor for State {
     }
 
     fn read_directory(&mut self, handle: Resource<Handle>) -> FsResult<Resource<DirectoryEntryStream>> {
-        let slot = Slot::take(&self.call).map_err(trap)?;
+        let slot = HandlePermit::take(&self.call).map_err(trap)?;
         let entries = match self.directory(&handle)? {
             Directory::Repository(path) => {
                 let context = self.repository()?;
@@ -776,7 +776,7 @@ impl types::HostDescriptor for State {
     }
 }
 
-impl State {
+impl StoreState {
     fn writable_file(&self, handle: &Resource<Handle>) -> FsResult<StageFile> {
         match self.descriptor(handle)? {
             Descriptor::StageFile { file, flags } if flags.contains(DescriptorFlags::WRITE) => Ok(file.clone()),
@@ -832,7 +832,7 @@ fn kind_of(entries: &rustix::fs::Dir, name: &str) -> FsResult<FileType> {
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-impl types::HostDirectoryEntryStream for State {
+impl types::HostDirectoryEntryStream for StoreState {
     fn read_directory_entry(&mut self, stream: Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
         self.next_entry(&stream)
     }

@@ -22,7 +22,7 @@ use super::CallContext;
 use super::bindings::Skill;
 use super::bindings::tool::skill as wit;
 use super::bindings::tool::skill::types::Failure;
-use super::sandbox::{Call, State, Stop};
+use super::sandbox::{CallBudget, Stop, StoreState};
 pub use consent::DISAGREED;
 pub use failure::{cancelled, failure, hinted};
 pub(crate) use repository::Globs;
@@ -37,7 +37,7 @@ pub trait Services: Send + Sync {
     /// The changes of the repository against a commit.
     fn read_changes(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         query: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure>;
@@ -45,7 +45,7 @@ pub trait Services: Send + Sync {
     /// Makes a commit of `paths`, or of everything that git follows.
     fn create_commit(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         message: &str,
         paths: &[String],
@@ -55,7 +55,7 @@ pub trait Services: Send + Sync {
     /// Runs the repository's tests. The outer error ends the call.
     fn run_tests(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         request: wit::tests::Request,
     ) -> Result<Result<wit::tests::Report, Failure>, Stop>;
@@ -63,7 +63,7 @@ pub trait Services: Send + Sync {
     /// Installs packages. The outer error ends the call.
     fn install_packages(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         request: &wit::packages::Request,
     ) -> Result<Result<wit::packages::Report, Failure>, Stop>;
@@ -73,11 +73,11 @@ pub trait Services: Send + Sync {
 }
 
 /// Adds the contract's imports.
-pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    Skill::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+    Skill::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
 }
 
-impl State {
+impl StoreState {
     /// The session's context where the effect is granted, else the answer `denied`.
     fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
         self.call.check()?;
@@ -122,9 +122,9 @@ macro_rules! granted {
     };
 }
 
-impl wit::types::Host for State {}
+impl wit::types::Host for StoreState {}
 
-impl wit::log::Host for State {
+impl wit::log::Host for StoreState {
     fn write(&mut self, level: String, message: String) -> wasmtime::Result<()> {
         self.call.check()?;
         log::record(&self.call, &level, &message);
@@ -132,7 +132,7 @@ impl wit::log::Host for State {
     }
 }
 
-impl wit::repository::Host for State {
+impl wit::repository::Host for StoreState {
     fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
         let context = granted!(self, Effect::ReadRepository);
         let page = repository::list(&self.call, &context, &query);
@@ -158,13 +158,13 @@ impl wit::repository::Host for State {
     }
 }
 
-impl wit::bulk::Host for State {
+impl wit::bulk::Host for StoreState {
     fn open(
         &mut self,
         selection: wit::bulk::Selection,
     ) -> wasmtime::Result<Result<Resource<wit::bulk::Reader>, Failure>> {
         let context = granted!(self, Effect::ReadRepository);
-        let opened = bulk::Reader::open(&self.call, &context, &selection)?;
+        let opened = bulk::SelectionReader::open(&self.call, &context, &selection)?;
         self.call.check()?;
         Ok(match opened {
             Ok(reader) => Ok(self.push(reader)?),
@@ -184,27 +184,27 @@ impl wit::bulk::Host for State {
     }
 }
 
-impl wit::bulk::HostReader for State {
+impl wit::bulk::HostReader for StoreState {
     fn next(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<wit::bulk::Batch> {
-        let batch = self.entry_mut::<bulk::Reader, _>(&reader)?.next()?;
+        let batch = self.entry_mut::<bulk::SelectionReader, _>(&reader)?.next()?;
         self.count_read(batch.contents.len())?;
         Ok(batch)
     }
 
     fn drop(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<()> {
-        self.remove::<bulk::Reader, _>(&reader)?;
+        self.remove::<bulk::SelectionReader, _>(&reader)?;
         Ok(())
     }
 }
 
-impl wit::git_read::Host for State {
+impl wit::git_read::Host for StoreState {
     fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
         let context = granted!(self, Effect::ReadGit);
         Ok(self.services()?.read_changes(&self.call, &context, &query))
     }
 }
 
-impl wit::git_commit::Host for State {
+impl wit::git_commit::Host for StoreState {
     fn create(
         &mut self,
         message: String,
@@ -218,7 +218,7 @@ impl wit::git_commit::Host for State {
     }
 }
 
-impl wit::tests::Host for State {
+impl wit::tests::Host for StoreState {
     fn run(&mut self, request: wit::tests::Request) -> wasmtime::Result<Result<wit::tests::Report, Failure>> {
         let context = granted!(self, Effect::RunProcess);
         let report = self.services()?.run_tests(&self.call, &context, request)?;
@@ -227,7 +227,7 @@ impl wit::tests::Host for State {
     }
 }
 
-impl wit::packages::Host for State {
+impl wit::packages::Host for StoreState {
     fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
         let context = granted!(self, Effect::Install);
         let report = self.services()?.install_packages(&self.call, &context, &request)?;

@@ -51,15 +51,15 @@ use tool_repository::changes::ChangeJournal;
 
 pub use arguments::{Schema, check as check_arguments, compile as compile_schema};
 pub use cache::Cache;
-pub use call::{Job, failures, kind_told};
+pub use call::{PreparedCall, failures, kind_told};
 pub use component::{CONTRACT, Look, Surface, inspect, look};
 pub use describe::{describe, is_name};
 pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile};
 pub use imports::{DISAGREED, Services, cancelled, consent, denied, failure, hinted};
 pub use loaded::Loaded;
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
-pub use sandbox::{Call, Place, Stop};
-pub use turns::{HeldTurn, NoRun, Turn, Turns, holding};
+pub use sandbox::{CallBudget, Stop, WritablePlace};
+pub use turns::{CallPermit, HeldTurn, NoRun, Turns, holding};
 pub use unattended::{NoServices, Nobody, Unrecorded};
 
 /// Description of a skill by itself, as the host keeps it.
@@ -459,7 +459,7 @@ pub struct CallReport {
 
 /// The arguments of a call as they came: JSON text of a model, or a value of the user.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Arguments<'a> {
+pub enum RawArguments<'a> {
     /// Not yet parsed; empty means `{}`.
     Text(&'a str),
     /// Parsed.

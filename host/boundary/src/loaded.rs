@@ -13,16 +13,16 @@ use wasmtime::{Engine, Store};
 use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
 use super::engine::{NativeComponent, Runtime};
-use super::sandbox::{self, Call, Grants, State};
+use super::sandbox::{self, CallBudget, Grants, StoreState};
 use super::{CallError, guard, imports, wasi};
-use tool_sandbox::scratch::Folder;
+use tool_sandbox::scratch::ScratchFolder;
 
 /// Largest compiled code of a component that is copied: ours have up to 2.5 MiB. A component with an interpreter has
 /// tens, and its calls are so long that a copy would save little.
 const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Result of an instance, and the stage that it left.
-type Left<R> = (R, Option<Folder>);
+type Left<R> = (R, Option<ScratchFolder>);
 
 type Split = (Result<Vec<String>, Failure>,);
 type Merge = (Result<Outcome, Failure>,);
@@ -72,7 +72,7 @@ impl Loaded {
     /// The work itself, in one instance.
     pub(crate) fn call(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: Grants,
         arguments: &str,
     ) -> Result<Left<Result<Outcome, Failure>>, CallError> {
@@ -86,7 +86,7 @@ impl Loaded {
     /// Divides the work into at most `parts` arguments. Only where [`Loaded::is_sharded`].
     pub(crate) fn split(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: Grants,
         arguments: &str,
         parts: u32,
@@ -102,7 +102,7 @@ impl Loaded {
     /// Joins what the parts gave. Only where [`Loaded::is_sharded`].
     pub(crate) fn merge(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: Grants,
         arguments: &str,
         outcomes: &[Outcome],
@@ -119,7 +119,7 @@ impl Loaded {
 
 /// A component of one engine.
 pub(crate) struct Linked {
-    instance: InstancePre<State>,
+    instance: InstancePre<StoreState>,
     handler: SkillIndices,
     sharded: Option<Sharded>,
 }
@@ -153,7 +153,7 @@ impl Linked {
     }
 
     /// Asks the component what it is, with every capability denied.
-    pub(crate) fn describe(&self, call: &Arc<Call>) -> Result<Descriptor, CallError> {
+    pub(crate) fn describe(&self, call: &Arc<CallBudget>) -> Result<Descriptor, CallError> {
         let described = self.enter(call, None, |store, instance| {
             let skill = self.handler.load(&mut *store, instance)?;
             skill.tool_skill_handler().call_describe(store)
@@ -169,9 +169,9 @@ impl Linked {
     /// Runs something in a fresh store, and hands over what it left in its stage.
     fn enter<R>(
         &self,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         grants: Option<Grants>,
-        work: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<R>,
+        work: impl FnOnce(&mut Store<StoreState>, &Instance) -> wasmtime::Result<R>,
     ) -> Result<Left<R>, CallError> {
         let mut store = sandbox::store(self.instance.engine(), call, grants);
         let result = self
@@ -189,7 +189,7 @@ impl Linked {
 }
 
 /// The linker of every component. Made for each of them: linking is rare, and keeping one costs memory for ever.
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
     guard::link(&mut linker)?;
@@ -217,7 +217,7 @@ mod tests {
         let engines: Vec<&Engine> = (0..=loaded.others.len())
             .map(|pool| {
                 let linked = loaded.in_pool(pool);
-                let call = Call::new("describe", Limits::default(), &CancellationToken::new());
+                let call = CallBudget::new("describe", Limits::default(), &CancellationToken::new());
                 runtime.watch(&call);
                 let described = linked.describe(&call).expect("it says what it is");
                 assert_eq!(described.name, "echo");

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::{InstancePre, Linker};
 
 use super::engine::{self, NativeComponent, Runtime};
-use super::sandbox::{self, Call, State};
+use super::sandbox::{self, CallBudget, StoreState};
 use super::{CallError, Limits, guard, wasi};
 use crate::limits;
 use tool_repository::file_role::file_name;
@@ -104,7 +104,7 @@ impl Language {
 
 /// Bounds of the reading of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct OutlineBounds {
     /// Time for one file.
     pub wall: Duration,
     /// Linear memory of the instance.
@@ -113,7 +113,7 @@ pub struct Bounds {
     pub answer_bytes: usize,
 }
 
-impl Default for Bounds {
+impl Default for OutlineBounds {
     fn default() -> Self {
         Self {
             wall: limits::milliseconds(limits::OUTLINE_WALL_MS_MAX),
@@ -123,7 +123,7 @@ impl Default for Bounds {
     }
 }
 
-impl Bounds {
+impl OutlineBounds {
     /// Those of a call that has nothing else to use up.
     fn limits(self) -> Limits {
         Limits {
@@ -140,7 +140,7 @@ impl Bounds {
 /// The components, each loaded when a file of its languages is first read.
 pub struct Outliners {
     embedded: &'static [EmbeddedOutliner],
-    bounds: Bounds,
+    bounds: OutlineBounds,
     loaded: Mutex<BTreeMap<&'static str, Slot>>,
 }
 
@@ -155,18 +155,18 @@ type Slot = Option<Arc<Loaded>>;
 
 struct Loaded {
     runtime: &'static Runtime,
-    instance: InstancePre<State>,
+    instance: InstancePre<StoreState>,
     face: bindings::SymbolsIndices,
 }
 
 impl Outliners {
     /// Nothing is loaded.
     pub fn new(embedded: &'static [EmbeddedOutliner]) -> Arc<Self> {
-        Self::bounded(embedded, Bounds::default())
+        Self::bounded(embedded, OutlineBounds::default())
     }
 
     /// The components with other limits, for tests.
-    pub fn bounded(embedded: &'static [EmbeddedOutliner], bounds: Bounds) -> Arc<Self> {
+    pub fn bounded(embedded: &'static [EmbeddedOutliner], bounds: OutlineBounds) -> Arc<Self> {
         Arc::new(Self {
             embedded,
             bounds,
@@ -190,7 +190,7 @@ impl Outliners {
     pub fn read(&self, path: &str, text: &str, wall: Duration) -> Option<Outlined> {
         let language = Language::of(path)?;
         let loaded = self.loaded(language.component())?;
-        let bounds = Bounds {
+        let bounds = OutlineBounds {
             wall: wall.min(self.bounds.wall),
             ..self.bounds
         };
@@ -235,8 +235,8 @@ impl Loaded {
         })
     }
 
-    fn read(&self, bounds: Bounds, language: Language, text: &str) -> Result<Option<Outlined>, CallError> {
-        let call = Call::new(language.component(), bounds.limits(), &CancellationToken::new());
+    fn read(&self, bounds: OutlineBounds, language: Language, text: &str) -> Result<Option<Outlined>, CallError> {
+        let call = CallBudget::new(language.component(), bounds.limits(), &CancellationToken::new());
         self.runtime.watch(&call);
         let mut store = sandbox::store(self.instance.engine(), &call, None);
         let answer = self.instance.instantiate(&mut store).and_then(|instance| {

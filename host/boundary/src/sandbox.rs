@@ -1,8 +1,8 @@
 //! One call: a fresh store with its limits, its clock, and what it may touch; and what ended it.
 //!
-//! Everything that a guest can use up is counted in [`Call`], which the parts of a sharded call share. A bound that is
+//! Everything that a guest can use up is counted in [`CallBudget`], which the parts of a sharded call share. A bound that is
 //! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill. What the guest may see
-//! of the world is the business of `wasi`, `guard` and `imports`, which are implemented on [`State`].
+//! of the world is the business of `wasi`, `guard` and `imports`, which are implemented on [`StoreState`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ impl Stop {
 
 /// Resource use of one call, and its deadline.
 #[derive(Debug)]
-pub struct Call {
+pub struct CallBudget {
     pub(crate) skill: String,
     pub(crate) limits: Limits,
     /// Cancelled when the session ends, when the time is up, or when a part has failed: all waits listen to it.
@@ -88,7 +88,7 @@ pub struct Call {
     /// True once the disk of a stage took no more.
     pub(crate) stage_full: AtomicBool,
     /// Places that it read and that may not be the user's own.
-    places: Mutex<BTreeMap<String, Place>>,
+    places: Mutex<BTreeMap<String, WritablePlace>>,
     /// True once the call had more than `CALL_PLACES_MAX` places.
     places_full: AtomicBool,
     /// Actions of the host itself for the guest, for the receipt.
@@ -144,7 +144,7 @@ impl Deeds {
 
 /// A place that may not be the user's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct WritablePlace {
     /// Its name says that it is not.
     pub is_named: bool,
     /// The last walk saw it among the user's files.
@@ -182,7 +182,7 @@ impl Counter {
     }
 }
 
-impl Call {
+impl CallBudget {
     /// A call of `skill` that begins now and ends with its session.
     pub fn new(skill: &str, limits: Limits, session: &CancellationToken) -> Arc<Self> {
         let clock = Clock {
@@ -237,7 +237,7 @@ impl Call {
         if listed && place.is_none() {
             return;
         }
-        let found = Place {
+        let found = WritablePlace {
             is_named: place.is_some(),
             is_listed: listed,
         };
@@ -247,7 +247,7 @@ impl Call {
     /// Records a path that a list shows to the guest: a name in a directory of packages is text from outside, too.
     pub fn note_listed(&self, path: &str) {
         if let Some(place) = foreign::find_directory(path) {
-            let found = Place {
+            let found = WritablePlace {
                 is_named: true,
                 is_listed: true,
             };
@@ -255,7 +255,7 @@ impl Call {
         }
     }
 
-    fn keep_place(&self, place: &str, found: Place) {
+    fn keep_place(&self, place: &str, found: WritablePlace) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(noted) = places.get_mut(place) {
             noted.is_listed &= found.is_listed;
@@ -303,7 +303,7 @@ impl Call {
     }
 
     /// Returns the places that [`Self::note_place`] noted.
-    pub fn places(&self) -> BTreeMap<String, Place> {
+    pub fn places(&self) -> BTreeMap<String, WritablePlace> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -318,7 +318,7 @@ impl Call {
     /// repository in a sentence of the host, so each taints the conversation.
     pub(crate) fn ignores_notice(&self) -> Option<String> {
         let skipped = self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner);
-        let unlisted = Place {
+        let unlisted = WritablePlace {
             is_named: true,
             is_listed: false,
         };
@@ -584,8 +584,8 @@ impl Grants {
 }
 
 /// The data of one store.
-pub(crate) struct State {
-    pub(crate) call: Arc<Call>,
+pub(crate) struct StoreState {
+    pub(crate) call: Arc<CallBudget>,
     /// Absent while a component describes itself: every capability is denied, the clock and the random numbers included.
     pub(crate) grants: Option<Grants>,
     pub(crate) table: ResourceTable,
@@ -599,8 +599,8 @@ pub(crate) struct State {
     memory: u64,
 }
 
-impl State {
-    fn new(call: &Arc<Call>, grants: Option<Grants>) -> Self {
+impl StoreState {
+    fn new(call: &Arc<CallBudget>, grants: Option<Grants>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(call.limits.handles);
         let repository = grants.as_ref().map(|grants| &grants.context.repository);
@@ -664,13 +664,13 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for StoreState {
     fn drop(&mut self) {
         self.call.memory.fetch_sub(self.memory, Ordering::Relaxed);
     }
 }
 
-impl ResourceLimiter for State {
+impl ResourceLimiter for StoreState {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
         let granted = self.call.grow_memory(more);
@@ -703,8 +703,8 @@ impl ResourceLimiter for State {
 }
 
 /// A fresh store for one instance of a call.
-pub(crate) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -> Store<State> {
-    let mut store = Store::new(engine, State::new(call, grants));
+pub(crate) fn store(engine: &Engine, call: &Arc<CallBudget>, grants: Option<Grants>) -> Store<StoreState> {
+    let mut store = Store::new(engine, StoreState::new(call, grants));
     store.limiter(|state| state);
     store.set_hostcall_fuel(call.limits.host_call_bytes);
     store.set_max_component_handles(call.limits.handles);
@@ -717,7 +717,7 @@ pub(crate) fn store(engine: &Engine, call: &Arc<Call>, grants: Option<Grants>) -
 }
 
 /// Returns the last output of a guest to standard error, for the message of its end.
-pub(crate) fn last_words(store: &Store<State>) -> String {
+pub(crate) fn last_words(store: &Store<StoreState>) -> String {
     String::from_utf8_lossy(&store.data().stderr).into_owned()
 }
 
@@ -729,8 +729,8 @@ mod tests {
     use tool_core::api::PolicyRequest;
     use tool_repository::{Options, Repository};
 
-    fn call(limits: Limits) -> Arc<Call> {
-        Call::new("demo", limits, &CancellationToken::new())
+    fn call(limits: Limits) -> Arc<CallBudget> {
+        CallBudget::new("demo", limits, &CancellationToken::new())
     }
 
     #[test]
@@ -753,7 +753,7 @@ mod tests {
             let message = format!("The effect `{effect}` is not granted here.");
             assert_eq!(grants.denial(effect), (message, hint.to_owned()));
         }
-        let (_, hint) = State::new(&call(Limits::default()), None).denial(Effect::ReadGit);
+        let (_, hint) = StoreState::new(&call(Limits::default()), None).denial(Effect::ReadGit);
         assert_eq!(hint, "what describes itself has no effects");
     }
 
@@ -794,7 +794,7 @@ mod tests {
     #[test]
     fn a_cancelled_session_is_told_from_a_deadline() {
         let session = CancellationToken::new();
-        let call = Call::new("demo", Limits::default(), &session);
+        let call = CallBudget::new("demo", Limits::default(), &session);
         session.cancel();
         assert_eq!(call.check(), Err(Stop::Cancelled));
     }
@@ -808,7 +808,7 @@ mod tests {
 
     #[test]
     fn of_what_a_guest_says_before_a_crash_the_end_is_kept() {
-        let mut state = State::new(&call(Limits::default()), None);
+        let mut state = StoreState::new(&call(Limits::default()), None);
         for _ in 0..100 {
             state.say(&[b'x'; 1_000], true);
         }
@@ -840,7 +840,7 @@ mod tests {
         ] {
             call.note_listed(path);
         }
-        let place = Place {
+        let place = WritablePlace {
             is_named: true,
             is_listed: true,
         };

@@ -58,7 +58,7 @@ impl TurnState {
 }
 
 /// The right to run one store.
-pub struct Turn<'a>(&'a Turns);
+pub struct CallPermit<'a>(&'a Turns);
 
 /// Interval at which a waiting call checks for cancellation. A hundred may wait, and each check costs a wake-up.
 const TURN_SLICE: Duration = Duration::from_millis(50);
@@ -79,7 +79,7 @@ impl Turns {
     }
 
     /// Waits for a turn.
-    pub fn take(&self, skill: &str, context: &CallContext) -> Result<Turn<'_>, CallError> {
+    pub fn take(&self, skill: &str, context: &CallContext) -> Result<CallPermit<'_>, CallError> {
         let busy = || CallError::Busy {
             skill: skill.to_owned(),
             crowd: Crowd::Calls,
@@ -110,12 +110,12 @@ impl Turns {
             state.waiting -= 1;
         }
         state.working += 1;
-        Ok(Turn(self))
+        Ok(CallPermit(self))
     }
 
     /// More turns for the parts of a call, as far as turns are free and no call waits for them. One turn always stays free,
     /// so that a later call begins at once.
-    pub(super) fn more(&self, max: usize) -> Vec<Turn<'_>> {
+    pub(super) fn more(&self, max: usize) -> Vec<CallPermit<'_>> {
         let mut state = self.state();
         let free = match state.waiting {
             0 => self
@@ -126,7 +126,7 @@ impl Turns {
         };
         let count = free.min(max);
         state.working += count;
-        (0..count).map(|_| Turn(self)).collect()
+        (0..count).map(|_| CallPermit(self)).collect()
     }
 
     /// Does without the turn that this thread's call has while `wait` waits for a person, who may take minutes. Nothing
@@ -150,7 +150,7 @@ impl Turns {
     }
 
     /// Waits until one run more may be under way.
-    fn begin(&self, cancel: &CancellationToken) -> Result<Run<'_>, NoRun> {
+    fn begin(&self, cancel: &CancellationToken) -> Result<RunPermit<'_>, NoRun> {
         let since = Instant::now();
         let mut state = self.state();
         while state.runs >= self.limits.runs_concurrent {
@@ -164,7 +164,7 @@ impl Turns {
             (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
         state.runs += 1;
-        Ok(Run(self))
+        Ok(RunPermit(self))
     }
 
     /// Gives up the turn that this thread's call has, until what comes back is dropped: also where its owner panics, who
@@ -209,7 +209,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.working -= 1;
@@ -236,9 +236,9 @@ impl Drop for Counted<'_> {
 }
 
 /// A run under way.
-struct Run<'a>(&'a Turns);
+struct RunPermit<'a>(&'a Turns);
 
-impl Drop for Run<'_> {
+impl Drop for RunPermit<'_> {
     fn drop(&mut self) {
         self.0.state().runs -= 1;
         self.0.ran.notify_one();
@@ -417,7 +417,7 @@ mod unit {
         let (context, limits) = (context(folder.path()), Limits::default());
         let turns = Turns::new(limits);
         let take = || turns.take("demo", &context).expect("there is a turn");
-        let calls: Vec<Turn<'_>> = (0..crate::limits::TOOL_CALLS_CONCURRENT_MAX).map(|_| take()).collect();
+        let calls: Vec<CallPermit<'_>> = (0..crate::limits::TOOL_CALLS_CONCURRENT_MAX).map(|_| take()).collect();
         let parts = turns.more(limits.parts);
         assert_eq!(calls.len() + parts.len(), limits.calls_concurrent - 1);
         assert!(turns.state().is_free(limits.calls_concurrent));

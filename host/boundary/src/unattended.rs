@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::bindings::tool::skill as wit;
 use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
-use super::{Approver, Call, CallContext, HeldTurn, Question, Services, Stop, failure};
+use super::{Approver, CallBudget, CallContext, HeldTurn, Question, Services, Stop, failure};
 use tool_repository::Repository;
 use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange};
 
@@ -58,7 +58,7 @@ impl NoServices {
 impl Services for NoServices {
     fn read_changes(
         &self,
-        _: &Call,
+        _: &CallBudget,
         _: &CallContext,
         _: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure> {
@@ -67,7 +67,7 @@ impl Services for NoServices {
 
     fn create_commit(
         &self,
-        _: &Call,
+        _: &CallBudget,
         _: &CallContext,
         _: &str,
         _: &[String],
@@ -78,7 +78,7 @@ impl Services for NoServices {
 
     fn run_tests(
         &self,
-        _: &Call,
+        _: &CallBudget,
         _: &CallContext,
         _: wit::tests::Request,
     ) -> Result<Result<wit::tests::Report, Failure>, Stop> {
@@ -87,7 +87,7 @@ impl Services for NoServices {
 
     fn install_packages(
         &self,
-        _: &Call,
+        _: &CallBudget,
         _: &CallContext,
         _: &wit::packages::Request,
     ) -> Result<Result<wit::packages::Report, Failure>, Stop> {

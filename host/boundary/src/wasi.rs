@@ -26,7 +26,7 @@ use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtx, WasiSocketsCtxView};
 
 use super::guard::{RepositoryFile, StageError, StageFile};
 use super::imports::log;
-use super::sandbox::{State, Stop};
+use super::sandbox::{Stop, StoreState};
 use crate::limits;
 use tool_core::api::ErrorKind;
 
@@ -43,40 +43,40 @@ const CLOCK_START: Duration = Duration::from_secs(1);
 const DESCRIBED_AT: Duration = Duration::from_secs(946_684_800);
 
 /// Adds everything of WASI that is not the file system.
-pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    type Own = HasSelf<State>;
-    error::add_to_linker::<State, Own>(linker, |state| state)?;
-    poll::add_to_linker::<State, Own>(linker, |state| state)?;
-    streams::add_to_linker::<State, Own>(linker, |state| state)?;
-    monotonic_clock::add_to_linker::<State, Own>(linker, |state| state)?;
-    wall_clock::add_to_linker::<State, Own>(linker, |state| state)?;
-    random::add_to_linker::<State, Own>(linker, |state| state)?;
-    insecure::add_to_linker::<State, Own>(linker, |state| state)?;
-    insecure_seed::add_to_linker::<State, Own>(linker, |state| state)?;
-    environment::add_to_linker::<State, Own>(linker, |state| state)?;
-    exit::add_to_linker::<State, Own>(linker, |state| state)?;
-    stdin::add_to_linker::<State, Own>(linker, |state| state)?;
-    stdout::add_to_linker::<State, Own>(linker, |state| state)?;
-    stderr::add_to_linker::<State, Own>(linker, |state| state)?;
-    terminal_input::add_to_linker::<State, Own>(linker, |state| state)?;
-    terminal_output::add_to_linker::<State, Own>(linker, |state| state)?;
-    terminal_stdin::add_to_linker::<State, Own>(linker, |state| state)?;
-    terminal_stdout::add_to_linker::<State, Own>(linker, |state| state)?;
-    terminal_stderr::add_to_linker::<State, Own>(linker, |state| state)?;
+pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+    type Own = HasSelf<StoreState>;
+    error::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    poll::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    streams::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    monotonic_clock::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    wall_clock::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    random::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    insecure::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    insecure_seed::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    environment::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    exit::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    stdin::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    stdout::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    stderr::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    terminal_input::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    terminal_output::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    terminal_stdin::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    terminal_stdout::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    terminal_stderr::add_to_linker::<StoreState, Own>(linker, |state| state)?;
     link_sockets(linker)
 }
 
 /// Sockets link, because components carry their imports whether they use them or not, and creating one refuses. The
 /// methods of a socket can then never be reached; they come from a context that allows nothing either.
-fn link_sockets(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    type Own = HasSelf<State>;
-    tcp_create_socket::add_to_linker::<State, Own>(linker, |state| state)?;
-    udp_create_socket::add_to_linker::<State, Own>(linker, |state| state)?;
-    ip_name_lookup::add_to_linker::<State, Own>(linker, |state| state)?;
-    network::add_to_linker::<State, Own>(linker, &network::LinkOptions::default(), |state| state)?;
-    instance_network::add_to_linker::<State, Own>(linker, |state| state)?;
-    tcp::add_to_linker::<State, WasiSockets>(linker, sockets)?;
-    udp::add_to_linker::<State, WasiSockets>(linker, sockets)
+fn link_sockets(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+    type Own = HasSelf<StoreState>;
+    tcp_create_socket::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    udp_create_socket::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    ip_name_lookup::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    network::add_to_linker::<StoreState, Own>(linker, &network::LinkOptions::default(), |state| state)?;
+    instance_network::add_to_linker::<StoreState, Own>(linker, |state| state)?;
+    tcp::add_to_linker::<StoreState, WasiSockets>(linker, sockets)?;
+    udp::add_to_linker::<StoreState, WasiSockets>(linker, sockets)
 }
 
 /// Rights of sockets, of which there are none.
@@ -85,7 +85,7 @@ pub(super) fn socket_rights() -> WasiSocketsCtx {
 }
 
 /// Sockets that may neither be bound nor connected.
-fn sockets(state: &mut State) -> WasiSocketsCtxView<'_> {
+fn sockets(state: &mut StoreState) -> WasiSocketsCtxView<'_> {
     WasiSocketsCtxView {
         ctx: &mut state.sockets,
         table: &mut state.table,
@@ -105,7 +105,7 @@ pub(super) enum Input {
 }
 
 /// Target of output.
-pub(super) enum Output {
+pub(super) enum GuestOutput {
     /// To the bounded log; `keep` also keeps the end for the words of a crash.
     Log { keep: bool },
     /// To a file of the stage, from a position on.
@@ -114,7 +114,7 @@ pub(super) enum Output {
     Append { file: StageFile },
 }
 
-impl State {
+impl StoreState {
     /// Bytes that one host call may move: what was asked for, or the bound.
     pub(super) fn host_call_bytes(&self, asked: u64) -> usize {
         usize::try_from(asked)
@@ -149,18 +149,18 @@ impl State {
     fn write_output(&mut self, stream: &Resource<DynOutputStream>, contents: &[u8]) -> StreamResult<()> {
         self.call.check().map_err(trap)?;
         let limits = &self.call.limits;
-        let written = match self.table.get_mut(&Resource::<Output>::new_borrow(stream.rep()))? {
-            Output::Log { keep } => {
+        let written = match self.table.get_mut(&Resource::<GuestOutput>::new_borrow(stream.rep()))? {
+            GuestOutput::Log { keep } => {
                 let keep = *keep;
                 self.say(contents, keep);
                 return Ok(());
             }
-            Output::Stage { file, offset } => {
+            GuestOutput::Stage { file, offset } => {
                 let written = self.stage.write(file, contents, *offset, limits);
                 *offset = offset.saturating_add(contents.len() as u64);
                 written
             }
-            Output::Append { file } => self.stage.append(file, contents, limits),
+            GuestOutput::Append { file } => self.stage.append(file, contents, limits),
         };
         written.map_err(|error| match error {
             StageError::Io(error) => failed(error),
@@ -197,7 +197,7 @@ fn failed(error: std::io::Error) -> StreamError {
     }
 }
 
-impl streams::Host for State {
+impl streams::Host for StoreState {
     fn convert_stream_error(&mut self, error: StreamError) -> wasmtime::Result<streams::StreamError> {
         match error {
             StreamError::Closed => Ok(streams::StreamError::Closed),
@@ -209,7 +209,7 @@ impl streams::Host for State {
     }
 }
 
-impl streams::HostInputStream for State {
+impl streams::HostInputStream for StoreState {
     fn read(&mut self, stream: Resource<DynInputStream>, len: u64) -> StreamResult<Vec<u8>> {
         self.read_input(&stream, len)
     }
@@ -236,7 +236,7 @@ impl streams::HostInputStream for State {
     }
 }
 
-impl streams::HostOutputStream for State {
+impl streams::HostOutputStream for StoreState {
     fn check_write(&mut self, _: Resource<DynOutputStream>) -> StreamResult<u64> {
         Ok(self.call.limits.host_call_bytes as u64)
     }
@@ -294,14 +294,14 @@ impl streams::HostOutputStream for State {
     }
 
     fn drop(&mut self, stream: Resource<DynOutputStream>) -> wasmtime::Result<()> {
-        self.remove::<Output, _>(&stream)?;
+        self.remove::<GuestOutput, _>(&stream)?;
         Ok(())
     }
 }
 
-impl error::Host for State {}
+impl error::Host for StoreState {}
 
-impl error::HostError for State {
+impl error::HostError for StoreState {
     fn to_debug_string(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<String> {
         // Only the outermost words: what lies beneath may name paths of the host.
         Ok(self.table.get(&error)?.to_string())
@@ -340,7 +340,7 @@ impl Pollable {
     }
 }
 
-impl State {
+impl StoreState {
     /// Returns the time for the guest. A guest in `describe()` must answer alike each time: its clock advances by one
     /// step for each read, and by the time that it has waited.
     fn instant(&mut self) -> Instant {
@@ -375,7 +375,7 @@ impl State {
     }
 }
 
-impl poll::Host for State {
+impl poll::Host for StoreState {
     fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> wasmtime::Result<Vec<u32>> {
         let pollables = pollables
             .iter()
@@ -388,7 +388,7 @@ impl poll::Host for State {
     }
 }
 
-impl poll::HostPollable for State {
+impl poll::HostPollable for StoreState {
     fn ready(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<bool> {
         let now = self.instant();
         Ok(self.entry::<Pollable, _>(&pollable)?.ready(now))
@@ -408,7 +408,7 @@ impl poll::HostPollable for State {
 
 // ---- clocks ----
 
-impl monotonic_clock::Host for State {
+impl monotonic_clock::Host for StoreState {
     fn now(&mut self) -> wasmtime::Result<u64> {
         let since = self.instant().saturating_duration_since(self.call.started);
         Ok(monotonic_ns(since))
@@ -430,7 +430,7 @@ impl monotonic_clock::Host for State {
     }
 }
 
-impl wall_clock::Host for State {
+impl wall_clock::Host for StoreState {
     fn now(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
         let now = if self.grants.is_some() {
             SystemTime::now()
@@ -470,7 +470,7 @@ fn datetime(since_epoch: Duration) -> wall_clock::Datetime {
 
 // ---- random numbers ----
 
-impl State {
+impl StoreState {
     fn random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
         let max = self.call.limits.random_bytes;
         self.call.random.add(len, max, || {
@@ -518,7 +518,7 @@ fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
     std::fs::File::open("/dev/urandom")?.read_exact(bytes)
 }
 
-impl random::Host for State {
+impl random::Host for StoreState {
     fn get_random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
         self.random_bytes(len)
     }
@@ -528,7 +528,7 @@ impl random::Host for State {
     }
 }
 
-impl insecure::Host for State {
+impl insecure::Host for StoreState {
     fn get_insecure_random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
         self.random_bytes(len)
     }
@@ -538,7 +538,7 @@ impl insecure::Host for State {
     }
 }
 
-impl insecure_seed::Host for State {
+impl insecure_seed::Host for StoreState {
     fn insecure_seed(&mut self) -> wasmtime::Result<(u64, u64)> {
         Ok((self.random_u64()?, self.random_u64()?))
     }
@@ -546,7 +546,7 @@ impl insecure_seed::Host for State {
 
 // ---- what a guest has none of ----
 
-impl environment::Host for State {
+impl environment::Host for StoreState {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
         // The environment of the session is for recipes alone.
         Ok(Vec::new())
@@ -561,7 +561,7 @@ impl environment::Host for State {
     }
 }
 
-impl exit::Host for State {
+impl exit::Host for StoreState {
     fn exit(&mut self, status: Result<(), ()>) -> wasmtime::Result<()> {
         Err(Stop::Exit(u8::from(status.is_err())).into())
     }
@@ -571,53 +571,53 @@ impl exit::Host for State {
     }
 }
 
-impl stdin::Host for State {
+impl stdin::Host for StoreState {
     fn get_stdin(&mut self) -> wasmtime::Result<Resource<DynInputStream>> {
         Ok(self.push(Input::Empty)?)
     }
 }
 
-impl stdout::Host for State {
+impl stdout::Host for StoreState {
     fn get_stdout(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
-        Ok(self.push(Output::Log { keep: false })?)
+        Ok(self.push(GuestOutput::Log { keep: false })?)
     }
 }
 
-impl stderr::Host for State {
+impl stderr::Host for StoreState {
     fn get_stderr(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
-        Ok(self.push(Output::Log { keep: true })?)
+        Ok(self.push(GuestOutput::Log { keep: true })?)
     }
 }
 
-impl terminal_input::Host for State {}
+impl terminal_input::Host for StoreState {}
 
-impl terminal_input::HostTerminalInput for State {
+impl terminal_input::HostTerminalInput for StoreState {
     fn drop(&mut self, _: Resource<terminal_input::TerminalInput>) -> wasmtime::Result<()> {
         Ok(())
     }
 }
 
-impl terminal_output::Host for State {}
+impl terminal_output::Host for StoreState {}
 
-impl terminal_output::HostTerminalOutput for State {
+impl terminal_output::HostTerminalOutput for StoreState {
     fn drop(&mut self, _: Resource<terminal_output::TerminalOutput>) -> wasmtime::Result<()> {
         Ok(())
     }
 }
 
-impl terminal_stdin::Host for State {
+impl terminal_stdin::Host for StoreState {
     fn get_terminal_stdin(&mut self) -> wasmtime::Result<Option<Resource<terminal_input::TerminalInput>>> {
         Ok(None)
     }
 }
 
-impl terminal_stdout::Host for State {
+impl terminal_stdout::Host for StoreState {
     fn get_terminal_stdout(&mut self) -> wasmtime::Result<Option<Resource<terminal_output::TerminalOutput>>> {
         Ok(None)
     }
 }
 
-impl terminal_stderr::Host for State {
+impl terminal_stderr::Host for StoreState {
     fn get_terminal_stderr(&mut self) -> wasmtime::Result<Option<Resource<terminal_output::TerminalOutput>>> {
         Ok(None)
     }
@@ -629,7 +629,7 @@ fn refused<T>() -> SocketResult<T> {
     Err(SocketError::from(network::ErrorCode::AccessDenied))
 }
 
-impl network::Host for State {
+impl network::Host for StoreState {
     fn convert_error_code(&mut self, error: SocketError) -> wasmtime::Result<network::ErrorCode> {
         error.downcast()
     }
@@ -642,32 +642,32 @@ impl network::Host for State {
 /// Placeholder for a network, which guests lack.
 struct NoNetwork;
 
-impl network::HostNetwork for State {
+impl network::HostNetwork for StoreState {
     fn drop(&mut self, network: Resource<Network>) -> wasmtime::Result<()> {
         self.remove::<NoNetwork, _>(&network)?;
         Ok(())
     }
 }
 
-impl instance_network::Host for State {
+impl instance_network::Host for StoreState {
     fn instance_network(&mut self) -> wasmtime::Result<Resource<Network>> {
         Ok(self.push(NoNetwork)?)
     }
 }
 
-impl tcp_create_socket::Host for State {
+impl tcp_create_socket::Host for StoreState {
     fn create_tcp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<TcpSocket>> {
         refused()
     }
 }
 
-impl udp_create_socket::Host for State {
+impl udp_create_socket::Host for StoreState {
     fn create_udp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<UdpSocket>> {
         refused()
     }
 }
 
-impl ip_name_lookup::Host for State {
+impl ip_name_lookup::Host for StoreState {
     fn resolve_addresses(
         &mut self,
         _: Resource<Network>,
@@ -677,7 +677,7 @@ impl ip_name_lookup::Host for State {
     }
 }
 
-impl ip_name_lookup::HostResolveAddressStream for State {
+impl ip_name_lookup::HostResolveAddressStream for StoreState {
     fn resolve_next_address(
         &mut self,
         _: Resource<ip_name_lookup::ResolveAddressStream>,

@@ -46,10 +46,10 @@ const HEADER: &str = "\
 ";
 
 /// Writes the file beneath `home` (mode 0600, its folder 0700), or changes just the named settings where it exists.
-pub fn write_initial(home: &Path, init: &Init) -> Result<Written, Problem> {
+pub fn write_initial(home: &Path, init: &Init) -> Result<WrittenConfig, Problem> {
     let mut dropped = None;
     let place = edit(home, |document| dropped = apply(document, init))?;
-    Ok(Written { place, dropped })
+    Ok(WrittenConfig { place, dropped })
 }
 
 /// Writes just the port into the file beneath `home`. Returns the file's path.
@@ -95,7 +95,7 @@ fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, P
 
 /// Result of [`write_initial`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenConfig {
     /// The file.
     pub place: PathBuf,
     /// A URL that stood there for another wire or another server, and no longer does; without what may be secret in it.
@@ -173,7 +173,7 @@ mod tests {
     use crate::{Environment, load};
 
     fn written(home: &Path, init: &Init) -> String {
-        let Written { place, .. } = write_initial(home, init).expect("the folder is writable");
+        let WrittenConfig { place, .. } = write_initial(home, init).expect("the folder is writable");
         assert_eq!(
             fs::metadata(&place).expect("it was written").permissions().mode() & 0o777,
             0o600

@@ -27,10 +27,10 @@ mod live;
 mod origin;
 mod values;
 
-pub use edit::{DEFAULT_URL, Init, Written, write_initial, write_port};
+pub use edit::{DEFAULT_URL, Init, WrittenConfig, write_initial, write_port};
 use layer::{Sourced, layered};
 pub use live::Live;
-pub use origin::{FileState, Inspection, Origin, Setting, exposed, exposed_key, inspect};
+pub use origin::{FileState, Inspection, Setting, ValueOrigin, exposed, exposed_key, inspect};
 use values::check_log_level;
 pub use values::place_of;
 
@@ -186,7 +186,7 @@ pub struct Common {
 }
 
 impl Common {
-    fn of(file: File, environment: &Environment) -> Self {
+    fn of(file: ConfigFile, environment: &Environment) -> Self {
         Self {
             log_level: log_level(&file, environment).value,
             vault: file.context.vault.map(|vault| expand_home(vault, environment)),
@@ -198,7 +198,7 @@ impl Common {
 
     /// For a file that cannot be understood: what it wanted to forbid is not known, so everybody needs the token.
     pub fn strict(environment: &Environment) -> Self {
-        let mut common = Self::of(File::default(), environment);
+        let mut common = Self::of(ConfigFile::default(), environment);
         common.server.auth = Auth::Token;
         common
     }
@@ -294,7 +294,7 @@ pub struct SkillsSettings {
 /// The file, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct File {
+struct ConfigFile {
     providers: BTreeMap<ProviderName, FileProvider>,
     logging: FileLogging,
     context: FileContext,
@@ -466,7 +466,7 @@ pub fn text(home: &Path) -> String {
 pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem> {
     let file = match origin::read(&path(home)) {
         Ok(text) => parse(&text)?,
-        Err(problem) if problem.kind == ErrorKind::ConfigMissing => File::default(),
+        Err(problem) if problem.kind == ErrorKind::ConfigMissing => ConfigFile::default(),
         Err(problem) => return Err(problem),
     };
     Ok(Common::of(file, environment))
@@ -479,7 +479,7 @@ pub fn port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
     Ok(environment.port()?.or_else(of_file).unwrap_or(DEFAULT_PORT))
 }
 
-fn parse(text: &str) -> Result<File, Problem> {
+fn parse(text: &str) -> Result<ConfigFile, Problem> {
     if let Err(error) = text.parse::<toml::Table>() {
         return Err(
             Problem::new(ErrorKind::ConfigInvalid, "Failed to parse config: Invalid TOML syntax").with_hint(format!(
@@ -511,7 +511,7 @@ fn line_and_column(text: &str, span: Option<std::ops::Range<usize>>) -> String {
     format!("line {line}, column {column}")
 }
 
-fn resolve(file: File, environment: &Environment) -> Result<Settings, Problem> {
+fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Problem> {
     let enabled: Vec<ProviderName> = file
         .providers
         .iter()
@@ -690,7 +690,7 @@ fn model(name: ProviderName, file: &FileProvider, environment: &Environment) -> 
     )
 }
 
-fn log_level(file: &File, environment: &Environment) -> Sourced<String> {
+fn log_level(file: &ConfigFile, environment: &Environment) -> Sourced<String> {
     let variable = environment.get("TOOL_LOG_LEVEL");
     layered(
         variable.map(|level| ("TOOL_LOG_LEVEL", level.to_owned())),

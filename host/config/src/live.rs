@@ -27,7 +27,7 @@ pub struct Live {
 
 #[derive(Debug)]
 struct Seen {
-    stamp: Stamp,
+    stamp: ConfigFingerprint,
     common: Arc<Common>,
     problem: Option<Problem>,
 }
@@ -35,7 +35,7 @@ struct Seen {
 impl Live {
     /// Reads the file.
     pub fn open(home: &Path, environment: &Environment) -> Self {
-        let stamp = Stamp::of(&path(home));
+        let stamp = ConfigFingerprint::of(&path(home));
         let (common, problem) = match common(home, environment) {
             Ok(common) => (common, None),
             Err(problem) => (Common::strict(environment), Some(problem)),
@@ -53,7 +53,7 @@ impl Live {
 
     /// Returns the configuration in force. Blocks for a moment.
     pub fn current(&self) -> Arc<Common> {
-        let stamp = Stamp::of(&path(&self.home));
+        let stamp = ConfigFingerprint::of(&path(&self.home));
         let mut seen = self.lock();
         if stamp != seen.stamp || !stamp.is_settled() {
             self.read(&mut seen, stamp);
@@ -63,11 +63,11 @@ impl Live {
 
     /// Reads the file whether or not it looks changed.
     pub fn reread(&self) {
-        let stamp = Stamp::of(&path(&self.home));
+        let stamp = ConfigFingerprint::of(&path(&self.home));
         self.read(&mut self.lock(), stamp);
     }
 
-    fn read(&self, seen: &mut Seen, stamp: Stamp) {
+    fn read(&self, seen: &mut Seen, stamp: ConfigFingerprint) {
         seen.stamp = stamp;
         match common(&self.home, &self.environment) {
             Ok(common) => {
@@ -93,14 +93,14 @@ impl Live {
 
 /// Metadata that changes with a file, whichever way it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct ConfigFingerprint {
     /// Inode, size, and the times of the last write and the last change, in seconds and nanoseconds; absent where there
     /// is no file that can be looked at.
     file: Option<(u64, u64, [i64; 4])>,
     written: Option<SystemTime>,
 }
 
-impl Stamp {
+impl ConfigFingerprint {
     fn of(place: &Path) -> Self {
         let metadata = fs::metadata(place).ok();
         Self {

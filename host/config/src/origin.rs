@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::layer::{Layer, Sourced};
 use super::{
-    Auth, DEFAULT_PORT, Environment, File, FileContext, FileLogging, FileProvider, PolicySettings, ProviderName,
+    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, PolicySettings, ProviderName,
     Secret, ServerSettings, SkillsSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
 };
 use tool_core::api::{ErrorKind, Problem};
@@ -22,7 +22,7 @@ use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_M
 
 /// Layer that a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum ValueOrigin {
     /// No layer sets a value.
     Default,
     /// The configuration file.
@@ -33,7 +33,7 @@ pub enum Origin {
     Flag(&'static str),
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for ValueOrigin {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
@@ -43,7 +43,7 @@ impl std::fmt::Display for Origin {
     }
 }
 
-impl Serialize for Origin {
+impl Serialize for ValueOrigin {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let origin = match self {
             Self::Default => json!({"layer": "default"}),
@@ -66,12 +66,12 @@ pub struct Setting {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
     /// Layer that it comes from.
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 impl Setting {
     /// A setting that is no secret.
-    pub fn new(key: impl Into<String>, value: impl Into<Value>, origin: Origin) -> Self {
+    pub fn new(key: impl Into<String>, value: impl Into<Value>, origin: ValueOrigin) -> Self {
         Self {
             key: key.into(),
             value: value.into(),
@@ -118,13 +118,13 @@ pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
     let (state, file, problem) = match parsed {
         Ok(file) => (FileState::Read, file, None),
         Err(problem) if problem.kind == ErrorKind::ConfigMissing => {
-            (FileState::Missing, File::default(), Some(problem))
+            (FileState::Missing, ConfigFile::default(), Some(problem))
         }
-        Err(problem) => (FileState::Broken, File::default(), Some(problem)),
+        Err(problem) => (FileState::Broken, ConfigFile::default(), Some(problem)),
     };
     let mut settings = list(&file, &place, home, environment);
     if state == FileState::Broken {
-        settings.retain(|setting| setting.origin != Origin::Default);
+        settings.retain(|setting| setting.origin != ValueOrigin::Default);
     }
     let wrong = || {
         let port = environment.port().err();
@@ -179,8 +179,8 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
 }
 
 /// Every setting. The patterns name every field, so that a key that is added to the file does not stay unlisted.
-pub(super) fn list(file: &File, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
-    let File {
+pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
+    let ConfigFile {
         providers,
         logging,
         context,
@@ -319,11 +319,11 @@ impl Lists<'_> {
         ]
     }
 
-    fn origin(&self, layer: Layer) -> Origin {
+    fn origin(&self, layer: Layer) -> ValueOrigin {
         match layer {
-            Layer::Default => Origin::Default,
-            Layer::File => Origin::File(self.place.to_owned()),
-            Layer::Environment(name) => Origin::Environment(name),
+            Layer::Default => ValueOrigin::Default,
+            Layer::File => ValueOrigin::File(self.place.to_owned()),
+            Layer::Environment(name) => ValueOrigin::Environment(name),
         }
     }
 
@@ -340,8 +340,8 @@ impl Lists<'_> {
     fn port(&self, file: Option<u16>, environment: &Environment) -> Setting {
         const KEY: &str = "server.port";
         match (environment.get("TOOL_BACKEND_PORT"), environment.port()) {
-            (Some(_), Ok(Some(port))) => Setting::new(KEY, port, Origin::Environment("TOOL_BACKEND_PORT")),
-            (Some(text), _) => Setting::new(KEY, text, Origin::Environment("TOOL_BACKEND_PORT")),
+            (Some(_), Ok(Some(port))) => Setting::new(KEY, port, ValueOrigin::Environment("TOOL_BACKEND_PORT")),
+            (Some(text), _) => Setting::new(KEY, text, ValueOrigin::Environment("TOOL_BACKEND_PORT")),
             (None, _) => self.written(KEY, file.map(|port| json!(port)), json!(DEFAULT_PORT)),
         }
     }
@@ -353,7 +353,7 @@ impl Lists<'_> {
     fn text(&self, key: &str, value: Option<Sourced<String>>) -> Setting {
         match value {
             Some(Sourced { value, layer }) => Setting::new(key, value, self.origin(layer)),
-            None => Setting::new(key, Value::Null, Origin::Default),
+            None => Setting::new(key, Value::Null, ValueOrigin::Default),
         }
     }
 
@@ -371,8 +371,8 @@ impl Lists<'_> {
 
 fn home_setting(home: &Path, environment: &Environment) -> Setting {
     let origin = match environment.get("TOOL_HOME") {
-        Some(_) => Origin::Environment("TOOL_HOME"),
-        None => Origin::Default,
+        Some(_) => ValueOrigin::Environment("TOOL_HOME"),
+        None => ValueOrigin::Default,
     };
     Setting::new("home", home.to_string_lossy(), origin)
 }

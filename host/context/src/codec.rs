@@ -19,9 +19,9 @@ pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Reads what was put, from the beginning on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct RecordReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     /// The next number.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
@@ -104,22 +104,22 @@ mod tests {
             let mut bytes = Vec::new();
             numbers.iter().for_each(|number| put(&mut bytes, *number));
             put_bytes(&mut bytes, text.as_bytes());
-            let mut reader = Reader(&bytes);
+            let mut reader = RecordReader(&bytes);
             for number in &numbers {
                 prop_assert_eq!(reader.number(), Some(*number));
             }
             prop_assert_eq!(reader.text(), Some(text.as_str()));
             prop_assert!(reader.is_empty());
-            let mut cut = Reader(&bytes[..bytes.len() - 1]);
+            let mut cut = RecordReader(&bytes[..bytes.len() - 1]);
             let read = numbers.iter().all(|number| cut.number() == Some(*number)) && cut.text().is_some();
             prop_assert!(!read);
         }
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let mut reader = Reader(&bytes);
+            let mut reader = RecordReader(&bytes);
             while reader.number().is_some() {}
-            let _ = Reader(&bytes).text();
+            let _ = RecordReader(&bytes).text();
         }
 
         #[test]
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_number_of_more_bits_than_there_are_is_none() {
-        assert_eq!(Reader(&[0xff; 10]).number(), None);
-        assert_eq!(Reader(&[0xff, 0xff, 0xff, 0xff, 0x7f]).small(), None);
-        assert_eq!(Reader(&[0x80]).number(), None);
+        assert_eq!(RecordReader(&[0xff; 10]).number(), None);
+        assert_eq!(RecordReader(&[0xff, 0xff, 0xff, 0xff, 0x7f]).small(), None);
+        assert_eq!(RecordReader(&[0x80]).number(), None);
     }
 }

@@ -29,7 +29,7 @@ use super::profile::Profile;
 use super::symbols::{NoParser, SyntaxParser};
 use super::{Looked, Source, share, text_of};
 use crate::limits;
-use catalogue::{Catalogue, ContentDigest, Entry, Place, Stamp};
+use catalogue::{Catalogue, ContentDigest, FileFingerprint, FileRecord, RecordExtent};
 use store::{Mark, Measured, Store};
 use tool_repository::{FileEntry, FileList, Key, Repository};
 
@@ -76,7 +76,7 @@ const INDEXES_FILLING_MAX: usize = 1;
 
 /// What indexes may cost.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct IndexBounds {
     bytes: u64,
     indexes: usize,
     indexes_bytes: u64,
@@ -94,7 +94,7 @@ struct Bounds {
     trees_now: (usize, u64),
 }
 
-impl Default for Bounds {
+impl Default for IndexBounds {
     fn default() -> Self {
         Self {
             bytes: INDEX_BYTES_MAX,
@@ -117,7 +117,7 @@ impl Default for Bounds {
 #[derive(Debug)]
 pub struct Indexes {
     folder: PathBuf,
-    bounds: Bounds,
+    bounds: IndexBounds,
     /// False where whoever asks waits for everything, so that its process may end.
     beside: bool,
     /// The one that was used last comes last.
@@ -136,12 +136,12 @@ pub struct Indexes {
 struct Index {
     key: Key,
     store: Store,
-    state: Mutex<State>,
+    state: Mutex<IndexState>,
     is_filling: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct IndexState {
     catalogue: Arc<Catalogue>,
     /// What is on the disk, where it is `catalogue`.
     mark: Option<Mark>,
@@ -154,24 +154,24 @@ struct State {
 impl Indexes {
     /// The indexes below `home`, which are brought up to date beside the requests.
     pub fn new(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
-        Arc::new(Self::bounded(home, Bounds::default(), true).growing(parser))
+        Arc::new(Self::bounded(home, IndexBounds::default(), true).growing(parser))
     }
 
     /// The same by text alone, where each request waits until the index is up to date.
     pub fn waiting(home: &Path) -> Arc<Self> {
-        Arc::new(Self::bounded(home, Bounds::default(), false))
+        Arc::new(Self::bounded(home, IndexBounds::default(), false))
     }
 
     /// The same with syntax trees.
     pub fn waiting_for_trees(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
-        Arc::new(Self::bounded(home, Bounds::default(), false).growing(parser))
+        Arc::new(Self::bounded(home, IndexBounds::default(), false).growing(parser))
     }
 
     fn growing(self, parser: Arc<dyn SyntaxParser>) -> Self {
         Self { parser, ..self }
     }
 
-    fn bounded(home: &Path, bounds: Bounds, beside: bool) -> Self {
+    fn bounded(home: &Path, bounds: IndexBounds, beside: bool) -> Self {
         Self {
             parser: Arc::new(NoParser),
             folder: home.join("index"),
@@ -237,11 +237,13 @@ impl Indexes {
 impl Index {
     fn open(folder: &Path, key: &Key) -> Self {
         let store = Store::new(folder, &key.name(), key.identity());
-        let state = store.load().map_or_else(State::default, |(catalogue, mark)| State {
-            catalogue: Arc::new(catalogue),
-            mark: Some(mark),
-            ..State::default()
-        });
+        let state = store
+            .load()
+            .map_or_else(IndexState::default, |(catalogue, mark)| IndexState {
+                catalogue: Arc::new(catalogue),
+                mark: Some(mark),
+                ..IndexState::default()
+            });
         Self {
             key: key.clone(),
             store,
@@ -250,7 +252,7 @@ impl Index {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, IndexState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -321,7 +323,7 @@ fn valid(catalogue: &Catalogue, list: &FileList) -> (Vec<Option<u32>>, bool) {
         while entries.next_if(|(_, entry)| *entry.path < *file.path).is_some() {}
         let (at, entry) = entries.next_if(|(_, entry)| *entry.path == *file.path)?;
         found += 1;
-        (entry.is_settled && entry.stamp == Stamp::of(file)).then_some(at)
+        (entry.is_settled && entry.stamp == FileFingerprint::of(file)).then_some(at)
     };
     let known = list.files.iter().map(&mut of).collect();
     (known, found < catalogue.entries.len())
@@ -422,9 +424,9 @@ impl Look {
         };
         if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
             let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
-            let entry = Entry {
+            let entry = FileRecord {
                 path: file.path.as_str().into(),
-                stamp: Stamp::of(&read),
+                stamp: FileFingerprint::of(&read),
                 is_settled: read.changed_ns < began - settling,
                 digest,
                 place: place.unwrap_or_else(|| unplaced(profile.as_ref())),
@@ -452,7 +454,7 @@ impl Look {
         if !is_behind && self.treeless() == 0 {
             return;
         }
-        let Some(turn) = Turn::take(&self.indexes, &self.index) else {
+        let Some(turn) = IndexingPermit::take(&self.indexes, &self.index) else {
             // Trees make way for what has not been read at all.
             self.indexes.is_wanted.fetch_or(is_behind, Ordering::AcqRel);
             return;
@@ -481,7 +483,7 @@ impl Look {
         missing.map(|(at, _)| at)
     }
 
-    fn fill(&self, _turn: &Turn) {
+    fn fill(&self, _turn: &IndexingPermit) {
         if self.indexes.beside {
             yield_to_others();
         }
@@ -544,8 +546,8 @@ impl Look {
 }
 
 /// Where a profile will lie; only its size is known.
-fn unplaced(profile: Option<&Profile>) -> Place {
-    Place {
+fn unplaced(profile: Option<&Profile>) -> RecordExtent {
+    RecordExtent {
         offset: 0,
         bytes: profile.map_or(0, |profile| profile.bytes().len() as u32),
         sum: 0,
@@ -553,12 +555,12 @@ fn unplaced(profile: Option<&Profile>) -> Place {
 }
 
 /// The right to fill an index. One at a time has it for each index, and not more than a few for all of them.
-struct Turn {
+struct IndexingPermit {
     indexes: Arc<Indexes>,
     index: Arc<Index>,
 }
 
-impl Turn {
+impl IndexingPermit {
     fn take(indexes: &Arc<Indexes>, index: &Arc<Index>) -> Option<Self> {
         if index.is_filling.swap(true, Ordering::AcqRel) {
             return None;
@@ -575,7 +577,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for IndexingPermit {
     fn drop(&mut self) {
         self.index.is_filling.store(false, Ordering::Release);
         self.indexes.filling.fetch_sub(1, Ordering::AcqRel);

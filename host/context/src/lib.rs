@@ -186,9 +186,9 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
 fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
     let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
     let tree = if request.steer.keeps_all() {
-        Tree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel)
+        SelectionTree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel)
     } else {
-        Tree::new(entries, look, request.cancel)
+        SelectionTree::new(entries, look, request.cancel)
     };
     let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
     let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
@@ -328,7 +328,7 @@ fn text_of(content: Vec<u8>) -> Option<String> {
 }
 
 /// What selection knows of a repository: the list of its files, what they are, and a way to read them.
-struct Tree<'a> {
+struct SelectionTree<'a> {
     /// Sorted bytewise.
     paths: Vec<&'a str>,
     sizes: Vec<u64>,
@@ -338,7 +338,7 @@ struct Tree<'a> {
     deadline: Instant,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> SelectionTree<'a> {
     fn new(
         entries: impl Iterator<Item = &'a FileEntry> + Clone,
         source: &'a dyn Source,

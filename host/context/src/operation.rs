@@ -21,13 +21,13 @@ use tool_repository::{EntryKind, OpenError, Repository};
 pub use prompts::{correction, system_prompt};
 
 /// What a path turned out to be.
-enum Place {
+enum TargetKind {
     Root,
     Directory(String),
     File(String),
 }
 
-impl Place {
+impl TargetKind {
     fn with_task(self, task: Option<&str>) -> Target {
         match (self, task) {
             (Self::Root, None) => Target::Root,
@@ -61,7 +61,7 @@ pub fn resolve_target(
     );
     let locate = |path| locate(path, repository, working_directory, cancel);
     match (operation, target) {
-        (Operation::Explain, None) => Ok(Place::Root.with_task(task)),
+        (Operation::Explain, None) => Ok(TargetKind::Root.with_task(task)),
         (Operation::Explain, Some(path)) => Ok(locate(path)?.with_task(task)),
         (Operation::TestGen, None) => Err(needs_source_file("test-gen needs a source file to write tests for")),
         (Operation::TestGen, Some(path)) => Ok(source_file(locate(path)?, path)?.with_task(task)),
@@ -93,9 +93,9 @@ pub fn check_place(operation: Operation, typed: &str, root: &Path, working_direc
         return Ok(());
     }
     let place = if root.join(found).is_dir() {
-        Place::Directory(found.clone())
+        TargetKind::Directory(found.clone())
     } else {
-        Place::File(found.clone())
+        TargetKind::File(found.clone())
     };
     source_file(place, typed).map(|_| ())
 }
@@ -131,11 +131,13 @@ fn needs_source_file(message: impl Into<String>) -> Problem {
     Problem::new(ErrorKind::InvalidTarget, message).with_hint("name one file: `tool test-gen <file>`")
 }
 
-fn source_file(place: Place, typed: &str) -> Result<Place, Problem> {
+fn source_file(place: TargetKind, typed: &str) -> Result<TargetKind, Problem> {
     match place {
-        Place::File(path) if crate::is_source(&path) => Ok(Place::File(path)),
-        Place::File(_) => Err(needs_source_file(format!("Not a source file: {typed}"))),
-        Place::Root | Place::Directory(_) => Err(needs_source_file(format!("Not a file but a directory: {typed}"))),
+        TargetKind::File(path) if crate::is_source(&path) => Ok(TargetKind::File(path)),
+        TargetKind::File(_) => Err(needs_source_file(format!("Not a source file: {typed}"))),
+        TargetKind::Root | TargetKind::Directory(_) => {
+            Err(needs_source_file(format!("Not a file but a directory: {typed}")))
+        }
     }
 }
 
@@ -145,13 +147,13 @@ fn locate(
     repository: &Repository,
     working_directory: &Path,
     cancel: &CancellationToken,
-) -> Result<Place, Problem> {
+) -> Result<TargetKind, Problem> {
     let inside = candidates(typed, repository.root(), working_directory);
     for path in &inside {
         match repository.open_within(path, cancel) {
-            Ok(opened) if opened.path.is_empty() || opened.path == "." => return Ok(Place::Root),
-            Ok(opened) if opened.kind == EntryKind::Directory => return Ok(Place::Directory(opened.path)),
-            Ok(opened) => return Ok(Place::File(opened.path)),
+            Ok(opened) if opened.path.is_empty() || opened.path == "." => return Ok(TargetKind::Root),
+            Ok(opened) if opened.kind == EntryKind::Directory => return Ok(TargetKind::Directory(opened.path)),
+            Ok(opened) => return Ok(TargetKind::File(opened.path)),
             Err(OpenError::Denied { reason, .. }) => {
                 let message = format!("File not accessible: {typed} (it {reason})");
                 return Err(Problem::new(ErrorKind::FileNotAccessible, message));

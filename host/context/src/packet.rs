@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::select::{Choice, Selection};
+use super::select::{SelectedPath, Selection};
 use super::symbols::{self, Syntax};
 use super::vault::{self, Notes};
-use super::{Packet, Tree};
+use super::{Packet, SelectionTree};
 use tool_core::api::SelectedFile;
 use tool_core::digest::sha256_hex;
 use tool_core::redaction::Redactor;
@@ -48,7 +48,7 @@ const INTRODUCTION: &str = "# Packet\n\nChosen for the request from the reposito
 
 /// Puts a selection into words, within a budget.
 pub(super) fn build(
-    tree: &Tree<'_>,
+    tree: &SelectionTree<'_>,
     name: &str,
     selection: Selection,
     notes: Notes,
@@ -109,7 +109,7 @@ pub(super) fn build(
     }
 }
 
-fn described(choice: Choice, regions: Vec<(u32, u32)>, tokens: u64) -> SelectedFile {
+fn described(choice: SelectedPath, regions: Vec<(u32, u32)>, tokens: u64) -> SelectedFile {
     SelectedFile {
         path: choice.path,
         reasons: choice.reasons,
@@ -168,7 +168,7 @@ struct Shown {
     regions: Vec<(u32, u32)>,
 }
 
-fn prepare(choice: &Choice, content: Option<Vec<u8>>, redactor: &Redactor) -> Prepared {
+fn prepare(choice: &SelectedPath, content: Option<Vec<u8>>, redactor: &Redactor) -> Prepared {
     let mut prepared = Prepared {
         path: attribute(&choice.path),
         reasons: attribute(&bounded(&choice.reasons.join("; "), REASONS_BYTES_MAX)),
@@ -305,7 +305,7 @@ impl Prepared {
             (false, true) => self.outline_bytes(&outline, None).min(room * 35 / 100),
             (false, false) => self.outline_bytes(&outline, None).min(room * 20 / 100),
         };
-        let mut kept = Kept::new(self, room - outline_room);
+        let mut kept = KeptLines::new(self, room - outline_room);
         self.choose_lines(&mut kept, windows, &outline);
         // Definitions in lines that are shown need no place in the outline.
         kept.room += outline_room.saturating_sub(self.outline_bytes(&outline, Some(&kept)));
@@ -328,7 +328,7 @@ impl Prepared {
     }
 
     /// Top, windows from the definitions that they lie in, then what follows them, then the rest from the top.
-    fn choose_lines(&self, kept: &mut Kept<'_>, windows: &[(u32, u32, f64)], outline: &[Entry]) {
+    fn choose_lines(&self, kept: &mut KeptLines<'_>, windows: &[(u32, u32, f64)], outline: &[ShownLine]) {
         let count = self.lines.len();
         let top = if windows.is_empty() { 40 } else { 15 };
         kept.add(0, count.min(top), kept.room / 6);
@@ -361,19 +361,19 @@ impl Prepared {
     }
 
     /// The definitions of the file, in its order.
-    fn outline(&self) -> Vec<Entry> {
+    fn outline(&self) -> Vec<ShownLine> {
         let mut entries = Vec::new();
         let text = self.lines.join("\n");
         // The path is an attribute by now; escaping does not touch its extension.
         if let Some(syntax) = Syntax::of(&self.path) {
-            let entry = |definition: symbols::Definition<'_>| Entry {
+            let entry = |definition: symbols::Definition<'_>| ShownLine {
                 line: definition.line as usize,
                 outer: definition.outer,
             };
             symbols::read(syntax, &text, |definition| entries.push(entry(definition)), |_| {});
         } else if matches!(file_role::language(&self.path), Some("Markdown")) {
             let headings = self.lines.iter().enumerate().filter(|(_, line)| line.starts_with('#'));
-            entries.extend(headings.map(|(at, _)| Entry {
+            entries.extend(headings.map(|(at, _)| ShownLine {
                 line: at + 1,
                 outer: true,
             }));
@@ -382,8 +382,8 @@ impl Prepared {
     }
 
     /// Lists definitions in lines that were left out, outer ones first where not all fit.
-    fn push_outline(&self, text: &mut String, outline: &[Entry], kept: &Kept<'_>, bytes_max: usize) {
-        let left_out: Vec<&Entry> = outline.iter().filter(|entry| !kept.lines[entry.line - 1]).collect();
+    fn push_outline(&self, text: &mut String, outline: &[ShownLine], kept: &KeptLines<'_>, bytes_max: usize) {
+        let left_out: Vec<&ShownLine> = outline.iter().filter(|entry| !kept.lines[entry.line - 1]).collect();
         let mut room = bytes_max.saturating_sub(text.len() + OUTLINE_HEAD.len());
         let mut chosen: BTreeMap<usize, String> = BTreeMap::new();
         for outer in [true, false] {
@@ -403,12 +403,13 @@ impl Prepared {
     }
 
     /// What the outline takes, of the lines that are not kept.
-    fn outline_bytes(&self, outline: &[Entry], kept: Option<&Kept<'_>>) -> usize {
+    fn outline_bytes(&self, outline: &[ShownLine], kept: Option<&KeptLines<'_>>) -> usize {
         let left_out = outline
             .iter()
             .filter(|entry| kept.is_none_or(|kept| !kept.lines[entry.line - 1]));
-        let bytes =
-            |entry: &Entry| digits(entry.line) + self.lines[entry.line - 1].len().min(OUTLINE_LINE_BYTES_MAX + 3) + 2;
+        let bytes = |entry: &ShownLine| {
+            digits(entry.line) + self.lines[entry.line - 1].len().min(OUTLINE_LINE_BYTES_MAX + 3) + 2
+        };
         OUTLINE_HEAD.len() + left_out.map(bytes).sum::<usize>()
     }
 
@@ -423,7 +424,7 @@ impl Prepared {
     }
 }
 
-struct Entry {
+struct ShownLine {
     line: usize,
     outer: bool,
 }
@@ -458,13 +459,13 @@ fn digits(number: usize) -> usize {
 }
 
 /// Lines that will be shown, within their room.
-struct Kept<'a> {
+struct KeptLines<'a> {
     file: &'a Prepared,
     lines: Vec<bool>,
     room: usize,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptLines<'a> {
     fn new(file: &'a Prepared, room: usize) -> Self {
         Self {
             file,

@@ -8,8 +8,8 @@
 
 use std::cell::RefCell;
 
-use super::codec::{Reader, checksum, put, put_bytes};
-use crate::symbols::{self, Form, Import, Outline, Syntax};
+use super::codec::{RecordReader, checksum, put, put_bytes};
+use crate::symbols::{self, Import, SymbolForm, Syntax, SyntaxOutline};
 use crate::words::{each_identifier, hash, split, stem};
 
 /// Lines of one block. Hits are counted by block; a window is a run of blocks.
@@ -41,12 +41,12 @@ struct Sections<'a> {
     words: u32,
     definitions: u32,
     hashes: &'a [[u8; 4]],
-    blocks: Reader<'a>,
+    blocks: RecordReader<'a>,
     /// By hash: a count of bytes in `postings`.
-    lengths: Reader<'a>,
+    lengths: RecordReader<'a>,
     postings: &'a [u8],
-    names: Reader<'a>,
-    imports: Reader<'a>,
+    names: RecordReader<'a>,
+    imports: RecordReader<'a>,
     /// Bytes before the names.
     words_end: usize,
 }
@@ -78,7 +78,7 @@ impl Profile {
     }
 
     /// The same with the symbols of a tree of the same text.
-    pub(super) fn with_tree(&self, text: &str, tree: &Outline) -> Self {
+    pub(super) fn with_tree(&self, text: &str, tree: &SyntaxOutline) -> Self {
         let Some(sections) = self.sections() else {
             return self.clone();
         };
@@ -117,18 +117,18 @@ impl Profile {
     }
 
     fn sections(&self) -> Option<Sections<'_>> {
-        let mut reader = Reader(self.0.get(1..)?);
+        let mut reader = RecordReader(self.0.get(1..)?);
         let (header, _) = reader.bytes(HEADER_NUMBERS * 4)?.as_chunks::<4>();
         let [words, definitions, hashes, blocks, lengths, postings] = header else {
             return None;
         };
         let size = |number: &[u8; 4]| u32::from_le_bytes(*number) as usize;
         let (hashes, _) = reader.bytes(size(hashes).checked_mul(4)?)?.as_chunks();
-        let blocks = Reader(reader.bytes(size(blocks))?);
-        let lengths = Reader(reader.bytes(size(lengths))?);
+        let blocks = RecordReader(reader.bytes(size(blocks))?);
+        let lengths = RecordReader(reader.bytes(size(lengths))?);
         let postings = reader.bytes(size(postings))?;
         let words_end = self.0.len() - reader.0.len();
-        let names = Reader(reader.sized()?);
+        let names = RecordReader(reader.sized()?);
         Some(Sections {
             words: u32::from_le_bytes(*words),
             definitions: u32::from_le_bytes(*definitions),
@@ -216,7 +216,7 @@ impl Sections<'_> {
             match terms.peek() {
                 None => return Some(()),
                 Some((wanted, term)) if *wanted == hash => {
-                    read_postings(Reader(self.postings.get(from..to)?), blocks, |block, count| {
+                    read_postings(RecordReader(self.postings.get(from..to)?), blocks, |block, count| {
                         hits.push((block, *term, count));
                     })?;
                 }
@@ -230,7 +230,7 @@ impl Sections<'_> {
 
 /// The blocks of one word and how often it occurs in each: the distance from the block before, times two, plus one
 /// where a count follows.
-fn read_postings(mut postings: Reader<'_>, blocks: usize, mut found: impl FnMut(u32, u16)) -> Option<()> {
+fn read_postings(mut postings: RecordReader<'_>, blocks: usize, mut found: impl FnMut(u32, u16)) -> Option<()> {
     let mut block = 0_u32;
     while !postings.is_empty() {
         let packed = postings.number()?;
@@ -326,7 +326,7 @@ impl Symbols {
     }
 
     /// By a tree.
-    fn of_tree(text: &str, tree: &Outline) -> Self {
+    fn of_tree(text: &str, tree: &SyntaxOutline) -> Self {
         let (mut own, mut line) = (Self::default(), 0);
         for (name, named) in tree
             .definitions(text)
@@ -354,8 +354,8 @@ impl Symbols {
 
 /// True for what somebody would look for by its name. Fields and attributes of types are called like anything else, and
 /// make files look relevant that are not.
-fn is_told(form: Form, depth: u32) -> bool {
-    form != Form::Value || depth == 0
+fn is_told(form: SymbolForm, depth: u32) -> bool {
+    form != SymbolForm::Value || depth == 0
 }
 
 fn put_import(into: &mut Vec<u8>, import: &Import<'_>) {
@@ -377,7 +377,7 @@ fn put_import(into: &mut Vec<u8>, import: &Import<'_>) {
     put_bytes(into, text.as_bytes());
 }
 
-fn read_import<'a>(from: &mut Reader<'a>) -> Option<Import<'a>> {
+fn read_import<'a>(from: &mut RecordReader<'a>) -> Option<Import<'a>> {
     let kind = from.bytes(1)?[0];
     Some(match kind {
         0 | 1 => Import::Python {

@@ -10,8 +10,8 @@ mod tested;
 
 use std::collections::HashMap;
 
+use super::SelectionTree;
 use super::Target;
-use super::Tree;
 use super::query::Query;
 use super::weights::WEIGHTS;
 use crate::limits::{CENTRAL_FILES_READ_MAX, SELECTED_FILES_MAX, SELECTED_FILES_MIN};
@@ -20,7 +20,7 @@ use tool_repository::file_role::{self, Role, parent};
 
 /// A file with the reasons for it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Choice {
+pub(super) struct SelectedPath {
     pub(super) path: String,
     pub(super) score: f64,
     pub(super) reasons: Vec<String>,
@@ -31,8 +31,8 @@ pub(super) struct Choice {
 /// The outcome of a selection.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Selection {
-    pub(super) chosen: Vec<Choice>,
-    pub(super) near: Vec<Choice>,
+    pub(super) chosen: Vec<SelectedPath>,
+    pub(super) near: Vec<SelectedPath>,
     pub(super) notices: Vec<String>,
 }
 
@@ -41,13 +41,13 @@ const NEAR_MISSES_MAX: usize = 8;
 
 /// Chooses by the operation's rule; `included` comes first, whatever the rule says.
 pub(super) fn select(
-    tree: &Tree<'_>,
+    tree: &SelectionTree<'_>,
     operation: Operation,
     target: &Target,
     focus: Option<&str>,
     included: &[&str],
 ) -> Selection {
-    let place = Place::of(tree, target);
+    let place = WorkingPath::of(tree, target);
     let words = [target.task(), focus]
         .into_iter()
         .flatten()
@@ -59,8 +59,8 @@ pub(super) fn select(
         draft.take(path, f64::from(u16::MAX), "asked for by --include");
     }
     match (operation, &place) {
-        (Operation::TestGen, Place::File(path)) => draft.test_gen(path, &query),
-        (_, Place::File(path)) => draft.one_file(path, &query),
+        (Operation::TestGen, WorkingPath::File(path)) => draft.test_gen(path, &query),
+        (_, WorkingPath::File(path)) => draft.one_file(path, &query),
         (Operation::Refactor, _) => draft.refactor(&place, &query),
         _ => draft.overview(&place, &query),
     }
@@ -69,14 +69,14 @@ pub(super) fn select(
 
 /// Where an operation works.
 #[derive(Debug, Clone, PartialEq)]
-enum Place {
+enum WorkingPath {
     /// The empty path is the root.
     Directory(String),
     File(String),
 }
 
-impl Place {
-    fn of(tree: &Tree<'_>, target: &Target) -> Self {
+impl WorkingPath {
+    fn of(tree: &SelectionTree<'_>, target: &Target) -> Self {
         let below = |path: &str| !tree.below(path).is_empty();
         match target {
             Target::Root | Target::Task(_) => Self::Directory(String::new()),
@@ -98,9 +98,9 @@ impl Place {
 
 /// A selection in the making.
 struct Draft<'t, 'a> {
-    tree: &'t Tree<'a>,
-    chosen: Vec<Choice>,
-    near: Vec<Choice>,
+    tree: &'t SelectionTree<'a>,
+    chosen: Vec<SelectedPath>,
+    near: Vec<SelectedPath>,
     notices: Vec<String>,
     /// Windows of files that a task was looked for in.
     windows: HashMap<String, Vec<(u32, u32, f64)>>,
@@ -109,7 +109,7 @@ struct Draft<'t, 'a> {
 }
 
 impl<'t, 'a> Draft<'t, 'a> {
-    fn new(tree: &'t Tree<'a>) -> Self {
+    fn new(tree: &'t SelectionTree<'a>) -> Self {
         Self {
             tree,
             chosen: Vec::new(),
@@ -133,7 +133,7 @@ impl<'t, 'a> Draft<'t, 'a> {
             }
             return;
         }
-        let choice = Choice {
+        let choice = SelectedPath {
             path: path.to_owned(),
             score,
             reasons: vec![reason.into()],
@@ -142,7 +142,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.take_choice(choice);
     }
 
-    fn take_choice(&mut self, choice: Choice) {
+    fn take_choice(&mut self, choice: SelectedPath) {
         let known = self
             .chosen
             .iter()
@@ -158,7 +158,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    fn finish(mut self, place: &Place) -> Selection {
+    fn finish(mut self, place: &WorkingPath) -> Selection {
         for choice in self.chosen.iter_mut().chain(&mut self.near) {
             if choice.windows.is_empty() {
                 choice.windows = self.windows.remove(&choice.path).unwrap_or_default();
@@ -198,7 +198,7 @@ impl<'t, 'a> Draft<'t, 'a> {
     }
 
     /// Files of the target directory, ranked by the task where there is one, else by how central they are.
-    fn refactor(&mut self, place: &Place, query: &Query) {
+    fn refactor(&mut self, place: &WorkingPath, query: &Query) {
         let directory = place.directory();
         if query.is_empty() {
             for (path, score) in self.central(directory, &[]) {
@@ -214,7 +214,7 @@ impl<'t, 'a> Draft<'t, 'a> {
     }
 
     /// Key files and entry points, then what the task is about, or what is central to them.
-    fn overview(&mut self, place: &Place, query: &Query) {
+    fn overview(&mut self, place: &WorkingPath, query: &Query) {
         let directory = place.directory();
         let keys = self.key_files(directory);
         let mut entries = self.entry_points(directory);

@@ -11,7 +11,7 @@ mod tree;
 
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;
-pub use tree::{Form, Named, Outline, Place, Span};
+pub use tree::{ImportSite, Named, Span, SymbolForm, SyntaxOutline};
 
 use lines::{
     go_line, java_line, python_definition, python_import, python_names, quoted, rust_line, script_definition,

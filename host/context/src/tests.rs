@@ -9,7 +9,7 @@ use tool_repository::FileList;
 use tool_repository::{FileEntry, Options};
 
 /// Gives `check` a tree of files in memory.
-pub(super) fn with_tree<R>(files: &[(&str, &str)], check: impl FnOnce(&Tree<'_>) -> R) -> R {
+pub(super) fn with_tree<R>(files: &[(&str, &str)], check: impl FnOnce(&SelectionTree<'_>) -> R) -> R {
     let contents: BTreeMap<&str, &str> = files.iter().copied().collect();
     let entry = |(path, text): (&&str, &&str)| FileEntry {
         path: (*path).to_owned(),
@@ -25,7 +25,7 @@ pub(super) fn with_tree<R>(files: &[(&str, &str)], check: impl FnOnce(&Tree<'_>)
     };
     let read = |path: &str| contents.get(path).map(|text| text.as_bytes().to_vec());
     let cancel = CancellationToken::new();
-    check(&Tree::new(list.files.iter(), &read, &cancel))
+    check(&SelectionTree::new(list.files.iter(), &read, &cancel))
 }
 
 /// A repository in a temporary folder.
@@ -179,7 +179,7 @@ fn binary_files_have_no_text_and_other_encodings_are_read_lossily() {
         })
     };
     let cancel = CancellationToken::new();
-    let tree = Tree::new(list.files.iter(), &read, &cancel);
+    let tree = SelectionTree::new(list.files.iter(), &read, &cancel);
     assert_eq!(tree.text("a.bin"), None);
     assert_eq!(tree.text("b.py"), Some("caf\u{fffd}".to_owned()));
 }

@@ -59,7 +59,7 @@ pub(super) fn read(directory: &Path, cancel: &CancellationToken) -> Notes {
             return notes;
         }
     };
-    let mut walk = Walk {
+    let mut walk = NoteWalk {
         notes: Vec::new(),
         bytes: 0,
         cut: false,
@@ -77,14 +77,14 @@ pub(super) fn read(directory: &Path, cancel: &CancellationToken) -> Notes {
     notes
 }
 
-struct Walk<'a> {
+struct NoteWalk<'a> {
     notes: Vec<Note>,
     bytes: u64,
     cut: bool,
     cancel: &'a CancellationToken,
 }
 
-impl Walk<'_> {
+impl NoteWalk<'_> {
     /// Every name is opened on its directory's handle and never through a link, so that a vault cannot lead out.
     fn directory(&mut self, handle: OwnedFd, prefix: &str, depth: usize) {
         let Ok(entries) = Dir::read_from(&handle) else { return };

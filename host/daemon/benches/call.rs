@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use host::skill::Arguments;
+use host::skill::RawArguments;
 use serde_json::Value;
 
 const ECHO: &str = r#"{"text": "hello"}"#;
@@ -26,7 +26,7 @@ fn calls(criterion: &mut Criterion) {
     std::fs::write(&file, "hello").expect("the folder is writable");
     let context = engine::context(repository.path());
     let call = |skill: &str, arguments: &str| {
-        let report = host.call(&context, skill, Arguments::Text(arguments));
+        let report = host.call(&context, skill, RawArguments::Text(arguments));
         black_box(report).result.expect("the call works");
     };
     criterion.bench_function("call a trivial skill", |bench| {
@@ -46,7 +46,7 @@ fn calls(criterion: &mut Criterion) {
         let home = tempfile::tempdir().expect("a temporary folder");
         let host = engine::engine(home.path(), &[name]);
         let call = |arguments: &str| {
-            let report = host.call(&context, name, Arguments::Text(arguments));
+            let report = host.call(&context, name, RawArguments::Text(arguments));
             black_box(report).result.expect("the call works");
         };
         criterion.bench_function(&format!("call a skill in {language}"), |bench| {
@@ -57,7 +57,7 @@ fn calls(criterion: &mut Criterion) {
         });
     }
     criterion.bench_function("refuse arguments", |bench| {
-        bench.iter(|| black_box(host.call(&context, "echo", Arguments::Text(r#"{"text": 1}"#))));
+        bench.iter(|| black_box(host.call(&context, "echo", RawArguments::Text(r#"{"text": 1}"#))));
     });
     criterion.bench_function("eight callers, a call each", |bench| {
         let contexts = [(); 8].map(|()| engine::context(repository.path()));
@@ -67,7 +67,7 @@ fn calls(criterion: &mut Criterion) {
                 for context in &contexts {
                     scope.spawn(|| {
                         for _ in 0..rounds {
-                            let report = host.call(context, "echo", Arguments::Text(ECHO));
+                            let report = host.call(context, "echo", RawArguments::Text(ECHO));
                             black_box(report).result.expect("the call works");
                         }
                     });

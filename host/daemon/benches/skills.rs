@@ -12,7 +12,7 @@ mod trees;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use host::skill::Arguments;
+use host::skill::RawArguments;
 use skill_sdk::testing::FakeHost;
 use skill_sdk::{Failure, Handler, Host, Outcome};
 
@@ -50,7 +50,7 @@ fn prices(criterion: &mut Criterion) {
     for (name, arguments, native) in CASES {
         criterion.bench_function(&format!("{name} in the sandbox"), |bench| {
             bench.iter(|| {
-                let report = host.call(&context, name, Arguments::Text(arguments));
+                let report = host.call(&context, name, RawArguments::Text(arguments));
                 black_box(report).result.expect("the call works")
             });
         });

@@ -23,8 +23,8 @@ use crate::limits;
 use crate::skill::signature::Signature;
 pub use artifact::Described;
 pub use credentials::CredentialsError;
-use door::{Door, Purpose, body};
-pub use place::{Place, PlaceError, pin_source};
+use door::{Purpose, RegistryClient, body};
+pub use place::{PlaceError, RegistryReference, pin_source};
 use tool_core::digest::sha256_hex;
 
 /// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
@@ -113,18 +113,18 @@ pub struct Pulled {
 }
 
 /// The digest of the manifest that a place names now.
-pub async fn resolve(place: &Place, environment: &Environment) -> Result<String, DistributionError> {
+pub async fn resolve(place: &RegistryReference, environment: &Environment) -> Result<String, DistributionError> {
     within(place, async {
-        let door = Door::open(place, environment, Purpose::Pull).await?;
+        let door = RegistryClient::open(place, environment, Purpose::Pull).await?;
         Ok(manifest(&door, place).await?.1)
     })
     .await
 }
 
 /// Pulls a component. Where the place names a digest, nothing else is taken.
-pub async fn pull(place: &Place, environment: &Environment) -> Result<Pulled, DistributionError> {
+pub async fn pull(place: &RegistryReference, environment: &Environment) -> Result<Pulled, DistributionError> {
     within(place, async {
-        let door = Door::open(place, environment, Purpose::Pull).await?;
+        let door = RegistryClient::open(place, environment, Purpose::Pull).await?;
         let (manifest, digest) = manifest(&door, place).await?;
         let layer = artifact::component_layer(&manifest).map_err(|reason| no_skill(place, reason))?;
         Ok(Pulled {
@@ -137,13 +137,13 @@ pub async fn pull(place: &Place, environment: &Environment) -> Result<Pulled, Di
 
 /// Pushes a component, and gives the digest of its manifest. The same component always makes the same manifest.
 pub async fn push(
-    place: &Place,
+    place: &RegistryReference,
     component: &[u8],
     described: &Described,
     environment: &Environment,
 ) -> Result<String, DistributionError> {
     within(place, async {
-        let door = Door::open(place, environment, Purpose::Push).await?;
+        let door = RegistryClient::open(place, environment, Purpose::Push).await?;
         let artifact = artifact::of_component(component, described);
         door.push(place, &artifact).await
     })
@@ -152,13 +152,13 @@ pub async fn push(
 
 /// The signatures of the component with this digest (hexadecimal) that lie beside it.
 pub async fn signatures(
-    place: &Place,
+    place: &RegistryReference,
     digest: &str,
     environment: &Environment,
 ) -> Result<Vec<Signature>, DistributionError> {
     let place = &place.of_signatures(digest);
     within(place, async {
-        let door = Door::open(place, environment, Purpose::Pull).await?;
+        let door = RegistryClient::open(place, environment, Purpose::Pull).await?;
         known_signatures(&door, place).await
     })
     .await
@@ -166,14 +166,14 @@ pub async fn signatures(
 
 /// Puts a signature beside the component with this digest, with those that are there.
 pub async fn push_signature(
-    place: &Place,
+    place: &RegistryReference,
     digest: &str,
     signature: &Signature,
     environment: &Environment,
 ) -> Result<(), DistributionError> {
     let place = &place.of_signatures(digest);
     within(place, async {
-        let door = Door::open(place, environment, Purpose::Push).await?;
+        let door = RegistryClient::open(place, environment, Purpose::Push).await?;
         let mut all = known_signatures(&door, place).await?;
         if !all.contains(signature) {
             // The newest ones are kept: a registry that is full of strangers' must not keep this one out.
@@ -185,7 +185,10 @@ pub async fn push_signature(
     .await
 }
 
-async fn known_signatures(door: &Door, place: &Place) -> Result<Vec<Signature>, DistributionError> {
+async fn known_signatures(
+    door: &RegistryClient,
+    place: &RegistryReference,
+) -> Result<Vec<Signature>, DistributionError> {
     let manifest = match manifest(door, place).await {
         Err(DistributionError::NotFound { .. }) => return Ok(Vec::new()),
         manifest => manifest?.0,
@@ -200,7 +203,7 @@ async fn known_signatures(door: &Door, place: &Place) -> Result<Vec<Signature>, 
 
 /// Gives up after a while, however slowly a registry talks.
 async fn within<T>(
-    place: &Place,
+    place: &RegistryReference,
     work: impl Future<Output = Result<T, DistributionError>>,
 ) -> Result<T, DistributionError> {
     let bound = limits::seconds(REGISTRY_SECONDS_MAX);
@@ -213,7 +216,10 @@ async fn within<T>(
 }
 
 /// The manifest that a place names, and its digest, which is that of the bytes that came.
-async fn manifest(door: &Door, place: &Place) -> Result<(OciImageManifest, String), DistributionError> {
+async fn manifest(
+    door: &RegistryClient,
+    place: &RegistryReference,
+) -> Result<(OciImageManifest, String), DistributionError> {
     let response = door.found(place, door.manifest(place).await?)?;
     let bytes = body(place, response, MANIFEST_BYTES_MAX).await?;
     let found = digest_of(&bytes);
@@ -224,7 +230,12 @@ async fn manifest(door: &Door, place: &Place) -> Result<(OciImageManifest, Strin
 }
 
 /// A blob whose size and digest are those that its manifest says.
-async fn blob(door: &Door, place: &Place, layer: &OciDescriptor, max: u64) -> Result<Vec<u8>, DistributionError> {
+async fn blob(
+    door: &RegistryClient,
+    place: &RegistryReference,
+    layer: &OciDescriptor,
+    max: u64,
+) -> Result<Vec<u8>, DistributionError> {
     let too_large = || DistributionError::TooLarge {
         place: place.to_string(),
         max,
@@ -237,7 +248,7 @@ async fn blob(door: &Door, place: &Place, layer: &OciDescriptor, max: u64) -> Re
     Ok(bytes)
 }
 
-fn check_digest(place: &Place, wanted: Option<&str>, found: &str) -> Result<(), DistributionError> {
+fn check_digest(place: &RegistryReference, wanted: Option<&str>, found: &str) -> Result<(), DistributionError> {
     match wanted.filter(|wanted| *wanted != found) {
         None => Ok(()),
         Some(wanted) => Err(DistributionError::WrongDigest {
@@ -248,14 +259,14 @@ fn check_digest(place: &Place, wanted: Option<&str>, found: &str) -> Result<(), 
     }
 }
 
-fn refused(place: &Place, reason: impl Into<String>) -> DistributionError {
+fn refused(place: &RegistryReference, reason: impl Into<String>) -> DistributionError {
     DistributionError::Refused {
         place: place.to_string(),
         reason: reason.into(),
     }
 }
 
-fn no_skill(place: &Place, reason: impl Into<String>) -> DistributionError {
+fn no_skill(place: &RegistryReference, reason: impl Into<String>) -> DistributionError {
     DistributionError::NoSkill {
         place: place.to_string(),
         reason: reason.into(),

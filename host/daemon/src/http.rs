@@ -41,7 +41,7 @@ use crate::session::Sessions;
 use crate::skill::SkillHost;
 use auth::Caller;
 use error::ApiError;
-use openapi::Table;
+use openapi::RouteTable;
 
 pub use access::Traffic;
 pub(crate) use auth::is_own_user;
@@ -181,8 +181,8 @@ pub fn router(state: AppState) -> Router {
 }
 
 /// Every route, once. Those of `http` that are not here do not exist.
-fn routes() -> Table {
-    Table::new()
+fn routes() -> RouteTable {
+    RouteTable::new()
         .with(service::__path_scan, service::scan)
         .with(sessions::__path_execute, sessions::execute)
         .with(sessions::__path_stream_by_query, sessions::stream_by_query)

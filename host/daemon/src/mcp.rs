@@ -38,7 +38,7 @@ use roots::Roots;
 pub(crate) use serve::{Connecting, Mcp};
 
 /// A session under way with its place among those that may be.
-pub(crate) struct Line {
+pub(crate) struct McpSession {
     connection: Connection,
     /// The answers of its client count.
     may_ask: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Line {
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-impl Line {
+impl McpSession {
     fn new(connection: Connection, place: OwnedSemaphorePermit, may_ask: bool, stop: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             connection,
@@ -125,12 +125,12 @@ pub(crate) struct Server {
     /// Cancels the service of this server.
     stop: CancellationToken,
     /// The session of this connection.
-    line: OnceCell<Arc<Line>>,
+    line: OnceCell<Arc<McpSession>>,
     roots: Roots,
 }
 
 impl Server {
-    fn of_line(sessions: Arc<Sessions>, line: Arc<Line>) -> Self {
+    fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>) -> Self {
         Self {
             sessions,
             connecting: None,
@@ -152,7 +152,7 @@ impl Server {
     }
 
     /// The session of a request: the connection's own, or the one that requests without a connection share.
-    async fn line(&self, context: &RequestContext<RoleServer>) -> Result<Arc<Line>, ErrorData> {
+    async fn line(&self, context: &RequestContext<RoleServer>) -> Result<Arc<McpSession>, ErrorData> {
         if let Some(line) = self.line.get() {
             return Ok(Arc::clone(line));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::SyntaxParser;
-use crate::context::symbols::{Form, Named, Outline, Place, Span, Syntax};
+use crate::context::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxOutline};
 use crate::skill::outline::{self, Language, Outliners};
 
 /// Reads source files through the embedded components.
@@ -23,11 +23,11 @@ impl SyntaxParser for SandboxedParser {
         self.0.wall()
     }
 
-    fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<Outline> {
+    fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<SyntaxOutline> {
         let syntax = syntax(Language::of(path)?);
         let answer = self.0.read(path, text, wall)?;
         let definitions = answer.definitions.iter().map(named);
-        Outline::checked(syntax, definitions, answer.imports.iter().map(place), text)
+        SyntaxOutline::checked(syntax, definitions, answer.imports.iter().map(place), text)
     }
 }
 
@@ -45,11 +45,11 @@ fn named(definition: &outline::Definition) -> Named {
     Named {
         name: span(definition.name),
         form: match definition.kind {
-            outline::Kind::Function => Form::Function,
-            outline::Kind::Method => Form::Method,
-            outline::Kind::Type => Form::Type,
-            outline::Kind::Value => Form::Value,
-            outline::Kind::Module => Form::Module,
+            outline::Kind::Function => SymbolForm::Function,
+            outline::Kind::Method => SymbolForm::Method,
+            outline::Kind::Type => SymbolForm::Type,
+            outline::Kind::Value => SymbolForm::Value,
+            outline::Kind::Module => SymbolForm::Module,
         },
         line: definition.line,
         end_line: definition.end_line,
@@ -57,8 +57,8 @@ fn named(definition: &outline::Definition) -> Named {
     }
 }
 
-fn place(import: &outline::Imported) -> Place {
-    Place {
+fn place(import: &outline::Imported) -> ImportSite {
+    ImportSite {
         declares_module: import.declares_module,
         level: import.level,
         parts: import.parts.iter().copied().map(span).collect(),

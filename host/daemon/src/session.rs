@@ -61,8 +61,8 @@ use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
 use ids::Ids;
 use journal::{Start, Work};
-use run::{Job, OperationTask, Outcome, Task};
-use running::{Place, Running};
+use run::{OperationTask, Outcome, SessionRun, Task};
+use running::{Running, SessionPermit};
 use selection::Selecting;
 use store::Store;
 
@@ -369,7 +369,7 @@ impl Sessions {
             stopped: AtomicBool::new(false),
             streams: watch::Sender::new(0),
         });
-        let job = Job {
+        let job = SessionRun {
             engine: Arc::clone(&self.engine),
             recorder,
             approver: Arc::new(approver),
@@ -403,7 +403,7 @@ impl Sessions {
 
     /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
     /// that cannot change anything any more once the journal has ended.
-    async fn own(self: Arc<Self>, live: Arc<Live>, job: Job, attached: bool) {
+    async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, attached: bool) {
         let summary = live.recorder.summary();
         let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
         let outcome = tokio::select! {
@@ -640,7 +640,7 @@ impl Sessions {
 
 /// Inputs of a session.
 struct Launch {
-    place: Place,
+    place: SessionPermit,
     repository: Arc<Repository>,
     policy: Policy,
     locked: Option<Arc<Lock>>,

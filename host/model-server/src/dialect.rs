@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Round, Script, ScriptedCall, ScriptedUsage, Step};
+use super::{Round, Script, ScriptedCall, ScriptedUsage, ServerStep};
 use tool_core::digest::sha256_hex;
 
 /// Element of a body.
@@ -127,13 +127,13 @@ pub(super) fn stream(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action>
     let counts_from = if proper && speaker.counts_last() {
         steps
             .iter()
-            .rposition(|step| !matches!(step, Step::Usage(_)))
+            .rposition(|step| !matches!(step, ServerStep::Usage(_)))
             .map_or(0, |last| last + 1)
     } else {
         steps.len()
     };
     for step in &steps[..counts_from] {
-        if matches!(step, Step::End) {
+        if matches!(step, ServerStep::End) {
             return out.0;
         }
         if !begun && speaks(step) {
@@ -164,33 +164,33 @@ fn natural_end(round: &Round) -> &'static str {
 }
 
 /// True for what only an answer that has begun can say.
-fn speaks(step: &Step) -> bool {
-    use Step::{Finish, Pieces, Reasoning, Text, TextCall, ToolCalls, Usage};
+fn speaks(step: &ServerStep) -> bool {
+    use ServerStep::{Finish, Pieces, Reasoning, Text, TextCall, ToolCalls, Usage};
     matches!(
         step,
         Text(_) | Pieces(_) | TextCall(_) | Reasoning(_) | ToolCalls(_) | Usage(_) | Finish(_)
     )
 }
 
-fn take(step: &Step, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out: &mut Out) {
+fn take(step: &ServerStep, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out: &mut Out) {
     match step {
-        Step::Text(text) => speaker.text(text, out),
-        Step::Pieces(pieces) => pieces.iter().for_each(|piece| speaker.text(piece, out)),
-        Step::TextCall(call) => speaker.text(&call.as_text(), out),
-        Step::Reasoning(text) => speaker.reasoning(text, out),
-        Step::ToolCalls(calls) => speaker.calls(calls, out),
-        Step::Usage(usage) => speaker.usage(*usage, out),
-        Step::Finish(reason) => speaker.finish(reason, out),
-        Step::Done => speaker.done(out),
-        Step::DelayMs(milliseconds) => out.0.push(Action::WaitMs(*milliseconds)),
-        Step::Gate(name) => out.0.push(Action::Gate(name.clone())),
-        Step::Comment(text) => out.send(format!(": {text}\n\n")),
-        Step::Frame(value) => speaker.frame(value, out),
-        Step::Raw(text) => out.send(text.clone()),
-        Step::Error(error) => speaker.error(&error_body(error, dialect), out),
-        Step::Stall => out.0.push(Action::Stall),
-        Step::Reset => out.0.push(Action::Reset),
-        Step::End | Step::Status(_) => {}
+        ServerStep::Text(text) => speaker.text(text, out),
+        ServerStep::Pieces(pieces) => pieces.iter().for_each(|piece| speaker.text(piece, out)),
+        ServerStep::TextCall(call) => speaker.text(&call.as_text(), out),
+        ServerStep::Reasoning(text) => speaker.reasoning(text, out),
+        ServerStep::ToolCalls(calls) => speaker.calls(calls, out),
+        ServerStep::Usage(usage) => speaker.usage(*usage, out),
+        ServerStep::Finish(reason) => speaker.finish(reason, out),
+        ServerStep::Done => speaker.done(out),
+        ServerStep::DelayMs(milliseconds) => out.0.push(Action::WaitMs(*milliseconds)),
+        ServerStep::Gate(name) => out.0.push(Action::Gate(name.clone())),
+        ServerStep::Comment(text) => out.send(format!(": {text}\n\n")),
+        ServerStep::Frame(value) => speaker.frame(value, out),
+        ServerStep::Raw(text) => out.send(text.clone()),
+        ServerStep::Error(error) => speaker.error(&error_body(error, dialect), out),
+        ServerStep::Stall => out.0.push(Action::Stall),
+        ServerStep::Reset => out.0.push(Action::Reset),
+        ServerStep::End | ServerStep::Status(_) => {}
     }
 }
 
@@ -279,23 +279,27 @@ pub(super) fn whole(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> 
     let mut actions = Vec::new();
     for step in &telling.round.steps {
         match step {
-            Step::Text(text) => said.text(text),
-            Step::Pieces(pieces) => pieces.iter().for_each(|piece| said.text(piece)),
-            Step::TextCall(call) => said.text(&call.as_text()),
-            Step::Reasoning(text) => said.parts.push(Part::Reasoning(text.clone())),
-            Step::ToolCalls(calls) => said.parts.extend(calls.iter().cloned().map(Part::Call)),
-            Step::Usage(usage) => said.usage = Some(*usage),
-            Step::Finish(reason) => said.finish.clone_from(reason),
-            Step::DelayMs(milliseconds) => actions.push(Action::WaitMs(*milliseconds)),
-            Step::Gate(name) => actions.push(Action::Gate(name.clone())),
-            Step::Stall => actions.push(Action::Stall),
-            Step::Reset => actions.push(Action::Reset),
-            Step::Error(error) => {
+            ServerStep::Text(text) => said.text(text),
+            ServerStep::Pieces(pieces) => pieces.iter().for_each(|piece| said.text(piece)),
+            ServerStep::TextCall(call) => said.text(&call.as_text()),
+            ServerStep::Reasoning(text) => said.parts.push(Part::Reasoning(text.clone())),
+            ServerStep::ToolCalls(calls) => said.parts.extend(calls.iter().cloned().map(Part::Call)),
+            ServerStep::Usage(usage) => said.usage = Some(*usage),
+            ServerStep::Finish(reason) => said.finish.clone_from(reason),
+            ServerStep::DelayMs(milliseconds) => actions.push(Action::WaitMs(*milliseconds)),
+            ServerStep::Gate(name) => actions.push(Action::Gate(name.clone())),
+            ServerStep::Stall => actions.push(Action::Stall),
+            ServerStep::Reset => actions.push(Action::Reset),
+            ServerStep::Error(error) => {
                 actions.push(Action::Send(error_body(error, dialect).to_string()));
                 return actions;
             }
-            Step::End => return actions,
-            Step::Done | Step::Comment(_) | Step::Frame(_) | Step::Raw(_) | Step::Status(_) => {}
+            ServerStep::End => return actions,
+            ServerStep::Done
+            | ServerStep::Comment(_)
+            | ServerStep::Frame(_)
+            | ServerStep::Raw(_)
+            | ServerStep::Status(_) => {}
         }
     }
     actions.push(Action::Send(dialect.whole(&said, telling).to_string()));

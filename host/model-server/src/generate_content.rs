@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, signature};
-use super::{Round, Script, ScriptedCall, ScriptedUsage, Step, check};
+use super::{Round, Script, ScriptedCall, ScriptedUsage, ServerStep, check};
 
 /// The wire.
 #[derive(Debug)]
@@ -121,8 +121,8 @@ fn signed_call(round: &Round) -> Option<(&ScriptedCall, String)> {
     let mut thought = String::new();
     for step in &round.steps {
         match step {
-            Step::Reasoning(text) => thought.push_str(text),
-            Step::ToolCalls(calls) if !thought.is_empty() => {
+            ServerStep::Reasoning(text) => thought.push_str(text),
+            ServerStep::ToolCalls(calls) if !thought.is_empty() => {
                 let call = calls.iter().find(|call| call.arguments_object().is_some())?;
                 return Some((call, signature(&thought)));
             }

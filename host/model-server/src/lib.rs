@@ -81,7 +81,7 @@ fn strict() -> bool {
 #[serde(deny_unknown_fields)]
 pub struct Round {
     /// Steps of the round, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ServerStep>,
     /// Sends the body in writes of this many bytes, wherever that cuts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_bytes: Option<usize>,
@@ -93,7 +93,7 @@ pub struct Round {
 /// One thing that a server does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum ServerStep {
     /// Text in one piece.
     Text(String),
     /// Text in the pieces given.
@@ -282,7 +282,7 @@ impl Script {
 
 impl Round {
     /// A round of these steps.
-    pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+    pub fn new(steps: impl IntoIterator<Item = ServerStep>) -> Self {
         Self {
             steps: steps.into_iter().collect(),
             ..Self::default()
@@ -291,30 +291,30 @@ impl Round {
 
     /// A round that answers with a text.
     pub fn text(text: &str) -> Self {
-        Self::new([Step::Text(text.to_owned())])
+        Self::new([ServerStep::Text(text.to_owned())])
     }
 
     /// A round that asks for tools.
     pub fn calls(calls: impl IntoIterator<Item = ScriptedCall>) -> Self {
-        Self::new([Step::ToolCalls(calls.into_iter().collect())])
+        Self::new([ServerStep::ToolCalls(calls.into_iter().collect())])
     }
 
     /// A round that is an HTTP error.
     pub fn status(code: u16, body: impl Into<Value>) -> Self {
-        Self::new([Step::Status(ScriptedStatus::new(code, body))])
+        Self::new([ServerStep::Status(ScriptedStatus::new(code, body))])
     }
 
     /// True where the script says how the round ends.
     fn ends_by_itself(&self) -> bool {
-        use Step::{Done, End, Error, Finish, Reset, Stall, Status};
-        let ends = |step: &Step| matches!(step, Finish(_) | Done | End | Error(_) | Reset | Stall | Status(_));
+        use ServerStep::{Done, End, Error, Finish, Reset, Stall, Status};
+        let ends = |step: &ServerStep| matches!(step, Finish(_) | Done | End | Error(_) | Reset | Stall | Status(_));
         self.steps.iter().any(ends)
     }
 
     /// The tools that it asks for.
     fn tool_calls(&self) -> impl Iterator<Item = &ScriptedCall> {
         let calls = self.steps.iter().map(|step| match step {
-            Step::ToolCalls(calls) => calls.as_slice(),
+            ServerStep::ToolCalls(calls) => calls.as_slice(),
             _ => &[],
         });
         calls.flatten()
@@ -323,7 +323,7 @@ impl Round {
     /// The first and the last token counts that it gives.
     fn usages(&self) -> Option<(ScriptedUsage, ScriptedUsage)> {
         let mut usages = self.steps.iter().filter_map(|step| match step {
-            Step::Usage(usage) => Some(*usage),
+            ServerStep::Usage(usage) => Some(*usage),
             _ => None,
         });
         let first = usages.next()?;

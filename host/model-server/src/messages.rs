@@ -180,7 +180,7 @@ impl Counts {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Text,
     Thinking,
 }
@@ -189,7 +189,7 @@ struct Blocks<'a> {
     telling: Telling<'a>,
     counts: Counts,
     /// The block that is being told; calls are told in one go and never stay open.
-    open: Option<Kind>,
+    open: Option<BlockKind>,
     thinking: String,
     /// Blocks begun so far.
     blocks: usize,
@@ -199,15 +199,15 @@ struct Blocks<'a> {
 
 impl Blocks<'_> {
     /// The block for more of this kind: the open one, or a new one.
-    fn open(&mut self, kind: Kind, out: &mut Out) {
+    fn open(&mut self, kind: BlockKind, out: &mut Out) {
         if self.open == Some(kind) {
             return;
         }
         self.close(out);
         self.start(
             match kind {
-                Kind::Text => json!({"type": "text", "text": ""}),
-                Kind::Thinking => json!({"type": "thinking", "thinking": "", "signature": ""}),
+                BlockKind::Text => json!({"type": "text", "text": ""}),
+                BlockKind::Thinking => json!({"type": "thinking", "thinking": "", "signature": ""}),
             },
             out,
         );
@@ -236,14 +236,14 @@ impl Blocks<'_> {
 
     fn close(&mut self, out: &mut Out) {
         match self.open.take() {
-            Some(Kind::Thinking) => {
+            Some(BlockKind::Thinking) => {
                 let thinking = std::mem::take(&mut self.thinking);
                 self.delta(
                     json!({"type": "signature_delta", "signature": signature(&thinking)}),
                     out,
                 );
             }
-            Some(Kind::Text) => {}
+            Some(BlockKind::Text) => {}
             None => return,
         }
         self.stop(out);
@@ -275,12 +275,12 @@ impl Speaker for Blocks<'_> {
     }
 
     fn text(&mut self, text: &str, out: &mut Out) {
-        self.open(Kind::Text, out);
+        self.open(BlockKind::Text, out);
         self.delta(json!({"type": "text_delta", "text": text}), out);
     }
 
     fn reasoning(&mut self, text: &str, out: &mut Out) {
-        self.open(Kind::Thinking, out);
+        self.open(BlockKind::Thinking, out);
         self.thinking.push_str(text);
         self.delta(json!({"type": "thinking_delta", "thinking": text}), out);
     }

@@ -10,21 +10,21 @@ use tokio_util::sync::CancellationToken;
 use super::dialect::Action;
 
 /// A piece of a body to send, or something to wait for.
-enum Piece {
+enum BodyPart {
     Bytes(Bytes),
     Other(Action),
 }
 
-fn split(actions: Vec<Action>, bytes: Option<usize>) -> Vec<Piece> {
+fn split(actions: Vec<Action>, bytes: Option<usize>) -> Vec<BodyPart> {
     let mut pieces = Vec::new();
     for action in actions {
         match action {
             Action::Send(text) => {
                 let text = Bytes::from(text);
                 let size = bytes.unwrap_or(text.len()).max(1);
-                pieces.extend(text.chunks(size).map(|chunk| Piece::Bytes(text.slice_ref(chunk))));
+                pieces.extend(text.chunks(size).map(|chunk| BodyPart::Bytes(text.slice_ref(chunk))));
             }
-            other => pieces.push(Piece::Other(other)),
+            other => pieces.push(BodyPart::Other(other)),
         }
     }
     pieces.reverse();
@@ -44,25 +44,25 @@ where
     stream::unfold((split(actions, bytes), gate), |(mut pieces, gate)| async move {
         loop {
             match pieces.pop()? {
-                Piece::Bytes(bytes) => {
+                BodyPart::Bytes(bytes) => {
                     // The server writes what it has while this waits, so that pieces leave one by one.
                     tokio::task::yield_now().await;
                     return Some((Ok(bytes), (pieces, gate)));
                 }
-                Piece::Other(Action::WaitMs(milliseconds)) => {
+                BodyPart::Other(Action::WaitMs(milliseconds)) => {
                     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
                 }
-                Piece::Other(Action::Gate(name)) => {
+                BodyPart::Other(Action::Gate(name)) => {
                     let opened = gate(&name);
                     opened.cancelled().await;
                 }
-                Piece::Other(Action::Stall) => std::future::pending().await,
-                Piece::Other(Action::Reset) => {
+                BodyPart::Other(Action::Stall) => std::future::pending().await,
+                BodyPart::Other(Action::Reset) => {
                     // Bytes that were sent before must have left.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     return Some((Err(io::ErrorKind::ConnectionReset.into()), (pieces, gate)));
                 }
-                Piece::Other(Action::Send(_)) => {}
+                BodyPart::Other(Action::Send(_)) => {}
             }
         }
     })

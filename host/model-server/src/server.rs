@@ -23,7 +23,7 @@ use super::chat::Chat;
 use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
-use super::{RetryAfter, Round, Script, ScriptedStatus, Step, play};
+use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, play};
 use tool_core::text::estimated_tokens;
 
 /// Largest request that a scripted server reads: more than any context holds.
@@ -48,7 +48,7 @@ pub struct Recorded {
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,7 +56,7 @@ pub struct ModelServer {
 /// Receives each request and a few words about its answer.
 type Observer = Box<dyn Fn(&Recorded, &str) + Send + Sync>;
 
-struct Shared {
+struct ServerShared {
     script: Script,
     observer: Observer,
     served: Mutex<usize>,
@@ -64,7 +64,7 @@ struct Shared {
     gates: Mutex<HashMap<String, CancellationToken>>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ServerShared {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Shared")
@@ -94,7 +94,7 @@ impl ModelServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             script,
             observer: Box::new(observer),
             served: Mutex::new(0),
@@ -171,7 +171,7 @@ impl Drop for ModelServer {
     }
 }
 
-impl Shared {
+impl ServerShared {
     fn gate(&self, name: &str) -> CancellationToken {
         locked(&self.gates).entry(name.to_owned()).or_default().clone()
     }
@@ -212,7 +212,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
     let app = Router::new()
         .fallback(answer)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
@@ -228,7 +228,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn answer(
-    State(shared): State<Arc<Shared>>,
+    State(shared): State<Arc<ServerShared>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -304,7 +304,7 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
 }
 
 /// The answer to a request, and a few words about it.
-fn respond(shared: &Arc<Shared>, method: &Method, request: &Recorded) -> (Response<Body>, String) {
+fn respond(shared: &Arc<ServerShared>, method: &Method, request: &Recorded) -> (Response<Body>, String) {
     let script = &shared.script;
     if let Some(body) = script.get.get(&request.path).filter(|_| *method == Method::GET) {
         return (json(200, body), "an entry of `get`".to_owned());
@@ -323,7 +323,7 @@ fn respond(shared: &Arc<Shared>, method: &Method, request: &Recorded) -> (Respon
 }
 
 fn tell(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServerShared>,
     dialect: &'static dyn Dialect,
     request: &Recorded,
     model: &str,
@@ -346,7 +346,7 @@ fn tell(
         return refusal(dialect, 400, &format!("the script is over: it has {length} rounds"));
     };
     let told = format!("round {} of {}", number % script.rounds.len() + 1, script.rounds.len());
-    if let Some(Step::Status(status)) = round.steps.first() {
+    if let Some(ServerStep::Status(status)) = round.steps.first() {
         return (http_answer(status, dialect), format!("{told}, status {}", status.code));
     }
     let telling = Telling {

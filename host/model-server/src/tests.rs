@@ -274,11 +274,11 @@ fn a_script_is_data() {
     );
     assert_eq!(script.models, ["scripted"]);
     assert!(script.strict && !script.repeat);
-    assert_eq!(script.rounds[0].steps[1], Step::Gate("g".into()));
-    assert_eq!(script.rounds[0].steps[4], Step::Done);
+    assert_eq!(script.rounds[0].steps[1], ServerStep::Gate("g".into()));
+    assert_eq!(script.rounds[0].steps[4], ServerStep::Done);
     assert_eq!(script.rounds[1], Round::status(503, Value::Null));
     let waits = script.rounds.iter().filter_map(|round| match round.steps.first() {
-        Some(Step::Status(status)) => status.retry_after.clone(),
+        Some(ServerStep::Status(status)) => status.retry_after.clone(),
         _ => None,
     });
     let waits: Vec<_> = waits.collect();

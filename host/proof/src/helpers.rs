@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use tool_core::limits;
-use tool_sandbox::confine::{self, Confinement, Door, Helper, HelperError, Until, Walls};
+use tool_sandbox::confine::{self, Confinement, Helper, HelperError, HelperStart, Until, Walls};
 
 use crate::{ProbeResult, ProbeVerdict};
 
@@ -80,7 +80,7 @@ pub const ATTEMPTS: [Attempt; 15] = [
 
 /// The helper mode: makes every attempt once it is confined, and says of each whether it succeeded.
 pub fn serve() -> ExitCode {
-    confine::serve(|door: Door<Attempts>| {
+    confine::serve(|door: HelperStart<Attempts>| {
         let (mut connection, attempts) = door.close()?;
         connection.send(&make(&attempts), &[]).map_err(|_| ExitCode::FAILURE)
     })

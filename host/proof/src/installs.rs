@@ -112,10 +112,10 @@ mod scene {
     use tokio_util::sync::CancellationToken;
 
     use tool_core::limits;
-    use tool_sandbox::contain::{Enclosure, Installation, Left, Sandbox};
-    use tool_sandbox::proxy::{Place, Way};
-    use tool_sandbox::{CommandSpec, Ended, RunEnd, RunLimits};
-    use tool_skill::package_folder::{self, Folder, Placed};
+    use tool_sandbox::contain::{Enclosure, Installation, LeftTrees, Sandbox};
+    use tool_sandbox::proxy::{RegistryHost, Way};
+    use tool_sandbox::{CommandSpec, EndedRun, RunEnd, RunLimits};
+    use tool_skill::package_folder::{self, PackageFolder, Placed};
 
     use super::Attempt;
     use crate::{ProbeOutcome, probes};
@@ -180,7 +180,7 @@ mod scene {
             Ok(self.judge(&ended, kept))
         }
 
-        fn run(&self, attempt: &Attempt, python: &Path, cancel: &CancellationToken) -> io::Result<Ended> {
+        fn run(&self, attempt: &Attempt, python: &Path, cancel: &CancellationToken) -> io::Result<EndedRun> {
             let stranger = self.stranger.local_addr()?.port();
             let backend = self.state.join("backend.sock");
             let known = serde_json::json!({ "stranger": stranger, "backend": backend }).to_string();
@@ -192,7 +192,7 @@ mod scene {
                 environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
             };
             // One that the user named, and one by whose name the stranger would be reached.
-            let registry = |host: &str, port, is_own| Place {
+            let registry = |host: &str, port, is_own| RegistryHost {
                 host: host.to_owned(),
                 port,
                 is_plain: false,
@@ -219,14 +219,14 @@ mod scene {
         }
 
         /// Puts the package folder in place, as after a successful installation.
-        fn keep(&self, left: &Left) -> Result<(), String> {
+        fn keep(&self, left: &LeftTrees) -> Result<(), String> {
             let open = |folder: rustix::fd::BorrowedFd<'_>, name: &str| {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|error| error.to_string())
             };
             let real = fs::File::open(&self.repository).map_err(|error| error.to_string())?;
             let masked = HashSet::from([PathBuf::from(".env")]);
-            let folder = Folder {
+            let folder = PackageFolder {
                 parent: real.as_fd(),
                 name: OsStr::new("packages"),
                 masked: &masked,
@@ -236,7 +236,7 @@ mod scene {
             placed.map(Placed::keep).map_err(|error| error.to_string())
         }
 
-        fn judge(&self, ended: &Ended, kept: Result<(), String>) -> ProbeOutcome {
+        fn judge(&self, ended: &EndedRun, kept: Result<(), String>) -> ProbeOutcome {
             let got_out = |how: &str| ProbeOutcome::GotOut(how.to_owned());
             let packages = self.repository.join("packages");
             let about = |name: &str| fs::symlink_metadata(packages.join(name));

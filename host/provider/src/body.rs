@@ -28,13 +28,13 @@ pub(super) type Tap = Arc<Mutex<Vec<Frame>>>;
 /// A body as far as it came.
 pub(super) struct Body<'a> {
     decoder: Box<dyn Decoder + Send + 'a>,
-    form: Form,
+    form: BodyForm,
     bytes: usize,
     frames: usize,
     tap: Option<Tap>,
 }
 
-enum Form {
+enum BodyForm {
     Events {
         framer: Framer,
         /// The first bytes, for the case that no event comes.
@@ -48,9 +48,9 @@ impl<'a> Body<'a> {
     /// A body of a content type, in lower case; whatever is not JSON is taken for a stream.
     pub(super) fn new(decoder: Box<dyn Decoder + Send + 'a>, media_type: &str, tap: Option<Tap>) -> Self {
         let form = if media_type.starts_with("application/json") {
-            Form::Whole(Vec::new())
+            BodyForm::Whole(Vec::new())
         } else {
-            Form::Events {
+            BodyForm::Events {
                 framer: Framer::default(),
                 start: Vec::new(),
             }
@@ -85,12 +85,12 @@ impl<'a> Body<'a> {
         within(self.bytes, PROVIDER_WIRE_BYTES_MAX)?;
         let mut arrived = Vec::new();
         let framed = match &mut self.form {
-            Form::Whole(body) => {
+            BodyForm::Whole(body) => {
                 within(self.bytes, PROVIDER_ANSWER_BYTES_MAX)?;
                 body.extend_from_slice(chunk);
                 Ok(())
             }
-            Form::Events { framer, start } => {
+            BodyForm::Events { framer, start } => {
                 let room = limits::PROVIDER_ERROR_BYTES_MAX.saturating_sub(start.len());
                 start.extend_from_slice(&chunk[..room.min(chunk.len())]);
                 framer.feed(chunk, &mut arrived)
@@ -111,8 +111,8 @@ impl<'a> Body<'a> {
     /// No more bytes come.
     pub(super) fn finish(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         let last = match &mut self.form {
-            Form::Whole(body) => Some(whole(body)?),
-            Form::Events { framer, start } => match framer.finish() {
+            BodyForm::Whole(body) => Some(whole(body)?),
+            BodyForm::Events { framer, start } => match framer.finish() {
                 None if self.frames == 0 => unframed(start)?,
                 last => last,
             },
@@ -120,7 +120,7 @@ impl<'a> Body<'a> {
         if let Some(frame) = last {
             self.frame(&frame, events)?;
         }
-        if let (Form::Events { framer, .. }, Progress::Open) = (&self.form, self.decoder.progress())
+        if let (BodyForm::Events { framer, .. }, Progress::Open) = (&self.form, self.decoder.progress())
             && let Ok(stray) = whole(framer.stray())
         {
             self.frame(&stray, events)?;
@@ -242,7 +242,7 @@ mod unit {
         for _ in 0..200 {
             body.take(&[b'x'; 1024], &mut Vec::new()).expect("it is small");
         }
-        let Form::Events { start, .. } = &body.form else {
+        let BodyForm::Events { start, .. } = &body.form else {
             panic!("it is a stream")
         };
         assert_eq!(start.len(), limits::PROVIDER_ERROR_BYTES_MAX);

@@ -18,7 +18,7 @@ use super::failure::{Class, Failure, is_template_complaint};
 use super::ids::{self, calls_of};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
-use super::{DATA_RULE, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, schema};
+use super::{DATA_RULE, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema};
 use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
 
@@ -64,7 +64,7 @@ impl Wire for ChatWire {
             .collect()
     }
 
-    fn body(&self, request: &Request<'_>) -> Value {
+    fn body(&self, request: &ModelRequest<'_>) -> Value {
         let mut body = json!({
             "model": self.model,
             "messages": messages(request),
@@ -87,7 +87,7 @@ impl Wire for ChatWire {
         body
     }
 
-    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+    fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
         Box::new(ChatDecoder::new(request, self.text_calls))
     }
 
@@ -128,7 +128,7 @@ fn tool(spec: &super::ToolSpec) -> Value {
     })
 }
 
-fn messages(request: &Request<'_>) -> Vec<Value> {
+fn messages(request: &ModelRequest<'_>) -> Vec<Value> {
     let system = if request.tools.is_empty() {
         request.system.to_owned()
     } else {
@@ -196,7 +196,7 @@ enum Finish {
 
 /// The state of one answer.
 struct ChatDecoder<'a> {
-    request: Request<'a>,
+    request: ModelRequest<'a>,
     text_calls: bool,
     text: TextSorter,
     calls: Calls,
@@ -218,7 +218,7 @@ struct ChatDecoder<'a> {
 }
 
 impl<'a> ChatDecoder<'a> {
-    fn new(request: Request<'a>, text_calls: bool) -> Self {
+    fn new(request: ModelRequest<'a>, text_calls: bool) -> Self {
         Self {
             request,
             text_calls,

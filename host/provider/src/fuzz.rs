@@ -6,7 +6,9 @@ use super::body::Body;
 use super::failure::Failure;
 use super::redact::Shield;
 use super::wire::Wire;
-use super::{LabelMark, Message, ProviderEvent, Request, ToolSpec, chat, failure, generate_content, messages, schema};
+use super::{
+    LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, failure, generate_content, messages, schema,
+};
 use input::{Input, pieces};
 use tool_config::{Api, Patience, ProviderSettings, Secret};
 use tool_core::api::ProviderName;
@@ -38,7 +40,7 @@ pub fn wires(bytes: &[u8]) {
     };
     let body = input.rest();
     let (messages, tools) = (conversation(), [tool("read_file"), tool("search_code")]);
-    let request = Request {
+    let request = ModelRequest {
         system: "s",
         messages: &messages,
         tools: &tools,
@@ -134,7 +136,7 @@ pub fn masking(bytes: &[u8]) {
 /// Reads a body that comes in pieces.
 pub(super) fn decode(
     wire: &dyn Wire,
-    request: Request<'_>,
+    request: ModelRequest<'_>,
     media_type: &str,
     pieces: &[&[u8]],
 ) -> (Vec<ProviderEvent>, Result<(), Failure>) {

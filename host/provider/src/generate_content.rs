@@ -15,7 +15,7 @@ use self::plain::Chunk;
 use super::failure::{Class, Failure, one_line};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
-use super::{ProviderEvent, Request, StopReason, ToolCall, Usage, ids};
+use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};
 use crate::limits::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
@@ -47,11 +47,11 @@ impl Wire for GenerateContentWire {
         key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect()
     }
 
-    fn body(&self, request: &Request<'_>) -> Value {
+    fn body(&self, request: &ModelRequest<'_>) -> Value {
         request::body(request)
     }
 
-    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+    fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
         Box::new(GenerateContentDecoder::new(request))
     }
 
@@ -85,10 +85,10 @@ enum Finish {
 
 /// The state of one answer.
 struct GenerateContentDecoder<'a> {
-    request: Request<'a>,
+    request: ModelRequest<'a>,
     /// Parts of the answer that go back to the server.
     parts: Vec<Value>,
-    calls: Vec<Call>,
+    calls: Vec<FunctionCall>,
     finish: Option<Finish>,
     usage: Option<Usage>,
     /// Bytes of the answer received, thinking and arguments included.
@@ -99,7 +99,7 @@ struct GenerateContentDecoder<'a> {
     spoke: bool,
 }
 
-struct Call {
+struct FunctionCall {
     /// Empty where the server gave none.
     id: String,
     name: String,
@@ -107,7 +107,7 @@ struct Call {
 }
 
 impl<'a> GenerateContentDecoder<'a> {
-    fn new(request: Request<'a>) -> Self {
+    fn new(request: ModelRequest<'a>) -> Self {
         Self {
             request,
             parts: Vec::new(),
@@ -161,7 +161,7 @@ impl<'a> GenerateContentDecoder<'a> {
                 arguments => arguments.to_string(),
             };
             self.output_bytes += arguments.len();
-            self.calls.push(Call {
+            self.calls.push(FunctionCall {
                 id: call["id"].as_str().unwrap_or_default().to_owned(),
                 name: call["name"].as_str().unwrap_or_default().to_owned(),
                 arguments,

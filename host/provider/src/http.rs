@@ -26,7 +26,7 @@ use super::failure::{Class, Failure, one_line, without_credentials};
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
 use super::wire::{Progress, Wire};
-use super::{EventStream, Options, Provider, ProviderError, ProviderEvent, Request, retry, retry_after};
+use super::{EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::limits;
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
@@ -167,7 +167,7 @@ impl Provider for HttpProvider {
         &self.settings.model
     }
 
-    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>, cancel: CancellationToken) -> EventStream<'a> {
         let mut exchange = Exchange {
             provider: self,
             request,
@@ -197,7 +197,7 @@ impl Provider for HttpProvider {
 /// One request with all its attempts.
 struct Exchange<'a> {
     provider: &'a HttpProvider,
-    request: Request<'a>,
+    request: ModelRequest<'a>,
     cancel: CancellationToken,
     ready: VecDeque<Result<ProviderEvent, ProviderError>>,
     shield: Shield,
@@ -339,7 +339,7 @@ fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
 }
 
 /// Sends a request and reads the head of the answer.
-async fn send<'a>(provider: &'a HttpProvider, request: Request<'a>) -> Result<Reading<'a>, Failure> {
+async fn send<'a>(provider: &'a HttpProvider, request: ModelRequest<'a>) -> Result<Reading<'a>, Failure> {
     let first_byte_until = Instant::now() + provider.options.first_byte;
     let builder = provider
         .request(Method::POST, &provider.wire.path())

@@ -1,6 +1,6 @@
 //! One neutral event model over every provider's wire.
 //!
-//! A provider turns a [`Request`] into a stream of [`ProviderEvent`]s; everything peculiar to a wire stays in its own
+//! A provider turns a [`ModelRequest`] into a stream of [`ProviderEvent`]s; everything peculiar to a wire stays in its own
 //! module, as a pure state machine from bytes to events ([`sse`] frames them, `messages`, `chat` and
 //! `generate_content` read them). `http` is the only place of the engine that opens outbound connections. Nothing here
 //! runs a tool: that is `turn`.
@@ -59,7 +59,7 @@ const PROVIDER_RETRY_BASE_MS: u64 = 800;
 
 /// One request: the whole conversation so far.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct ModelRequest<'a> {
     /// Instructions; never text from the repository.
     pub system: &'a str,
     /// The conversation, oldest first.
@@ -122,13 +122,13 @@ pub struct ToolResult {
     pub is_error: bool,
     /// Origin of the text.
     #[serde(default)]
-    pub origin: Origin,
+    pub origin: TextOrigin,
 }
 
 /// Origin of the words in a tool's result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Origin {
+pub enum TextOrigin {
     /// The host's own: why a call did not run.
     #[default]
     Service,
@@ -238,7 +238,7 @@ pub enum StopReason {
     Pause,
 }
 
-impl Request<'_> {
+impl ModelRequest<'_> {
     /// Our own count of the input's tokens: a quarter of its bytes. Good enough to raise an alarm, not to bill.
     pub fn estimated_tokens(&self) -> u64 {
         let tools: usize = self.tools.iter().map(ToolSpec::bytes).sum();
@@ -289,7 +289,7 @@ impl ToolResult {
     }
 }
 
-impl Origin {
+impl TextOrigin {
     fn label(&self) -> String {
         match self {
             Self::Service => "service".to_owned(),
@@ -335,7 +335,7 @@ pub trait Provider: Send + Sync {
     fn model(&self) -> &str;
 
     /// Sends one request. The stream ends at once when `cancel` fires, with [`ProviderError::Cancelled`].
-    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a>;
+    fn stream<'a>(&'a self, request: ModelRequest<'a>, cancel: CancellationToken) -> EventStream<'a>;
 
     /// Tokens of the context that the model was loaded with, where its server tells. Asked at most once, and answered
     /// within 2 seconds.

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use self::plain::Piece;
+use self::plain::TextDelta;
 use super::failure::{Class, Failure};
 use super::sse::Frame;
 use super::wire::{Decoder, Progress, Wire, completed, count};
-use super::{DATA_RULE, LabelMark, Message, ProviderEvent, Request, StopReason, ToolCall, Usage, ids, schema};
+use super::{DATA_RULE, LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema};
 use crate::limits::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
@@ -56,7 +56,7 @@ impl Wire for MessagesWire {
         headers
     }
 
-    fn body(&self, request: &Request<'_>) -> Value {
+    fn body(&self, request: &ModelRequest<'_>) -> Value {
         let wanted = request.max_tokens.unwrap_or(MESSAGES_OUTPUT_TOKENS);
         let mut body = json!({
             "model": self.model,
@@ -71,7 +71,7 @@ impl Wire for MessagesWire {
         body
     }
 
-    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a> {
+    fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
         Box::new(MessagesDecoder::new(request))
     }
 
@@ -96,7 +96,7 @@ fn cache_until(block: &mut Value) {
     block["cache_control"] = json!({"type": "ephemeral"});
 }
 
-fn system(request: &Request<'_>) -> Value {
+fn system(request: &ModelRequest<'_>) -> Value {
     let text = if request.tools.is_empty() {
         request.system.to_owned()
     } else {
@@ -111,7 +111,7 @@ fn system(request: &Request<'_>) -> Value {
     json!([block])
 }
 
-fn tools(request: &Request<'_>) -> Value {
+fn tools(request: &ModelRequest<'_>) -> Value {
     let specs = request.tools.iter().map(|spec| {
         json!({
             "name": spec.name,
@@ -212,7 +212,7 @@ fn object_or_empty(input: Value) -> Value {
 
 /// The state of one answer.
 struct MessagesDecoder<'a> {
-    request: Request<'a>,
+    request: ModelRequest<'a>,
     /// In the order in which they began.
     blocks: Vec<Block>,
     /// Position in `blocks` by block index; a proxy may use an index again once its block has ended.
@@ -286,7 +286,7 @@ impl Block {
 }
 
 impl<'a> MessagesDecoder<'a> {
-    fn new(request: Request<'a>) -> Self {
+    fn new(request: ModelRequest<'a>) -> Self {
         Self {
             request,
             blocks: Vec::new(),
@@ -362,7 +362,7 @@ impl<'a> MessagesDecoder<'a> {
     }
 
     /// Like [`Self::delta`], for the usual piece.
-    fn piece(&mut self, piece: &Piece<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn piece(&mut self, piece: &TextDelta<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         self.block(piece.index)?.append("text", piece.text());
         self.output_bytes += piece.text().len();
         self.kept_bytes += piece.text().len();
@@ -428,7 +428,7 @@ impl Decoder for MessagesDecoder<'_> {
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
-        if let Some(piece) = Piece::read(data) {
+        if let Some(piece) = TextDelta::read(data) {
             return self.piece(&piece, events);
         }
         self.kept_bytes += data.len();

@@ -22,7 +22,8 @@ use super::http::HttpProvider;
 use super::models::listed;
 use super::sse::Frame;
 use super::{
-    LabelMark, Message, Options, Provider, ProviderError, ProviderEvent, Request, ToolCall, ToolSpec, Usage, over_http,
+    LabelMark, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, ToolCall, ToolSpec, Usage,
+    over_http,
 };
 use crate::limits::{self, CONTEXT_TOKENS};
 use tool_config::{Api, ProviderSettings};
@@ -121,14 +122,14 @@ struct Prober {
 
 /// The answer to one tiny turn.
 #[derive(Default)]
-struct Answer {
+struct ProbeAnswer {
     events: Vec<ProviderEvent>,
     frames: Vec<Frame>,
     /// Why there is none, or only half of one.
     failure: Option<String>,
 }
 
-impl Answer {
+impl ProbeAnswer {
     fn pieces(&self) -> usize {
         let is_text = |event: &&ProviderEvent| matches!(event, ProviderEvent::Text(_));
         self.events.iter().filter(is_text).count()
@@ -263,7 +264,7 @@ impl Prober {
         }
     }
 
-    fn judged_call(&self, name: &'static str, seen: String, answer: &Answer) -> ProbeCheck {
+    fn judged_call(&self, name: &'static str, seen: String, answer: &ProbeAnswer) -> ProbeCheck {
         let mut said = remarks::of_calls(self.provider.settings().api, &answer.frames);
         if answer
             .calls()
@@ -275,9 +276,9 @@ impl Prober {
         judged(name, seen, &said)
     }
 
-    async fn ask(&self, question: &str, tools: &[ToolSpec]) -> Answer {
+    async fn ask(&self, question: &str, tools: &[ToolSpec]) -> ProbeAnswer {
         let bound = limits::seconds(PROBE_CHECK_SECONDS_MAX);
-        let mut answer = Answer::default();
+        let mut answer = ProbeAnswer::default();
         self.tapped().clear();
         let asked = timeout(bound, self.read(question, tools, &mut answer)).await;
         if asked.is_err() {
@@ -287,12 +288,12 @@ impl Prober {
         answer
     }
 
-    async fn read(&self, question: &str, tools: &[ToolSpec], answer: &mut Answer) {
+    async fn read(&self, question: &str, tools: &[ToolSpec], answer: &mut ProbeAnswer) {
         let messages = [Message::User {
             text: question.to_owned(),
         }];
         let settings = self.provider.settings();
-        let request = Request {
+        let request = ModelRequest {
             system: "You take part in a test of an interface. Do exactly what the user asks, and nothing else.",
             messages: &messages,
             tools,
@@ -334,7 +335,7 @@ fn judged(name: &'static str, seen: String, remarks: &[&str]) -> ProbeCheck {
 }
 
 /// Why an answer is no call of the tool that was asked for.
-fn objection(answer: &Answer, tool: &str, settings: &ProviderSettings) -> Option<String> {
+fn objection(answer: &ProbeAnswer, tool: &str, settings: &ProviderSettings) -> Option<String> {
     if let Some(failure) = &answer.failure {
         return Some(failure.clone());
     }

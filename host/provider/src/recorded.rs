@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::wire::{Wire, decode};
-use super::{LabelMark, Message, ProviderEvent, Request, ToolSpec, chat, generate_content, messages};
+use super::{LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, generate_content, messages};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
 
@@ -72,7 +72,7 @@ fn read(recording: &Recording, pieces: &[&[u8]]) -> Decoded {
         description: String::new(),
         parameters: json!({"type": "object"}),
     });
-    let request = Request {
+    let request = ModelRequest {
         system: "Be brief.",
         messages: &messages,
         tools: &tools,

@@ -25,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 use crate::{
-    LabelMark, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolResult, ToolSpec,
-    Usage, estimated_tokens,
+    LabelMark, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, ToolResult,
+    ToolSpec, Usage, estimated_tokens,
 };
 use tool_core::api::{ErrorKind, Problem};
 
@@ -67,12 +67,12 @@ pub trait Tools: Send + Sync {
 /// Receiver of a turn's steps, in order. Must not block.
 pub trait Observer: Send + Sync {
     /// One step.
-    fn step(&self, step: Step<'_>);
+    fn step(&self, step: TurnStep<'_>);
 }
 
 /// All that can happen in a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step<'a> {
+pub enum TurnStep<'a> {
     /// A piece of answer text.
     Text(&'a str),
     /// A piece of thinking.
@@ -156,7 +156,7 @@ impl<'a> Turn<'a> {
 
 /// Runs a turn to its end.
 pub async fn run(turn: Turn<'_>) -> TurnReport {
-    let mut state = State::new(turn);
+    let mut state = TurnState::new(turn);
     let end = match state.drive().await {
         Ok(end) => Ok(end),
         Err(Stop::Exhausted(budget)) => Ok(TurnEnd::Exhausted(budget)),
@@ -185,7 +185,7 @@ impl From<ProviderError> for Stop {
     }
 }
 
-struct State<'a> {
+struct TurnState<'a> {
     turn: Turn<'a>,
     specs: Vec<ToolSpec>,
     /// The answers of all rounds, as the observer was told them: the only copy of what may be long.
@@ -244,7 +244,7 @@ impl Round {
     }
 }
 
-impl<'a> State<'a> {
+impl<'a> TurnState<'a> {
     fn new(turn: Turn<'a>) -> Self {
         Self {
             specs: turn.tools.specs(),
@@ -339,7 +339,7 @@ impl<'a> State<'a> {
     /// A call that was cut off is never completed by guessing: half a file would replace the whole one.
     fn tell_cut_off(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
         for CutOff { name, arguments } in &round.cut_off {
-            self.turn.observer.step(Step::CallCutOff { name, arguments });
+            self.turn.observer.step(TurnStep::CallCutOff { name, arguments });
         }
         let cut_off: Vec<String> = round.cut_off.iter().map(|call| call.name.clone()).collect();
         let names = calls::list(&cut_off);
@@ -351,7 +351,7 @@ impl<'a> State<'a> {
             return Err(Stop::Exhausted(budget));
         }
         let notice = format!("The output limit cut off a call of {names}; it was not run.");
-        self.turn.observer.step(Step::Notice(&notice));
+        self.turn.observer.step(TurnStep::Notice(&notice));
         self.say(format!(
             "Your last answer reached the output limit while you wrote a call of {names}. The call was cut off, and \
              nothing of that answer was run. Go on in smaller steps: write less in one call, for example by changing a \
@@ -371,7 +371,7 @@ impl<'a> State<'a> {
             return Err(Stop::Failed(problem.into()));
         }
         let notice = format!("A tool call of the model could not be read ({said}); it was not run.");
-        self.turn.observer.step(Step::Notice(&notice));
+        self.turn.observer.step(TurnStep::Notice(&notice));
         self.say(
             "Your last tool call could not be read, and nothing of that answer was run. Make the call again: one of \
              the tools you were given, its arguments as one JSON object."
@@ -410,7 +410,7 @@ impl<'a> State<'a> {
     /// One last request without tools, so that what was found out is not lost.
     async fn close(&mut self, budget: Budget) -> Result<Option<TurnEnd>, Stop> {
         let notice = format!("No more tools can be used: {budget}. The model is asked for a closing answer.");
-        self.turn.observer.step(Step::Notice(&notice));
+        self.turn.observer.step(TurnStep::Notice(&notice));
         self.say(format!(
             "No more tools can be used: {budget}. Write your final answer now from what you know, and say what you \
              could not find out or do."
@@ -462,10 +462,10 @@ impl<'a> State<'a> {
         if self.said_in(round).is_empty() && !self.text.trim().is_empty() && !self.text.ends_with('\n') {
             self.text.push_str("\n\n");
             round.from = self.text.len();
-            self.turn.observer.step(Step::Text("\n\n"));
+            self.turn.observer.step(TurnStep::Text("\n\n"));
         }
         self.text.push_str(piece);
-        self.turn.observer.step(Step::Text(piece));
+        self.turn.observer.step(TurnStep::Text(piece));
     }
 
     /// One request, tried once more with a shorter conversation where the provider says that it is too long.
@@ -509,8 +509,8 @@ impl<'a> State<'a> {
         }
     }
 
-    fn next_request(&self) -> Request<'_> {
-        Request {
+    fn next_request(&self) -> ModelRequest<'_> {
+        ModelRequest {
             system: self.turn.system,
             messages: &self.turn.messages,
             tools: &self.specs,
@@ -521,7 +521,7 @@ impl<'a> State<'a> {
 
     /// Drops old tool results until the conversation fits. True where any was dropped.
     fn shorten(&mut self, tokens_max: u64) -> bool {
-        let request = Request {
+        let request = ModelRequest {
             system: self.turn.system,
             messages: &[],
             tools: &self.specs,
@@ -532,7 +532,7 @@ impl<'a> State<'a> {
         let dropped = conversation::shorten(&mut self.turn.messages, room);
         if dropped > 0 {
             let notice = format!("The conversation grew long: {dropped} old tool results were dropped from it.");
-            self.turn.observer.step(Step::Notice(&notice));
+            self.turn.observer.step(TurnStep::Notice(&notice));
         }
         dropped > 0
     }
@@ -549,7 +549,7 @@ impl<'a> State<'a> {
         // Taken out for the time of the request, which borrows it while the rest of the state changes.
         let messages = std::mem::take(&mut self.turn.messages);
         let specs = std::mem::take(&mut self.specs);
-        let request = Request {
+        let request = ModelRequest {
             system: self.turn.system,
             messages: &messages,
             tools: &specs,
@@ -569,7 +569,7 @@ impl<'a> State<'a> {
         }
     }
 
-    async fn read_answer(&mut self, request: Request<'_>, round: &mut Round) -> Result<(), Stop> {
+    async fn read_answer(&mut self, request: ModelRequest<'_>, round: &mut Round) -> Result<(), Stop> {
         let provider = self.turn.provider;
         let cancel = self.turn.cancel.clone();
         let mut events = provider.stream(request, cancel.clone());
@@ -602,14 +602,14 @@ impl<'a> State<'a> {
         }
         match event {
             ProviderEvent::Text(text) => self.put_out(round, &text),
-            ProviderEvent::Reasoning(text) => observer.step(Step::Reasoning(&text)),
+            ProviderEvent::Reasoning(text) => observer.step(TurnStep::Reasoning(&text)),
             ProviderEvent::ToolCall(call) => round.calls.push(call),
             ProviderEvent::CutOffCall { name, arguments } => round.cut_off.push(CutOff { name, arguments }),
             ProviderEvent::BrokenCall { said } => round.broken_call = Some(said),
             ProviderEvent::TextCall { held } => round.printed_call = Some(held),
             ProviderEvent::Usage(usage) => round.usage = Some(usage),
-            ProviderEvent::Waiting { reason } => observer.step(Step::Notice(&reason)),
-            ProviderEvent::Notice(text) => observer.step(Step::Notice(&text)),
+            ProviderEvent::Waiting { reason } => observer.step(TurnStep::Notice(&reason)),
+            ProviderEvent::Notice(text) => observer.step(TurnStep::Notice(&text)),
             ProviderEvent::Stop { reason, opaque } => {
                 round.stop = Some(reason);
                 round.opaque = opaque;
@@ -635,7 +635,7 @@ impl<'a> State<'a> {
     }
 
     /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
-    fn count_usage(&mut self, request: &Request<'_>, round: &Round) {
+    fn count_usage(&mut self, request: &ModelRequest<'_>, round: &Round) {
         let text_bytes = self.said_in(round).len();
         let spoke = round.stop.is_some() || text_bytes > 0;
         let usage = round.usage.or_else(|| {
@@ -648,7 +648,7 @@ impl<'a> State<'a> {
         });
         let Some(usage) = usage else { return };
         self.usage = self.usage.plus(usage);
-        self.turn.observer.step(Step::Usage(self.usage));
+        self.turn.observer.step(TurnStep::Usage(self.usage));
     }
 }
 

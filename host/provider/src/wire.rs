@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::sse::Frame;
-use super::{ProviderEvent, Request, Usage, estimated_tokens};
+use super::{ModelRequest, ProviderEvent, Usage, estimated_tokens};
 use crate::limits::SESSION_TOKENS_MAX;
 
 /// One wire format, bound to a model.
@@ -22,10 +22,10 @@ pub(super) trait Wire: Send + Sync {
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
 
     /// The body of a request.
-    fn body(&self, request: &Request<'_>) -> Value;
+    fn body(&self, request: &ModelRequest<'_>) -> Value;
 
     /// Reads the answer to a request.
-    fn decoder<'a>(&self, request: Request<'a>) -> Box<dyn Decoder + Send + 'a>;
+    fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a>;
 
     /// Drops a field that the server has just refused. True where the request is worth sending again at once.
     fn adapt(&self, failure: &Failure) -> bool;
@@ -58,7 +58,7 @@ pub(super) enum Progress {
 }
 
 /// A usage report with what it leaves out estimated, and marked so. `output_bytes` is what came of the answer.
-pub(super) fn completed(usage: Usage, request: &Request<'_>, output_bytes: usize) -> Usage {
+pub(super) fn completed(usage: Usage, request: &ModelRequest<'_>, output_bytes: usize) -> Usage {
     let mut usage = usage;
     if usage.input_tokens == 0 {
         usage.input_tokens = request.estimated_tokens();
@@ -94,7 +94,7 @@ fn number(value: &Value) -> Option<u64> {
 #[cfg(test)]
 pub(super) fn decode(
     wire: &dyn Wire,
-    request: Request<'_>,
+    request: ModelRequest<'_>,
     pieces: &[&[u8]],
 ) -> (Vec<ProviderEvent>, Result<(), Failure>) {
     super::fuzz::decode(wire, request, "text/event-stream", pieces)

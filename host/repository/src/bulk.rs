@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::Options;
-    use crate::walk::Bounds;
+    use crate::walk::WalkBounds;
 
     fn write(root: &Path, path: &str, content: impl AsRef<[u8]>) {
         let place = root.join(path);
@@ -239,9 +239,9 @@ mod tests {
     }
 
     fn open(root: &Path) -> Repository {
-        let bounds = Bounds {
+        let bounds = WalkBounds {
             settling: Duration::from_millis(60),
-            ..Bounds::default()
+            ..WalkBounds::default()
         };
         settle();
         Repository::open_bounded(root, &Options::default(), bounds).expect("the folder is there")

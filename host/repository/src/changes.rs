@@ -267,7 +267,7 @@ fn restore<'a>(
     temporary: &str,
 ) -> Result<(Plan<'a>, Vec<WrittenLate>), Obstacle> {
     let root = repository.handle();
-    let Found::Comparable(current) = found(root, &[file])? else {
+    let PresentFile::Comparable(current) = found(root, &[file])? else {
         return Ok((Plan::LeaveAlone, Vec::new()));
     };
     let mut late = Vec::new();
@@ -278,14 +278,14 @@ fn restore<'a>(
             before: current,
             after: to.cloned(),
         };
-        let step = Step::take(root, &inverse, temporary.to_owned())?;
+        let step = AppliedChange::take(root, &inverse, temporary.to_owned())?;
         late = finish(root, &[step]);
     }
     Ok((plan, late))
 }
 
 /// What is where a file was changed.
-enum Found {
+enum PresentFile {
     /// A file that may be one of the states of its history, or nothing.
     Comparable(Option<FileState>),
     /// A file that is larger than all of them: whatever it holds, it is somebody else's.
@@ -293,15 +293,15 @@ enum Found {
 }
 
 /// Looks at the file of a history.
-fn found(root: &Root, history: &[&FileChange]) -> Result<Found, Obstacle> {
+fn found(root: &Root, history: &[&FileChange]) -> Result<PresentFile, Obstacle> {
     let states = history.iter().flat_map(|change| [&change.before, &change.after]);
     let largest = states.flatten().map(|state| state.content.len() as u64).max();
     let path = history.first().map_or("", |change| change.path.as_str());
     match current(root, path, largest.unwrap_or(0)) {
-        Err(Obstacle::TooLarge { .. }) => Ok(Found::Larger),
+        Err(Obstacle::TooLarge { .. }) => Ok(PresentFile::Larger),
         // The directory is gone, or a file has its name: to us the file is not there.
-        Err(Obstacle::NoDirectory { .. }) => Ok(Found::Comparable(None)),
-        current => current.map(Found::Comparable),
+        Err(Obstacle::NoDirectory { .. }) => Ok(PresentFile::Comparable(None)),
+        current => current.map(PresentFile::Comparable),
     }
 }
 
@@ -314,10 +314,10 @@ fn content(state: Option<&FileState>) -> Option<&[u8]> {
 /// On an error everything is as before; where even that failed, because somebody else changed a file in between, the
 /// second value says so, and the change stays open for [`recover`].
 pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
-    let mut steps: Vec<Step<'_>> = Vec::new();
+    let mut steps: Vec<AppliedChange<'_>> = Vec::new();
     for (index, file) in change.files.iter().enumerate() {
         moment();
-        match Step::take(root, file, temporary(&change.id, index)) {
+        match AppliedChange::take(root, file, temporary(&change.id, index)) {
             Ok(step) => steps.push(step),
             Err(obstacle) => {
                 // Every step is taken back, also where another one could not be.
@@ -347,9 +347,9 @@ pub enum RolledBack {
 
 /// Lets go of the old files and makes the names durable. Everything is in place already, so nothing that fails here
 /// is worth more than a leftover, which recovery removes. Answers with those that somebody still wrote to.
-fn finish(root: &Root, steps: &[Step<'_>]) -> Vec<WrittenLate> {
+fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
     let mut late = Vec::new();
-    let mut by_directory: BTreeMap<&str, Vec<&Step<'_>>> = BTreeMap::new();
+    let mut by_directory: BTreeMap<&str, Vec<&AppliedChange<'_>>> = BTreeMap::new();
     for step in steps {
         let (directory, _) = path::split(&step.file.path);
         by_directory.entry(directory).or_default().push(step);
@@ -387,7 +387,7 @@ fn returning(id: &str, index: usize) -> String {
 
 /// One file that is in place, and what it takes to take it back. It holds no handle: a large proposal would need more
 /// than a process has.
-struct Step<'a> {
+struct AppliedChange<'a> {
     file: &'a FileChange,
     temporary: String,
     /// Directories that did not exist before, outermost first.
@@ -395,7 +395,7 @@ struct Step<'a> {
     done: Done,
 }
 
-impl<'a> Step<'a> {
+impl<'a> AppliedChange<'a> {
     /// Makes one file what the change says, if it is still what the change found.
     fn take(root: &Root, file: &'a FileChange, temporary: String) -> Result<Self, Obstacle> {
         let mut made = Vec::new();

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use tokio_util::sync::CancellationToken;
 
 use super::open::Root;
-use super::stamp::{Stamp, stamp_outside};
+use super::stamp::{ScanFingerprint, stamp_outside};
 use super::walk::{FileEntry, FileList, Scan, file_entry};
 use super::{path, secrets};
 
@@ -72,8 +72,9 @@ pub(super) fn holds(
     settling: Duration,
     cancel: &CancellationToken,
 ) -> bool {
-    let unchanged =
-        |inside: &[(String, Option<Stamp>)], _: &[()]| are_unchanged(inside, root, cancel).then(Vec::<()>::new);
+    let unchanged = |inside: &[(String, Option<ScanFingerprint>)], _: &[()]| {
+        are_unchanged(inside, root, cancel).then(Vec::<()>::new)
+    };
     may_hold(scan, outside, settling) && in_parallel(&scan.basis.inside, &[], unchanged).is_some()
 }
 
@@ -88,9 +89,9 @@ fn may_hold(scan: &Scan, outside: &[PathBuf], settling: Duration) -> bool {
     scan.list.complete && basis.is_settled(settling) && same_outside()
 }
 
-fn are_unchanged(inside: &[(String, Option<Stamp>)], root: &Root, cancel: &CancellationToken) -> bool {
+fn are_unchanged(inside: &[(String, Option<ScanFingerprint>)], root: &Root, cancel: &CancellationToken) -> bool {
     let mut inside = inside.iter();
-    inside.all(|(path, stamp)| !cancel.is_cancelled() && Stamp::at(root.handle(), path) == *stamp)
+    inside.all(|(path, stamp)| !cancel.is_cancelled() && ScanFingerprint::at(root.handle(), path) == *stamp)
 }
 
 /// Compared without a copy of the path, of which a large tree would need a hundred thousand.

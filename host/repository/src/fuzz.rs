@@ -89,7 +89,7 @@ fn spelled(rules: &Rules, asked: &str) {
 
 /// Whatever a skill asks to open: what it gets is a file or a directory of the tree, none that is hidden.
 pub fn opening(bytes: &[u8]) {
-    static TREE: LazyLock<Tree> = LazyLock::new(Tree::new);
+    static TREE: LazyLock<FuzzTree> = LazyLock::new(FuzzTree::new);
     let asked = String::from_utf8_lossy(bytes);
     let repository = &TREE.repository;
     let Ok(opened) = repository.open_at(&asked) else {
@@ -126,7 +126,7 @@ pub fn opening(bytes: &[u8]) {
 
 /// Ignore files only ever leave out: no text of one adds a file, shows a hidden one, or stalls a walk.
 pub fn ignores(bytes: &[u8]) {
-    static TREE: LazyLock<Tree> = LazyLock::new(Tree::new);
+    static TREE: LazyLock<FuzzTree> = LazyLock::new(FuzzTree::new);
     let mut input = Input::new(bytes);
     let root = TREE.repository.root();
     for place in [".gitignore", ".ignore", "dir/.gitignore"] {
@@ -143,13 +143,13 @@ pub fn ignores(bytes: &[u8]) {
 }
 
 /// A tree with one of everything, and a secret beside it.
-struct Tree {
+struct FuzzTree {
     repository: Arc<Repository>,
     visible: Vec<String>,
     _place: tempfile::TempDir,
 }
 
-impl Tree {
+impl FuzzTree {
     fn new() -> Self {
         let place = tempfile::tempdir().expect("a temporary folder");
         let root = place.path().join("root");

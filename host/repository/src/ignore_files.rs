@@ -13,7 +13,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::FileType;
 use tokio_util::sync::CancellationToken;
 
-use super::stamp::Stamp;
+use super::stamp::ScanFingerprint;
 use tool_core::limits::{
     IGNORE_FILE_BYTES_MAX, IGNORE_FILE_PATTERNS_MAX, IGNORE_FILES_KEPT_MAX, IGNORE_FOREIGN_BYTES_MAX,
     IGNORE_FOREIGN_PATTERNS_MAX, IGNORE_LEVELS_MAX, IGNORE_NAMED_MAX, IGNORE_PATTERN_BYTES_MAX, IGNORE_WALK_BYTES_MAX,
@@ -158,14 +158,14 @@ struct CompiledIgnores {
 
 /// A cache of compiled ignore files by device, inode, size and time stamp, with the most recently used file last.
 #[derive(Debug, Default)]
-pub(super) struct IgnoreCache(Mutex<Vec<(Stamp, Arc<CompiledIgnores>)>>);
+pub(super) struct IgnoreCache(Mutex<Vec<(ScanFingerprint, Arc<CompiledIgnores>)>>);
 
 impl IgnoreCache {
-    fn files(&self) -> MutexGuard<'_, Vec<(Stamp, Arc<CompiledIgnores>)>> {
+    fn files(&self) -> MutexGuard<'_, Vec<(ScanFingerprint, Arc<CompiledIgnores>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn get(&self, stamp: &Stamp) -> Option<Arc<CompiledIgnores>> {
+    fn get(&self, stamp: &ScanFingerprint) -> Option<Arc<CompiledIgnores>> {
         let mut files = self.files();
         let at = files.iter().position(|(known, _)| known == stamp)?;
         let used = files.remove(at);
@@ -175,7 +175,7 @@ impl IgnoreCache {
     }
 
     /// Keeps a file, unless it changed so lately that another change could have the same time stamp.
-    fn put(&self, stamp: Stamp, compiled: &Arc<CompiledIgnores>) {
+    fn put(&self, stamp: ScanFingerprint, compiled: &Arc<CompiledIgnores>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settled_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - i128::from(SCAN_SETTLING_MS) * 1_000_000;
         if !stamp.is_before(settled_ns) {
@@ -184,8 +184,9 @@ impl IgnoreCache {
         let mut files = self.files();
         files.retain(|(known, _)| !known.is_of_file(&stamp));
         files.push((stamp, Arc::clone(compiled)));
-        let patterns =
-            |files: &[(Stamp, Arc<CompiledIgnores>)]| files.iter().map(|(_, file)| file.patterns).sum::<usize>();
+        let patterns = |files: &[(ScanFingerprint, Arc<CompiledIgnores>)]| {
+            files.iter().map(|(_, file)| file.patterns).sum::<usize>()
+        };
         let patterns_max = IGNORE_WALK_PATTERNS_MAX + IGNORE_FOREIGN_PATTERNS_MAX;
         while files.len() > IGNORE_FILES_KEPT_MAX || patterns(&files) > patterns_max {
             files.remove(0);
@@ -290,7 +291,7 @@ impl<'a> IgnoreReader<'a> {
                 let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
                 let is_in_bounds = level < IGNORE_LEVELS_MAX && self.take_bytes(size, owner);
                 is_in_bounds
-                    .then(|| self.compiled_of(file, &Stamp::of(&stat), size, owner))
+                    .then(|| self.compiled_of(file, &ScanFingerprint::of(&stat), size, owner))
                     .flatten()
             }
             // A device or a directory states no rules.
@@ -333,7 +334,7 @@ impl<'a> IgnoreReader<'a> {
     fn compiled_of(
         &self,
         file: impl AsFd,
-        stamp: &Stamp,
+        stamp: &ScanFingerprint,
         size: u64,
         owner: IgnoreOwner,
     ) -> Option<Arc<CompiledIgnores>> {

@@ -59,8 +59,8 @@ pub use root_file::{Narrowing, RootFileError};
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
 pub use rules::{fold, is_ignorable};
 use stamp::Basis;
-use walk::{Bounds, Scan, Tree};
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
+use walk::{Scan, WalkBounds, WalkedTree};
 
 /// What the user decides about repositories.
 #[derive(Debug, Clone, Default)]
@@ -241,7 +241,7 @@ pub struct Repository {
     rules: Rules,
     narrowing: Narrowing,
     state_directory: Option<PathBuf>,
-    bounds: Bounds,
+    bounds: WalkBounds,
     key: Key,
     /// Walks of earlier openings.
     scans: Option<Arc<Scans>>,
@@ -262,12 +262,12 @@ const GIT: &str = "is a git directory";
 impl Repository {
     /// Opens `root`, unless it is one of those that no operation should run on.
     pub fn open(root: &Path, options: &Options) -> Result<Arc<Self>, RepositoryError> {
-        let mut bounds = Bounds::default();
+        let mut bounds = WalkBounds::default();
         bounds.time = options.scan_time.unwrap_or(bounds.time);
         Ok(Arc::new(Self::open_bounded(root, options, bounds)?))
     }
 
-    fn open_bounded(root: &Path, options: &Options, bounds: Bounds) -> Result<Self, RepositoryError> {
+    fn open_bounded(root: &Path, options: &Options, bounds: WalkBounds) -> Result<Self, RepositoryError> {
         let mut rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
         let (path, handle) = root::open(root, options)?;
         let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
@@ -601,9 +601,9 @@ impl Repository {
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 
-    fn tree<'a>(&'a self, cancel: &'a CancellationToken) -> Tree<'a> {
+    fn tree<'a>(&'a self, cancel: &'a CancellationToken) -> WalkedTree<'a> {
         let reader = IgnoreReader::new(&self.ignore_files, cancel, Instant::now() + self.bounds.time);
-        Tree {
+        WalkedTree {
             root: &self.root,
             rules: &self.rules,
             ignores: Ignores::at_root(&self.path, &reader),

@@ -60,7 +60,7 @@ impl From<Errno> for Unresolved {
 }
 
 /// Where a path really leads: a directory handle and a name in it, without links.
-pub(super) struct Place {
+pub(super) struct ResolvedPath {
     /// Absent where the place is the root itself.
     parent: Option<OwnedFd>,
     name: String,
@@ -193,7 +193,7 @@ impl Root {
     }
 
     /// Follows links to where a normal path really leads. Nothing at the end is opened.
-    pub(super) fn resolve(&self, path: &str) -> Result<Place, Unresolved> {
+    pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, Unresolved> {
         let mut todo: VecDeque<String> = path.split('/').map(str::to_owned).collect();
         let mut done: Vec<(String, OwnedFd)> = Vec::new();
         let mut links = 0;
@@ -218,7 +218,7 @@ impl Root {
             let target = match rustix::fs::readlinkat(here, part.as_str(), Vec::new()) {
                 Ok(target) => target.into_string().map_err(|_| Errno::ILSEQ)?,
                 // Not a link and not a directory: it can only be the end.
-                Err(Errno::INVAL) if todo.iter().all(String::is_empty) => return Ok(Place::in_last(done, part)),
+                Err(Errno::INVAL) if todo.iter().all(String::is_empty) => return Ok(ResolvedPath::in_last(done, part)),
                 Err(Errno::INVAL) => return Err(Errno::NOTDIR.into()),
                 Err(errno) => return Err(errno.into()),
             };
@@ -234,8 +234,8 @@ impl Root {
             }
         }
         Ok(match done.pop() {
-            Some((name, _)) => Place::in_last(done, name),
-            None => Place {
+            Some((name, _)) => ResolvedPath::in_last(done, name),
+            None => ResolvedPath {
                 parent: None,
                 name: ".".to_owned(),
                 path: String::new(),
@@ -244,7 +244,7 @@ impl Root {
     }
 
     /// Opens the file or directory at a place; `ELOOP` where it has become a link since.
-    pub(super) fn open_place(&self, place: &Place) -> Result<OwnedFd, Errno> {
+    pub(super) fn open_place(&self, place: &ResolvedPath) -> Result<OwnedFd, Errno> {
         rustix::fs::openat(
             self.at(place.parent.as_ref()),
             place.name.as_str(),
@@ -254,7 +254,7 @@ impl Root {
     }
 
     /// What lies at a place.
-    pub(super) fn stat_place(&self, place: &Place) -> Result<Stat, Errno> {
+    pub(super) fn stat_place(&self, place: &ResolvedPath) -> Result<Stat, Errno> {
         rustix::fs::statat(
             self.at(place.parent.as_ref()),
             place.name.as_str(),
@@ -263,7 +263,7 @@ impl Root {
     }
 }
 
-impl Place {
+impl ResolvedPath {
     fn in_last(mut done: Vec<(String, OwnedFd)>, name: String) -> Self {
         let mut path = String::new();
         for (part, _) in &done {

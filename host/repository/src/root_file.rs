@@ -84,7 +84,7 @@ pub enum RootFileError {
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct File {
+struct RootFile {
     policy: Narrowing,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn read(repository: &Repository, cancel: &CancellationToken) -> Resul
 }
 
 fn parse(text: &str) -> Result<Narrowing, RootFileError> {
-    let file: File = toml::from_str(text).map_err(|error| {
+    let file: RootFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
         RootFileError::Line {
             line: text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1,

@@ -826,11 +826,11 @@ pub fn is_ignorable(character: char) -> bool {
         | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff)
 }
 
-static HIDDEN_TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(HIDDEN));
-static PROTECTED_TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(PROTECTED));
+static HIDDEN_TABLE: LazyLock<RuleTable> = LazyLock::new(|| RuleTable::new(HIDDEN));
+static PROTECTED_TABLE: LazyLock<RuleTable> = LazyLock::new(|| RuleTable::new(PROTECTED));
 
 /// A table made for looking up: whole names by hash, the few open ones in turn.
-struct Table {
+struct RuleTable {
     exact: HashMap<&'static str, Rule>,
     /// Text before and after the `*`.
     open: Vec<(&'static str, &'static str, Rule)>,
@@ -838,7 +838,7 @@ struct Table {
     tails: HashMap<&'static str, Vec<Rule>>,
 }
 
-impl Table {
+impl RuleTable {
     fn new(rules: &[Rule]) -> Self {
         let mut table = Self {
             exact: HashMap::new(),

@@ -13,14 +13,14 @@ use super::path;
 
 /// What a directory or a file was when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct ScanFingerprint {
     pub(super) identity: Identity,
     size: i64,
     /// Time of the last change of content or attributes, in nanoseconds since 1970. Nobody can set it back.
     changed_ns: i128,
 }
 
-impl Stamp {
+impl ScanFingerprint {
     pub(super) fn of(stat: &Stat) -> Self {
         #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
         let size = stat.st_size as i64;
@@ -56,9 +56,9 @@ pub(super) const IGNORE_FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/
 #[derive(Debug, Default)]
 pub(super) struct Basis {
     /// Directories that were read and ignore files in them, with what they were.
-    pub(super) inside: Vec<(String, Option<Stamp>)>,
+    pub(super) inside: Vec<(String, Option<ScanFingerprint>)>,
     /// Ignore files outside the root.
-    pub(super) outside: Vec<(PathBuf, Option<Stamp>)>,
+    pub(super) outside: Vec<(PathBuf, Option<ScanFingerprint>)>,
     /// When the walk began.
     began_ns: i128,
 }
@@ -88,25 +88,25 @@ pub(super) fn stamp_ignore_files(
     directory: BorrowedFd<'_>,
     path: &str,
     has: impl Fn(&str) -> bool,
-    into: &mut Vec<(String, Option<Stamp>)>,
+    into: &mut Vec<(String, Option<ScanFingerprint>)>,
 ) {
     for name in IGNORE_FILES {
         let first = name.split('/').next().unwrap_or(name);
         if has(first) {
-            into.push((path::join(path, name), Stamp::at(directory, name)));
+            into.push((path::join(path, name), ScanFingerprint::at(directory, name)));
         }
     }
 }
 
-fn stamped(path: PathBuf) -> (PathBuf, Option<Stamp>) {
+fn stamped(path: PathBuf) -> (PathBuf, Option<ScanFingerprint>) {
     let stamp = stamp_outside(&path);
     (path, stamp)
 }
 
 /// The stamp of a file outside the root; links are followed.
-pub(super) fn stamp_outside(path: &Path) -> Option<Stamp> {
+pub(super) fn stamp_outside(path: &Path) -> Option<ScanFingerprint> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
-    stat.ok().map(|stat| Stamp::of(&stat))
+    stat.ok().map(|stat| ScanFingerprint::of(&stat))
 }
 
 /// Time of the last modification in nanoseconds since 1970.

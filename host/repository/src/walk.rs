@@ -19,7 +19,7 @@ use super::ignore_files::{IgnoreReader, SkippedIgnores};
 use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
-use super::stamp::{self, Basis, Stamp, changed_ns, modified_ns};
+use super::stamp::{self, Basis, ScanFingerprint, changed_ns, modified_ns};
 use super::{EntryKind, path, secrets};
 use tool_core::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
@@ -111,14 +111,14 @@ pub(super) fn threads(cores: usize) -> usize {
 
 /// What a walk may cost, and when it may be used again.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct WalkBounds {
     pub time: Duration,
     pub entries: u64,
     /// How long before a walk everything must have been left alone for its list to be used again.
     pub settling: Duration,
 }
 
-impl Default for Bounds {
+impl Default for WalkBounds {
     fn default() -> Self {
         Self {
             time: Duration::from_secs(SCAN_SECONDS_MAX),
@@ -148,7 +148,7 @@ impl Scan {
 }
 
 /// What is walked, and by which rules.
-pub(super) struct Tree<'a> {
+pub(super) struct WalkedTree<'a> {
     pub(super) root: &'a Root,
     pub(super) rules: &'a Rules,
     /// The rules that come from outside the root.
@@ -160,13 +160,13 @@ pub(super) struct Tree<'a> {
 
 /// Walks the whole tree.
 pub(super) fn scan(
-    tree: &Tree<'_>,
-    bounds: Bounds,
+    tree: &WalkedTree<'_>,
+    bounds: WalkBounds,
     basis: Basis,
     cancel: &CancellationToken,
 ) -> Result<Scan, ScanError> {
     drop(tree.root.open_directory("").map_err(|errno| unreadable("", errno))?);
-    let walk = Walk {
+    let walk = TreeWalk {
         tree,
         cancel,
         entries_max: bounds.entries,
@@ -178,7 +178,7 @@ pub(super) fn scan(
         changed: Condvar::new(),
     };
     let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
-    let parts: Vec<Found> = std::thread::scope(|scope| {
+    let parts: Vec<WalkResult> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
         let own = walk.work();
         let others = others.into_iter().filter_map(|thread| {
@@ -208,8 +208,8 @@ fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
     }
 }
 
-fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
-    let mut whole = Found::default();
+fn merge(parts: Vec<WalkResult>, mut basis: Basis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
+    let mut whole = WalkResult::default();
     for part in parts {
         whole.list.files.extend(part.list.files);
         whole.list.directories.extend(part.list.directories);
@@ -235,15 +235,15 @@ fn merge(parts: Vec<Found>, mut basis: Basis, complete: bool, skipped_ignores: S
 
 /// What one thread found.
 #[derive(Default)]
-struct Found {
+struct WalkResult {
     list: FileList,
     hidden: Vec<Identity>,
     /// Directories that were read and ignore files in them, with what they were.
-    basis: Vec<(String, Option<Stamp>)>,
+    basis: Vec<(String, Option<ScanFingerprint>)>,
 }
 
 /// A directory to list.
-enum Job {
+enum WalkJob {
     /// For the list.
     Visible { path: String, ignores: Arc<Ignores> },
     /// Hidden: only the identities of what it holds are of interest.
@@ -251,7 +251,7 @@ enum Job {
 }
 
 struct Queue {
-    jobs: Vec<Job>,
+    jobs: Vec<WalkJob>,
     /// True once somebody has taken the root: a walk that is out of time has at least its files.
     begun: bool,
     /// Threads at work, each of which may add jobs.
@@ -261,7 +261,7 @@ struct Queue {
 impl Queue {
     fn starting_at_root(ignores: &Arc<Ignores>) -> Self {
         Self {
-            jobs: vec![Job::Visible {
+            jobs: vec![WalkJob::Visible {
                 path: String::new(),
                 ignores: Arc::clone(ignores),
             }],
@@ -271,8 +271,8 @@ impl Queue {
     }
 }
 
-struct Walk<'a> {
-    tree: &'a Tree<'a>,
+struct TreeWalk<'a> {
+    tree: &'a WalkedTree<'a>,
     cancel: &'a CancellationToken,
     entries_max: u64,
     deadline: Instant,
@@ -284,10 +284,10 @@ struct Walk<'a> {
 }
 
 /// A thread at work on one directory. Ends also where the thread panics, so that the others do not wait for it.
-struct Busy<'a>(&'a Walk<'a>);
+struct Busy<'a>(&'a TreeWalk<'a>);
 
 impl Busy<'_> {
-    fn give(self, jobs: &mut Vec<Job>) {
+    fn give(self, jobs: &mut Vec<WalkJob>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.jobs.append(jobs);
     }
@@ -302,22 +302,22 @@ impl Drop for Busy<'_> {
     }
 }
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     /// One thread: takes directories until none is left and nobody can add one.
-    fn work(&self) -> Found {
-        let mut found = Found::default();
+    fn work(&self) -> WalkResult {
+        let mut found = WalkResult::default();
         let mut more = Vec::new();
         while let Some((job, busy)) = self.take() {
             match job {
-                Job::Visible { path, ignores } => self.visible(path, &ignores, &mut found, &mut more),
-                Job::Hidden { path, depth } => self.hidden(&path, depth, &mut found, &mut more),
+                WalkJob::Visible { path, ignores } => self.visible(path, &ignores, &mut found, &mut more),
+                WalkJob::Hidden { path, depth } => self.hidden(&path, depth, &mut found, &mut more),
             }
             busy.give(&mut more);
         }
         found
     }
 
-    fn take(&self) -> Option<(Job, Busy<'_>)> {
+    fn take(&self) -> Option<(WalkJob, Busy<'_>)> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if queue.begun && self.is_over() {
@@ -346,7 +346,7 @@ impl Walk<'_> {
         self.cut.load(Ordering::Relaxed)
     }
 
-    fn visible(&self, path: String, ignores: &Arc<Ignores>, found: &mut Found, more: &mut Vec<Job>) {
+    fn visible(&self, path: String, ignores: &Arc<Ignores>, found: &mut WalkResult, more: &mut Vec<WalkJob>) {
         let Some(listing) = self.list(&path) else {
             found.list.unreadable += 1;
             return;
@@ -355,7 +355,7 @@ impl Walk<'_> {
         found.basis.push((path.clone(), Some(listing.stamp)));
         if listing.is_git_directory() || self.tree.state == Some(listing.stamp.identity) {
             found.list.hidden += 1;
-            more.push(Job::Hidden { path, depth: 0 });
+            more.push(WalkJob::Hidden { path, depth: 0 });
             return;
         }
         if listing.has("pyvenv.cfg") && !path.is_empty() {
@@ -381,29 +381,31 @@ impl Walk<'_> {
         &self,
         directory: BorrowedFd<'_>,
         parent: &str,
-        entry: &Entry,
+        entry: &DirectoryEntry,
         ignores: &Arc<Ignores>,
-        found: &mut Found,
-        more: &mut Vec<Job>,
+        found: &mut WalkResult,
+        more: &mut Vec<WalkJob>,
     ) {
         let path = path::join(parent, &entry.name);
         let kind = entry.kind(directory);
         // Before it is judged by its content: once that is another, so may be the list.
         if kind == FileType::RegularFile && secrets::is_suspect(&entry.name) {
             let stat = stat_at(directory, &entry.name);
-            found.basis.push((path.clone(), stat.ok().map(|stat| Stamp::of(&stat))));
+            found
+                .basis
+                .push((path.clone(), stat.ok().map(|stat| ScanFingerprint::of(&stat))));
         }
         match self.tree.judge(directory, &path, entry, kind, ignores) {
             Verdict::Hidden => {
                 found.list.hidden += 1;
                 if kind == FileType::Directory {
-                    more.push(Job::Hidden { path, depth: 0 });
+                    more.push(WalkJob::Hidden { path, depth: 0 });
                 } else if let Ok(stat) = stat_at(directory, &entry.name) {
                     found.hidden.push(Identity::of(&stat));
                 }
             }
             Verdict::LeftOut => {}
-            Verdict::Listed if kind == FileType::Directory => more.push(Job::Visible {
+            Verdict::Listed if kind == FileType::Directory => more.push(WalkJob::Visible {
                 path,
                 ignores: Arc::clone(ignores),
             }),
@@ -417,7 +419,7 @@ impl Walk<'_> {
 
     /// Remembers what a hidden directory holds, so that a hard link to it is refused elsewhere. Of git's object store,
     /// which holds thousands of files that are secret in no other sense than the tree itself, nothing is remembered.
-    fn hidden(&self, path: &str, depth: usize, found: &mut Found, more: &mut Vec<Job>) {
+    fn hidden(&self, path: &str, depth: usize, found: &mut WalkResult, more: &mut Vec<WalkJob>) {
         let Some(listing) = self.list(path) else { return };
         let Ok(handle) = listing.directory.fd() else { return };
         let is_git = listing.is_git_directory();
@@ -432,7 +434,7 @@ impl Walk<'_> {
                         .hidden
                         .extend(stat_at(handle, &entry.name).ok().map(|stat| Identity::of(&stat)));
                 }
-                FileType::Directory if !is_git && depth < 8 => more.push(Job::Hidden {
+                FileType::Directory if !is_git && depth < 8 => more.push(WalkJob::Hidden {
                     path: path::join(path, &entry.name),
                     depth: depth + 1,
                 }),
@@ -464,13 +466,13 @@ enum Verdict {
     Listed,
 }
 
-impl Tree<'_> {
+impl WalkedTree<'_> {
     /// Judges an entry of a directory that is neither hidden nor a git directory.
     fn judge(
         &self,
         directory: BorrowedFd<'_>,
         path: &str,
-        entry: &Entry,
+        entry: &DirectoryEntry,
         kind: FileType,
         ignores: &Ignores,
     ) -> Verdict {
@@ -565,7 +567,7 @@ impl Tree<'_> {
         &self,
         directory: BorrowedFd<'_>,
         parent: &str,
-        entry: &Entry,
+        entry: &DirectoryEntry,
         ignores: &Ignores,
     ) -> Option<ListedEntry> {
         let kind = entry.kind(directory);
@@ -616,20 +618,20 @@ const NAMES_BETWEEN_CHECKS: u64 = 1_024;
 /// A directory as the system lists it.
 struct Listing {
     directory: Dir,
-    entries: Vec<Entry>,
+    entries: Vec<DirectoryEntry>,
     not_utf8: u64,
     /// True where there are more entries than were wanted, or where the caller did not wait for all of them.
     is_cut: bool,
     /// The directory as it was before it was read.
-    stamp: Stamp,
+    stamp: ScanFingerprint,
 }
 
-struct Entry {
+struct DirectoryEntry {
     name: String,
     kind: FileType,
 }
 
-impl Entry {
+impl DirectoryEntry {
     /// What it is; asked for where the file system did not say it with the name.
     fn kind(&self, directory: BorrowedFd<'_>) -> FileType {
         if self.kind != FileType::Unknown {
@@ -646,7 +648,7 @@ impl Listing {
         entries_max: u64,
         is_over: impl Fn() -> bool,
     ) -> Result<Self, rustix::io::Errno> {
-        let stamp = Stamp::of(&rustix::fs::fstat(&handle)?);
+        let stamp = ScanFingerprint::of(&rustix::fs::fstat(&handle)?);
         let mut listing = Self {
             directory: Dir::new(handle)?,
             entries: Vec::new(),
@@ -667,7 +669,7 @@ impl Listing {
                 break;
             }
             match CString::from(name).into_string() {
-                Ok(name) => listing.entries.push(Entry {
+                Ok(name) => listing.entries.push(DirectoryEntry {
                     name,
                     kind: entry.file_type(),
                 }),

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::contain;
 use crate::limits;
-pub use wire::Connection;
+pub use wire::HelperConnection;
 
 /// Time for a helper that has hung up to end, so that its status can say why.
 const CONFINE_LAST_WORD_MS: u64 = 200;
@@ -286,12 +286,12 @@ impl Helper {
 
     /// Lets a thread of this process do the work, where there is no helper. It is not confined, and one that hangs is
     /// left behind.
-    pub fn on_thread(work: impl FnOnce(Connection) + Send + 'static) -> Result<Self, HelperError> {
+    pub fn on_thread(work: impl FnOnce(HelperConnection) + Send + 'static) -> Result<Self, HelperError> {
         let (own, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
         own.set_nonblocking(true).map_err(HelperError::Start)?;
         std::thread::Builder::new()
             .name("helper".to_owned())
-            .spawn(move || work(Connection::new(theirs)))
+            .spawn(move || work(HelperConnection::new(theirs)))
             .map_err(HelperError::Start)?;
         Ok(Self {
             stream: own,
@@ -414,8 +414,8 @@ fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
 
 /// The helper's side of the beginning: what it is to do, before it is confined.
 #[derive(Debug)]
-pub struct Door<T> {
-    connection: Connection,
+pub struct HelperStart<T> {
+    connection: HelperConnection,
     /// The confinement that the helper has to put on itself.
     pub walls: Walls,
     /// Work that the daemon asks for.
@@ -423,16 +423,16 @@ pub struct Door<T> {
 }
 
 /// The helper mode: reads from standard input what to do. `work` gets its task before the walls are raised.
-pub fn serve<T: DeserializeOwned>(work: impl FnOnce(Door<T>) -> Result<(), ExitCode>) -> ExitCode {
+pub fn serve<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<(), ExitCode>) -> ExitCode {
     match open_door(work) {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
     }
 }
 
-fn open_door<T: DeserializeOwned>(work: impl FnOnce(Door<T>) -> Result<(), ExitCode>) -> Result<(), ExitCode> {
+fn open_door<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<(), ExitCode>) -> Result<(), ExitCode> {
     let read = || -> io::Result<_> {
-        let mut connection = Connection::of_standard_input()?;
+        let mut connection = HelperConnection::of_standard_input()?;
         let (opening, _) = connection
             .receive::<Opening<T>>()?
             .ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -441,13 +441,13 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(Door<T>) -> Result<(), ExitC
     let (connection, opening) = read().map_err(|_| ExitCode::FAILURE)?;
     let walls = opening.walls;
     match opening.work {
-        Work::Task(task) => work(Door {
+        Work::Task(task) => work(HelperStart {
             connection,
             walls,
             task,
         }),
         Work::Nothing => {
-            let (mut connection, ()) = Door {
+            let (mut connection, ()) = HelperStart {
                 connection,
                 walls,
                 task: (),
@@ -458,9 +458,9 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(Door<T>) -> Result<(), ExitC
     }
 }
 
-impl<T> Door<T> {
+impl<T> HelperStart<T> {
     /// Raises the walls; no way leads back. `Err` where they cannot be raised, which the starter has been told.
-    pub fn close(self) -> Result<(Connection, T), ExitCode> {
+    pub fn close(self) -> Result<(HelperConnection, T), ExitCode> {
         let mut connection = self.connection;
         let hello = match raise(&self.walls) {
             Ok(landlock) => Hello::Confined { landlock },

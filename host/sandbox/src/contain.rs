@@ -181,7 +181,7 @@ pub struct Enclosure {
     /// This program's state directory, which is never made visible.
     pub state_directory: Option<PathBuf>,
     /// Resource limits of the run.
-    pub bounds: Bounds,
+    pub bounds: RunBounds,
     /// Set for an installation, which needs [`Sandbox::Namespaces`].
     pub installation: Option<Installation>,
 }
@@ -199,7 +199,7 @@ pub struct Installation {
 
 /// Trees of an installation that ended well; no process writes to them any more.
 #[derive(Debug)]
-pub struct Left {
+pub struct LeftTrees {
     /// The repository.
     pub repository: OwnedFd,
     /// The folder of packages, where it lies outside.
@@ -209,7 +209,7 @@ pub struct Left {
 /// Resource limits of a contained run. [`Default`] is what `limits` argues for; probes make them smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bounds {
+pub struct RunBounds {
     /// Bytes that it may write into its repository.
     pub tree_bytes: u64,
     /// Files and directories that it may make there.
@@ -224,7 +224,7 @@ pub struct Bounds {
     pub memory_bytes: u64,
 }
 
-impl Default for Bounds {
+impl Default for RunBounds {
     fn default() -> Self {
         Self {
             tree_bytes: limits::CONTAIN_TREE_BYTES_MAX,
@@ -245,7 +245,7 @@ pub(super) struct Control {
     /// True while the handle of a listener is still to come.
     awaits_listener: bool,
     /// In the fallback, where the run works; removed with this, which the run must not outlive.
-    folder: Option<scratch::Folder>,
+    folder: Option<scratch::ScratchFolder>,
 }
 
 impl Control {
@@ -258,7 +258,7 @@ impl Control {
             )?),
             Sandbox::Namespaces | Sandbox::None => None,
         };
-        let spec = plan::spec(command, enclosure, folder.as_ref().map(scratch::Folder::path));
+        let spec = plan::spec(command, enclosure, folder.as_ref().map(scratch::ScratchFolder::path));
         let (own, helpers) = UnixStream::pair()?;
         let text = serde_json::to_vec(&spec).map_err(io::Error::other)?;
         // The text may exceed the socket's buffer, and nothing reads it before the helper runs.
@@ -312,11 +312,11 @@ impl Control {
     }
 
     /// Returns the ended helper's last message, and the trees that came with it.
-    pub(super) fn said(mut self) -> io::Result<(Message, Option<Left>)> {
+    pub(super) fn said(mut self) -> io::Result<(Message, Option<LeftTrees>)> {
         self.inbox.receive(&self.socket)?;
         let message = spec::last_message(&self.inbox.bytes)?;
         let mut handles = self.inbox.handles.into_iter().skip(usize::from(self.awaits_listener));
-        let left = handles.next().map(|repository| Left {
+        let left = handles.next().map(|repository| LeftTrees {
             repository,
             outside: handles.next(),
         });
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn the_bounds_of_a_sandbox_are_those_of_limits() {
-        let bounds = Bounds::default();
+        let bounds = RunBounds::default();
         assert_eq!(bounds.tree_bytes, limits::CONTAIN_TREE_BYTES_MAX);
         assert_eq!(bounds.tree_inodes, limits::CONTAIN_TREE_INODES_MAX);
         assert_eq!(bounds.scratch_bytes, limits::CONTAIN_SCRATCH_BYTES_MAX);

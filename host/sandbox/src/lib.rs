@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio_util::sync::CancellationToken;
 
-use contain::{Control, Enclosure, Left, Message};
+use contain::{Control, Enclosure, LeftTrees, Message};
 use group::Group;
 pub use orphans::{end_orphans, start_ticks};
-use output::{LiveLines, Output};
+use output::{CapturedOutput, LiveLines};
 use proxy::{Proxy, Way};
 
 /// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
@@ -202,7 +202,7 @@ pub fn run_installation(
     limits: &RunLimits,
     cancel: &CancellationToken,
     progress: &dyn Fn(&str),
-) -> Result<Ended, ProcessError> {
+) -> Result<EndedRun, ProcessError> {
     let started = Instant::now();
     let leader = start_contained(command, enclosure).map_err(|source| not_started(command, source))?;
     follow(command, leader, started, limits, cancel, progress)
@@ -210,11 +210,11 @@ pub fn run_installation(
 
 /// A run that is over.
 #[derive(Debug)]
-pub struct Ended {
+pub struct EndedRun {
     /// Exit status and output.
     pub run: RunOutput,
     /// Trees of an installation that ended well.
-    pub left: Option<Left>,
+    pub left: Option<LeftTrees>,
     /// Refused destinations, one sentence each.
     pub refused: Vec<String>,
 }
@@ -241,7 +241,7 @@ fn follow(
     limits: &RunLimits,
     cancel: &CancellationToken,
     progress: &dyn Fn(&str),
-) -> Result<Ended, ProcessError> {
+) -> Result<EndedRun, ProcessError> {
     let Leader {
         mut child,
         reader,
@@ -252,7 +252,7 @@ fn follow(
     let mut run = Running {
         reader,
         end_of_output: false,
-        output: Output::new(limits.output_kept_bytes),
+        output: CapturedOutput::new(limits.output_kept_bytes),
         live: LiveLines::new(progress),
         deadline: started + limits.time,
         output_bytes_max: limits.output_bytes_max,
@@ -288,14 +288,14 @@ fn follow(
         output_cut,
         duration: started.elapsed(),
     };
-    Ok(Ended { run, left, refused })
+    Ok(EndedRun { run, left, refused })
 }
 
 /// Reads the program's end, and the trees handed back, from the helper's message.
 fn contained_end(
     command: &CommandSpec,
-    said: io::Result<(Message, Option<Left>)>,
-) -> Result<(RunEnd, Option<Left>), ProcessError> {
+    said: io::Result<(Message, Option<LeftTrees>)>,
+) -> Result<(RunEnd, Option<LeftTrees>), ProcessError> {
     let failed = |reason| ProcessError::Contain {
         program: command.program.display().to_string(),
         reason,
@@ -409,7 +409,7 @@ fn spawn(builder: &mut Command) -> io::Result<Child> {
 struct Running<'a> {
     reader: PipeReader,
     end_of_output: bool,
-    output: Output,
+    output: CapturedOutput,
     live: LiveLines<'a>,
     deadline: Instant,
     output_bytes_max: u64,

@@ -9,14 +9,14 @@ const PROCESS_LIVE_LINE_BYTES_MAX: usize = 2048;
 
 /// Keeps the first and the last half of a bounded number of bytes.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(super) struct CapturedOutput {
     half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
-impl Output {
+impl CapturedOutput {
     pub(super) fn new(kept_bytes: usize) -> Self {
         Self {
             half: kept_bytes / 2,
@@ -175,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn kept(pieces: &[&[u8]], bytes: usize) -> (String, bool) {
-        let mut output = Output::new(bytes);
+        let mut output = CapturedOutput::new(bytes);
         pieces.iter().for_each(|piece| output.push(piece));
         output.finish()
     }
@@ -244,7 +244,7 @@ mod tests {
             pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..20),
             bound in 200usize..2000,
         ) {
-            let mut output = Output::new(bound);
+            let mut output = CapturedOutput::new(bound);
             pieces.iter().for_each(|piece| output.push(piece));
             let whole = pieces.concat();
             let lossy = String::from_utf8_lossy(&whole).into_owned();

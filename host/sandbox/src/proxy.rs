@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::limits;
-pub use places::{Place, Upstream, Way, is_public};
-use request::{Head, Request};
+pub use places::{RegistryHost, Upstream, Way, is_public};
+use request::{Head, ProxyRequest};
 
 /// Connections of an installation at a time. npm opens 15, pip fewer.
 const PROXY_OPEN_MAX: usize = 64;
@@ -53,11 +53,11 @@ const TICK: Duration = Duration::from_millis(50);
 /// A proxy at work. Ends with its run.
 #[derive(Debug)]
 pub(super) struct Proxy {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyShared {
     way: Way,
     ended: AtomicBool,
     open: AtomicUsize,
@@ -80,7 +80,7 @@ impl Proxy {
     /// Serves the listener, which is one of the run's own network.
     pub(super) fn start(listener: TcpListener, way: Way) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyShared {
             way,
             ended: AtomicBool::new(false),
             open: AtomicUsize::new(0),
@@ -121,7 +121,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         .map(drop)
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, shared: &Arc<ProxyShared>) {
     while !shared.has_ended() {
         match listener.accept() {
             Ok((client, _)) => serve(client, shared),
@@ -131,7 +131,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Serves a connection in a thread of its own, where there are not too many.
-fn serve(client: TcpStream, shared: &Arc<Shared>) {
+fn serve(client: TcpStream, shared: &Arc<ProxyShared>) {
     let is_open = shared.open.fetch_add(1, Ordering::Relaxed) < PROXY_OPEN_MAX;
     let is_allowed = shared.connections.fetch_add(1, Ordering::Relaxed) < PROXY_CONNECTIONS_MAX;
     let place = OpenPlace(Arc::clone(shared));
@@ -150,7 +150,7 @@ fn serve(client: TcpStream, shared: &Arc<Shared>) {
 }
 
 /// One of the connections that may be open at a time.
-struct OpenPlace(Arc<Shared>);
+struct OpenPlace(Arc<ProxyShared>);
 
 impl Drop for OpenPlace {
     fn drop(&mut self) {
@@ -186,7 +186,7 @@ impl Refusal {
     }
 }
 
-fn exchange(client: &TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
+fn exchange(client: &TcpStream, shared: &Arc<ProxyShared>) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(TICK))?;
     client.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;
@@ -218,10 +218,10 @@ fn exchange(client: &TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
 }
 
 fn plain_of(head: &Head) -> bool {
-    matches!(head.request, Ok(Request::Plain { .. }))
+    matches!(head.request, Ok(ProxyRequest::Plain { .. }))
 }
 
-fn read_head(client: &TcpStream, shared: &Shared) -> io::Result<Head> {
+fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<Head> {
     let until = Instant::now() + limits::seconds(PROXY_CONNECT_SECONDS_MAX);
     let mut bytes = Vec::new();
     loop {
@@ -246,7 +246,7 @@ fn read_head(client: &TcpStream, shared: &Shared) -> io::Result<Head> {
 }
 
 /// A connection to where the request leads, and for a plain one what is to be sent there.
-fn open(head: &Head, shared: &Shared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
+fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
     let request = head.request.as_ref().map_err(|what| {
         Refusal::forbidden(
             format!("installation tried {what}"),
@@ -255,7 +255,7 @@ fn open(head: &Head, shared: &Shared) -> Result<(TcpStream, Option<Vec<u8>>), Re
     })?;
     let (host, port) = request.target();
     let tried = || format!("installation tried to reach {}", shown(host, port));
-    let is_plain = matches!(request, Request::Plain { .. });
+    let is_plain = matches!(request, ProxyRequest::Plain { .. });
     let place = shared
         .way
         .place(host, port, is_plain)
@@ -339,7 +339,7 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
 
 /// Passes bytes until one side has ended. After a plain request only the answer passes: a second request on the same
 /// connection could name another place.
-fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<Shared>) -> io::Result<()> {
+fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<ProxyShared>) -> io::Result<()> {
     server.set_read_timeout(Some(TICK))?;
     server.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;
     if !is_plain {
@@ -361,8 +361,8 @@ fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<Sh
 fn pass(
     from: &TcpStream,
     to: &TcpStream,
-    shared: &Shared,
-    counter: fn(&Shared) -> (&AtomicU64, u64),
+    shared: &ProxyShared,
+    counter: fn(&ProxyShared) -> (&AtomicU64, u64),
 ) -> io::Result<()> {
     let mut buffer = vec![0; 32 * 1024];
     let mut last = Instant::now();
@@ -390,7 +390,7 @@ fn is_pause(error: &io::Error) -> bool {
     )
 }
 
-impl Shared {
+impl ProxyShared {
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }

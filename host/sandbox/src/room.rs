@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Free space of a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeSpace {
     /// Bytes that this user may still write.
     pub bytes: u64,
     /// Files that may still be made; absent where the file system does not count them.
@@ -13,9 +13,9 @@ pub struct Room {
 }
 
 /// Returns the free space on the disk of `path`, which has to exist.
-pub fn left(path: &Path) -> io::Result<Room> {
+pub fn left(path: &Path) -> io::Result<FreeSpace> {
     let system = rustix::fs::statvfs(path)?;
-    Ok(Room {
+    Ok(FreeSpace {
         bytes: system.f_bavail.saturating_mul(system.f_frsize),
         files: (system.f_files > 0).then_some(system.f_favail),
     })

@@ -21,9 +21,9 @@ const NAME: &str = "tmp";
 
 /// A private folder (0700) that is removed when this is dropped, whatever was made of it.
 #[derive(Debug)]
-pub struct Folder(PathBuf);
+pub struct ScratchFolder(PathBuf);
 
-impl Folder {
+impl ScratchFolder {
     fn new(place: &Path, prefix: &str) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(place)?;
         Ok(Self(folder.keep()))
@@ -35,22 +35,22 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         remove(&self.0);
     }
 }
 
 /// A new private folder. `home` is the program's own directory, where one is known.
-pub fn folder(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
-    Folder::new(&place(home).unwrap_or_else(std::env::temp_dir), prefix)
+pub fn folder(home: Option<&Path>, prefix: &str) -> io::Result<ScratchFolder> {
+    ScratchFolder::new(&place(home).unwrap_or_else(std::env::temp_dir), prefix)
 }
 
 /// Creates a private folder at its real path, for a copy of a repository whose programs have to run. If none may run
 /// below the program's own directory, it lies in `/tmp`, where the leftovers of a killed daemon stay.
-pub fn folder_for_programs(home: Option<&Path>, prefix: &str) -> io::Result<Folder> {
+pub fn folder_for_programs(home: Option<&Path>, prefix: &str) -> io::Result<ScratchFolder> {
     let place = place_for_programs(home).unwrap_or_else(|| "/tmp".into());
-    Folder::new(&place.canonicalize()?, prefix)
+    ScratchFolder::new(&place.canonicalize()?, prefix)
 }
 
 /// The disk that [`folder`] needs room on.

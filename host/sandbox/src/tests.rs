@@ -268,7 +268,7 @@ fn what_a_survivor_writes_is_not_read_for_ever() {
     let mut running = Running {
         reader,
         end_of_output: false,
-        output: Output::new(1024),
+        output: CapturedOutput::new(1024),
         live: LiveLines::new(&|_| {}),
         deadline: Instant::now() + Duration::from_secs(60),
         output_bytes_max: u64::MAX,

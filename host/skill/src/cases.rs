@@ -20,7 +20,7 @@ use toml::Spanned;
 
 use super::plain::{self, Links};
 use super::policy::{Cause, Policy};
-use super::{Arguments, CallContext, SessionFiles, SkillHost, Trial};
+use super::{CallContext, RawArguments, SessionFiles, SkillHost, Trial};
 use crate::limits;
 use compare::Came;
 use tool_boundary::failures;
@@ -67,7 +67,7 @@ struct Expected {
 /// One case as it is written, with the places of what may be wrong.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenCase {
     /// The case's claim, in words.
     name: Spanned<String>,
     /// The arguments: a table, or the text of a JSON object.
@@ -140,9 +140,9 @@ enum Proposed {
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct CasesFile {
     #[serde(default)]
-    case: Vec<Spanned<Written>>,
+    case: Vec<Spanned<WrittenCase>>,
 }
 
 /// Why cases cannot be run.
@@ -254,7 +254,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
         line: line(text, offset),
         reason,
     };
-    let file: File = toml::from_str(text).map_err(|error| {
+    let file: CasesFile = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         at(offset, reason(error.message()))
     })?;
@@ -294,7 +294,7 @@ fn line(text: &str, offset: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-impl Written {
+impl WrittenCase {
     /// The case, or what is wrong with it.
     fn checked(self) -> Result<Case, Slip> {
         let name = self.name.get_ref();
@@ -457,7 +457,7 @@ impl Case {
             &context.cancel,
         )));
         let context = Arc::new(context);
-        let report = host.try_out(&context, trial, Arguments::Value(&self.arguments));
+        let report = host.try_out(&context, trial, RawArguments::Value(&self.arguments));
         let came = Came::new(&report, copy.root());
         let differences = compare::differences(&self.expected, &came);
         Ok(CaseResult {

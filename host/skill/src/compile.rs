@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 use super::helper::Task;
 use crate::limits;
 use tool_boundary::{Compiler, Runtime};
-use tool_sandbox::confine::{self, Connection, Helper, HelperError, Until, Walls};
+use tool_sandbox::confine::{self, Helper, HelperConnection, HelperError, Until, Walls};
 
 /// Limits of a compilation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct CompileBounds {
     /// Wall time.
     pub(super) time: Duration,
     /// Memory of all its threads.
@@ -38,9 +38,9 @@ enum Outcome {
 static COMPILING: AtomicBool = AtomicBool::new(false);
 
 /// The turn of one compilation.
-struct Turn;
+struct CompilePermit;
 
-impl Turn {
+impl CompilePermit {
     fn take(until: &Until) -> Result<Self, String> {
         while COMPILING.swap(true, Ordering::AcqRel) {
             if until.cancel.is_cancelled() {
@@ -55,7 +55,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CompilePermit {
     fn drop(&mut self) {
         COMPILING.store(false, Ordering::Release);
     }
@@ -65,10 +65,10 @@ impl Drop for Turn {
 pub(super) fn compile(
     runtime: &Runtime,
     wasm: Arc<[u8]>,
-    bounds: Bounds,
+    bounds: CompileBounds,
     cancel: &CancellationToken,
 ) -> Result<Vec<u8>, String> {
-    let turn = Turn::take(&Until::within(bounds.time, cancel))?;
+    let turn = CompilePermit::take(&Until::within(bounds.time, cancel))?;
     let until = Until::within(bounds.time, cancel);
     let explain = |error| explain(error, bounds);
     if confine::has_helper().is_err() {
@@ -96,7 +96,7 @@ fn code_bytes_max() -> usize {
     usize::try_from(limits::COMPILED_BYTES_MAX).unwrap_or(usize::MAX)
 }
 
-fn walls(bounds: Bounds) -> Walls {
+fn walls(bounds: CompileBounds) -> Walls {
     let system_bytes = confine::machine_memory_bytes();
     let memory_bytes = bounds.memory_bytes.min(system_bytes / 2);
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
@@ -109,7 +109,7 @@ fn walls(bounds: Bounds) -> Walls {
     }
 }
 
-fn explain(error: HelperError, bounds: Bounds) -> String {
+fn explain(error: HelperError, bounds: CompileBounds) -> String {
     match error {
         HelperError::Cancelled => cancelled(),
         HelperError::TooLate => format!("compiling it took longer than {} s", bounds.time.as_secs()),
@@ -131,7 +131,7 @@ fn cancelled() -> String {
 }
 
 /// The helper's part: takes the bytes of a component and answers with its code.
-pub(super) fn serve(mut connection: Connection) {
+pub(super) fn serve(mut connection: HelperConnection) {
     let Ok(Some(((), wasm))) = connection.receive() else {
         return;
     };
@@ -142,7 +142,7 @@ pub(super) fn serve(mut connection: Connection) {
     }
 }
 
-fn answer(mut connection: Connection, compiler: &Compiler, wasm: &[u8]) {
+fn answer(mut connection: HelperConnection, compiler: &Compiler, wasm: &[u8]) {
     let (outcome, code) = match compiler.compile(wasm) {
         Ok(code) => (Outcome::Compiled, code),
         Err(error) => (Outcome::Invalid(format!("{error:#}")), Vec::new()),
@@ -158,7 +158,7 @@ mod tests {
     fn compiled(wasm: &[u8], time: Duration, cancel: &CancellationToken) -> Result<Vec<u8>, String> {
         let runtime = Runtime::global().expect("the engine starts");
         let memory_bytes = limits::COMPILE_MEMORY_BYTES_MAX;
-        compile(runtime, wasm.into(), Bounds { time, memory_bytes }, cancel)
+        compile(runtime, wasm.into(), CompileBounds { time, memory_bytes }, cancel)
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use packages::place as package_folder;
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::policy::Decision;
-use tool_boundary::{Call, CallContext, Services, Stop};
+use tool_boundary::{CallBudget, CallContext, Services, Stop};
 use tool_core::api::Effect;
 use tool_repository::changes::FileChange;
 
@@ -31,7 +31,7 @@ pub(crate) struct MachineServices;
 impl Services for MachineServices {
     fn read_changes(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         query: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure> {
@@ -49,7 +49,7 @@ impl Services for MachineServices {
 
     fn create_commit(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         message: &str,
         paths: &[String],
@@ -70,7 +70,7 @@ impl Services for MachineServices {
 
     fn run_tests(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         mut request: wit::tests::Request,
     ) -> Result<Result<wit::tests::Report, Failure>, Stop> {
@@ -91,7 +91,7 @@ impl Services for MachineServices {
 
     fn install_packages(
         &self,
-        call: &Call,
+        call: &CallBudget,
         context: &CallContext,
         request: &wit::packages::Request,
     ) -> Result<Result<wit::packages::Report, Failure>, Stop> {

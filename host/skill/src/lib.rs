@@ -24,12 +24,12 @@ use tool_core::api::Effect;
 pub use imports::NOTHING_TO_COMMIT;
 pub use imports::{package_folder, settle_commit};
 pub use registry::{
-    Change, Embedded, Held, Inspection, Origin, PinSource, Pinned, SkillHost, Terms, Trial, compiler_fingerprint,
-    precompile,
+    ComponentOrigin, Embedded, Held, Inspection, PinSource, Pinned, SkillHost, Terms, Trial, VersionChange,
+    compiler_fingerprint, precompile,
 };
 pub use tool_boundary::{
-    Approver, Arguments, CallContext, CallError, CallOutcome, CallReport, ChangeKind, Conversation, Crowd, DISAGREED,
-    Descriptor, EmbeddedOutliner, HeldTurn, Limits, LockedEffects, Look, NoServices, Nobody, Outliners, Question,
+    Approver, CallContext, CallError, CallOutcome, CallReport, ChangeKind, Conversation, Crowd, DISAGREED, Descriptor,
+    EmbeddedOutliner, HeldTurn, Limits, LockedEffects, Look, NoServices, Nobody, Outliners, Question, RawArguments,
     SessionFiles, Unrecorded, audit, bindings, details, failures, look, outline, policy, precompile_outliner, runner,
     stage, taint,
 };

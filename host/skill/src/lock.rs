@@ -252,7 +252,7 @@ pub fn drift(differences: &[Difference]) -> Problem {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct LockFile {
     version: u32,
     #[serde(default)]
     skill: Vec<Row>,
@@ -272,7 +272,7 @@ struct Row {
 
 /// A row as it is written.
 #[derive(Serialize)]
-struct Written<'a> {
+struct WrittenRow<'a> {
     name: &'a str,
     version: &'a str,
     digest: String,
@@ -285,7 +285,7 @@ struct Written<'a> {
 #[derive(Serialize)]
 struct WrittenFile<'a> {
     version: u32,
-    skill: Vec<Written<'a>>,
+    skill: Vec<WrittenRow<'a>>,
 }
 
 impl LockedEffects for Lock {
@@ -336,7 +336,7 @@ impl Lock {
                 + 1,
             reason,
         };
-        let file: File = toml::from_str(text).map_err(|error| {
+        let file: LockFile = toml::from_str(text).map_err(|error| {
             let words = error.message().lines().next().unwrap_or_default().to_owned();
             at(error.span().map_or(0, |span| span.start), words)
         })?;
@@ -375,7 +375,7 @@ impl Lock {
 
     /// The file as text: the same skills make the same bytes.
     pub fn to_text(&self) -> String {
-        let rows = self.skills.iter().map(|(name, locked)| Written {
+        let rows = self.skills.iter().map(|(name, locked)| WrittenRow {
             name,
             version: &locked.version,
             digest: format!("sha256:{}", locked.digest),

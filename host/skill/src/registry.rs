@@ -23,17 +23,17 @@ use tokio_util::sync::CancellationToken;
 use super::compile;
 use super::imports::MachineServices;
 use super::signature::Signature;
-use super::{Arguments, Builtin, CallContext, CallError, CallReport, Descriptor, Limits, SkillHostError};
+use super::{Builtin, CallContext, CallError, CallReport, Descriptor, Limits, RawArguments, SkillHostError};
 pub use describe::{Embedded, compiler_fingerprint, precompile};
-pub use pins::Origin;
+pub use pins::ComponentOrigin;
 use pins::Pins;
-pub use rollout::{Change, Held, PinSource, Pinned, Terms};
+pub use rollout::{Held, PinSource, Pinned, Terms, VersionChange};
 use signed::Signing;
 pub use team::Inspection;
-use team::{Member, Seen, Stamp, read_component};
+use team::{ComponentFingerprint, Member, Seen, read_component};
 use tool_boundary::{
-    Cache, Job, Loaded, NativeComponent, Runtime, Schema, Services, Turns, check_arguments, compile_schema, holding,
-    is_name,
+    Cache, Loaded, NativeComponent, PreparedCall, Runtime, Schema, Services, Turns, check_arguments, compile_schema,
+    holding, is_name,
 };
 use tool_core::api::Effect;
 use tool_core::api::ToolSpec;
@@ -59,7 +59,7 @@ pub struct SkillHost {
     cache: Cache,
     team: Mutex<BTreeMap<String, Seen>>,
     /// Pinned components, with the stamp of their file.
-    pins: Mutex<Option<(Stamp, Arc<Pins>)>>,
+    pins: Mutex<Option<(ComponentFingerprint, Arc<Pins>)>>,
     /// Whether a team's component needs a signature, and whose.
     signing: Signing,
 }
@@ -230,7 +230,7 @@ impl SkillHost {
     }
 
     /// Calls a skill and waits for its end. Blocks: call it on a thread that may.
-    pub fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+    pub fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
         match self.find(name) {
             Ok(skill) => self.called(context, &skill, &arguments),
             Err(error) => nothing_ran(error),
@@ -238,7 +238,7 @@ impl SkillHost {
     }
 
     /// Calls a skill that was found.
-    fn called(&self, context: &Arc<CallContext>, skill: &Skill, arguments: &Arguments<'_>) -> CallReport {
+    fn called(&self, context: &Arc<CallContext>, skill: &Skill, arguments: &RawArguments<'_>) -> CallReport {
         let name = skill.descriptor.name.as_str();
         let work = || -> Result<CallReport, CallError> {
             let not_ready = |reason| CallError::NotReady {
@@ -261,7 +261,7 @@ impl SkillHost {
             let may_wait = runs || context.approver.can_ask();
             let holding = may_wait.then(|| holding(context, &self.turns));
             let context = holding.as_ref().unwrap_or(context);
-            Ok(Job {
+            Ok(PreparedCall {
                 runtime: self.runtime,
                 turns: &self.turns,
                 loaded,
@@ -361,7 +361,7 @@ impl SkillHost {
             return Ok(component);
         }
         progress(&format!("compiling the skill `{name}`, once"));
-        let bounds = compile::Bounds {
+        let bounds = compile::CompileBounds {
             time: self.limits.compile,
             memory_bytes: self.limits.compile_memory_bytes,
         };
@@ -458,7 +458,7 @@ mod unit {
         let skill = host.find("slow").expect("it is there");
         let compiling = skill.loading.lock().expect("not poisoned");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| host.call(&context, "slow", Arguments::Text("{}")));
+            let waiting = scope.spawn(|| host.call(&context, "slow", RawArguments::Text("{}")));
             std::thread::sleep(Duration::from_millis(20));
             let since = Instant::now();
             context.cancel.cancel();

@@ -116,14 +116,14 @@ struct Payload {
 
 #[derive(Serialize, Deserialize)]
 struct Critical {
-    identity: Identity,
+    identity: SignedReference,
     image: Image,
     #[serde(rename = "type")]
     kind: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Identity {
+struct SignedReference {
     #[serde(rename = "docker-reference")]
     reference: String,
 }
@@ -221,7 +221,7 @@ impl Signature {
     pub fn of(digest: &str, key: &PrivateKey) -> Self {
         let payload = Payload {
             critical: Critical {
-                identity: Identity {
+                identity: SignedReference {
                     reference: String::new(),
                 },
                 image: Image {

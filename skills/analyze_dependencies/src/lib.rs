@@ -53,7 +53,7 @@ const MANIFEST_GLOBS: [&str; 9] = [
 ];
 
 #[derive(Deserialize)]
-struct Arguments {
+struct AnalyzeDependenciesArguments {
     #[serde(default)]
     path: String,
     #[serde(default)]
@@ -92,7 +92,7 @@ impl Handler for AnalyzeDependencies {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: AnalyzeDependenciesArguments = skill_sdk::arguments(arguments)?;
         let under = skill_sdk::clean_path(&arguments.path)?;
         let from = match arguments.cursor.as_deref() {
             None => 0,
@@ -104,7 +104,7 @@ impl Handler for AnalyzeDependencies {
                         .with_hint("call again without `cursor`")
                 })?,
         };
-        let found = Found::list(host, &under)?;
+        let found = DependencyFiles::list(host, &under)?;
         let mut manifests: Vec<Manifest> = found.manifests.iter().map(|file| read(host, file)).collect();
         // Most setup.cfg files configure linters and say nothing about dependencies.
         manifests.retain(|manifest| {
@@ -121,14 +121,14 @@ impl Handler for AnalyzeDependencies {
 }
 
 /// The files that a call is about.
-struct Found {
+struct DependencyFiles {
     manifests: Vec<Entry>,
     locks: Vec<Entry>,
     /// Manifests beyond the bound.
     left_out: usize,
 }
 
-impl Found {
+impl DependencyFiles {
     fn list(host: &dyn Host, under: &str) -> Result<Self, Failure> {
         let (_, metadata) = host.locate(under)?;
         let list = |under: &str, globs: Vec<String>| {

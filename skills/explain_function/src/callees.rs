@@ -19,7 +19,7 @@ const STEPS_MAX: usize = 6;
 const LINES_MAX: usize = 4;
 
 /// What one file defines and imports.
-struct Outline {
+struct FileOutline {
     definitions: Vec<Definition>,
     imports: Vec<Import>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Resolver<'a> {
     host: &'a dyn Host,
     path: &'a str,
     module: Option<Module<'a>>,
-    outlines: HashMap<String, Option<Rc<Outline>>>,
+    outlines: HashMap<String, Option<Rc<FileOutline>>>,
     files: Option<Vec<Entry>>,
 }
 
@@ -226,7 +226,7 @@ impl<'a> Resolver<'a> {
             .map(|(_, path)| path.clone())
     }
 
-    fn outline(&mut self, path: &str) -> Option<Rc<Outline>> {
+    fn outline(&mut self, path: &str) -> Option<Rc<FileOutline>> {
         if let Some(known) = self.outlines.get(path) {
             return known.clone();
         }
@@ -249,8 +249,8 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn outline(module: &Module<'_>) -> Outline {
-    Outline {
+fn outline(module: &Module<'_>) -> FileOutline {
+    FileOutline {
         definitions: module.definitions(),
         imports: module.imports(),
     }

@@ -14,7 +14,7 @@ const BASES_MAX: usize = 12;
 const SIMILAR_MAX: usize = 5;
 
 /// One answer: the definitions of one qualified name in one file.
-pub(crate) struct Found {
+pub(crate) struct FoundDefinitions {
     /// The file.
     pub(crate) path: String,
     /// More than one for a property with its setter, overloads, or branches.
@@ -25,7 +25,7 @@ pub(crate) struct Found {
     pub(crate) faults: Vec<Fault>,
 }
 
-impl Found {
+impl FoundDefinitions {
     /// The qualified name with its module.
     pub(crate) fn full_name(&self, definition: &Definition) -> String {
         full_name(&self.path, definition)
@@ -42,7 +42,7 @@ impl Found {
 /// What a search has seen.
 #[derive(Default)]
 pub(crate) struct Search {
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<FoundDefinitions>,
     /// Places that spell the definition out but do not parse.
     broken: Vec<String>,
     /// Files that are too large to parse.
@@ -111,7 +111,14 @@ impl Search {
         Ok(())
     }
 
-    fn look_in(&mut self, path: &str, module: &Module<'_>, hits: &[usize], name: &str, near: &mut Vec<Found>) {
+    fn look_in(
+        &mut self,
+        path: &str,
+        module: &Module<'_>,
+        hits: &[usize],
+        name: &str,
+        near: &mut Vec<FoundDefinitions>,
+    ) {
         let all = module.definitions();
         let faults = module.faults(FAULTS_MAX);
         if !faults.is_empty() {
@@ -139,7 +146,7 @@ impl Search {
                 .cloned()
                 .collect();
             let full = full_name(path, &definitions[0]);
-            let found = Found {
+            let found = FoundDefinitions {
                 path: path.to_owned(),
                 definitions,
                 all: all.clone(),

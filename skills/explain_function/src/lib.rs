@@ -13,7 +13,7 @@ use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 use syntax::{Definition, DefinitionKind, Fault};
 
 use callees::Resolver;
-use find::{Found, Search};
+use find::{FoundDefinitions, Search};
 
 /// The skill.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ const CALLS_MAX: usize = 60;
 const FAULTS_MAX: usize = 5;
 
 #[derive(Deserialize)]
-struct Arguments {
+struct ExplainFunctionArguments {
     name: String,
     #[serde(default)]
     path: Option<String>,
@@ -82,7 +82,7 @@ impl Handler for ExplainFunction {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: ExplainFunctionArguments = skill_sdk::arguments(arguments)?;
         let name = symbol(&arguments.name)?;
         let under = skill_sdk::clean_path(arguments.path.as_deref().unwrap_or_default())?;
         let cursor = Cursor::parse(arguments.cursor.as_deref())?;
@@ -145,7 +145,7 @@ fn stale_cursor() -> Failure {
 }
 
 /// The list of an ambiguous name.
-fn candidates(name: &str, found: &[Found], from: usize, search: &Search) -> Outcome {
+fn candidates(name: &str, found: &[FoundDefinitions], from: usize, search: &Search) -> Outcome {
     let mut text = format!(
         "`{name}` is ambiguous: {} definitions. Call again with one of these names, or with `path`.\n",
         found.len()
@@ -179,7 +179,7 @@ fn candidates(name: &str, found: &[Found], from: usize, search: &Search) -> Outc
 }
 
 /// One definition, or several of the same name in one file: a property with its setter, overloads, branches.
-fn show(host: &dyn Host, found: &Found, from: Option<usize>, search: &Search) -> Result<Outcome, Failure> {
+fn show(host: &dyn Host, found: &FoundDefinitions, from: Option<usize>, search: &Search) -> Result<Outcome, Failure> {
     let source = find::read(host, &found.path)?;
     let mut resolver = Resolver::new(host, &found.path, &source);
     let mut text = String::new();
@@ -209,7 +209,7 @@ fn show(host: &dyn Host, found: &Found, from: Option<usize>, search: &Search) ->
     })
 }
 
-fn describe(text: &mut String, found: &Found, definition: &Definition, resolver: &mut Resolver<'_>) {
+fn describe(text: &mut String, found: &FoundDefinitions, definition: &Definition, resolver: &mut Resolver<'_>) {
     let mut line = |label: &str, value: &str| text.push_str(&format!("{label}: {value}\n"));
     line(definition.kind.word(), &found.full_name(definition));
     line(
@@ -275,7 +275,7 @@ fn first_paragraph(docstring: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" ") + ending)
 }
 
-fn faults(text: &mut String, found: &Found) {
+fn faults(text: &mut String, found: &FoundDefinitions) {
     if found.faults.is_empty() {
         return;
     }
@@ -303,7 +303,7 @@ struct ShownLine {
 }
 
 /// All lines of functions; of classes those that are not in the bodies of their methods.
-fn shown_lines(found: &Found) -> Vec<ShownLine> {
+fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
     let mut lines: Vec<ShownLine> = Vec::new();
     for definition in &found.definitions {
         let whole = definition.first_line..=definition.end_line;

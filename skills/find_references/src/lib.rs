@@ -16,7 +16,7 @@ use skill_sdk::{Content, Descriptor, Failure, Handler, Host, Outcome, Run, Selec
 use syntax::{Module, names};
 
 use python::Symbol;
-use tally::{Kind, Match, Place, Tally};
+use tally::{Match, MatchKind, MatchOrder, Tally};
 
 /// The skill.
 #[derive(Debug)]
@@ -32,12 +32,12 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const SNIFFED_BYTES: usize = 8 << 10;
 
 #[derive(Clone, Deserialize, Serialize)]
-struct Arguments {
+struct FindReferencesArguments {
     symbol: String,
     #[serde(default)]
     path: String,
     #[serde(default)]
-    kinds: Vec<Kind>,
+    kinds: Vec<MatchKind>,
     #[serde(default = "limit_default")]
     limit: usize,
     #[serde(default)]
@@ -108,8 +108,8 @@ impl Handler for FindReferences {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
-        let request = Request::new(&arguments)?;
+        let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
+        let request = ReferenceQuery::new(&arguments)?;
         let tally = search(host, &request, arguments.part.as_ref())?;
         if arguments.part.is_none() {
             return Ok(tally.render(&request));
@@ -121,11 +121,11 @@ impl Handler for FindReferences {
 
 impl Sharded for FindReferences {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
-        let request = Request::new(&arguments)?;
+        let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
+        let request = ReferenceQuery::new(&arguments)?;
         let starts = host.divide(&selection(&request, None), parts)?;
         let part = |part: Run| {
-            serde_json::to_string(&Arguments {
+            serde_json::to_string(&FindReferencesArguments {
                 part: Some(part),
                 ..arguments.clone()
             })
@@ -135,8 +135,8 @@ impl Sharded for FindReferences {
     }
 
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
-        let request = Request::new(&arguments)?;
+        let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
+        let request = ReferenceQuery::new(&arguments)?;
         let mut sum = Tally::default();
         for outcome in outcomes {
             let tally: Tally = serde_json::from_str(&outcome.text)
@@ -148,18 +148,18 @@ impl Sharded for FindReferences {
 }
 
 /// The arguments, checked.
-pub(crate) struct Request {
+pub(crate) struct ReferenceQuery {
     pub(crate) symbol: Symbol,
     pub(crate) under: String,
-    pub(crate) kinds: BTreeSet<Kind>,
+    pub(crate) kinds: BTreeSet<MatchKind>,
     pub(crate) limit: usize,
-    pub(crate) after: Option<Place>,
+    pub(crate) after: Option<MatchOrder>,
 }
 
-impl Request {
-    fn new(arguments: &Arguments) -> Result<Self, Failure> {
+impl ReferenceQuery {
+    fn new(arguments: &FindReferencesArguments) -> Result<Self, Failure> {
         let after = arguments.cursor.as_deref().map(|cursor| {
-            Place::parse(cursor).ok_or_else(|| {
+            MatchOrder::parse(cursor).ok_or_else(|| {
                 Failure::invalid("the cursor does not belong to this question").with_hint("call again without `cursor`")
             })
         });
@@ -173,13 +173,13 @@ impl Request {
     }
 
     /// True where a match is on the page that was asked for, or beyond it.
-    pub(crate) fn wants(&self, place: &Place) -> bool {
+    pub(crate) fn wants(&self, place: &MatchOrder) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&place.kind))
             && self.after.as_ref().is_none_or(|after| place > after)
     }
 }
 
-fn selection(request: &Request, part: Option<&Run>) -> Selection {
+fn selection(request: &ReferenceQuery, part: Option<&Run>) -> Selection {
     Selection {
         under: request.under.clone(),
         start: part.and_then(|part| part.start.clone()),
@@ -189,7 +189,7 @@ fn selection(request: &Request, part: Option<&Run>) -> Selection {
     }
 }
 
-fn search(host: &dyn Host, request: &Request, part: Option<&Run>) -> Result<Tally, Failure> {
+fn search(host: &dyn Host, request: &ReferenceQuery, part: Option<&Run>) -> Result<Tally, Failure> {
     let mut tally = Tally::default();
     host.read_files(&selection(request, part), &mut |path, content| {
         match content {
@@ -204,7 +204,7 @@ fn search(host: &dyn Host, request: &Request, part: Option<&Run>) -> Result<Tall
     Ok(tally)
 }
 
-fn search_file(request: &Request, path: &str, source: &[u8], tally: &mut Tally) {
+fn search_file(request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) {
     let python = names::is_python(path);
     if !python && memchr::memchr(0, &source[..source.len().min(SNIFFED_BYTES)]).is_some() {
         tally.binary += 1;
@@ -227,10 +227,10 @@ fn search_file(request: &Request, path: &str, source: &[u8], tally: &mut Tally) 
 }
 
 /// Whole words, wherever they stand.
-fn text(request: &Request, path: &str, source: &[u8], tally: &mut Tally) {
+fn text(request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) {
     let mut file = tally.file(request, path, source);
     for at in names::word_hits(source, &request.symbol.written) {
-        file.push(Match::at(Kind::Text, at));
+        file.push(Match::at(MatchKind::Text, at));
     }
     file.close();
 }

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use skill_sdk::Failure;
 use syntax::{Module, Use, UseKind, names};
 
-use crate::Request;
-use crate::tally::{Kind, Match, Tally};
+use crate::ReferenceQuery;
+use crate::tally::{Match, MatchKind, Tally};
 
 /// What is looked for.
 pub(crate) struct Symbol {
@@ -48,7 +48,7 @@ impl Symbol {
 }
 
 /// Adds the references of one file.
-pub(crate) fn search(request: &Request, path: &str, module: &Module<'_>, tally: &mut Tally) {
+pub(crate) fn search(request: &ReferenceQuery, path: &str, module: &Module<'_>, tally: &mut Tally) {
     let symbol = &request.symbol;
     let scope = FileNames::new(path, module, symbol);
     let mut wanted: Vec<&str> = vec![symbol.last()];
@@ -118,25 +118,25 @@ impl<'a> FileNames<'a> {
         }
     }
 
-    fn judge(&self, found: &Use) -> Option<Kind> {
+    fn judge(&self, found: &Use) -> Option<MatchKind> {
         let kind = match found.kind {
-            UseKind::Definition => Kind::Definition,
-            UseKind::Call => Kind::Call,
-            UseKind::Import => Kind::Import,
-            UseKind::Attribute => Kind::Attribute,
-            UseKind::Name => Kind::Name,
+            UseKind::Definition => MatchKind::Definition,
+            UseKind::Call => MatchKind::Call,
+            UseKind::Import => MatchKind::Import,
+            UseKind::Attribute => MatchKind::Attribute,
+            UseKind::Name => MatchKind::Name,
         };
         let name = found.dotted.rsplit('.').next().unwrap_or(&found.dotted);
         if self.aliases.iter().any(|alias| alias == name) {
             // Another name of the symbol, unless it belongs to some object.
-            return (found.dotted == name && matches!(kind, Kind::Call | Kind::Name)).then_some(kind);
+            return (found.dotted == name && matches!(kind, MatchKind::Call | MatchKind::Name)).then_some(kind);
         }
         if !self.symbol.is_dotted() {
             return Some(kind);
         }
         match self.compare(found) {
             Judgement::Same => Some(kind),
-            Judgement::Unknown => Some(Kind::Possible),
+            Judgement::Unknown => Some(MatchKind::Possible),
             Judgement::Other => None,
         }
     }

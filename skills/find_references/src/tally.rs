@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use skill_details::{Reference, ReferenceDetails};
 use skill_sdk::Outcome;
 
-use crate::Request;
+use crate::ReferenceQuery;
 
 /// Where a line is cut; the match stays in sight.
 const LINE_BYTES_MAX: usize = 200;
@@ -16,7 +16,7 @@ const NOTED_MAX: usize = 5;
 /// What a match is, in the order of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum MatchKind {
     Definition,
     Call,
     Import,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Text,
 }
 
-impl Kind {
+impl MatchKind {
     const ALL: [Self; 7] = [
         Self::Definition,
         Self::Call,
@@ -44,31 +44,31 @@ impl Kind {
 
 /// A match in a file whose line is not yet looked up.
 pub(crate) struct Match {
-    kind: Kind,
+    kind: MatchKind,
     at: usize,
 }
 
 impl Match {
-    pub(crate) fn at(kind: Kind, at: usize) -> Self {
+    pub(crate) fn at(kind: MatchKind, at: usize) -> Self {
         Self { kind, at }
     }
 }
 
 /// Where a match stands in the order of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-pub(crate) struct Place {
-    pub(crate) kind: Kind,
+pub(crate) struct MatchOrder {
+    pub(crate) kind: MatchKind,
     pub(crate) path: String,
     pub(crate) line: usize,
 }
 
-impl Place {
+impl MatchOrder {
     /// Reads a cursor.
     pub(crate) fn parse(cursor: &str) -> Option<Self> {
         let mut parts = cursor.splitn(3, ':');
         let word = parts.next()?;
         Some(Self {
-            kind: Kind::ALL.into_iter().find(|kind| kind.word() == word)?,
+            kind: MatchKind::ALL.into_iter().find(|kind| kind.word() == word)?,
             line: parts.next()?.parse().ok()?,
             path: parts.next()?.to_owned(),
         })
@@ -87,7 +87,7 @@ pub(crate) struct Tally {
     /// Files with a match.
     files: u64,
     /// Lines for the page, with their text.
-    lines: Vec<(Place, String)>,
+    lines: Vec<(MatchOrder, String)>,
     /// True where lines were left out for want of room on the page.
     more: bool,
     python: u64,
@@ -113,7 +113,12 @@ impl Tally {
     }
 
     /// Takes the matches of one file.
-    pub(crate) fn file<'a>(&'a mut self, request: &'a Request, path: &'a str, source: &'a [u8]) -> FileTally<'a> {
+    pub(crate) fn file<'a>(
+        &'a mut self,
+        request: &'a ReferenceQuery,
+        path: &'a str,
+        source: &'a [u8],
+    ) -> FileTally<'a> {
         FileTally {
             tally: self,
             request,
@@ -149,7 +154,7 @@ impl Tally {
     }
 
     /// The page.
-    pub(crate) fn render(self, request: &Request) -> Outcome {
+    pub(crate) fn render(self, request: &ReferenceQuery) -> Outcome {
         let mut text = String::new();
         for (place, line) in &self.lines {
             let _ = writeln!(text, "{}:{}: {}: {line}", place.path, place.line, place.kind.word());
@@ -163,7 +168,7 @@ impl Tally {
         if self.more {
             text.push_str("There are more matches: pass the cursor, or narrow with `kinds` or `path`.\n");
         }
-        let reference = |(place, _): &(Place, String)| Reference {
+        let reference = |(place, _): &(MatchOrder, String)| Reference {
             path: place.path.clone(),
             line: place.line as u64,
             kind: place.kind.word().to_owned(),
@@ -180,7 +185,7 @@ impl Tally {
         .with_details(&details)
     }
 
-    fn summary(&self, text: &mut String, request: &Request) {
+    fn summary(&self, text: &mut String, request: &ReferenceQuery) {
         let symbol = &request.symbol.written;
         let place = if request.under.is_empty() {
             String::new()
@@ -191,7 +196,7 @@ impl Tally {
         if total == 0 {
             let _ = write!(text, "No references to `{symbol}`{place}.");
         } else {
-            let counts: Vec<String> = Kind::ALL
+            let counts: Vec<String> = MatchKind::ALL
                 .into_iter()
                 .zip(self.counts)
                 .filter(|(_, count)| *count > 0)
@@ -217,11 +222,11 @@ impl Tally {
         }
     }
 
-    fn notes(&self, text: &mut String, request: &Request) {
-        if self.counts[Kind::Text as usize] > 0 {
+    fn notes(&self, text: &mut String, request: &ReferenceQuery) {
+        if self.counts[MatchKind::Text as usize] > 0 {
             text.push_str("text: files that are not Python, matched by whole word, strings and comments included.\n");
         }
-        if self.counts[Kind::Possible as usize] > 0 {
+        if self.counts[MatchKind::Possible as usize] > 0 {
             let _ = writeln!(
                 text,
                 "possible: `{}` of an object or a star import; the syntax does not show whether it is this one.",
@@ -229,7 +234,7 @@ impl Tally {
             );
         }
         let total: u64 = self.counts.iter().sum();
-        if request.symbol.is_dotted() && total > 0 && self.counts[Kind::Definition as usize] == 0 {
+        if request.symbol.is_dotted() && total > 0 && self.counts[MatchKind::Definition as usize] == 0 {
             let _ = writeln!(
                 text,
                 "No definition has this full name: it may be inherited or handed on. explain_function follows base \
@@ -266,8 +271,8 @@ fn files(which: &str, count: u64) -> String {
     format!("{count} {which}{}", if count == 1 { "file" } else { "files" })
 }
 
-fn counted(count: u64, kind: Kind) -> String {
-    let plural = if count == 1 || matches!(kind, Kind::Possible | Kind::Text) {
+fn counted(count: u64, kind: MatchKind) -> String {
+    let plural = if count == 1 || matches!(kind, MatchKind::Possible | MatchKind::Text) {
         ""
     } else {
         "s"
@@ -278,7 +283,7 @@ fn counted(count: u64, kind: Kind) -> String {
 /// Takes the matches of one file into a tally.
 pub(crate) struct FileTally<'a> {
     tally: &'a mut Tally,
-    request: &'a Request,
+    request: &'a ReferenceQuery,
     path: &'a str,
     source: &'a [u8],
     matches: Vec<Match>,
@@ -304,7 +309,7 @@ impl FileTally<'_> {
                 continue;
             }
             self.tally.counts[kind] += 1;
-            let place = Place {
+            let place = MatchOrder {
                 kind: found.kind,
                 path: self.path.to_owned(),
                 line,
@@ -357,14 +362,14 @@ mod tests {
 
     #[test]
     fn cursors_come_back_as_they_went() {
-        let place = Place {
-            kind: Kind::Attribute,
+        let place = MatchOrder {
+            kind: MatchKind::Attribute,
             path: "a:b/c d.py".to_owned(),
             line: 12,
         };
-        assert_eq!(Place::parse(&place.cursor()), Some(place));
-        assert_eq!(Place::parse("call:x:y"), None);
-        assert_eq!(Place::parse("nothing:1:y"), None);
+        assert_eq!(MatchOrder::parse(&place.cursor()), Some(place));
+        assert_eq!(MatchOrder::parse("call:x:y"), None);
+        assert_eq!(MatchOrder::parse("nothing:1:y"), None);
     }
 
     #[test]

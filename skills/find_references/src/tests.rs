@@ -221,7 +221,7 @@ fn what_is_no_name_is_refused() {
 #[test]
 fn the_schema_lists_every_kind() {
     let listed = &FindReferences::describe().parameters["properties"]["kinds"]["items"]["enum"];
-    let kinds: Vec<Kind> = serde_json::from_value(listed.clone()).expect("each is a kind");
+    let kinds: Vec<MatchKind> = serde_json::from_value(listed.clone()).expect("each is a kind");
     assert_eq!(kinds.len(), 7);
 }
 

@@ -26,7 +26,7 @@ pub struct GitCommit;
 
 /// The arguments. The comments of the fields are what the model reads about them.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct Arguments {
+pub struct GitCommitArguments {
     /// Commit message: a subject of at most 72 characters that says what the change does; then, if there is more to say,
     /// an empty line and a body that says why.
     #[schemars(length(min = 1))]
@@ -48,9 +48,9 @@ impl Skill for GitCommit {
         first. Commit only when the user wants a commit, and look at git_diff before.";
     const EFFECTS: &'static [&'static str] = &["commit-git"];
 
-    type Arguments = Arguments;
+    type Arguments = GitCommitArguments;
 
-    fn run(host: &dyn Host, arguments: Arguments) -> Result<Outcome, Failure> {
+    fn run(host: &dyn Host, arguments: GitCommitArguments) -> Result<Outcome, Failure> {
         let message = message(&arguments.message)?;
         if arguments.all && !arguments.paths.is_empty() {
             return Err(Failure::invalid("give `paths` or `all`, not both"));
@@ -131,7 +131,7 @@ mod tests {
     fn description() {
         check_description::<GitCommit>();
         // Another schema is another contract with every model: change it knowingly.
-        insta::assert_snapshot!(schema::of::<Arguments>().to_string(), @r#"{"type":"object","properties":{"message":{"type":"string","minLength":1,"description":"Commit message: a subject of at most 72 characters that says what the change does; then, if there is more to say, an empty line and a body that says why."},"paths":{"type":"array","items":{"type":"string","minLength":1},"description":"Commit exactly these files or directories, relative to the repository root, instead of what this session changed."},"all":{"type":"boolean","description":"Commit every change in the repository, untracked files included. Default: false."}},"required":["message"],"additionalProperties":false}"#);
+        insta::assert_snapshot!(schema::of::<GitCommitArguments>().to_string(), @r#"{"type":"object","properties":{"message":{"type":"string","minLength":1,"description":"Commit message: a subject of at most 72 characters that says what the change does; then, if there is more to say, an empty line and a body that says why."},"paths":{"type":"array","items":{"type":"string","minLength":1},"description":"Commit exactly these files or directories, relative to the repository root, instead of what this session changed."},"all":{"type":"boolean","description":"Commit every change in the repository, untracked files included. Default: false."}},"required":["message"],"additionalProperties":false}"#);
     }
 
     #[test]

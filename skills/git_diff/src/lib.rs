@@ -33,7 +33,7 @@ const DETAILED_MAX: usize = 1000;
 pub struct GitDiff;
 
 #[derive(Debug, Deserialize)]
-struct Arguments {
+struct GitDiffArguments {
     staged: Option<bool>,
     unstaged: Option<bool>,
     untracked: Option<bool>,
@@ -43,7 +43,7 @@ struct Arguments {
     cursor: Option<String>,
 }
 
-impl Arguments {
+impl GitDiffArguments {
     fn query(&self) -> Result<DiffQuery, Failure> {
         let areas = [self.staged, self.unstaged, self.untracked];
         // Who asks for one area by name does not mean the others.
@@ -126,7 +126,7 @@ impl Handler for GitDiff {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: GitDiffArguments = skill_sdk::arguments(arguments)?;
         let query = arguments.query()?;
         let diff = host.git_changes(&query)?;
         if diff.changes.is_empty() {

@@ -21,17 +21,17 @@ pub struct InstallPackage;
 const NAMES_MAX: usize = 20;
 
 #[derive(Deserialize)]
-struct Arguments {
+struct InstallPackageArguments {
     names: Vec<String>,
     #[serde(default)]
-    manager: Choice,
+    manager: ManagerChoice,
     #[serde(default)]
     dev: bool,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Choice {
+enum ManagerChoice {
     #[default]
     Auto,
     Pip,
@@ -95,14 +95,14 @@ impl Handler for InstallPackage {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: InstallPackageArguments = skill_sdk::arguments(arguments)?;
         if arguments.names.is_empty() || arguments.names.len() > NAMES_MAX {
             return Err(Failure::invalid(format!("give between 1 and {NAMES_MAX} names")));
         }
         let manager = match arguments.manager {
-            Choice::Pip => Manager::Pip,
-            Choice::Npm => Manager::Npm,
-            Choice::Auto => detect(host, &arguments.names)?,
+            ManagerChoice::Pip => Manager::Pip,
+            ManagerChoice::Npm => Manager::Npm,
+            ManagerChoice::Auto => detect(host, &arguments.names)?,
         };
         for name in &arguments.names {
             names::check(manager, name)?;

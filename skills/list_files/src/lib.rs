@@ -30,7 +30,7 @@ const ENTRIES_MAX: usize = 5000;
 pub struct ListFiles;
 
 #[derive(Debug, Deserialize)]
-struct Arguments {
+struct ListFilesArguments {
     #[serde(default)]
     path: String,
     #[serde(default)]
@@ -90,7 +90,7 @@ impl Handler for ListFiles {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: ListFilesArguments = skill_sdk::arguments(arguments)?;
         let path = clean_path(&arguments.path)?;
         let query = Query {
             under: path.clone(),

@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use crate::{Imported, Kind, imports};
+use crate::{DefinitionKind, Imported, imports};
 
 /// A language, as far as a walk asks.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Define {
     pub(crate) node: &'static str,
     /// The field of its name.
     pub(crate) field: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DefinitionKind,
     pub(crate) when: When,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum When {
     Exported,
 }
 
-const fn define(node: &'static str, field: &'static str, kind: Kind) -> Define {
+const fn define(node: &'static str, field: &'static str, kind: DefinitionKind) -> Define {
     Define {
         node,
         field,
@@ -94,10 +94,13 @@ pub static PYTHON: Grammar = Grammar {
         "unary_operator",
     ],
     defines: &[
-        define("function_definition", "name", Kind::Function),
-        define("class_definition", "name", Kind::Type),
-        define("type_alias_statement", "left", Kind::Type),
-        when(When::OutsideFunctions, define("assignment", "left", Kind::Value)),
+        define("function_definition", "name", DefinitionKind::Function),
+        define("class_definition", "name", DefinitionKind::Type),
+        define("type_alias_statement", "left", DefinitionKind::Type),
+        when(
+            When::OutsideFunctions,
+            define("assignment", "left", DefinitionKind::Value),
+        ),
     ],
     types: &[],
     functions: &[],
@@ -117,26 +120,29 @@ pub static SCRIPT: Grammar = Grammar {
     ],
     over: &["comment", "regex", "string"],
     defines: &[
-        define("function_declaration", "name", Kind::Function),
-        define("generator_function_declaration", "name", Kind::Function),
-        define("function_signature", "name", Kind::Function),
-        define("method_definition", "name", Kind::Function),
-        define("method_signature", "name", Kind::Function),
-        define("abstract_method_signature", "name", Kind::Function),
-        define("class_declaration", "name", Kind::Type),
-        define("abstract_class_declaration", "name", Kind::Type),
-        define("interface_declaration", "name", Kind::Type),
-        define("type_alias_declaration", "name", Kind::Type),
-        define("enum_declaration", "name", Kind::Type),
-        define("internal_module", "name", Kind::Module),
-        define("public_field_definition", "name", Kind::Value),
-        define("field_definition", "property", Kind::Value),
+        define("function_declaration", "name", DefinitionKind::Function),
+        define("generator_function_declaration", "name", DefinitionKind::Function),
+        define("function_signature", "name", DefinitionKind::Function),
+        define("method_definition", "name", DefinitionKind::Function),
+        define("method_signature", "name", DefinitionKind::Function),
+        define("abstract_method_signature", "name", DefinitionKind::Function),
+        define("class_declaration", "name", DefinitionKind::Type),
+        define("abstract_class_declaration", "name", DefinitionKind::Type),
+        define("interface_declaration", "name", DefinitionKind::Type),
+        define("type_alias_declaration", "name", DefinitionKind::Type),
+        define("enum_declaration", "name", DefinitionKind::Type),
+        define("internal_module", "name", DefinitionKind::Module),
+        define("public_field_definition", "name", DefinitionKind::Value),
+        define("field_definition", "property", DefinitionKind::Value),
         when(
             When::OutsideFunctions,
-            define("variable_declarator", "name", Kind::Value),
+            define("variable_declarator", "name", DefinitionKind::Value),
         ),
-        when(When::FunctionValue, define("pair", "key", Kind::Function)),
-        when(When::Exported, define("assignment_expression", "left", Kind::Function)),
+        when(When::FunctionValue, define("pair", "key", DefinitionKind::Function)),
+        when(
+            When::Exported,
+            define("assignment_expression", "left", DefinitionKind::Function),
+        ),
     ],
     types: &["class"],
     functions: &["arrow_function", "function_expression", "generator_function"],
@@ -160,18 +166,18 @@ pub static RUST: Grammar = Grammar {
         "lifetime",
     ],
     defines: &[
-        define("function_item", "name", Kind::Function),
-        define("function_signature_item", "name", Kind::Function),
-        define("macro_definition", "name", Kind::Function),
-        define("struct_item", "name", Kind::Type),
-        define("enum_item", "name", Kind::Type),
-        define("union_item", "name", Kind::Type),
-        define("trait_item", "name", Kind::Type),
-        define("type_item", "name", Kind::Type),
-        define("enum_variant", "name", Kind::Value),
-        define("const_item", "name", Kind::Value),
-        define("static_item", "name", Kind::Value),
-        when(When::HasBody, define("mod_item", "name", Kind::Module)),
+        define("function_item", "name", DefinitionKind::Function),
+        define("function_signature_item", "name", DefinitionKind::Function),
+        define("macro_definition", "name", DefinitionKind::Function),
+        define("struct_item", "name", DefinitionKind::Type),
+        define("enum_item", "name", DefinitionKind::Type),
+        define("union_item", "name", DefinitionKind::Type),
+        define("trait_item", "name", DefinitionKind::Type),
+        define("type_item", "name", DefinitionKind::Type),
+        define("enum_variant", "name", DefinitionKind::Value),
+        define("const_item", "name", DefinitionKind::Value),
+        define("static_item", "name", DefinitionKind::Value),
+        when(When::HasBody, define("mod_item", "name", DefinitionKind::Module)),
     ],
     types: &["impl_item"],
     functions: &["closure_expression"],
@@ -194,13 +200,19 @@ pub static GO: Grammar = Grammar {
         "package_clause",
     ],
     defines: &[
-        define("function_declaration", "name", Kind::Function),
-        define("method_declaration", "name", Kind::Method),
-        define("method_elem", "name", Kind::Method),
-        define("type_spec", "name", Kind::Type),
-        define("type_alias", "name", Kind::Type),
-        when(When::OutsideFunctions, define("const_spec", "name", Kind::Value)),
-        when(When::OutsideFunctions, define("var_spec", "name", Kind::Value)),
+        define("function_declaration", "name", DefinitionKind::Function),
+        define("method_declaration", "name", DefinitionKind::Method),
+        define("method_elem", "name", DefinitionKind::Method),
+        define("type_spec", "name", DefinitionKind::Type),
+        define("type_alias", "name", DefinitionKind::Type),
+        when(
+            When::OutsideFunctions,
+            define("const_spec", "name", DefinitionKind::Value),
+        ),
+        when(
+            When::OutsideFunctions,
+            define("var_spec", "name", DefinitionKind::Value),
+        ),
     ],
     types: &[],
     functions: &["func_literal"],
@@ -213,17 +225,17 @@ pub static JAVA: Grammar = Grammar {
     names: &["identifier", "type_identifier"],
     over: &["line_comment", "block_comment", "string_literal", "package_declaration"],
     defines: &[
-        define("class_declaration", "name", Kind::Type),
-        define("interface_declaration", "name", Kind::Type),
-        define("enum_declaration", "name", Kind::Type),
-        define("record_declaration", "name", Kind::Type),
-        define("annotation_type_declaration", "name", Kind::Type),
-        define("method_declaration", "name", Kind::Function),
-        define("annotation_type_element_declaration", "name", Kind::Function),
-        define("enum_constant", "name", Kind::Value),
+        define("class_declaration", "name", DefinitionKind::Type),
+        define("interface_declaration", "name", DefinitionKind::Type),
+        define("enum_declaration", "name", DefinitionKind::Type),
+        define("record_declaration", "name", DefinitionKind::Type),
+        define("annotation_type_declaration", "name", DefinitionKind::Type),
+        define("method_declaration", "name", DefinitionKind::Function),
+        define("annotation_type_element_declaration", "name", DefinitionKind::Function),
+        define("enum_constant", "name", DefinitionKind::Value),
         when(
             When::OutsideFunctions,
-            define("variable_declarator", "name", Kind::Value),
+            define("variable_declarator", "name", DefinitionKind::Value),
         ),
     ],
     types: &[],

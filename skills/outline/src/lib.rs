@@ -27,7 +27,7 @@ pub struct Span {
 
 /// What is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DefinitionKind {
     /// Outside of types.
     Function,
     /// Directly in a type, or with a receiver.
@@ -46,7 +46,7 @@ pub struct Definition {
     /// Where its name stands.
     pub name: Span,
     /// What it is.
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     /// Line of the name, from 1.
     pub line: usize,
     /// Last line of the whole.

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use tree_sitter::{Language, Node, Parser};
 
 use crate::languages::{Define, Grammar, When};
-use crate::{Definition, Imported, Kind, Outline, Span};
+use crate::{Definition, DefinitionKind, Imported, Outline, Span};
 
 /// What of a file is told at the most. More is data or made by a machine, and each list costs the host memory.
 const ITEMS_MAX: usize = 10_000;
@@ -64,7 +64,7 @@ pub fn read(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Out
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
     let tree = parser.parse(source, None)?;
-    let mut walk = Walk {
+    let mut walk = OutlineWalk {
         source,
         grammar,
         rules: rules(language, grammar),
@@ -78,14 +78,14 @@ pub fn read(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Out
     Some(outline)
 }
 
-struct Walk<'a> {
+struct OutlineWalk<'a> {
     source: &'a [u8],
     grammar: &'a Grammar,
     rules: Vec<Rule>,
     outline: Outline,
 }
 
-impl Walk<'_> {
+impl OutlineWalk<'_> {
     fn run(&mut self, root: Node<'_>) {
         let mut cursor = root.walk();
         let mut frames: Vec<Frame> = vec![Frame {
@@ -127,17 +127,17 @@ impl Walk<'_> {
             && let Some(kind) = self.define(node, define, field, above)
         {
             frame = match kind {
-                Kind::Type => inside(frame, Around::Type),
-                Kind::Module => inside(frame, Around::Nothing),
-                Kind::Function | Kind::Method => inside(frame, Around::Function),
-                Kind::Value => frame,
+                DefinitionKind::Type => inside(frame, Around::Type),
+                DefinitionKind::Module => inside(frame, Around::Nothing),
+                DefinitionKind::Function | DefinitionKind::Method => inside(frame, Around::Function),
+                DefinitionKind::Value => frame,
             };
         }
         Some(frame)
     }
 
     /// Notes a definition, where the node is one.
-    fn define(&mut self, node: Node<'_>, define: &Define, field: NonZeroU16, above: Frame) -> Option<Kind> {
+    fn define(&mut self, node: Node<'_>, define: &Define, field: NonZeroU16, above: Frame) -> Option<DefinitionKind> {
         let is_one = match define.when {
             When::Always => true,
             When::OutsideFunctions => above.around != Around::Function,
@@ -149,7 +149,7 @@ impl Walk<'_> {
             return None;
         }
         let kind = match define.kind {
-            Kind::Function if above.around == Around::Type => Kind::Method,
+            DefinitionKind::Function if above.around == Around::Type => DefinitionKind::Method,
             kind => kind,
         };
         let mut cursor = node.walk();

@@ -7,7 +7,7 @@ pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
 /// What a file holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Content<'a> {
+pub(crate) enum DecodedContent<'a> {
     /// Not text; the kind is for people.
     Binary(&'static str),
     /// Text, and what its encoding is unless it is plain UTF-8.
@@ -101,16 +101,16 @@ fn utf16(content: &[u8]) -> Option<Units> {
 }
 
 /// Decodes a whole file.
-pub(crate) fn decode(content: &[u8]) -> Content<'_> {
+pub(crate) fn decode(content: &[u8]) -> DecodedContent<'_> {
     if let Some(kind) = binary_kind(content) {
-        return Content::Binary(kind);
+        return DecodedContent::Binary(kind);
     }
     if let Some((name, unit)) = utf16(content) {
         let units = content[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
         let text: String = char::decode_utf16(units)
             .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect();
-        return Content::Text {
+        return DecodedContent::Text {
             text: Cow::Owned(text),
             note: Some(format!("{name}, shown as UTF-8")),
         };
@@ -120,11 +120,11 @@ pub(crate) fn decode(content: &[u8]) -> Content<'_> {
         None => (content, None),
     };
     match std::str::from_utf8(body) {
-        Ok(text) => Content::Text {
+        Ok(text) => DecodedContent::Text {
             text: Cow::Borrowed(text),
             note: mark,
         },
-        Err(_) => Content::Text {
+        Err(_) => DecodedContent::Text {
             text: String::from_utf8_lossy(body),
             note: Some(invalid_note(body)),
         },

@@ -65,14 +65,14 @@ struct Scan {
 
 /// Why a walk ended.
 #[derive(Debug, PartialEq, Eq)]
-enum Ended {
+enum WalkEnd {
     Full,
     AtEnd,
     TooFar,
 }
 
 impl Scan {
-    fn run(&mut self, file: &mut impl Read) -> std::io::Result<Ended> {
+    fn run(&mut self, file: &mut impl Read) -> std::io::Result<WalkEnd> {
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut scanned = 0;
         loop {
@@ -81,14 +81,14 @@ impl Scan {
                 if self.pending_bytes > 0 {
                     self.finish_line();
                 }
-                return Ok(Ended::AtEnd);
+                return Ok(WalkEnd::AtEnd);
             }
             if self.take(&buffer[..read]) {
-                return Ok(Ended::Full);
+                return Ok(WalkEnd::Full);
             }
             scanned += read as u64;
             if scanned > SCAN_BYTES_MAX {
-                return Ok(Ended::TooFar);
+                return Ok(WalkEnd::TooFar);
             }
         }
     }
@@ -136,11 +136,11 @@ impl Scan {
         self.pending_bytes = 0;
     }
 
-    fn answer(self, path: &str, size: u64, start: Start, ended: Ended) -> Result<Outcome, Failure> {
+    fn answer(self, path: &str, size: u64, start: Start, ended: WalkEnd) -> Result<Outcome, Failure> {
         let last = self.page.next_line() - 1;
         if last < start.line {
             return Err(match ended {
-                Ended::AtEnd => crate::past_end(path, start.line, self.line - 1),
+                WalkEnd::AtEnd => crate::past_end(path, start.line, self.line - 1),
                 _ => Failure::new(
                     code::LIMIT,
                     format!(
@@ -152,7 +152,7 @@ impl Scan {
                 .with_hint("for the end of a log use read_logs"),
             });
         }
-        let more = ended != Ended::AtEnd && self.at < size;
+        let more = ended != WalkEnd::AtEnd && self.at < size;
         let mut notes = vec![format!("lines {}-{last} of a file of {}", start.line, human_size(size))];
         if self.lossy {
             notes.push("not valid UTF-8: invalid bytes are shown as \u{fffd}".to_owned());

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use skill_sdk::text::{counted, human_size};
 use skill_sdk::{Failure, Host, Outcome, Skill, clean_path, export_skill};
 
-use decode::Content;
+use decode::DecodedContent;
 use page::Page;
 
 /// Lines in an answer where the caller does not say.
@@ -34,7 +34,7 @@ pub struct ReadFile;
 
 /// The arguments. The comments of the fields are what the model reads about them.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct Arguments {
+pub struct ReadFileArguments {
     /// File to read, relative to the repository root, such as `src/main.py`.
     #[schemars(length(min = 1))]
     path: String,
@@ -57,7 +57,7 @@ struct Start {
     at: Option<(u64, u64)>,
 }
 
-impl Arguments {
+impl ReadFileArguments {
     fn start(&self) -> Result<Start, Failure> {
         match self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
             None => Ok(Start {
@@ -94,9 +94,9 @@ impl Skill for ReadFile {
         write_file: what follows the tab after the number is the line's exact text. Long files come in pages; use offset \
         and limit to go straight to the lines that search_code or a traceback named.";
 
-    type Arguments = Arguments;
+    type Arguments = ReadFileArguments;
 
-    fn run(host: &dyn Host, arguments: Arguments) -> Result<Outcome, Failure> {
+    fn run(host: &dyn Host, arguments: ReadFileArguments) -> Result<Outcome, Failure> {
         let path = clean_path(&arguments.path)?;
         let start = arguments.start()?;
         let limit = arguments.limit.unwrap_or(LINES).clamp(1, LINES_MAX);
@@ -130,8 +130,8 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
         return Ok(Outcome::text(format!("`{path}` is empty (0 bytes).")));
     }
     let (text, encoding) = match decode::decode(content) {
-        Content::Binary(kind) => return Ok(binary(path, kind, content.len() as u64)),
-        Content::Text { text, note } => (text, note),
+        DecodedContent::Binary(kind) => return Ok(binary(path, kind, content.len() as u64)),
+        DecodedContent::Text { text, note } => (text, note),
     };
     let total = text.split_terminator('\n').count() as u64;
     if total == 0 {

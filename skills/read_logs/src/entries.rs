@@ -18,7 +18,7 @@ const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// One entry of a log.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct LogEntry {
     /// Where it lies in the window, line breaks included.
     pub(crate) range: Range<usize>,
     /// Number of its first line in the window, from 0.
@@ -42,12 +42,12 @@ pub(crate) struct Entries<'a> {
     line: u64,
     time: Option<Time>,
     /// The line at `at`, where it was put back.
-    peeked: Option<Line<'a>>,
+    peeked: Option<LogLine<'a>>,
 }
 
 /// A line, looked at.
 #[derive(Debug)]
-struct Line<'a> {
+struct LogLine<'a> {
     text: Cow<'a, str>,
     end: usize,
     header: Option<Header>,
@@ -91,7 +91,7 @@ impl<'a> Entries<'a> {
     }
 
     /// The line at the current place, which is left to the caller to pass or to put back.
-    fn line_here(&mut self) -> Option<Line<'a>> {
+    fn line_here(&mut self) -> Option<LogLine<'a>> {
         if let Some(line) = self.peeked.take() {
             return Some(line);
         }
@@ -101,7 +101,7 @@ impl<'a> Entries<'a> {
         }
         let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
         let text = lossy(&rest[..length]);
-        Some(Line {
+        Some(LogLine {
             header: parse::header(&text, self.now_ms),
             text,
             end: (self.at + length + 1).min(self.text.len()),
@@ -115,9 +115,9 @@ impl<'a> Entries<'a> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Entry;
+    type Item = LogEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<LogEntry> {
         let first = self.line_here()?;
         let (start, line) = (self.at, self.line);
         self.advance(first.end);
@@ -154,7 +154,7 @@ impl Iterator for Entries<'_> {
                 format!("{message}: {exception}")
             };
         }
-        Some(Entry {
+        Some(LogEntry {
             range: start..self.at,
             line,
             time: self.time,
@@ -167,7 +167,7 @@ impl Iterator for Entries<'_> {
 
 impl Entries<'_> {
     /// Whether `next` belongs to an entry of this level.
-    fn continues(&self, level: Option<Level>, has_header: bool, trace: Trace, next: &Line<'_>) -> bool {
+    fn continues(&self, level: Option<Level>, has_header: bool, trace: Trace, next: &LogLine<'_>) -> bool {
         if let Some(header) = &next.header {
             // The last line of a Python trace may look like a level: `Error: …`.
             return trace == Trace::Python && header.time.is_none() && !next.text.starts_with('{');

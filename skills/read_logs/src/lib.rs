@@ -38,7 +38,7 @@ const CANDIDATES_SHOWN: usize = 10;
 pub struct ReadLogs;
 
 #[derive(Debug, Deserialize)]
-struct Arguments {
+struct ReadLogsArguments {
     #[serde(default)]
     path: String,
     level: Option<Level>,
@@ -49,7 +49,7 @@ struct Arguments {
     cursor: Option<String>,
 }
 
-impl Arguments {
+impl ReadLogsArguments {
     fn filter(&self) -> Result<Filter, Failure> {
         let moment = |name: &str, text: &Option<String>, is_end| match text {
             None => Ok(None),
@@ -100,7 +100,7 @@ impl Handler for ReadLogs {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: ReadLogsArguments = skill_sdk::arguments(arguments)?;
         let filter = arguments.filter()?;
         let before = arguments.before()?;
         let named = clean_path(before.map_or(&*arguments.path, |(_, path)| path))?;
@@ -116,7 +116,7 @@ impl Handler for ReadLogs {
             return Err(Failure::invalid(format!("`{path}` is not a regular file")));
         }
         let mut file = File::open(&place).map_err(|error| Failure::io(&path, &error))?;
-        let mut call = Call {
+        let mut call = ReadCall {
             path: &path,
             size: metadata.len(),
             filter,
@@ -161,7 +161,7 @@ fn newest(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
 }
 
 /// One call on one file.
-struct Call<'a> {
+struct ReadCall<'a> {
     path: &'a str,
     size: u64,
     filter: Filter,
@@ -169,7 +169,7 @@ struct Call<'a> {
     now_ms: i64,
 }
 
-impl Call<'_> {
+impl ReadCall<'_> {
     fn run(&mut self, file: &mut File, before: Option<u64>) -> Result<Outcome, Failure> {
         let failed = |error: std::io::Error| Failure::io(self.path, &error);
         if self.size == 0 {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use skill_sdk::pattern::Pattern;
 use skill_sdk::text::{clip, counted};
 
-use crate::entries::Entry;
+use crate::entries::LogEntry;
 use crate::parse::Level;
 use crate::time::Time;
 
@@ -34,7 +34,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// Whether an entry fits in everything but its level.
-    fn takes(&self, entry: &Entry, text: &[u8]) -> bool {
+    fn takes(&self, entry: &LogEntry, text: &[u8]) -> bool {
         let in_time = match entry.time {
             Some(time) => {
                 self.since.is_none_or(|since| time.ms >= since.ms) && self.until.is_none_or(|until| time.ms <= until.ms)
@@ -56,7 +56,7 @@ struct Group {
 
 /// The last entries, by place and line.
 #[derive(Debug)]
-struct Kept {
+struct LastEntry {
     range: std::ops::Range<usize>,
     line: u64,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Report {
     first: Option<Time>,
     last: Option<Time>,
     groups: HashMap<String, Group>,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<LastEntry>,
     /// Where the first entry that was read begins.
     pub(crate) first_at: Option<usize>,
 }
@@ -87,7 +87,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn add(&mut self, entry: &Entry, window: &[u8], filter: &Filter) {
+    pub(crate) fn add(&mut self, entry: &LogEntry, window: &[u8], filter: &Filter) {
         self.entries += 1;
         self.first_at.get_or_insert(entry.range.start);
         let own = entry.time.filter(|_| entry.has_time);
@@ -105,7 +105,7 @@ impl Report {
         }
         self.selected += 1;
         self.group(entry);
-        self.kept.push_back(Kept {
+        self.kept.push_back(LastEntry {
             range: entry.range.clone(),
             line: entry.line,
         });
@@ -114,7 +114,7 @@ impl Report {
         }
     }
 
-    fn group(&mut self, entry: &Entry) {
+    fn group(&mut self, entry: &LogEntry) {
         let key = normalise(clip(&entry.message, MESSAGE_BYTES_MAX).0);
         if key.is_empty() || (self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&key)) {
             return;

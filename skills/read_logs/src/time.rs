@@ -68,12 +68,12 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// Reads bytes one after the other; every reader leaves the place alone where it does not fit.
-struct Reader<'a> {
+struct TimeReader<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TimeReader<'a> {
     fn new(text: &'a str) -> Self {
         Self {
             text: text.as_bytes(),
@@ -184,14 +184,14 @@ impl<'a> Reader<'a> {
 }
 
 /// `2024-05-01` or `2024/05/01`, with a `T` or a space and a time.
-fn iso(reader: &mut Reader<'_>) -> Option<Time> {
+fn iso(reader: &mut TimeReader<'_>) -> Option<Time> {
     let day = iso_day(reader)?;
     reader.one_of(b"T t_")?;
     let ms = reader.clock()?;
     Some(reader.finish(day + ms))
 }
 
-fn iso_day(reader: &mut Reader<'_>) -> Option<i64> {
+fn iso_day(reader: &mut TimeReader<'_>) -> Option<i64> {
     let year = reader.number(4, 1970, 2199)?;
     let separator = reader.one_of(b"-/")?;
     let month = reader.number(2, 1, 12)?;
@@ -201,7 +201,7 @@ fn iso_day(reader: &mut Reader<'_>) -> Option<i64> {
 }
 
 /// `10/Oct/2000:13:55:36 -0700`, of access logs.
-fn access(reader: &mut Reader<'_>) -> Option<Time> {
+fn access(reader: &mut TimeReader<'_>) -> Option<Time> {
     let day = reader.number(2, 1, 31)?;
     reader.one_of(b"/")?;
     let month = reader.month()?;
@@ -214,7 +214,7 @@ fn access(reader: &mut Reader<'_>) -> Option<Time> {
 
 /// `Oct 11 22:14:15` of syslog, `Wed Oct 11 14:32:52.123 2000` of `ctime`. A missing year is the one that puts the
 /// time last before `now_ms`.
-fn named(reader: &mut Reader<'_>, now_ms: i64) -> Option<Time> {
+fn named(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<Time> {
     const WEEKDAYS: [&[u8]; 7] = [b"Mon ", b"Tue ", b"Wed ", b"Thu ", b"Fri ", b"Sat ", b"Sun "];
     if WEEKDAYS.iter().any(|day| reader.text[reader.at..].starts_with(day)) {
         reader.at += 4;
@@ -248,15 +248,15 @@ fn named(reader: &mut Reader<'_>, now_ms: i64) -> Option<Time> {
 
 /// A timestamp at the beginning of `text`, and its length. The time is absent where only the hour is written.
 pub(crate) fn leading(text: &str, now_ms: i64) -> Option<(Option<Time>, usize)> {
-    type Form = fn(&mut Reader<'_>, i64) -> Option<Time>;
+    type Form = fn(&mut TimeReader<'_>, i64) -> Option<Time>;
     let forms: [Form; 3] = [|reader, _| iso(reader), |reader, _| access(reader), named];
     for form in forms {
-        let mut reader = Reader::new(text);
+        let mut reader = TimeReader::new(text);
         if let Some(time) = form(&mut reader, now_ms) {
             return Some((Some(time), reader.at));
         }
     }
-    let mut reader = Reader::new(text);
+    let mut reader = TimeReader::new(text);
     reader.clock().filter(|_| reader.at >= "12:34:56".len())?;
     Some((None, reader.at))
 }
@@ -264,11 +264,11 @@ pub(crate) fn leading(text: &str, now_ms: i64) -> Option<(Option<Time>, usize)> 
 /// A whole text that is a date or a date with a time, as an argument; the end of the day where `is_end` asks for it.
 pub(crate) fn argument(text: &str, is_end: bool) -> Option<Time> {
     let text = text.trim();
-    let mut reader = Reader::new(text);
+    let mut reader = TimeReader::new(text);
     if let Some(time) = iso(&mut reader).filter(|_| reader.at == text.len()) {
         return Some(time);
     }
-    let mut reader = Reader::new(text);
+    let mut reader = TimeReader::new(text);
     let day = iso_day(&mut reader).filter(|_| reader.at == text.len())?;
     let ms = if is_end { day + DAY_MS - 1 } else { day };
     Some(Time { ms, zoned: false })

@@ -26,7 +26,7 @@ const TIMEOUT_SECONDS_MAX: u32 = 900;
 const MISSING_MAX: usize = 8;
 
 #[derive(Deserialize)]
-struct Arguments {
+struct RunTestsArguments {
     #[serde(default)]
     framework: Framework,
     #[serde(default)]
@@ -95,7 +95,7 @@ impl Handler for RunTests {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: RunTestsArguments = skill_sdk::arguments(arguments)?;
         let paths = detect::check_paths(host, &arguments.paths)?;
         let Chosen { runner, note } = match arguments.framework {
             Framework::Auto => detect::choose(host, &paths)?,

@@ -7,12 +7,12 @@ use skill_details::{LineMatch, SearchDetails};
 use skill_sdk::Outcome;
 use skill_sdk::text::{counted, human_size, one_line};
 
-use crate::Arguments;
+use crate::SearchCodeArguments;
 use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX, MATCHES_MAX};
 
 /// What a search, or a part of one, found. The parts of a call hand it on as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// The lines to show, by file.
     pub(crate) shown: Vec<FileFound>,
     /// Matching lines among them.
@@ -37,12 +37,12 @@ pub(crate) struct Found {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FileFound {
     pub(crate) path: String,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<MatchLine>,
 }
 
 /// A line to show.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct MatchLine {
     #[serde(rename = "n")]
     pub(crate) number: u64,
     /// What it counts for in the answer's size; 0 for context.
@@ -57,21 +57,21 @@ fn is_nothing(cost: &usize) -> bool {
     *cost == 0
 }
 
-impl Line {
+impl MatchLine {
     /// False for context.
     fn matches(&self) -> bool {
         self.cost > 0
     }
 }
 
-impl Found {
+impl SearchResult {
     /// True where there was no file at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.searched + self.binary + self.unreadable + self.large == 0
     }
 
     /// Adds what the next part found: the sum is what one search of both would have found.
-    pub(crate) fn append(&mut self, mut part: Self, arguments: &Arguments) {
+    pub(crate) fn append(&mut self, mut part: Self, arguments: &SearchCodeArguments) {
         if self.stopped {
             return;
         }
@@ -92,7 +92,7 @@ impl Found {
     }
 
     /// How many of a part's matching lines may follow.
-    fn room_for(&self, part: &Self, arguments: &Arguments) -> usize {
+    fn room_for(&self, part: &Self, arguments: &SearchCodeArguments) -> usize {
         // A part that kept less than it found has the answer's end in it: nothing of a later one may follow.
         if self.kept as u64 != self.matches {
             return 0;
@@ -130,7 +130,7 @@ impl Found {
 }
 
 /// Writes the answer.
-pub(crate) fn write(arguments: &Arguments, found: Found) -> Outcome {
+pub(crate) fn write(arguments: &SearchCodeArguments, found: SearchResult) -> Outcome {
     let mut text = String::new();
     let mut cursor = None;
     for file in &found.shown {
@@ -157,7 +157,7 @@ pub(crate) fn write(arguments: &Arguments, found: Found) -> Outcome {
     Outcome::page(text, cursor.filter(|_| more)).with_details(&describe(&found))
 }
 
-fn describe(found: &Found) -> SearchDetails {
+fn describe(found: &SearchResult) -> SearchDetails {
     let matches = found.shown.iter().flat_map(|file| {
         let matching = file.lines.iter().filter(|line| line.matches());
         matching.map(|line| LineMatch {
@@ -173,7 +173,7 @@ fn describe(found: &Found) -> SearchDetails {
 }
 
 /// The last line: how much there is, and what was not searched.
-fn summary(arguments: &Arguments, found: &Found) -> String {
+fn summary(arguments: &SearchCodeArguments, found: &SearchResult) -> String {
     let goes_on = arguments.cursor.as_deref().is_some_and(|cursor| !cursor.is_empty());
     let more = if goes_on { "further " } else { "" };
     if found.stopped {

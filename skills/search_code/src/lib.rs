@@ -11,7 +11,7 @@ use skill_sdk::pattern::{Case, Pattern};
 use skill_sdk::serde_json::{self, json};
 use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sharded, clean_path, code, export_skill};
 
-use answer::Found;
+use answer::SearchResult;
 
 /// Matching lines in an answer where the caller does not say.
 const LINES: usize = 100;
@@ -24,7 +24,7 @@ pub struct SearchCode;
 
 /// The arguments of a call, and of a part of one.
 #[derive(Debug, Deserialize)]
-struct Arguments {
+struct SearchCodeArguments {
     pattern: String,
     #[serde(default)]
     path: String,
@@ -42,7 +42,7 @@ struct Arguments {
     part: Option<Run>,
 }
 
-impl Arguments {
+impl SearchCodeArguments {
     fn limit(&self) -> usize {
         self.limit.unwrap_or(LINES).clamp(1, LINES_MAX)
     }
@@ -111,7 +111,7 @@ impl Handler for SearchCode {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: SearchCodeArguments = skill_sdk::arguments(arguments)?;
         let pattern = Pattern::new(&arguments.pattern, arguments.literal, arguments.case)?;
         let (search, selection) = (arguments.search(&pattern)?, arguments.selection()?);
         let mut found = search
@@ -131,7 +131,7 @@ impl Handler for SearchCode {
 
 impl Sharded for SearchCode {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
-        let call: Arguments = skill_sdk::arguments(arguments)?;
+        let call: SearchCodeArguments = skill_sdk::arguments(arguments)?;
         // A wrong pattern is told once, and before anything is read.
         Pattern::new(&call.pattern, call.literal, call.case)?;
         let selection = call.selection()?;
@@ -146,10 +146,10 @@ impl Sharded for SearchCode {
     }
 
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
-        let mut all = Found::default();
+        let arguments: SearchCodeArguments = skill_sdk::arguments(arguments)?;
+        let mut all = SearchResult::default();
         for outcome in outcomes {
-            let part: Found = serde_json::from_str(&outcome.text)
+            let part: SearchResult = serde_json::from_str(&outcome.text)
                 .map_err(|error| Failure::failed(format!("a part of the search answered in another form: {error}")))?;
             all.append(part, &arguments);
         }

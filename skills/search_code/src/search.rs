@@ -8,7 +8,7 @@ use std::ops::{ControlFlow, Range};
 use skill_sdk::pattern::Pattern;
 use skill_sdk::{Content, Failure, Host, Selection};
 
-use crate::answer::{FileFound, Found, Line};
+use crate::answer::{FileFound, MatchLine, SearchResult};
 
 /// Larger files are generated or data; the engine reads none of them whole.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -36,8 +36,8 @@ pub(crate) struct Search<'a> {
 
 impl Search<'_> {
     /// Searches the selected files in their order.
-    pub(crate) fn run(&self, host: &dyn Host, selection: &Selection) -> Result<Found, Failure> {
-        let mut found = Found::default();
+    pub(crate) fn run(&self, host: &dyn Host, selection: &Selection) -> Result<SearchResult, Failure> {
+        let mut found = SearchResult::default();
         host.read_files(selection, &mut |path, content| {
             self.take(path, content, &mut found);
             if found.stopped {
@@ -50,7 +50,7 @@ impl Search<'_> {
     }
 
     /// Searches a file that no list has.
-    pub(crate) fn alone(&self, host: &dyn Host, path: &str, found: &mut Found) -> Result<(), Failure> {
+    pub(crate) fn alone(&self, host: &dyn Host, path: &str, found: &mut SearchResult) -> Result<(), Failure> {
         let (place, metadata) = host.locate(path)?;
         if !metadata.is_file() {
             return Ok(());
@@ -67,7 +67,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn take(&self, path: &str, content: Content<'_>, found: &mut Found) {
+    fn take(&self, path: &str, content: Content<'_>, found: &mut SearchResult) {
         match content {
             Content::Whole(text) => self.file(path, text, found),
             Content::Binary => found.binary += 1,
@@ -82,7 +82,7 @@ impl Search<'_> {
     }
 
     /// Searches one file's text.
-    fn file(&self, path: &str, text: &[u8], found: &mut Found) {
+    fn file(&self, path: &str, text: &[u8], found: &mut SearchResult) {
         found.searched += 1;
         let shown_before = self.after.filter(|(file, _)| *file == path).map_or(0, |(_, line)| line);
         let mut lines = Lines::new(text);
@@ -131,8 +131,8 @@ impl Search<'_> {
     }
 
     /// The kept lines as they are shown, with those around them, each once and before `end`.
-    fn with_context(&self, path: &str, text: &[u8], kept: &[(u64, Range<usize>)], end: Option<u64>) -> Vec<Line> {
-        let mut shown: Vec<Line> = Vec::new();
+    fn with_context(&self, path: &str, text: &[u8], kept: &[(u64, Range<usize>)], end: Option<u64>) -> Vec<MatchLine> {
+        let mut shown: Vec<MatchLine> = Vec::new();
         for (at, (number, line)) in kept.iter().enumerate() {
             let next = kept.get(at + 1).map_or(end.unwrap_or(u64::MAX), |(next, _)| *next);
             let last = shown.last().map_or(0, |line| line.number);
@@ -141,13 +141,13 @@ impl Search<'_> {
                 lines_before(text, line.start, before)
                     .into_iter()
                     .enumerate()
-                    .map(|(back, range)| Line {
+                    .map(|(back, range)| MatchLine {
                         number: number - (before - back) as u64,
                         cost: 0,
                         text: cut(&text[range], None),
                     }),
             );
-            shown.push(Line {
+            shown.push(MatchLine {
                 number: *number,
                 cost: self.cost(path, line),
                 text: cut(&text[line.clone()], Some(self.pattern)),
@@ -159,7 +159,7 @@ impl Search<'_> {
                 }
                 let start = before + 1;
                 before = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |found| start + found);
-                shown.push(Line {
+                shown.push(MatchLine {
                     number: number + step,
                     cost: 0,
                     text: cut(&text[start..before], None),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
-use crate::{Module, Walk, walk};
+use crate::{Descent, Module, walk};
 
 /// What is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,14 +73,14 @@ impl Module<'_> {
                     open.pop();
                 }
                 let Some(definition) = self.definition(node, &definitions, open.last().copied()) else {
-                    return Walk::Into;
+                    return Descent::Into;
                 };
                 open.push(definitions.len());
                 definitions.push(definition);
-                Walk::Into
+                Descent::Into
             }
-            kind if holds_no_definition(kind) => Walk::Over,
-            _ => Walk::Into,
+            kind if holds_no_definition(kind) => Descent::Over,
+            _ => Descent::Into,
         });
         definitions
     }
@@ -143,7 +143,7 @@ impl Module<'_> {
             if inner.kind() == "comment" {
                 comments.push(inner.byte_range());
             }
-            Walk::Into
+            Descent::Into
         });
         let mut kept = String::new();
         let mut at = node.start_byte();

@@ -13,7 +13,7 @@ use tree_sitter::{Node, Parser, Tree, TreeCursor};
 
 pub use definitions::{Definition, DefinitionKind};
 pub use literals::{Argument, Literal};
-pub use uses::{Call, Import, Use, UseKind};
+pub use uses::{CallSite, Import, Use, UseKind};
 
 /// Longest source that is parsed. A tree costs about twenty times its source in memory, and a second per 4 MB.
 pub const SOURCE_BYTES_MAX: u64 = 2 << 20;
@@ -61,10 +61,10 @@ impl<'source> Module<'source> {
         let mut faults: Vec<Fault> = Vec::new();
         walk(&self.tree, |node| {
             if faults.len() >= count_max || !node.has_error() {
-                return Walk::Over;
+                return Descent::Over;
             }
             if !node.is_error() && !node.is_missing() {
-                return Walk::Into;
+                return Descent::Into;
             }
             let fault = Fault {
                 line: node.start_position().row + 1,
@@ -73,7 +73,7 @@ impl<'source> Module<'source> {
             if faults.last().is_none_or(|last| last.line != fault.line) {
                 faults.push(fault);
             }
-            Walk::Over
+            Descent::Over
         });
         faults
     }
@@ -86,7 +86,7 @@ impl<'source> Module<'source> {
 
 /// Where a walk goes from a node.
 #[derive(PartialEq, Eq)]
-enum Walk {
+enum Descent {
     /// To its children.
     Into,
     /// To what follows it.
@@ -94,15 +94,15 @@ enum Walk {
 }
 
 /// Visits nodes in the order of the source, without recursion: the depth of a tree is the repository's choice.
-fn walk<'tree>(tree: &'tree Tree, visit: impl FnMut(Node<'tree>) -> Walk) {
+fn walk<'tree>(tree: &'tree Tree, visit: impl FnMut(Node<'tree>) -> Descent) {
     walk_from(tree.root_node(), visit);
 }
 
 /// The same beneath one node.
-fn walk_from<'tree>(node: Node<'tree>, mut visit: impl FnMut(Node<'tree>) -> Walk) {
+fn walk_from<'tree>(node: Node<'tree>, mut visit: impl FnMut(Node<'tree>) -> Descent) {
     let mut cursor = node.walk();
     loop {
-        if visit(cursor.node()) == Walk::Into && cursor.goto_first_child() {
+        if visit(cursor.node()) == Descent::Into && cursor.goto_first_child() {
             continue;
         }
         if !forward(&mut cursor) {

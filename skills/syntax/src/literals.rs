@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use crate::{Module, Walk, walk};
+use crate::{Descent, Module, walk};
 
 /// Nesting that is read; a manifest has two levels.
 const DEPTH_MAX: usize = 4;
@@ -35,7 +35,7 @@ impl Module<'_> {
         let mut arguments = Vec::new();
         walk(&self.tree, |node| {
             if node.kind() != "call" || !self.calls_function(node, function) {
-                return Walk::Into;
+                return Descent::Into;
             }
             if let Some(list) = node.child_by_field_name("arguments") {
                 let mut cursor = list.walk();
@@ -55,7 +55,7 @@ impl Module<'_> {
                     });
                 }
             }
-            Walk::Over
+            Descent::Over
         });
         arguments
     }
@@ -138,15 +138,15 @@ impl Module<'_> {
     fn assigned(&self, name: &str) -> Option<Node<'_>> {
         let mut value = None;
         walk(&self.tree, |node| match node.kind() {
-            "module" | "expression_statement" => Walk::Into,
+            "module" | "expression_statement" => Descent::Into,
             "assignment" => {
                 let left = node.child_by_field_name("left");
                 if left.is_some_and(|left| self.source[left.byte_range()] == *name.as_bytes()) {
                     value = node.child_by_field_name("right").or(value);
                 }
-                Walk::Over
+                Descent::Over
             }
-            _ => Walk::Over,
+            _ => Descent::Over,
         });
         value
     }

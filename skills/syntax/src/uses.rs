@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
-use crate::{Module, Walk, forward, names, walk, walk_from};
+use crate::{Descent, Module, forward, names, walk, walk_from};
 
 /// What a name is used as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +84,7 @@ impl Import {
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct CallSite {
     /// What is called, as far as it is a chain of names: `self.cache.get`, `?.get` after an expression.
     pub dotted: String,
     /// Line, counted from 1.
@@ -93,7 +93,7 @@ pub struct Call {
 
 /// A node on the way from the root, with the field by which the way goes on.
 #[derive(Clone, Copy)]
-struct Step<'tree> {
+struct PathNode<'tree> {
     node: Node<'tree>,
     field: Option<&'tree str>,
 }
@@ -107,7 +107,7 @@ impl Module<'_> {
             .collect();
         hits.sort_by_key(|hit| hit.start);
         let mut uses = Vec::new();
-        let mut way: Vec<Step<'_>> = Vec::new();
+        let mut way: Vec<PathNode<'_>> = Vec::new();
         let mut cursor = self.tree.root_node().walk();
         let mut next = 0;
         // A walk that enters only what holds a hit: its cost follows the hits, not the file.
@@ -135,12 +135,12 @@ impl Module<'_> {
                 next += 1;
                 continue;
             }
-            way.push(Step { node, field: None });
+            way.push(PathNode { node, field: None });
         }
         uses
     }
 
-    fn used(&self, node: Node<'_>, way: &[Step<'_>]) -> Option<Use> {
+    fn used(&self, node: Node<'_>, way: &[PathNode<'_>]) -> Option<Use> {
         let (kind, dotted) = self.classify(node, way)?;
         Some(Use {
             kind,
@@ -151,7 +151,7 @@ impl Module<'_> {
         })
     }
 
-    fn classify(&self, node: Node<'_>, way: &[Step<'_>]) -> Option<(UseKind, String)> {
+    fn classify(&self, node: Node<'_>, way: &[PathNode<'_>]) -> Option<(UseKind, String)> {
         let name = self.text(node);
         let (last, above) = way.split_last()?;
         let field = last.field;
@@ -192,7 +192,7 @@ impl Module<'_> {
     }
 
     /// The dotted name that an identifier in an import statement belongs to, up to that identifier.
-    fn imported(&self, node: Node<'_>, way: &[Step<'_>]) -> String {
+    fn imported(&self, node: Node<'_>, way: &[PathNode<'_>]) -> String {
         let statement = way.iter().rposition(|step| is_import(step.node.kind()));
         let Some(at) = statement else {
             return self.text(node);
@@ -250,7 +250,7 @@ impl Module<'_> {
             .is_some_and(|function| &self.source[function.byte_range()] == b"super")
     }
 
-    fn scopes(&self, way: &[Step<'_>]) -> Vec<Scope> {
+    fn scopes(&self, way: &[PathNode<'_>]) -> Vec<Scope> {
         way.iter()
             .filter(|step| step.field == Some("body"))
             .filter(|step| matches!(step.node.kind(), "function_definition" | "class_definition"))
@@ -264,11 +264,11 @@ impl Module<'_> {
     }
 
     /// Every call within a range of bytes, in the order of the source, decorators included.
-    pub fn calls(&self, range: Range<usize>) -> Vec<Call> {
+    pub fn calls(&self, range: Range<usize>) -> Vec<CallSite> {
         let mut calls = Vec::new();
         walk(&self.tree, |node| {
             if node.end_byte() <= range.start || node.start_byte() >= range.end {
-                return Walk::Over;
+                return Descent::Over;
             }
             let within = node.start_byte() >= range.start && node.end_byte() <= range.end;
             if node.kind() == "call" && within {
@@ -281,10 +281,10 @@ impl Module<'_> {
                     // A method of a chain over lines is called where its own name stands.
                     let name = function.child_by_field_name("attribute").unwrap_or(function);
                     let line = name.start_position().row + 1;
-                    Some(Call { dotted, line })
+                    Some(CallSite { dotted, line })
                 }));
             }
-            Walk::Into
+            Descent::Into
         });
         calls
     }
@@ -295,10 +295,10 @@ impl Module<'_> {
         walk(&self.tree, |node| match node.kind() {
             "import_statement" | "import_from_statement" | "future_import_statement" => {
                 self.import(node, &mut imports);
-                Walk::Over
+                Descent::Over
             }
-            "expression_statement" | "string" | "comment" | "parameters" | "decorator" => Walk::Over,
-            _ => Walk::Into,
+            "expression_statement" | "string" | "comment" | "parameters" | "decorator" => Descent::Over,
+            _ => Descent::Into,
         });
         imports
     }
@@ -326,21 +326,21 @@ impl Module<'_> {
         walk_from(statement, |node| match node.kind() {
             "wildcard_import" => {
                 push("*".to_owned(), None, line);
-                Walk::Over
+                Descent::Over
             }
-            _ if node == statement => Walk::Into,
-            _ if statement.child_by_field_name("module_name") == Some(node) => Walk::Over,
+            _ if node == statement => Descent::Into,
+            _ if statement.child_by_field_name("module_name") == Some(node) => Descent::Over,
             "aliased_import" => {
                 let name = node.child_by_field_name("name").map(|name| compact(&self.text(name)));
                 let alias = node.child_by_field_name("alias").map(|alias| self.text(alias));
                 push(name.unwrap_or_default(), alias, node.start_position().row + 1);
-                Walk::Over
+                Descent::Over
             }
             "dotted_name" => {
                 push(compact(&self.text(node)), None, node.start_position().row + 1);
-                Walk::Over
+                Descent::Over
             }
-            _ => Walk::Into,
+            _ => Descent::Into,
         });
     }
 
@@ -350,29 +350,29 @@ impl Module<'_> {
         walk(&self.tree, |node| match node.kind() {
             "function_definition" | "class_definition" => {
                 found.extend(node.child_by_field_name("name").map(|name| self.text(name)));
-                Walk::Over
+                Descent::Over
             }
             "assignment" => {
                 if let Some(left) = node.child_by_field_name("left") {
                     walk_from(left, |inner| match inner.kind() {
                         "identifier" => {
                             found.push(self.text(inner));
-                            Walk::Over
+                            Descent::Over
                         }
-                        "attribute" | "subscript" => Walk::Over,
-                        _ => Walk::Into,
+                        "attribute" | "subscript" => Descent::Over,
+                        _ => Descent::Into,
                     });
                 }
-                Walk::Over
+                Descent::Over
             }
-            "string" | "call" | "comment" => Walk::Over,
-            _ => Walk::Into,
+            "string" | "call" | "comment" => Descent::Over,
+            _ => Descent::Into,
         });
         found
     }
 }
 
-fn set_field<'tree>(way: &mut [Step<'tree>], field: Option<&'tree str>) {
+fn set_field<'tree>(way: &mut [PathNode<'tree>], field: Option<&'tree str>) {
     if let Some(last) = way.last_mut() {
         last.field = field;
     }
@@ -385,18 +385,18 @@ fn is_import(kind: &str) -> bool {
     )
 }
 
-fn importing(above: &[Step<'_>]) -> bool {
+fn importing(above: &[PathNode<'_>]) -> bool {
     above.iter().rev().take(3).any(|step| is_import(step.node.kind()))
 }
 
-fn is_called(above: &[Step<'_>]) -> bool {
+fn is_called(above: &[PathNode<'_>]) -> bool {
     above.last().is_some_and(|step| {
         (step.node.kind() == "call" && step.field == Some("function")) || step.node.kind() == "decorator"
     })
 }
 
 /// True for a target of an assignment in the body of a module or a class, where names are there to stay.
-fn assigns_at_rest(way: &[Step<'_>]) -> bool {
+fn assigns_at_rest(way: &[PathNode<'_>]) -> bool {
     let mut steps = way.iter().rev();
     let target = steps.by_ref().find(|step| {
         !matches!(

@@ -23,13 +23,13 @@ const CONTEXT: usize = 3;
 
 /// A change of one text, line by line.
 #[derive(Debug)]
-pub(crate) struct Change<'a> {
+pub(crate) struct TextChange<'a> {
     pub(crate) old: Vec<&'a str>,
     pub(crate) new: Vec<&'a str>,
     ops: Vec<DiffOp>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> TextChange<'a> {
     pub(crate) fn new(old: &'a str, new: &'a str) -> Self {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let new: Vec<&str> = new.split_inclusive('\n').collect();

@@ -28,10 +28,10 @@ pub fn edits(bytes: &[u8]) {
     let (old, new) = (String::from_utf8_lossy(content), edit.new.as_str());
     let styled = newlines::in_style_of(content, new);
     assert!(!newlines::is_crlf(content) || !new.contains('\n') || newlines::is_crlf(&styled));
-    let change = diff::Change::new(&old, new);
+    let change = diff::TextChange::new(&old, new);
     let _ = placeholder::check(&change);
     assert!(change.unified().len() < 64 * 1024);
-    let same = diff::Change::new(&old, &old);
+    let same = diff::TextChange::new(&old, &old);
     assert_eq!((same.added().count(), same.removed()), (0, 0));
 }
 

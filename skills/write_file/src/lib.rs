@@ -35,7 +35,7 @@ const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 pub struct WriteFile;
 
 #[derive(Debug, Deserialize)]
-struct Arguments {
+struct WriteFileArguments {
     path: String,
     content: Option<String>,
     edits: Option<Vec<Edit>>,
@@ -58,7 +58,7 @@ impl Handler for WriteFile {
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
+        let arguments: WriteFileArguments = skill_sdk::arguments(arguments)?;
         let path = target(host, &arguments.path)?;
         let old = existing(host, &path)?;
         let new = match (arguments.content, arguments.edits) {
@@ -109,7 +109,7 @@ fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<Outcome, Failure
         return Ok(Outcome::text(text).with_details(&details));
     }
     let before = String::from_utf8_lossy(old.unwrap_or_default());
-    let change = diff::Change::new(&before, &new);
+    let change = diff::TextChange::new(&before, &new);
     placeholder::check(&change)?;
     let (verb, name) = match old {
         Some(_) => ("Modified", format!("a/{path}")),

@@ -6,7 +6,7 @@
 use skill_sdk::Failure;
 use skill_sdk::text::{clip, counted};
 
-use crate::diff::Change;
+use crate::diff::TextChange;
 
 /// Marks that open a comment, longest first.
 const OPENINGS: &[&str] = &[
@@ -158,7 +158,7 @@ const PHRASES: &[&str] = &[
 ];
 
 /// Refuses a change that drops lines and puts a placeholder in their place.
-pub(crate) fn check(change: &Change<'_>) -> Result<(), Failure> {
+pub(crate) fn check(change: &TextChange<'_>) -> Result<(), Failure> {
     let removed = change.removed() as u64;
     if removed == 0 {
         return Ok(());

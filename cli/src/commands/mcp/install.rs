@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::output::AnswerFile;
 
 /// A server's entry in a client's configuration.
-struct Form {
+struct ClientEntry {
     /// Its file; absent where only the user knows.
     place: Option<PathBuf>,
     /// Under which key the servers are.
@@ -139,7 +139,7 @@ const NAME_BYTES_MAX: usize = 40;
 /// So many repositories of one name are told apart by a number.
 const NUMBERS_MAX: usize = 100;
 
-fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error> {
+fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry, Error> {
     let program =
         std::env::current_exe().map_err(|error| Error::new(ErrorKind::Usage, format!("Where am I? {error}")))?;
     let mut arguments = vec!["mcp".to_owned(), "--root".to_owned(), path_text(root)?];
@@ -181,7 +181,7 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<Form, Error
     if matches!(install.client, McpClient::ClaudeCode | McpClient::Vscode) {
         entry["type"] = json!("stdio");
     }
-    Ok(Form {
+    Ok(ClientEntry {
         is_shared: place.as_ref().is_some_and(|place| place.starts_with(root)),
         place,
         servers,
@@ -196,7 +196,7 @@ const CLAUDE_DESKTOP: &str = "Library/Application Support/Claude/claude_desktop_
 #[cfg(not(target_os = "macos"))]
 const CLAUDE_DESKTOP: &str = ".config/Claude/claude_desktop_config.json";
 
-impl Form {
+impl ClientEntry {
     /// Takes another name where one file serves every repository and the name is that of another one. True where it did.
     fn take_free_name(&mut self, root: &Path) -> bool {
         let text = self
@@ -389,8 +389,8 @@ fn write(place: &Path, text: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn form(is_toml: bool) -> Form {
-        Form {
+    fn form(is_toml: bool) -> ClientEntry {
+        ClientEntry {
             is_shared: false,
             place: Some("/home/me/file".into()),
             servers: if is_toml { "mcp_servers" } else { "mcpServers" },
@@ -470,7 +470,7 @@ mod tests {
         let of = |root: &str| json!({"command": "/bin/tool", "args": ["mcp", "--root", root]});
         let named = |text: &str, is_toml: bool| {
             std::fs::write(&place, text).expect("the folder is writable");
-            let mut form = Form {
+            let mut form = ClientEntry {
                 place: Some(place.clone()),
                 ..form(is_toml)
             };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use host::api::{ErrorKind, Problem};
-use host::distribution::Place;
+use host::distribution::RegistryReference;
 
 use super::offer::Offer;
 use super::{path_text, refused, registry};
@@ -28,7 +28,7 @@ pub(super) async fn add(source: &str, consent: &Consent, context: &Context) -> R
 /// The sources to add: the components of a folder, or the source itself.
 fn sources(source: &str) -> Result<Vec<String>, Error> {
     let folder = Path::new(source);
-    if Place::is_meant(source) || !folder.is_dir() {
+    if RegistryReference::is_meant(source) || !folder.is_dir() {
         return Ok(vec![source.to_owned()]);
     }
     let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Folder", folder, &error))?;

@@ -11,7 +11,7 @@ use host::session::replay::recent_calls;
 use host::skill::audit::{Audit, Recorder};
 use host::skill::cases;
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Arguments, CallContext};
+use host::skill::{CallContext, RawArguments};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
     });
     let mut failures = Vec::new();
     for (call, arguments) in calls.made {
-        let report = registry.call(&context_of_calls, name, Arguments::Value(&arguments));
+        let report = registry.call(&context_of_calls, name, RawArguments::Value(&arguments));
         recorder.ended(&report);
         failures.extend(report.result.err().map(|error| Failed {
             call,

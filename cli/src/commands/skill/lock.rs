@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use host::api::Effect;
 use host::api::{ErrorKind, Problem};
-use host::distribution::Place;
+use host::distribution::RegistryReference;
 use host::skill::SkillHost;
 use host::skill::lock::{self, Difference, Lock, LockError, Locked};
 
@@ -171,7 +171,7 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
     let Some(source) = &locked.source else {
         return Err(not_there("the file does not say where it lies".to_owned()));
     };
-    if Place::is_meant(source) {
+    if RegistryReference::is_meant(source) {
         let refusal = |hint: &str| {
             let message = format!("`{name}` was not pulled from {source}");
             Error::from(Problem::new(ErrorKind::Declined, message).with_hint(hint))

@@ -8,9 +8,9 @@ use std::path::Path;
 use host::api::Effect;
 use host::api::{ErrorKind, Problem, SkillEntry};
 use host::config::SkillsSettings;
-use host::distribution::{self, Place};
+use host::distribution::{self, RegistryReference};
 use host::skill::signature::{Identities, Signature, SignatureError};
-use host::skill::{Change, Held, Inspection, Origin, SkillHost, Terms};
+use host::skill::{ComponentOrigin, Held, Inspection, SkillHost, Terms, VersionChange};
 
 use super::{in_its_words, refused};
 use crate::args::Consent;
@@ -21,7 +21,7 @@ use crate::output::Output;
 /// A component that was looked at.
 pub(super) struct Offer {
     pub(super) inspection: Inspection,
-    origin: Option<Origin>,
+    origin: Option<ComponentOrigin>,
     signer: Signer,
     /// It gets at most these.
     within: Option<Vec<Effect>>,
@@ -48,7 +48,7 @@ impl Offer {
         consent: &Consent,
         context: &Context,
     ) -> Result<Self, Error> {
-        if Place::is_meant(source) {
+        if RegistryReference::is_meant(source) {
             Self::of_place(source, registry, consent, context).await
         } else {
             Self::of_file(Path::new(source), registry, consent, context)
@@ -61,7 +61,7 @@ impl Offer {
         let absolute = std::path::absolute(file).map_err(|error| Error::file("Component", file, &error))?;
         let from = super::path_text(&absolute)?;
         Ok(Self {
-            origin: Some(Origin { from, manifest: None }),
+            origin: Some(ComponentOrigin { from, manifest: None }),
             ..Self::with_signature_beside(inspection, consent, context)?
         })
     }
@@ -103,7 +103,7 @@ impl Offer {
     }
 
     async fn of_place(source: &str, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
-        let place: Place = source
+        let place: RegistryReference = source
             .parse()
             .map_err(|error: distribution::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
         context.output.progress(&format!("pulling {place}"));
@@ -130,7 +130,7 @@ impl Offer {
             signature.write_beside(held.path()).map_err(refused)?;
         }
         Ok(Self {
-            origin: Some(Origin {
+            origin: Some(ComponentOrigin {
                 from: place.to_string(),
                 manifest: Some(pulled.manifest),
             }),
@@ -173,7 +173,7 @@ impl Offer {
         entry.map_err(refused)
     }
 
-    fn show(&self, change: Option<&Change>, output: Output) {
+    fn show(&self, change: Option<&VersionChange>, output: Output) {
         let shown = &self.inspection;
         let mut lines = vec![
             format!("{} {}", shown.name, shown.version),
@@ -199,7 +199,7 @@ impl Offer {
         output.ask(&format!("{}\n", lines.join("\n")));
     }
 
-    fn effects(&self, change: Option<&Change>) -> String {
+    fn effects(&self, change: Option<&VersionChange>) -> String {
         let is_granted = |effect: &&Effect| self.within.as_ref().is_none_or(|within| within.contains(*effect));
         let grown = change.map_or(&[][..], |change| &change.grown);
         let shown = self.inspection.effects.iter().filter(is_granted).map(|effect| {
@@ -218,7 +218,7 @@ impl Offer {
     }
 
     /// Lines about the previous pin, where it differs.
-    fn differences(&self, change: &Change) -> Vec<String> {
+    fn differences(&self, change: &VersionChange) -> Vec<String> {
         let mut lines = Vec::new();
         if change.digest != self.inspection.digest {
             let same = if change.version == self.inspection.version {
@@ -239,14 +239,14 @@ impl Offer {
     }
 
     /// The manifests of a place that has come to mean another one.
-    fn moved(&self, change: &Change) -> Option<(String, String)> {
+    fn moved(&self, change: &VersionChange) -> Option<(String, String)> {
         let (before, now) = (change.origin.as_ref()?, self.origin.as_ref()?);
         let (old, new) = (before.manifest.clone()?, now.manifest.clone()?);
         (before.from == now.from && old != new).then_some((old, new))
     }
 
     /// Asks where something is new. Returns the effects beyond those before that the user has agreed to.
-    fn confirm(&self, change: Option<&Change>, consent: &Consent, output: Output) -> Result<Vec<Effect>, Error> {
+    fn confirm(&self, change: Option<&VersionChange>, consent: &Consent, output: Output) -> Result<Vec<Effect>, Error> {
         let named: Vec<Effect> = consent
             .allow_effects
             .iter()
@@ -288,7 +288,7 @@ impl Offer {
 }
 
 /// A component that was pulled lies in no place that the user knows.
-fn of_place(place: &Place, error: &host::skill::SkillHostError) -> Error {
+fn of_place(place: &RegistryReference, error: &host::skill::SkillHostError) -> Error {
     match error {
         host::skill::SkillHostError::Refused { reason, .. } => {
             Error::new(ErrorKind::Skill, format!("`{place}` is refused: {reason}"))

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use host::api::ErrorKind;
-use host::distribution::{self, Described, Place, PlaceError};
+use host::distribution::{self, Described, PlaceError, RegistryReference};
 use host::skill::SkillHost;
 use host::skill::signature::Signature;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 
 /// Pushes a component, and the signature that lies beside it.
 pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Result<ExitCode, Error> {
-    let place: Place = place
+    let place: RegistryReference = place
         .parse()
         .map_err(|error: PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
     let registry = registry(context)?;

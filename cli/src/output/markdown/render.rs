@@ -19,7 +19,7 @@ const COLUMNS_MIN: usize = 20;
 
 /// Renders the source of one block, every line ended by a newline.
 pub(super) fn block(source: &str, look: Look, out: &mut String) {
-    let mut reader = Reader {
+    let mut reader = MarkdownReader {
         source,
         look,
         events: super::parse(source).collect::<Vec<_>>().into_iter().peekable(),
@@ -53,13 +53,13 @@ fn keeps_everything(source: &str, lines: &[Line]) -> bool {
 
 type Events<'a> = std::iter::Peekable<std::vec::IntoIter<(Event<'a>, Range<usize>)>>;
 
-struct Reader<'a> {
+struct MarkdownReader<'a> {
     source: &'a str,
     look: Look,
     events: Events<'a>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> MarkdownReader<'a> {
     /// The blocks up to the end of whatever holds them, whose end is taken too. Blocks in a tight list item have no
     /// blank line between them.
     fn blocks(&mut self, columns: usize) -> Vec<Line> {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::overview::{central, own_words, sentence_cut};
 use super::{DEFINITIONS, digs, globs_of, symbols};
-use crate::evidence::{Brief, Evidence, Hit, Line, extent, hits, lines};
+use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
 use crate::survey::{join, literal_glob};
 use crate::{NO_MODEL, Reply, call};
 use tool_provider::ToolCall;
@@ -142,7 +142,7 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
     if let Some(why) = evidence.why_not("read", path) {
         return format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\nIt was not read: {why}.\n");
     }
-    let read: Vec<Line> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
+    let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
     let extent = evidence.of("read").find_map(|answer| extent(answer.text()));
     let mut text = format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\n");
     if let Some((words, number)) = own_words(&read) {
@@ -161,7 +161,7 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
 }
 
 /// Its language and its length, and how much of it was read where that is not all.
-fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[Line]) -> String {
+fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) -> String {
     let Some((total, last)) = extent else {
         return "Its content is not shown: it is empty or binary.\n".to_owned();
     };
@@ -214,9 +214,9 @@ fn more(text: &mut String, found: usize, shown_max: usize, asked_max: usize) {
     }
 }
 
-fn imports(path: &str, extent: Option<(usize, usize)>, read: &[Line]) -> String {
+fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) -> String {
     let starts = ["import ", "from ", "use ", "#include", "require "];
-    let is_import = |line: &&Line| {
+    let is_import = |line: &&NumberedLine| {
         let trimmed = line.text.trim_start();
         starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
     };
@@ -225,7 +225,7 @@ fn imports(path: &str, extent: Option<(usize, usize)>, read: &[Line]) -> String 
             language(path),
             Some("C" | "C++" | "Ruby" | "Swift" | "Scala" | "PHP" | "Dart")
         );
-    let found: Vec<&Line> = read.iter().filter(|_| has_imports).filter(is_import).collect();
+    let found: Vec<&NumberedLine> = read.iter().filter(|_| has_imports).filter(is_import).collect();
     let mut text = String::new();
     for line in found.iter().take(IMPORTS_MAX) {
         let _ = writeln!(text, "- `{}` ({path}:{})", line.text.trim(), line.number);
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_was_not_read_is_said() {
-        let read = [Line {
+        let read = [NumberedLine {
             number: 1,
             text: "#!/bin/sh".to_owned(),
         }];

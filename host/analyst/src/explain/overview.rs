@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{ROWS_MAX, entry_points, head_of, holdings, patterns, symbols};
 use crate::NO_MODEL;
-use crate::evidence::{Brief, Evidence, Hit, Line, hits, lines, size_text};
+use crate::evidence::{Brief, Evidence, Hit, NumberedLine, hits, lines, size_text};
 use crate::survey::Survey;
 use tool_repository::file_role::file_name;
 
@@ -18,7 +18,7 @@ pub(super) fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) 
             brief.target
         );
     }
-    let reads: Vec<(String, Vec<Line>)> = evidence
+    let reads: Vec<(String, Vec<NumberedLine>)> = evidence
         .of("read")
         .map(|answer| (answer.argument("path"), lines(answer.text())))
         .collect();
@@ -44,7 +44,7 @@ pub(super) fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) 
 }
 
 /// The name that a manifest or the README gives, else the target's own.
-fn title(brief: &Brief, reads: &[(String, Vec<Line>)]) -> String {
+fn title(brief: &Brief, reads: &[(String, Vec<NumberedLine>)]) -> String {
     let named = reads.iter().find_map(|(path, lines)| match file_name(path) {
         "pyproject.toml" | "Cargo.toml" => value_of(lines, "name ="),
         "package.json" => value_of(lines, "\"name\":"),
@@ -65,7 +65,7 @@ fn title(brief: &Brief, reads: &[(String, Vec<Line>)]) -> String {
 }
 
 /// The quoted value behind a key, and its line.
-fn value_of(lines: &[Line], key: &str) -> Option<(String, usize)> {
+fn value_of(lines: &[NumberedLine], key: &str) -> Option<(String, usize)> {
     let line = lines.iter().find(|line| line.text.trim_start().starts_with(key))?;
     let (_, value) = line.text.split_once(key)?;
     let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
@@ -76,7 +76,7 @@ fn is_readme(path: &str) -> bool {
     file_name(path).to_ascii_lowercase().starts_with("readme")
 }
 
-fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<NumberedLine>)]) -> String {
     let mut text = "## What it is\n\n".to_owned();
     if let Some((path, lines)) = reads.iter().find(|(path, _)| is_readme(path))
         && let Some((words, number)) = first_paragraph(lines)
@@ -114,15 +114,15 @@ fn what_it_is(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> 
 }
 
 /// The first paragraph of prose, on one line: headings, badges, directives and rules are passed over.
-fn first_paragraph(lines: &[Line]) -> Option<(String, usize)> {
-    let is_prose = |line: &&Line| {
+fn first_paragraph(lines: &[NumberedLine]) -> Option<(String, usize)> {
+    let is_prose = |line: &&NumberedLine| {
         let text = line.text.trim();
         let letters = text.chars().filter(|character| character.is_alphabetic()).count();
         !text.starts_with(['#', '!', '[', '<', '=', '-', '.', '|', '`', '*', '>'])
             && letters * 2 > text.len()
             && text.contains(' ')
     };
-    let underlined = |line: &Line| {
+    let underlined = |line: &NumberedLine| {
         let below = lines.iter().find(|other| other.number == line.number + 1);
         below.is_some_and(|below| below.text.len() > 2 && below.text.chars().all(|c| "=-~^\"".contains(c)))
     };
@@ -173,7 +173,7 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
 }
 
 /// Lists the files of a target that holds no program text, each with its first words.
-fn held(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+fn held(brief: &Brief, survey: &Survey, reads: &[(String, Vec<NumberedLine>)]) -> String {
     let paths = holdings(brief, survey);
     if paths.is_empty() {
         return String::new();
@@ -198,7 +198,7 @@ fn held(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String
     text
 }
 
-fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+fn starts(survey: &Survey, reads: &[(String, Vec<NumberedLine>)]) -> String {
     let mut text = "## Entry points\n\n".to_owned();
     let before = text.len();
     for (path, lines) in reads {
@@ -226,7 +226,7 @@ fn starts(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
 }
 
 /// Lines of a manifest that declare commands or entry modules.
-fn declared_starts<'l>(path: &str, lines: &'l [Line]) -> Vec<&'l Line> {
+fn declared_starts<'l>(path: &str, lines: &'l [NumberedLine]) -> Vec<&'l NumberedLine> {
     match file_name(path) {
         "pyproject.toml" => in_table(
             lines,
@@ -254,7 +254,7 @@ fn declared_starts<'l>(path: &str, lines: &'l [Line]) -> Vec<&'l Line> {
 }
 
 /// The settings beneath one of these headings.
-fn in_table<'l>(lines: &'l [Line], headings: &[&str]) -> Vec<&'l Line> {
+fn in_table<'l>(lines: &'l [NumberedLine], headings: &[&str]) -> Vec<&'l NumberedLine> {
     let mut inside = false;
     let mut found = Vec::new();
     for line in lines {
@@ -270,7 +270,7 @@ fn in_table<'l>(lines: &'l [Line], headings: &[&str]) -> Vec<&'l Line> {
 
 /// Returns a file's description from its first lines, as `: words`, and its place, ` (path:line)`: the first line where
 /// there is no description. An empty file has no line that could be cited.
-fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, String) {
+fn head_words(path: &str, reads: &[(String, Vec<NumberedLine>)]) -> (String, String) {
     let lines = reads
         .iter()
         .find(|(read, _)| read == path)
@@ -287,7 +287,7 @@ fn head_words(path: &str, reads: &[(String, Vec<Line>)]) -> (String, String) {
 }
 
 /// The first sentence of a docstring or of a leading comment; licence headers and directives say nothing.
-pub(super) fn own_words(lines: &[Line]) -> Option<(String, usize)> {
+pub(super) fn own_words(lines: &[NumberedLine]) -> Option<(String, usize)> {
     const NOTHING: [&str; 10] = [
         "copyright",
         "license",
@@ -336,7 +336,7 @@ fn unmarked(text: &str) -> &str {
 }
 
 /// The first sentence of a paragraph that begins with these words and goes on in the lines below.
-fn first_sentence(words: &str, below: &[Line]) -> String {
+fn first_sentence(words: &str, below: &[NumberedLine]) -> String {
     let mut sentence = words.to_owned();
     for line in below {
         let ended = sentence.contains(". ") || sentence.ends_with(['.', ':', '!', '?']);
@@ -355,7 +355,7 @@ fn first_sentence(words: &str, below: &[Line]) -> String {
     }
 }
 
-fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+fn map(brief: &Brief, survey: &Survey, reads: &[(String, Vec<NumberedLine>)]) -> String {
     let (directory, parts) = survey.modules(&brief.target);
     if parts.is_empty() && !holdings(brief, survey).is_empty() {
         return String::new();
@@ -505,7 +505,7 @@ fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
     text
 }
 
-fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
+fn tests(survey: &Survey, reads: &[(String, Vec<NumberedLine>)]) -> String {
     let mut text = "## Tests and how to run them\n\n".to_owned();
     let tests: Vec<_> = survey.tests().collect();
     match tests
@@ -542,7 +542,7 @@ fn tests(survey: &Survey, reads: &[(String, Vec<Line>)]) -> String {
 }
 
 /// Lines of a manifest that say how tests are run.
-fn test_commands<'l>(path: &str, lines: &'l [Line]) -> Vec<(&'static str, &'l Line)> {
+fn test_commands<'l>(path: &str, lines: &'l [NumberedLine]) -> Vec<(&'static str, &'l NumberedLine)> {
     let starting = |key: &str| lines.iter().find(|line| line.text.trim_start().starts_with(key));
     let found = match file_name(path) {
         "pyproject.toml" => [
@@ -590,8 +590,8 @@ fn left_out(survey: &Survey) -> String {
 mod tests {
     use super::*;
 
-    fn lines_of(text: &str) -> Vec<Line> {
-        let line = |(at, text): (usize, &str)| Line {
+    fn lines_of(text: &str) -> Vec<NumberedLine> {
+        let line = |(at, text): (usize, &str)| NumberedLine {
             number: at + 1,
             text: text.to_owned(),
         };

@@ -12,13 +12,13 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 
-use super::{Slot, read_at};
+use super::{HandlePermit, read_at};
 use crate::Limits;
 use crate::sandbox::{Stop, mebibytes};
 use tool_core::api::ErrorKind;
 use tool_core::disk;
 use tool_repository::path::split;
-use tool_sandbox::scratch::{self, Folder};
+use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// Flags of every open here.
 const COMMON: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
@@ -55,7 +55,7 @@ pub(crate) struct Stage {
 }
 
 struct Root {
-    directory: Folder,
+    directory: ScratchFolder,
     handle: OwnedFd,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct StageFile {
 
 struct Open {
     handle: OwnedFd,
-    _slot: Slot,
+    _slot: HandlePermit,
 }
 
 impl StageFile {
@@ -105,7 +105,7 @@ impl Stage {
     }
 
     /// Hands the directory over, so that it outlives the store.
-    pub(crate) fn take(&mut self) -> Option<Folder> {
+    pub(crate) fn take(&mut self) -> Option<ScratchFolder> {
         self.root.take().map(|root| root.directory)
     }
 
@@ -186,7 +186,7 @@ impl Stage {
         path: &str,
         open_flags: OpenFlags,
         writes: bool,
-        slot: Slot,
+        slot: HandlePermit,
         limits: &Limits,
     ) -> Result<StageFile, StageError> {
         let opened = self.open_file(path, open_flags, writes, slot, limits);
@@ -198,7 +198,7 @@ impl Stage {
         path: &str,
         open_flags: OpenFlags,
         writes: bool,
-        slot: Slot,
+        slot: HandlePermit,
         limits: &Limits,
     ) -> Result<StageFile, StageError> {
         if path.is_empty() {

@@ -11,7 +11,7 @@ use crate::CallContext;
 use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
 use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
-use crate::sandbox::{Call, Stop};
+use crate::sandbox::{CallBudget, Stop};
 use tool_core::api::ErrorKind;
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};
@@ -20,8 +20,8 @@ use tool_repository::{EntryKind, FileEntry};
 const FILE_COST_BYTES: u64 = 16 * 1024;
 
 /// A selection, and how far it has been read.
-pub(crate) struct Reader {
-    call: Arc<Call>,
+pub(crate) struct SelectionReader {
+    call: Arc<CallBudget>,
     context: Arc<CallContext>,
     names: Names,
     globs: Arc<Globs>,
@@ -30,7 +30,7 @@ pub(crate) struct Reader {
 }
 
 /// The files of now, the same for every part of the call.
-fn names(call: &Call, context: &CallContext) -> Result<Names, Failure> {
+fn names(call: &CallBudget, context: &CallContext) -> Result<Names, Failure> {
     // Held while looking: another part that asks now waits for this answer.
     let mut known = call.names.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(names) = &*known {
@@ -43,7 +43,7 @@ fn names(call: &Call, context: &CallContext) -> Result<Names, Failure> {
 }
 
 /// The globs of readers: those that a reader of the call has are compiled once, and few are held at a time.
-fn shared(call: &Call, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, Stop> {
+fn shared(call: &CallBudget, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, Stop> {
     let mut held = call.globs.lock().unwrap_or_else(PoisonError::into_inner);
     held.retain(|held| held.strong_count() > 0);
     let same = held.iter().filter_map(Weak::upgrade).find(|held| held.are(globs));
@@ -64,10 +64,10 @@ fn shared(call: &Call, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, 
     }))
 }
 
-impl Reader {
+impl SelectionReader {
     /// Begins to read.
     pub(super) fn open(
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
         selection: &Selection,
     ) -> Result<Result<Self, Failure>, Stop> {
@@ -80,7 +80,7 @@ impl Reader {
 
     fn over(
         globs: Arc<Globs>,
-        call: &Arc<Call>,
+        call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
         selection: &Selection,
     ) -> Result<Self, Failure> {
@@ -162,7 +162,12 @@ fn bytes(length: usize) -> u32 {
 }
 
 /// Range of the selection in the list, globs aside.
-fn range(call: &Call, names: &Names, context: &CallContext, selection: &Selection) -> Result<Range<usize>, Failure> {
+fn range(
+    call: &CallBudget,
+    names: &Names,
+    context: &CallContext,
+    selection: &Selection,
+) -> Result<Range<usize>, Failure> {
     let list = names.list();
     let under = path_of(&selection.under)?;
     // A path that nothing lies beneath is a file, is empty, or is to be explained.
@@ -182,7 +187,7 @@ fn range(call: &Call, names: &Names, context: &CallContext, selection: &Selectio
 
 /// Returns the first path of each run of about equal cost, but the first.
 pub(super) fn divide(
-    call: &Call,
+    call: &CallBudget,
     context: &CallContext,
     selection: &Selection,
     parts: u32,
@@ -241,8 +246,8 @@ mod tests {
 
     /// Paths of all batches, and the bytes of each batch.
     fn read(context: &Arc<CallContext>, selection: &Selection) -> (Vec<String>, Vec<usize>) {
-        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
-        let opened = Reader::open(&call, context, selection).expect("nothing ends it");
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
+        let opened = SelectionReader::open(&call, context, selection).expect("nothing ends it");
         let mut reader = opened.expect("it opens");
         let (mut paths, mut bytes) = (Vec::new(), Vec::new());
         loop {
@@ -278,7 +283,7 @@ mod tests {
             "{bytes:?}"
         );
         assert!(bytes.len() >= 1_200 / limits::BULK_BATCH_FILES_MAX, "{bytes:?}");
-        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let starts = divide(&call, &context, &selection(), 4).expect("it is divided");
         assert_eq!(starts.len(), 3);
         let bounds = std::iter::once(None).chain(starts.into_iter().map(Some)).chain([None]);
@@ -306,7 +311,7 @@ mod tests {
             std::fs::write(folder.path().join(format!("f{number}")), "x").expect("files can be written");
         }
         let context = Arc::new(context(folder.path()));
-        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let query = Query {
             under: String::new(),
             recursive: true,
@@ -326,13 +331,13 @@ mod tests {
     fn readers_of_a_call_share_their_globs_and_hold_few() {
         let folder = tempfile::tempdir().expect("there is room");
         let context = Arc::new(context(folder.path()));
-        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let open = |number: usize| {
             let globs = vec![format!("*.{number}")];
-            let opened = Reader::open(&call, &context, &Selection { globs, ..selection() });
+            let opened = SelectionReader::open(&call, &context, &Selection { globs, ..selection() });
             opened.map(|opened| opened.expect("the globs are valid"))
         };
-        let mut readers: Vec<Reader> = (0..limits::CALL_GLOBS_MAX)
+        let mut readers: Vec<SelectionReader> = (0..limits::CALL_GLOBS_MAX)
             .map(|number| open(number).expect("there is room"))
             .collect();
         readers.push(open(0).expect("it has the globs of another one"));
@@ -348,7 +353,7 @@ mod tests {
         std::fs::write(folder.path().join("a.py"), "x").expect("files can be written");
         std::fs::write(folder.path().join("b.rs"), "x").expect("files can be written");
         let context = Arc::new(context(folder.path()));
-        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         assert_eq!(divide(&call, &context, &selection(), 8).ok(), Some(Vec::new()));
         let enough = "x".repeat(limits::BULK_RUN_BYTES_MIN as usize * 2);
         std::fs::write(folder.path().join("c.txt"), &enough).expect("files can be written");
@@ -358,7 +363,7 @@ mod tests {
             file_bytes_max: u64::MAX,
             ..selection()
         };
-        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let runs = divide(&call, &Arc::new(many), &all, 8).ok();
         assert_eq!(runs, Some(vec!["d.txt".to_owned()]));
         let globs = vec!["*.rs".to_owned()];

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::sandbox::Call;
+use crate::sandbox::CallBudget;
 use tool_core::text::{beginning, clean};
 
 /// Longest single message.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Logs one message, as far as the call's bound allows; what it does not allow is counted.
-pub(crate) fn record(call: &Call, level: &str, message: &str) {
+pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
     let message = beginning(message.trim_end_matches('\n'), MESSAGE_BYTES_MAX);
     if message.is_empty() {
         return;
@@ -29,7 +29,7 @@ pub(crate) fn record(call: &Call, level: &str, message: &str) {
 }
 
 /// Says at a call's end how much was dropped.
-pub(crate) fn finish(call: &Call) {
+pub(crate) fn finish(call: &CallBudget) {
     let dropped = call.log_dropped.load(Ordering::Relaxed);
     if dropped > 0 {
         let skill = call.skill.as_str();
@@ -50,7 +50,7 @@ mod tests {
             log_bytes: 100,
             ..Limits::default()
         };
-        let call = Call::new("demo", limits, &CancellationToken::new());
+        let call = CallBudget::new("demo", limits, &CancellationToken::new());
         for _ in 0..5 {
             record(&call, "info", &"x".repeat(30));
         }

@@ -8,11 +8,11 @@ use crate::CallContext;
 use crate::bindings::tool::skill::repository::{Entry, Page, Query};
 use crate::bindings::tool::skill::types::Failure;
 use crate::limits;
-use crate::sandbox::Call;
+use crate::sandbox::CallBudget;
 use tool_repository::{EntryKind, FileList, OpenError, ScanError, normalise};
 
 /// One page of a list.
-pub(super) fn list(call: &Call, context: &CallContext, query: &Query) -> Result<Page, Failure> {
+pub(super) fn list(call: &CallBudget, context: &CallContext, query: &Query) -> Result<Page, Failure> {
     let under = path_of(&query.under)?;
     let globs = Globs::new(&query.globs)?;
     if query.recursive {
@@ -54,7 +54,7 @@ pub(super) fn path_of(path: &str) -> Result<String, Failure> {
 }
 
 /// The list of a path that is a file: itself.
-fn file_alone(call: &Call, context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
+fn file_alone(call: &CallBudget, context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
     match context.repository.open_within(path, &call.token) {
         Ok(opened) if opened.kind == EntryKind::File => Ok(Page {
             entries: vec![entry(&opened.path, opened.kind, opened.size)],
@@ -66,7 +66,7 @@ fn file_alone(call: &Call, context: &CallContext, path: &str, error: &OpenError)
 }
 
 /// The whole list, walked once a call.
-fn file_list(call: &Call, context: &CallContext) -> Result<Arc<FileList>, Failure> {
+fn file_list(call: &CallBudget, context: &CallContext) -> Result<Arc<FileList>, Failure> {
     // Held while walking: another part of the call that asks now waits for this list.
     let mut known = call.files.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(files) = &*known {
@@ -90,7 +90,7 @@ pub(super) fn unlisted(error: ScanError) -> Failure {
 const FILES_BETWEEN_CHECKS: usize = 256;
 
 /// Fails where the call must end, asked for each file of a pass.
-pub(super) fn going_on(call: &Call, at: usize) -> Result<(), Failure> {
+pub(super) fn going_on(call: &CallBudget, at: usize) -> Result<(), Failure> {
     if at.is_multiple_of(FILES_BETWEEN_CHECKS) {
         call.check().map_err(|_| unlisted(ScanError::Cancelled))
     } else {
@@ -99,7 +99,7 @@ pub(super) fn going_on(call: &Call, at: usize) -> Result<(), Failure> {
 }
 
 fn page<'a>(
-    call: &Call,
+    call: &CallBudget,
     entries: impl Iterator<Item = (&'a str, EntryKind, u64)>,
     globs: &Globs,
     after: Option<&str>,
@@ -129,7 +129,7 @@ fn page<'a>(
 }
 
 /// Records the paths of a page for the taint, once for each directory.
-pub(super) fn note_listed(call: &Call, page: &Page) {
+pub(super) fn note_listed(call: &CallBudget, page: &Page) {
     let mut known = None;
     for entry in &page.entries {
         let directory = entry.path.rsplit_once('/').map(|(directory, _)| directory);
@@ -155,7 +155,7 @@ fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
 
 /// Notes that the guest says that its answer shows a file with this content. What of that counts is judged at the end of
 /// the call, when there is an answer.
-pub(super) fn shown(call: &Call, context: &CallContext, path: &str, sha256: String) {
+pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256: String) {
     let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let Ok(path) = normalise(path) else { return };
     // Only what can be opened can have been read; this also keeps the note from growing without bound.
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
     use crate::Limits;
 
-    fn call() -> Arc<Call> {
-        Call::new("demo", Limits::default(), &CancellationToken::new())
+    fn call() -> Arc<CallBudget> {
+        CallBudget::new("demo", Limits::default(), &CancellationToken::new())
     }
 
     fn selected(globs: &[&str]) -> Vec<&'static str> {

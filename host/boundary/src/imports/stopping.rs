@@ -27,7 +27,7 @@ use super::wit::bulk::{Host as _, HostReader as _};
 use super::wit::repository::Host as _;
 use super::{testing, wit};
 use crate::limits::SCAN_THREADS_MAX;
-use crate::sandbox::{self, Call, Grants, State};
+use crate::sandbox::{self, CallBudget, Grants, StoreState};
 use crate::{CallContext, Limits, NoServices, Services};
 use tool_core::api::Effect;
 
@@ -133,8 +133,8 @@ impl Scene {
     }
 
     /// A call that may read.
-    fn call(&self) -> (Arc<Call>, Store<State>) {
-        let call = Call::new("demo", Limits::default(), &CancellationToken::new());
+    fn call(&self) -> (Arc<CallBudget>, Store<StoreState>) {
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let context = CallContext {
             cancel: call.token.clone(),
             ..testing::context(self.folder.path())
@@ -152,8 +152,8 @@ impl Scene {
     fn stops<P: Send>(
         &self,
         what: &str,
-        prepare: impl Fn(&mut State) -> P,
-        work: impl Fn(&mut State, P) -> bool + Sync,
+        prepare: impl Fn(&mut StoreState) -> P,
+        work: impl Fn(&mut StoreState, P) -> bool + Sync,
     ) {
         for _ in 0..TRIES {
             let (call, mut store) = self.call();
@@ -182,7 +182,7 @@ impl Scene {
     }
 }
 
-fn nothing(_: &mut State) {}
+fn nothing(_: &mut StoreState) {}
 
 fn selection() -> wit::bulk::Selection {
     wit::bulk::Selection {
@@ -246,7 +246,7 @@ fn reading_in_bulk_stops_with_its_call() {
         has_worked(&wit::bulk::Host::open(state, selection()))
     });
     scene.stops("divide", nothing, |state, ()| has_worked(&state.divide(selection(), 8)));
-    let open = |state: &mut State| {
+    let open = |state: &mut StoreState| {
         wit::bulk::Host::open(state, selection())
             .expect("it may")
             .expect("it opens")
@@ -264,7 +264,7 @@ fn reading_in_bulk_stops_with_its_call() {
 }
 
 /// The handle of `/repo`.
-fn root(state: &mut State) -> u32 {
+fn root(state: &mut StoreState) -> u32 {
     let directories = state.get_directories().expect("it may read");
     directories[0].0.rep()
 }
@@ -308,7 +308,7 @@ fn a_listing_of_hidden_entries_stops_with_its_call() {
     );
     let entries = HostDescriptor::read_directory(state, opened.expect("it is there")).expect("it can be listed");
     let entries = entries.rep();
-    let next = |state: &mut State| state.read_directory_entry(Resource::new_borrow(entries));
+    let next = |state: &mut StoreState| state.read_directory_entry(Resource::new_borrow(entries));
     next(state).expect("there is an entry");
     call.token.cancel();
     let before = call.walked.get();

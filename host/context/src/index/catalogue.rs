@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
-use crate::codec::{Reader, checksum, put, put_bytes};
+use crate::codec::{RecordReader, checksum, put, put_bytes};
 use crate::profile::Profile;
 use tool_repository::{FileEntry, Identity};
 
@@ -18,14 +18,14 @@ pub(super) const FORMAT: &[u8; 16] = b"tool index 0003\n";
 
 /// What a file was when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileFingerprint {
     pub(super) size: u64,
     pub(super) modified_ns: i64,
     pub(super) changed_ns: i64,
     pub(super) inode: u64,
 }
 
-impl Stamp {
+impl FileFingerprint {
     pub(super) fn of(entry: &FileEntry) -> Self {
         let nanoseconds = |ns: i128| i64::try_from(ns).unwrap_or(i64::MAX);
         Self {
@@ -42,7 +42,7 @@ pub(super) type ContentDigest = [u8; 16];
 
 /// Where a profile lies among the records. One of no bytes stands for a file that is no text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RecordExtent {
     pub(super) offset: u64,
     pub(super) bytes: u32,
     pub(super) sum: u32,
@@ -50,32 +50,37 @@ pub(super) struct Place {
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct FileRecord {
     pub(super) path: Box<str>,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileFingerprint,
     /// False where the file had changed so shortly before it was read that a later change could have left the same
     /// stamp: then it has to be read again.
     pub(super) is_settled: bool,
     pub(super) digest: ContentDigest,
-    pub(super) place: Place,
+    pub(super) place: RecordExtent,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue {
     /// Sorted by path bytewise.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<FileRecord>,
     /// Names the file of the records.
     pub(super) generation: u64,
     /// Bytes of the records that count; what follows was never finished.
     pub(super) records_bytes: u64,
     /// The records, where there are any.
     pub(super) records: Option<Arc<File>>,
-    by_digest: OnceLock<HashMap<ContentDigest, Place>>,
+    by_digest: OnceLock<HashMap<ContentDigest, RecordExtent>>,
 }
 
 impl Catalogue {
-    pub(super) fn new(entries: Vec<Entry>, generation: u64, records_bytes: u64, records: Option<Arc<File>>) -> Self {
+    pub(super) fn new(
+        entries: Vec<FileRecord>,
+        generation: u64,
+        records_bytes: u64,
+        records: Option<Arc<File>>,
+    ) -> Self {
         Self {
             entries,
             generation,
@@ -86,7 +91,7 @@ impl Catalogue {
     }
 
     /// Where the profile of the same content lies, under whatever path.
-    pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<Place> {
+    pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<RecordExtent> {
         let by_digest = self.by_digest.get_or_init(|| {
             let places = self.entries.iter().map(|entry| (entry.digest, entry.place));
             places.collect()
@@ -95,7 +100,7 @@ impl Catalogue {
     }
 
     /// The bytes of a record; nothing where they are not what was written.
-    pub(super) fn record(&self, place: Place) -> Option<Vec<u8>> {
+    pub(super) fn record(&self, place: RecordExtent) -> Option<Vec<u8>> {
         let mut bytes = vec![0; place.bytes as usize];
         let end = place.offset.checked_add(u64::from(place.bytes))?;
         if end > self.records_bytes {
@@ -106,7 +111,7 @@ impl Catalogue {
     }
 
     /// The profile at a place: nothing where it is damaged, and nothing inside where the file is no text.
-    pub(super) fn profile(&self, place: Place) -> Option<Option<Profile>> {
+    pub(super) fn profile(&self, place: RecordExtent) -> Option<Option<Profile>> {
         match place.bytes {
             0 => Some(None),
             _ => Profile::from_bytes(self.record(place)?).map(Some),
@@ -139,7 +144,7 @@ impl Catalogue {
     /// Reads a catalogue, without its records; nothing where it is damaged, foreign, or that of another directory.
     pub(super) fn decode(bytes: &[u8], root: Identity) -> Option<Self> {
         let (body, sum) = bytes.split_last_chunk::<4>()?;
-        let mut reader = Reader(body.strip_prefix(FORMAT)?);
+        let mut reader = RecordReader(body.strip_prefix(FORMAT)?);
         if checksum(body) != u32::from_le_bytes(*sum) {
             return None;
         }
@@ -152,22 +157,22 @@ impl Catalogue {
         for _ in 0..count {
             entries.push(decode_entry(&mut reader)?);
         }
-        let is_sorted = entries.is_sorted_by(|a: &Entry, b: &Entry| a.path < b.path);
+        let is_sorted = entries.is_sorted_by(|a: &FileRecord, b: &FileRecord| a.path < b.path);
         (reader.is_empty() && is_sorted).then(|| Self::new(entries, generation, records_bytes, None))
     }
 }
 
-fn decode_entry(reader: &mut Reader<'_>) -> Option<Entry> {
-    fn number<const N: usize>(reader: &mut Reader<'_>) -> Option<[u8; N]> {
+fn decode_entry(reader: &mut RecordReader<'_>) -> Option<FileRecord> {
+    fn number<const N: usize>(reader: &mut RecordReader<'_>) -> Option<[u8; N]> {
         reader.bytes(N)?.try_into().ok()
     }
     let path = reader.text()?.into();
     let (size, inode) = (reader.number()?, reader.number()?);
     let modified_ns = i64::from_le_bytes(number(reader)?);
     let changed_ns = i64::from_le_bytes(number(reader)?);
-    Some(Entry {
+    Some(FileRecord {
         path,
-        stamp: Stamp {
+        stamp: FileFingerprint {
             size,
             modified_ns,
             changed_ns,
@@ -175,7 +180,7 @@ fn decode_entry(reader: &mut Reader<'_>) -> Option<Entry> {
         },
         is_settled: reader.bytes(1)? == [1],
         digest: number(reader)?,
-        place: Place {
+        place: RecordExtent {
             offset: reader.number()?,
             bytes: reader.small()?,
             sum: u32::from_le_bytes(number(reader)?),
@@ -191,10 +196,10 @@ mod tests {
 
     const ROOT: Identity = Identity { device: 3, inode: 4 };
 
-    fn entry(path: &str) -> Entry {
-        Entry {
+    fn entry(path: &str) -> FileRecord {
+        FileRecord {
             path: path.into(),
-            stamp: Stamp {
+            stamp: FileFingerprint {
                 size: 70_000,
                 modified_ns: -5,
                 changed_ns: i64::MAX,
@@ -202,7 +207,7 @@ mod tests {
             },
             is_settled: path.len() > 1,
             digest: [7; 16],
-            place: Place {
+            place: RecordExtent {
                 offset: 300,
                 bytes: 12,
                 sum: 0xdead_beef,

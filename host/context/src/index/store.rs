@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use super::catalogue::{Catalogue, ContentDigest, Entry, Place};
+use super::catalogue::{Catalogue, ContentDigest, FileRecord, RecordExtent};
 use crate::codec::checksum;
 use tool_repository::Identity;
 
@@ -47,13 +47,13 @@ pub(super) struct Mark {
 /// the same content already.
 #[derive(Debug)]
 pub(super) struct Measured {
-    pub(super) entry: Entry,
+    pub(super) entry: FileRecord,
     pub(super) record: Option<Arc<[u8]>>,
 }
 
 impl Measured {
     /// A file whose record is there.
-    fn again(entry: &Entry) -> Self {
+    fn again(entry: &FileRecord) -> Self {
         Self {
             entry: entry.clone(),
             record: None,
@@ -62,7 +62,7 @@ impl Measured {
 }
 
 /// What was written.
-pub(super) struct Written {
+pub(super) struct StoredIndex {
     pub(super) catalogue: Catalogue,
     pub(super) mark: Mark,
     /// True where there was no room for all.
@@ -143,10 +143,10 @@ impl Store {
         keeps: impl Fn(&str) -> bool,
         added: Vec<Measured>,
         bytes_max: u64,
-    ) -> io::Result<Written> {
+    ) -> io::Result<StoredIndex> {
         let replaced: HashSet<&str> = added.iter().map(|one| &*one.entry.path).collect();
         let old = base.entries.iter().filter(|entry| !replaced.contains(&*entry.path));
-        let (kept, gone): (Vec<&Entry>, Vec<&Entry>) = old.partition(|entry| keeps(&entry.path));
+        let (kept, gone): (Vec<&FileRecord>, Vec<&FileRecord>) = old.partition(|entry| keeps(&entry.path));
         let kept: Vec<Measured> = kept.into_iter().map(Measured::again).collect();
         let is_appended = on_disk && gone.is_empty() && !is_wasteful(base, &kept, &added);
         let mut writer = if is_appended {
@@ -161,7 +161,7 @@ impl Store {
         let is_full = writer.is_full;
         let catalogue = writer.finish()?;
         let mark = self.publish(&catalogue)?;
-        Ok(Written {
+        Ok(StoredIndex {
             catalogue,
             mark,
             is_full,
@@ -220,9 +220,9 @@ struct Writer<'a> {
     live: u64,
     bytes_max: u64,
     is_full: bool,
-    entries: Vec<Entry>,
+    entries: Vec<FileRecord>,
     /// Of the contents that were written.
-    places: HashMap<ContentDigest, Place>,
+    places: HashMap<ContentDigest, RecordExtent>,
 }
 
 impl<'a> Writer<'a> {
@@ -278,7 +278,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Where the record of a content lies by now; nothing where there is none, or no room for it.
-    fn place(&mut self, digest: &ContentDigest, record: Option<&[u8]>) -> io::Result<Option<Place>> {
+    fn place(&mut self, digest: &ContentDigest, record: Option<&[u8]>) -> io::Result<Option<RecordExtent>> {
         if let Some(place) = self.places.get(digest) {
             return Ok(Some(*place));
         }
@@ -305,9 +305,9 @@ impl<'a> Writer<'a> {
         Ok(Some(place))
     }
 
-    fn put(&mut self, record: &[u8]) -> io::Result<Place> {
+    fn put(&mut self, record: &[u8]) -> io::Result<RecordExtent> {
         self.file.write_all(record)?;
-        let place = Place {
+        let place = RecordExtent {
             offset: self.end,
             bytes: u32::try_from(record.len()).map_err(io::Error::other)?,
             sum: checksum(record),

@@ -24,7 +24,7 @@ impl World {
         Self::bounded(files, bounds())
     }
 
-    pub(super) fn bounded(files: &[(&str, &str)], bounds: Bounds) -> Self {
+    pub(super) fn bounded(files: &[(&str, &str)], bounds: IndexBounds) -> Self {
         let (root, home) = (folder(), folder());
         let indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
         let world = Self { root, home, indexes };
@@ -103,10 +103,10 @@ fn folder() -> tempfile::TempDir {
 /// Longer than a tick of the file system's clock, and short enough for a test.
 const SETTLING: Duration = Duration::from_millis(100);
 
-pub(super) fn bounds() -> Bounds {
-    Bounds {
+pub(super) fn bounds() -> IndexBounds {
+    IndexBounds {
         settling: SETTLING,
-        ..Bounds::default()
+        ..IndexBounds::default()
     }
 }
 
@@ -457,7 +457,7 @@ fn an_index_keeps_no_more_than_its_bytes() {
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
     let one = Profile::of("f00.py", files[0].1).bytes().len() as u64;
-    let bounds = Bounds {
+    let bounds = IndexBounds {
         bytes: 5 * one + one / 2,
         ..bounds()
     };
@@ -474,7 +474,7 @@ fn an_index_keeps_no_more_than_its_bytes() {
 #[test]
 fn indexes_that_were_not_used_longest_make_way() {
     let home = folder();
-    let bounds = Bounds { indexes: 2, ..bounds() };
+    let bounds = IndexBounds { indexes: 2, ..bounds() };
     let worlds: Vec<World> = (0..3)
         .map(|at| {
             let mut world = World::new(&[("a.py", ALPHA)]);
@@ -504,7 +504,7 @@ fn indexes_that_were_not_used_longest_make_way() {
 
 #[test]
 fn only_some_indexes_are_open() {
-    let bounds = Bounds {
+    let bounds = IndexBounds {
         open: 2,
         open_files: 5,
         ..bounds()
@@ -528,7 +528,7 @@ fn only_some_indexes_are_open() {
 
 #[test]
 fn an_index_is_written_in_pieces_that_memory_can_hold() {
-    let bounds = Bounds {
+    let bounds = IndexBounds {
         pending_bytes: 600,
         ..bounds()
     };
@@ -547,7 +547,7 @@ fn an_index_is_written_in_pieces_that_memory_can_hold() {
 
 #[test]
 fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
-    let bounds = Bounds {
+    let bounds = IndexBounds {
         wait: Duration::ZERO,
         wait_files: 2,
         ..bounds()
@@ -569,7 +569,7 @@ fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
 
 #[test]
 fn the_time_that_a_list_took_is_part_of_the_wait() {
-    let bounds = Bounds {
+    let bounds = IndexBounds {
         wait: Duration::from_secs(30),
         wait_files: 1,
         ..bounds()
@@ -591,13 +591,13 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
 fn one_index_is_filled_at_a_time_and_by_one() {
     let world = World::new(&[("a.py", ALPHA)]);
     let index = Arc::clone(&world.look().index);
-    let turn = Turn::take(&world.indexes, &index).expect("nobody has it");
-    assert!(Turn::take(&world.indexes, &index).is_none());
+    let turn = IndexingPermit::take(&world.indexes, &index).expect("nobody has it");
+    assert!(IndexingPermit::take(&world.indexes, &index).is_none());
     let other = World::new(&[("a.py", ALPHA)]).look().index.key.clone();
     let other = Arc::new(Index::open(world.home.path(), &other));
-    assert!(Turn::take(&world.indexes, &other).is_none());
+    assert!(IndexingPermit::take(&world.indexes, &other).is_none());
     drop(turn);
-    assert!(Turn::take(&world.indexes, &other).is_some());
+    assert!(IndexingPermit::take(&world.indexes, &other).is_some());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::catalogue::{Catalogue, Entry, Stamp};
+use super::catalogue::{Catalogue, FileFingerprint, FileRecord};
 use super::store::Measured;
 use super::{Look, digest, unplaced};
 use crate::limits;
@@ -70,7 +70,7 @@ impl Look {
     pub(super) fn grow(&self) {
         let until = Instant::now() + self.indexes.bounds.trees;
         let catalogue = Arc::clone(&self.index.lock().catalogue);
-        let waiting: Vec<&Entry> = catalogue
+        let waiting: Vec<&FileRecord> = catalogue
             .entries
             .iter()
             .filter(|entry| self.waits(&catalogue, entry))
@@ -91,7 +91,7 @@ impl Look {
         );
     }
 
-    fn waits(&self, catalogue: &Catalogue, entry: &Entry) -> bool {
+    fn waits(&self, catalogue: &Catalogue, entry: &FileRecord) -> bool {
         if entry.place.bytes == 0 || !self.place(&entry.path).is_some_and(|at| self.can_grow(at)) {
             return false;
         }
@@ -104,12 +104,12 @@ impl Look {
     }
 
     /// A file's entry with the profile that its tree makes. Nothing where the file is another one by now.
-    fn grown(&self, catalogue: &Catalogue, entry: &Entry) -> Option<Measured> {
+    fn grown(&self, catalogue: &Catalogue, entry: &FileRecord) -> Option<Measured> {
         let (content, read) = self
             .repository
             .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX, &self.cancel)
             .ok()?;
-        if Stamp::of(&read?) != entry.stamp || digest(&entry.path, &content) != entry.digest {
+        if FileFingerprint::of(&read?) != entry.stamp || digest(&entry.path, &content) != entry.digest {
             return None;
         }
         let (profile, text) = (catalogue.profile(entry.place)??, text_of(content)?);
@@ -118,7 +118,7 @@ impl Look {
         // What could not wait to be written would be read by tree at every selection, for nothing.
         let fits = |grown: &Profile| grown.bytes().len() <= self.indexes.bounds.pending_bytes;
         let profile = grown.filter(fits).unwrap_or_else(|| profile.without_tree());
-        let entry = Entry {
+        let entry = FileRecord {
             place: unplaced(Some(&profile)),
             ..entry.clone()
         };

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::verify::{Checked, Verdict};
+use super::verify::{CheckedCitations, Verdict};
 
 /// Longest title that is quoted.
 const TITLE_CHARS_MAX: usize = 80;
@@ -85,7 +85,7 @@ impl Unplaced {
 impl Proposals {
     /// Reads the proposals in `at` of an answer whose citations were checked, after those that are known: a number that
     /// comes again is a correction.
-    pub fn take_in(&mut self, text: &str, at: Range<usize>, checked: &Checked) {
+    pub fn take_in(&mut self, text: &str, at: Range<usize>, checked: &CheckedCitations) {
         for proposal in parse(&text[at.clone()]) {
             let range = at.start + proposal.at.start..at.start + proposal.at.end;
             let standing = match why_unplaced(&range, checked) {
@@ -106,7 +106,7 @@ impl Proposals {
     }
 
     /// Reads a correction. One that has no numbers is about the only proposal that needs one.
-    pub fn correct(&mut self, text: &str, at: Range<usize>, checked: &Checked) {
+    pub fn correct(&mut self, text: &str, at: Range<usize>, checked: &CheckedCitations) {
         let is_unnumbered = parse(&text[at.clone()]).is_empty();
         self.take_in(text, at.clone(), checked);
         if let [only] = &self.unplaced()[..]
@@ -160,7 +160,7 @@ impl Proposals {
 }
 
 /// Why no citation within `range` holds; nothing where one does.
-fn why_unplaced(range: &Range<usize>, checked: &Checked) -> Option<String> {
+fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<String> {
     let within: Vec<_> = checked
         .citations
         .iter()

@@ -20,7 +20,7 @@ const CITATIONS_NAMED_MAX: usize = 20;
 
 /// The citations of an answer, each with what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedCitations {
     /// In the order of the text. What only looked like a citation is not among them.
     pub citations: Vec<(Citation, Verdict)>,
     /// True where the answer holds more than is checked.
@@ -37,7 +37,7 @@ pub enum Verdict {
 }
 
 /// Checks the citations of `text`. Ends early when `cancel` fires, without an answer.
-pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<Checked, ScanError> {
+pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<CheckedCitations, ScanError> {
     let (mut found, is_cut) = citations::parse(text);
     widen(&mut found, repository, cancel);
     let mut by_path: BTreeMap<&str, u64> = BTreeMap::new();
@@ -62,7 +62,7 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
         let verdict = judge(&citation, length);
         Some((citation, verdict))
     });
-    Ok(Checked {
+    Ok(CheckedCitations {
         citations: judged.collect(),
         is_cut,
     })
@@ -267,7 +267,7 @@ fn count_lines(mut file: impl Read, wanted: u64) -> io::Result<(Length, u64)> {
     Ok((Length::Exactly(breaks + u64::from(last != b'\n')), bytes))
 }
 
-impl Checked {
+impl CheckedCitations {
     /// How many hold. A place that is cited twice counts once, here and everywhere.
     pub fn holding(&self) -> usize {
         self.distinct()

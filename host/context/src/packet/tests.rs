@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::tests::with_tree;
 
-fn choice(path: &str, windows: &[(u32, u32)]) -> Choice {
-    Choice {
+fn choice(path: &str, windows: &[(u32, u32)]) -> SelectedPath {
+    SelectedPath {
         path: path.to_owned(),
         score: 1.0,
         reasons: vec!["because".to_owned()],
@@ -12,7 +12,7 @@ fn choice(path: &str, windows: &[(u32, u32)]) -> Choice {
     }
 }
 
-fn packet(files: &[(&str, &str)], choices: Vec<Choice>, budget_tokens: u64) -> Packet {
+fn packet(files: &[(&str, &str)], choices: Vec<SelectedPath>, budget_tokens: u64) -> Packet {
     let selection = Selection {
         chosen: choices,
         near: vec![choice("near.py", &[])],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::keys::ENTRY_POINTS_MAX;
-use super::{Choice, Draft, NEAR_MISSES_MAX};
+use super::{Draft, NEAR_MISSES_MAX, SelectedPath};
 use crate::Looked;
 use crate::facts::{Facts, is_candidate};
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
@@ -15,7 +15,7 @@ use tool_repository::file_role::Role;
 
 impl Draft<'_, '_> {
     /// Files below a directory in the order of a task, with reasons. Reads them all, within the time there is.
-    pub(super) fn ranked(&mut self, directory: &str, query: &Query) -> Vec<Choice> {
+    pub(super) fn ranked(&mut self, directory: &str, query: &Query) -> Vec<SelectedPath> {
         let tree = self.tree;
         let mut files: Vec<usize> = self
             .indices(directory)
@@ -41,7 +41,7 @@ impl Draft<'_, '_> {
                 facts[*at] = Some(measured);
             }
         }
-        let choice = |ranked: rank::Ranked| Choice {
+        let choice = |ranked: rank::Ranked| SelectedPath {
             path: tree.paths[ranked.index as usize].to_owned(),
             score: ranked.score,
             reasons: ranked

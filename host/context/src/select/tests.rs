@@ -359,7 +359,7 @@ fn central_files_are_found_among_a_bounded_number() {
         Some(text.clone().into_bytes())
     };
     let cancel = tokio_util::sync::CancellationToken::new();
-    let tree = Tree::new(list.files.iter(), &read, &cancel);
+    let tree = SelectionTree::new(list.files.iter(), &read, &cancel);
     select(&tree, Operation::Explain, &Target::Root, None, &[]);
     let reads = reads.into_inner();
     assert!(reads <= CENTRAL_FILES_READ_MAX + 50, "{reads}");

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Outline;
+use super::SyntaxOutline;
 
 /// Reads source files by syntax tree.
 pub trait SyntaxParser: fmt::Debug + Send + Sync {
@@ -18,10 +18,10 @@ pub trait SyntaxParser: fmt::Debug + Send + Sync {
 
     /// Definitions and imports of a file. `None` where the parser does not know the language, where it reached `wall` or
     /// another limit, and where its answer does not fit the text.
-    fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<Outline>;
+    fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<SyntaxOutline>;
 
     /// The outline of a file, within the parser's own time limit.
-    fn outline(&self, path: &str, text: &str) -> Option<Outline> {
+    fn outline(&self, path: &str, text: &str) -> Option<SyntaxOutline> {
         self.outline_within(path, text, self.wall())
     }
 }
@@ -39,7 +39,7 @@ impl SyntaxParser for NoParser {
         Duration::ZERO
     }
 
-    fn outline_within(&self, _path: &str, _text: &str, _wall: Duration) -> Option<Outline> {
+    fn outline_within(&self, _path: &str, _text: &str, _wall: Duration) -> Option<SyntaxOutline> {
         None
     }
 }

@@ -35,7 +35,7 @@ impl Span {
 
 /// What is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum SymbolForm {
     /// Outside of types.
     Function,
     /// Directly in a type, or with a receiver.
@@ -54,7 +54,7 @@ pub struct Named {
     /// Where its name stands.
     pub name: Span,
     /// What it is.
-    pub form: Form,
+    pub form: SymbolForm,
     /// Line of the name, from 1.
     pub line: u32,
     /// Last line of the whole.
@@ -65,7 +65,7 @@ pub struct Named {
 
 /// An import.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ImportSite {
     /// True for a declaration that a module lies in another file.
     pub declares_module: bool,
     /// Leading dots.
@@ -76,7 +76,7 @@ pub struct Place {
     pub item: Option<Span>,
 }
 
-impl Place {
+impl ImportSite {
     /// Bytes that it takes at the most where it is written out.
     fn bytes(&self) -> usize {
         let parts = self.parts.iter().chain(&self.item);
@@ -86,10 +86,10 @@ impl Place {
 
 /// What a file holds, by its syntax tree. Every span in it holds a name of the text that it was checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outline {
+pub struct SyntaxOutline {
     syntax: Syntax,
     definitions: Vec<Named>,
-    imports: Vec<Place>,
+    imports: Vec<ImportSite>,
 }
 
 /// Dots that anybody writes before a module.
@@ -98,12 +98,12 @@ const LEVEL_MAX: u32 = 32;
 /// `::`, the longest that stands between two parts.
 const SEPARATOR_BYTES_MAX: usize = 2;
 
-impl Outline {
+impl SyntaxOutline {
     /// Takes an answer about `text`, or nothing where it cannot be one.
     pub fn checked(
         syntax: Syntax,
         definitions: impl Iterator<Item = Named>,
-        imports: impl Iterator<Item = Place>,
+        imports: impl Iterator<Item = ImportSite>,
         text: &str,
     ) -> Option<Self> {
         let outline = Self {
@@ -120,14 +120,14 @@ impl Outline {
         let is_right = |named: &Named| {
             holds(&named.name) && (1..=lines).contains(&named.line) && (named.line..=lines).contains(&named.end_line)
         };
-        let is_import = |import: &Place| {
+        let is_import = |import: &ImportSite| {
             let parts = import.parts.iter().chain(&import.item);
             import.parts.len() <= OUTLINE_ITEMS_MAX
                 && import.level <= LEVEL_MAX
                 && parts.clone().all(|part| at(text, *part).is_some_and(is_path))
         };
         let is_whole = self.definitions.iter().all(is_right);
-        let import_bytes: usize = self.imports.iter().map(Place::bytes).sum();
+        let import_bytes: usize = self.imports.iter().map(ImportSite::bytes).sum();
         if !is_whole || import_bytes > OUTLINE_IMPORT_BYTES_MAX || !self.imports.iter().all(is_import) {
             return None;
         }
@@ -206,8 +206,8 @@ mod tests {
 
     use super::*;
 
-    fn outline(definitions: Vec<Named>, imports: Vec<Place>) -> Outline {
-        Outline {
+    fn outline(definitions: Vec<Named>, imports: Vec<ImportSite>) -> SyntaxOutline {
+        SyntaxOutline {
             syntax: Syntax::Rust,
             definitions,
             imports,
@@ -221,7 +221,7 @@ mod tests {
     fn named(name: Span, line: u32, end_line: u32) -> Named {
         Named {
             name,
-            form: Form::Type,
+            form: SymbolForm::Type,
             line,
             end_line,
             depth: 0,
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_cannot_be_about_the_text_is_none() {
-        let fits = |outline: Outline| outline.fits(TEXT).is_some();
+        let fits = |outline: SyntaxOutline| outline.fits(TEXT).is_some();
         assert!(fits(outline(vec![named(span(0, 2), 1, 2)], Vec::new())));
         for (what, name) in [
             ("beyond the end", span(7, 99)),
@@ -247,7 +247,7 @@ mod tests {
             let one = named(span(0, 2), line, end_line);
             assert!(!fits(outline(vec![one], Vec::new())), "{line} {end_line}");
         }
-        let import = |level, part| Place {
+        let import = |level, part| ImportSite {
             declares_module: false,
             level,
             parts: vec![part],
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn imports_that_multiply_their_parts_are_none() {
         let text = "p".repeat(512);
-        let import = Place {
+        let import = ImportSite {
             declares_module: false,
             level: 0,
             parts: vec![span(0, 510); 2],
@@ -281,7 +281,7 @@ mod tests {
         let fits = |imports| outline(Vec::new(), imports).fits(&text).is_some();
         assert!(fits(vec![import.clone(); OUTLINE_IMPORT_BYTES_MAX / 1024]));
         assert!(!fits(vec![import; OUTLINE_IMPORT_BYTES_MAX / 1024 + 1]));
-        let empty = Place {
+        let empty = ImportSite {
             declares_module: false,
             level: 0,
             parts: vec![span(0, 0); OUTLINE_ITEMS_MAX],
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn parts_are_joined_as_the_language_does() {
         let text = "use a::b::{c, d ::\n e};";
-        let place = |parts: Vec<Span>| Place {
+        let place = |parts: Vec<Span>| ImportSite {
             declares_module: false,
             level: 0,
             parts,
@@ -316,7 +316,7 @@ mod tests {
             for _ in 0..4 {
                 definitions.push(named(span(next(), next()), next(), next()));
                 let item = Some(span(next(), next()));
-                imports.push(Place { declares_module: false, level: next(), parts: vec![span(next(), next())], item });
+                imports.push(ImportSite { declares_module: false, level: next(), parts: vec![span(next(), next())], item });
             }
             if let Some(outline) = outline(definitions, imports).fits(&text) {
                 prop_assert!(outline.definitions(&text).all(|(name, _)| text.contains(name)));

@@ -301,7 +301,7 @@ pub(super) const RULES: &[Rule] = &[
 
 /// A place that looks like a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct RuleMatch {
     pub(super) range: Range<usize>,
     /// Index in [`RULES`].
     pub(super) rule: usize,
@@ -385,15 +385,15 @@ fn pattern(rule: usize) -> &'static Regex {
 const SLICE_BYTES: usize = 64 * 1024;
 
 /// The places of a text that look like keys, in order and apart.
-pub(super) fn find(text: &str, enabled: Enabled) -> Vec<Found> {
+pub(super) fn find(text: &str, enabled: Enabled) -> Vec<RuleMatch> {
     let all = find_while(text, enabled, &|| true);
     all.expect("nobody stops it")
 }
 
 /// Like [`find`], but calls `is_wanted` for each slice of the text and returns `None` once that is false.
-pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Found>> {
+pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> bool) -> Option<Vec<RuleMatch>> {
     let anchors = &*ANCHORS;
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<RuleMatch> = Vec::new();
     // Up to where what follows an anchor of a rule is known to be no key.
     let mut judged = vec![0; RULES.len()];
     for hit in hits(text, is_wanted) {
@@ -411,7 +411,7 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
         }
         if RULES[rule].pattern.is_empty() {
             let lines = pem::lines(text, hit.start()).into_iter().enumerate();
-            found.extend(lines.map(|(at, range)| Found {
+            found.extend(lines.map(|(at, range)| RuleMatch {
                 range,
                 rule,
                 is_first: at == 0,
@@ -422,7 +422,7 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
             continue;
         }
         match key_at(text, hit.start(), rule) {
-            At::Key(range) => found.push(Found {
+            At::Key(range) => found.push(RuleMatch {
                 range,
                 rule,
                 is_first: true,

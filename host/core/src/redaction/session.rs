@@ -11,7 +11,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use aho_corasick::{AhoCorasick, MatchKind};
 use regex::bytes::Regex;
 
-use super::rules::{self, Enabled, Found, RULES};
+use super::rules::{self, Enabled, RULES, RuleMatch};
 use super::{placeholder, replaced};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
@@ -29,13 +29,13 @@ static WRITTEN: LazyLock<Regex> =
 /// Memory of one session's keys. The default knows none, and has all rules in force.
 pub struct Redactor {
     enabled: Enabled,
-    state: Mutex<State>,
+    state: Mutex<SessionKeys>,
 }
 
 #[derive(Default)]
-struct State {
+struct SessionKeys {
     numbers: HashMap<String, usize>,
-    kept: Vec<Kept>,
+    kept: Vec<KnownKey>,
     /// Finds every known key that is long enough wherever it stands, also where no rule would.
     literals: Option<Literals>,
     /// There are keys that `literals` does not find yet: it is made anew when a text goes out, not for each file that
@@ -47,7 +47,7 @@ struct State {
     unnumbered: BTreeMap<usize, usize>,
 }
 
-struct Kept {
+struct KnownKey {
     key: String,
     rule: usize,
     /// The first line of the same key.
@@ -106,7 +106,7 @@ impl Redactor {
     /// ones, such as the provider's: they are replaced whatever they look like.
     pub fn new<'a>(unredacted: &[String], own: impl IntoIterator<Item = &'a str>) -> Result<Self, Problem> {
         let enabled = Enabled::without(unredacted).map_err(|name| unknown(name))?;
-        let mut state = State::default();
+        let mut state = SessionKeys::default();
         for key in own
             .into_iter()
             .map(str::trim)
@@ -229,21 +229,21 @@ impl Redactor {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SessionKeys> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Range of a text that is replaced. Without a number there is no way back.
-struct Place {
+struct Replacement {
     range: Range<usize>,
     rule: usize,
     number: Option<usize>,
 }
 
-impl State {
+impl SessionKeys {
     /// Numbers what the rules found.
-    fn take_in(&mut self, text: &str, found: &[Found]) -> Vec<Place> {
+    fn take_in(&mut self, text: &str, found: &[RuleMatch]) -> Vec<Replacement> {
         let before = self.kept.len();
         let mut whole = None;
         let mut places = Vec::with_capacity(found.len());
@@ -251,7 +251,7 @@ impl State {
             whole = whole.filter(|_| !found.is_first);
             let number = self.keep(&text[found.range.clone()], found.rule, whole);
             whole = whole.or(number);
-            places.push(Place {
+            places.push(Replacement {
                 range: found.range.clone(),
                 rule: number.map_or(found.rule, |number| self.kept[number].rule),
                 number,
@@ -271,7 +271,7 @@ impl State {
             return None;
         }
         self.numbers.insert(key.to_owned(), number);
-        self.kept.push(Kept {
+        self.kept.push(KnownKey {
             key: key.to_owned(),
             rule,
             whole: whole.unwrap_or(number),
@@ -295,7 +295,7 @@ impl State {
     }
 
     /// Adds the known keys that stand where no rule found anything, and puts all places in order.
-    fn literal_places(&self, text: &str, places: &mut Vec<Place>) {
+    fn literal_places(&self, text: &str, places: &mut Vec<Replacement>) {
         let Some(literals) = &self.literals else { return };
         let by_rule: Vec<Range<usize>> = places.iter().map(|place| place.range.clone()).collect();
         let mut next = 0;
@@ -307,7 +307,7 @@ impl State {
                 continue;
             }
             let number = literals.numbers[hit.pattern().as_usize()];
-            places.push(Place {
+            places.push(Replacement {
                 range: hit.range(),
                 rule: self.kept[number].rule,
                 number: Some(number),
@@ -316,7 +316,7 @@ impl State {
         places.sort_by_key(|place| place.range.start);
     }
 
-    fn tell(&mut self, places: &[Place], file: Option<&str>) {
+    fn tell(&mut self, places: &[Replacement], file: Option<&str>) {
         for place in places {
             match place.number {
                 Some(number) => self.kept[number].is_told = true,

@@ -412,7 +412,7 @@ fn a_long_text_is_searched_like_a_short_one_and_only_while_somebody_wants_to_kno
         for at in (64 * 1024 - found.len() - 2..64 * 1024 + 2).step_by(3) {
             let text = format!("{}\n{found}\n", " ".repeat(at));
             let places: Vec<_> = find(&text, Enabled::all());
-            let ranges = |places: &[super::rules::Found], from: usize| -> Vec<_> {
+            let ranges = |places: &[super::rules::RuleMatch], from: usize| -> Vec<_> {
                 places
                     .iter()
                     .map(|place| place.range.start - from..place.range.end - from)

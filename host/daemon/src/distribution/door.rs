@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use super::artifact::{Artifact, MANIFEST};
 use super::credentials::{self, Credentials};
-use super::{DistributionError, Place, digest_of, reach, refused};
+use super::{DistributionError, RegistryReference, digest_of, reach, refused};
 use crate::config::Environment;
 use crate::limits;
 use crate::provider::use_crypto;
@@ -36,7 +36,7 @@ pub(super) enum Purpose {
 }
 
 /// An open way to one registry.
-pub(super) struct Door {
+pub(super) struct RegistryClient {
     http: Client,
     oci: oci_client::Client,
     permission: Permission,
@@ -50,10 +50,10 @@ struct Permission {
     withheld: Option<String>,
 }
 
-impl Door {
+impl RegistryClient {
     /// Asks the registry what it wants, and gets it where the user has it.
     pub(super) async fn open(
-        place: &Place,
+        place: &RegistryReference,
         environment: &Environment,
         purpose: Purpose,
     ) -> Result<Self, DistributionError> {
@@ -68,7 +68,7 @@ impl Door {
     }
 
     /// The answer to the question for a manifest.
-    pub(super) async fn manifest(&self, place: &Place) -> Result<Response, DistributionError> {
+    pub(super) async fn manifest(&self, place: &RegistryReference) -> Result<Response, DistributionError> {
         let reference = place.reference();
         let name = place.digest().or(place.tag()).unwrap_or("latest");
         let url = format!("{}/v2/{}/manifests/{name}", place.base(), reference.repository());
@@ -77,7 +77,7 @@ impl Door {
     }
 
     /// The answer to the question for a blob, from wherever the registry keeps it.
-    pub(super) async fn blob(&self, place: &Place, digest: &str) -> Result<Response, DistributionError> {
+    pub(super) async fn blob(&self, place: &RegistryReference, digest: &str) -> Result<Response, DistributionError> {
         let own = format!("{}/v2/{}/blobs/{digest}", place.base(), place.reference().repository());
         let mut response = send(place, self.permitted(self.http.get(&own))).await?;
         for _ in 0..limits::REGISTRY_REDIRECTS_MAX {
@@ -106,7 +106,7 @@ impl Door {
     }
 
     /// An answer that is what was asked for.
-    pub(super) fn found(&self, place: &Place, response: Response) -> Result<Response, DistributionError> {
+    pub(super) fn found(&self, place: &RegistryReference, response: Response) -> Result<Response, DistributionError> {
         match response.status() {
             StatusCode::OK => Ok(response),
             StatusCode::NOT_FOUND => Err(DistributionError::NotFound {
@@ -126,7 +126,11 @@ impl Door {
     }
 
     /// Puts an artifact there, its manifest last, and gives the digest of that.
-    pub(super) async fn push(&self, place: &Place, artifact: &Artifact) -> Result<String, DistributionError> {
+    pub(super) async fn push(
+        &self,
+        place: &RegistryReference,
+        artifact: &Artifact,
+    ) -> Result<String, DistributionError> {
         if place.digest().is_some() {
             return Err(refused(place, "what is pushed gets its own digest; name a tag"));
         }
@@ -150,7 +154,11 @@ impl Door {
 }
 
 /// An answer's body of bounded size.
-pub(super) async fn body(place: &Place, mut response: Response, max: u64) -> Result<Vec<u8>, DistributionError> {
+pub(super) async fn body(
+    place: &RegistryReference,
+    mut response: Response,
+    max: u64,
+) -> Result<Vec<u8>, DistributionError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(place, error))? {
         bytes.extend_from_slice(&chunk);
@@ -172,7 +180,7 @@ pub(super) async fn body(place: &Place, mut response: Response, max: u64) -> Res
     clippy::disallowed_methods,
     reason = "the one exception, for what a user's command names"
 )]
-fn client(place: &Place, environment: &Environment) -> Result<Client, DistributionError> {
+fn client(place: &RegistryReference, environment: &Environment) -> Result<Client, DistributionError> {
     use_crypto();
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -189,7 +197,7 @@ fn client(place: &Place, environment: &Environment) -> Result<Client, Distributi
 
 const USER_AGENT: &str = concat!("tool/", env!("CARGO_PKG_VERSION"));
 
-fn configuration(place: &Place, environment: &Environment) -> ClientConfig {
+fn configuration(place: &RegistryReference, environment: &Environment) -> ClientConfig {
     ClientConfig {
         protocol: if place.is_loopback() {
             ClientProtocol::Http
@@ -223,7 +231,7 @@ fn proxied(environment: &Environment, name: &str) -> String {
     format!("{LOOPBACK},{}", said.unwrap_or_default())
 }
 
-async fn send(place: &Place, request: RequestBuilder) -> Result<Response, DistributionError> {
+async fn send(place: &RegistryReference, request: RequestBuilder) -> Result<Response, DistributionError> {
     request.send().await.map_err(|error| unreachable(place, error))
 }
 
@@ -273,7 +281,7 @@ fn not_sent(host: &str) -> String {
 /// Returns the credentials that go with every request; none where the registry wants none.
 async fn permission(
     http: &Client,
-    place: &Place,
+    place: &RegistryReference,
     environment: &Environment,
     purpose: Purpose,
 ) -> Result<Permission, DistributionError> {
@@ -312,7 +320,7 @@ async fn permission(
 
 async fn token(
     http: &Client,
-    place: &Place,
+    place: &RegistryReference,
     realm: Realm,
     service: Option<String>,
     credentials: Option<Credentials>,
@@ -363,13 +371,13 @@ struct Realm {
 }
 
 /// Returns the server that issues tokens, if it can be asked safely.
-async fn checked_realm(place: &Place, text: &str) -> Result<Realm, DistributionError> {
+async fn checked_realm(place: &RegistryReference, text: &str) -> Result<Realm, DistributionError> {
     let realm = realm_of(place, text)?;
     reach::check(place, &realm.url).await?;
     Ok(realm)
 }
 
-fn realm_of(place: &Place, realm: &str) -> Result<Realm, DistributionError> {
+fn realm_of(place: &RegistryReference, realm: &str) -> Result<Realm, DistributionError> {
     let foreign = |host: &str| DistributionError::Realm {
         place: place.to_string(),
         realm: clean(beginning(host, 200)).into_owned(),
@@ -438,7 +446,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
 
 // ---- errors ----
 
-fn unreachable(place: &Place, error: reqwest::Error) -> DistributionError {
+fn unreachable(place: &RegistryReference, error: reqwest::Error) -> DistributionError {
     let error = error.without_url();
     let mut reason = error.to_string();
     let mut source = std::error::Error::source(&error);
@@ -456,7 +464,7 @@ fn unreachable(place: &Place, error: reqwest::Error) -> DistributionError {
 const WORDS_BYTES_MAX: usize = 300;
 
 /// Converts an error of the client to ours; a line of the registry's own words is kept.
-fn told(place: &Place, permission: &Permission, error: OciDistributionError) -> DistributionError {
+fn told(place: &RegistryReference, permission: &Permission, error: OciDistributionError) -> DistributionError {
     let words = |text: &str| clean(beginning(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
     match error {
         OciDistributionError::RequestError(error) => unreachable(place, error),
@@ -483,7 +491,7 @@ fn told(place: &Place, permission: &Permission, error: OciDistributionError) -> 
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Place {
+    fn place(text: &str) -> RegistryReference {
         text.parse().expect("it is a place")
     }
 

@@ -11,7 +11,7 @@ pub(crate) const SCHEME: &str = "oci://";
 
 /// A place in a registry, whose host is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place(Reference);
+pub struct RegistryReference(Reference);
 
 /// A text that is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +21,7 @@ pub struct PlaceError {
     reason: String,
 }
 
-impl Place {
+impl RegistryReference {
     /// True for a text that means one, rightly or not.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(SCHEME)
@@ -85,19 +85,19 @@ impl Place {
 
 /// Adds the digest of a manifest to an address in a registry. An address that does not parse stays as it is.
 pub fn pin_source(address: &str, manifest: &str) -> String {
-    match address.parse::<Place>() {
+    match address.parse::<RegistryReference>() {
         Ok(place) => place.pinned(manifest).to_string(),
         Err(_) => address.to_owned(),
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RegistryReference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{SCHEME}{}", self.0.whole())
     }
 }
 
-impl FromStr for Place {
+impl FromStr for RegistryReference {
     type Err = PlaceError;
 
     fn from_str(text: &str) -> Result<Self, PlaceError> {
@@ -132,13 +132,13 @@ mod tests {
     #[test]
     fn a_place_names_its_host() {
         let digest = format!("sha256:{}", "a".repeat(64));
-        let place: Place = format!("oci://127.0.0.1:5000/team/lint:1.0@{digest}")
+        let place: RegistryReference = format!("oci://127.0.0.1:5000/team/lint:1.0@{digest}")
             .parse()
             .expect("it is one");
         assert_eq!((place.tag(), place.digest()), (Some("1.0"), Some(digest.as_str())));
         assert!(place.is_loopback());
         assert_eq!(place.base(), "http://127.0.0.1:5000");
-        let place: Place = "oci://example.org/team/lint".parse().expect("it is one");
+        let place: RegistryReference = "oci://example.org/team/lint".parse().expect("it is one");
         assert_eq!(
             (place.base().as_str(), place.to_string().as_str()),
             ("https://example.org", "oci://example.org/team/lint:latest")
@@ -148,14 +148,21 @@ mod tests {
             format!("oci://example.org/team/lint@{digest}")
         );
         for text in ["oci://localhost/x", "oci://localhost:1/x", "oci://127.1.2.3/x"] {
-            assert!(text.parse::<Place>().is_ok_and(|place| place.is_loopback()), "{text}");
+            assert!(
+                text.parse::<RegistryReference>().is_ok_and(|place| place.is_loopback()),
+                "{text}"
+            );
         }
         for text in [
             "oci://10.0.0.1/x",
             "oci://localhost.example.org/x",
             "oci://127.0.0.1.example.org/x",
         ] {
-            assert!(text.parse::<Place>().is_ok_and(|place| !place.is_loopback()), "{text}");
+            assert!(
+                text.parse::<RegistryReference>()
+                    .is_ok_and(|place| !place.is_loopback()),
+                "{text}"
+            );
         }
     }
 
@@ -173,7 +180,7 @@ mod tests {
             "oci://example.org/x@md5:00000000000000000000000000000000",
             "oci://example.org/../x",
         ] {
-            let error = text.parse::<Place>().expect_err(text);
+            let error = text.parse::<RegistryReference>().expect_err(text);
             assert!(error.to_string().contains("is no place in a registry: "), "{error}");
         }
     }

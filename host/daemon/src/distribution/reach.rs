@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
-use super::{DistributionError, Place, refused};
+use super::{DistributionError, RegistryReference, refused};
 use crate::process::proxy::is_public;
 use crate::text::{beginning, clean};
 
@@ -56,7 +56,7 @@ impl Reach {
 }
 
 /// An error unless the registry of a place may send us there.
-pub(super) async fn check(place: &Place, to: &Url) -> Result<(), DistributionError> {
+pub(super) async fn check(place: &RegistryReference, to: &Url) -> Result<(), DistributionError> {
     let base = Url::parse(&place.base()).map_err(|error| refused(place, error.to_string()))?;
     if base.origin() == to.origin() {
         return Ok(());

@@ -40,7 +40,7 @@ impl Stub {
         Self { port, asked }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> RegistryReference {
         let text = format!("oci://127.0.0.1:{}/team/lint:1.0", self.port);
         text.parse().expect("it is a place")
     }
@@ -204,7 +204,7 @@ fn challenge(realm: &str) -> (String, String, Vec<u8>) {
 async fn a_registry_that_is_silent_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it is bound").port();
-    let place: Place = format!("oci://127.0.0.1:{port}/x").parse().expect("it is a place");
+    let place: RegistryReference = format!("oci://127.0.0.1:{port}/x").parse().expect("it is a place");
     let _hurried = limits::pace::hurried(600);
     let refused = resolve(&place, &Environment::default()).await;
     assert!(matches!(refused, Err(DistributionError::TooSlow { .. })), "{refused:?}");
@@ -314,7 +314,7 @@ async fn no_proxy_stands_between_this_machine_and_itself() {
             "/v2/" => ok(""),
             _ => missing(),
         });
-        let place: Place = format!("oci://{host}:{}/team/lint:1.0", stub.port)
+        let place: RegistryReference = format!("oci://{host}:{}/team/lint:1.0", stub.port)
             .parse()
             .expect("it is a place");
         let described = Described {

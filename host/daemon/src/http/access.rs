@@ -56,9 +56,9 @@ impl Traffic {
     }
 
     /// Begins the line of a request.
-    pub(super) fn begin<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<PeerAddress>) -> Entry {
+    pub(super) fn begin<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<PeerAddress>) -> AccessRecord {
         self.open.fetch_add(1, Ordering::SeqCst);
-        Entry {
+        AccessRecord {
             traffic: Arc::clone(self),
             at: api::now(),
             begun: Instant::now(),
@@ -91,7 +91,7 @@ impl Traffic {
 }
 
 /// A request, from its head to the last byte of its answer.
-pub(super) struct Entry {
+pub(super) struct AccessRecord {
     traffic: Arc<Traffic>,
     at: Timestamp,
     begun: Instant,
@@ -107,7 +107,7 @@ pub(super) struct Entry {
     is_whole: bool,
 }
 
-impl Entry {
+impl AccessRecord {
     /// Takes note of who asks.
     pub(super) fn is_by(&mut self, caller: Option<Caller>) {
         self.caller = caller;
@@ -153,7 +153,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for AccessRecord {
     fn drop(&mut self) {
         self.traffic.write(&self.line());
         *self.traffic.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -164,7 +164,7 @@ impl Drop for Entry {
 /// A body whose bytes are counted.
 struct Followed {
     body: Body,
-    entry: Entry,
+    entry: AccessRecord,
 }
 
 impl HttpBody for Followed {

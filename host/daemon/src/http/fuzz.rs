@@ -52,7 +52,7 @@ pub(crate) fn requests(bytes: &[u8]) {
 
 /// An event is one frame in either form, whatever it holds: no text of it begins a line of its own.
 pub(crate) fn one_frame(seq: u64, event: &Event) {
-    for form in [sse::Form::Reference, sse::Form::Architecture] {
+    for form in [sse::StreamForm::Reference, sse::StreamForm::Architecture] {
         for strict in [false, true] {
             let frame = sse::frame(sse::Style { form, strict }, seq, event, "model");
             let body = frame.strip_suffix("\n\n").expect("a frame ends in an empty line");

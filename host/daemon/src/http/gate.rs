@@ -31,7 +31,7 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
     let _answering = peer.as_ref().map(Peer::answering);
     let mut entry = state.traffic().begin(&request, peer.as_ref().map(Peer::address));
     let common = state.common_now();
-    let door = Door {
+    let door = AccessCheck {
         state: &state,
         server: &common.server,
         peer: peer.as_ref(),
@@ -97,13 +97,13 @@ async fn answered(answer: impl Future<Output = Response>) -> Response {
 }
 
 /// Access decision: the server's settings, and the peer of the request.
-struct Door<'a> {
+struct AccessCheck<'a> {
     state: &'a AppState,
     server: &'a ServerSettings,
     peer: Option<&'a Peer>,
 }
 
-impl Door<'_> {
+impl AccessCheck<'_> {
     /// Checks Host and Origin. Answers with the listed origin that the request names, where it names one.
     fn admit(&self, request: &Request) -> Result<Option<HeaderValue>, Problem> {
         let headers = request.headers();

@@ -265,14 +265,14 @@ impl Listener {
     }
 
     /// The next connection, once there is room for it. May be dropped while it waits.
-    pub(super) async fn accept(&self) -> (Connection, Peer) {
+    pub(super) async fn accept(&self) -> (PeerConnection, Peer) {
         tokio::select! {
             connection = self.accept_tcp() => connection,
             connection = self.accept_unix() => connection,
         }
     }
 
-    async fn accept_tcp(&self) -> (Connection, Peer) {
+    async fn accept_tcp(&self) -> (PeerConnection, Peer) {
         let permit = acquire(&self.tcp_connections).await;
         loop {
             match self.sockets.tcp.accept().await {
@@ -280,7 +280,7 @@ impl Listener {
                     let stream = Arc::new(of_tcp(stream));
                     // A connection that was reset already ends here, so a flood of them costs little.
                     if stream.state() != ConnectionState::Closed {
-                        return Connection::of_tcp(stream, address, self, permit);
+                        return PeerConnection::of_tcp(stream, address, self, permit);
                     }
                 }
                 Err(error) => rest_after(&error).await,
@@ -288,12 +288,12 @@ impl Listener {
         }
     }
 
-    async fn accept_unix(&self) -> (Connection, Peer) {
+    async fn accept_unix(&self) -> (PeerConnection, Peer) {
         let permit = acquire(&self.unix_connections).await;
         loop {
             match self.sockets.unix.accept().await {
                 Ok((stream, _)) => match stream.peer_cred() {
-                    Ok(peer) if is_own_user(peer.uid()) => return Connection::of_unix(stream, self, permit),
+                    Ok(peer) if is_own_user(peer.uid()) => return PeerConnection::of_unix(stream, self, permit),
                     Ok(peer) => tracing::warn!(
                         uid = peer.uid(),
                         "another user's connection to backend.sock was dropped"
@@ -324,7 +324,7 @@ async fn rest_after(error: &io::Error) {
 }
 
 /// One connection.
-pub(super) struct Connection {
+pub(super) struct PeerConnection {
     stream: Arc<PeerStream>,
     /// Finds out whether the peer runs as the same user.
     lookup: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
@@ -348,7 +348,7 @@ struct Head {
     number: usize,
 }
 
-impl Connection {
+impl PeerConnection {
     fn of_tcp(
         stream: Arc<PeerStream>,
         address: SocketAddr,
@@ -483,7 +483,7 @@ impl Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for PeerConnection {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(this.finish_lookup(context))?;
@@ -504,7 +504,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for PeerConnection {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
     }

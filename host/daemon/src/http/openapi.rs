@@ -1,4 +1,4 @@
-//! The OpenAPI description, made of the routes themselves: a [`Table`] takes a route together with its description, so
+//! The OpenAPI description, made of the routes themselves: a [`RouteTable`] takes a route together with its description, so
 //! that neither exists without the other.
 //!
 //! Each handler describes its parameters and answers; this module holds the parts common to all. The description is
@@ -33,13 +33,13 @@ const TOKEN: &str = "token";
 const MESSAGE: &str = "Message";
 
 /// Routes with their descriptions.
-pub(super) struct Table {
+pub(super) struct RouteTable {
     router: Router<AppState>,
     paths: Paths,
     schemas: BTreeMap<String, RefOr<Schema>>,
 }
 
-impl Table {
+impl RouteTable {
     pub(super) fn new() -> Self {
         let mut schemas = Vec::new();
         for (name, schema, used) in [

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::access::Traffic;
-use super::listener::{Closed, Connection, Listener, Peer, ServerSockets};
+use super::listener::{Closed, Listener, Peer, PeerConnection, ServerSockets};
 use super::{AppState, router};
 use crate::api::ErrorKind;
 use crate::limits;
@@ -82,7 +82,7 @@ struct Served {
 
 impl Served {
     /// One connection to its end.
-    async fn connection(self, connection: Connection, peer: Peer) {
+    async fn connection(self, connection: PeerConnection, peer: Peer) {
         let (router, address) = (self.router, peer.address());
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut request = request.map(Body::new);

@@ -12,7 +12,7 @@ use super::body::{JsonBody, PathOf, QueryOf};
 use super::error::Answer;
 use super::listener::Peer;
 use super::openapi::{Followed, Refused, RefusedBody, RefusedRepository, Started};
-use super::sse::{self, Form, Style};
+use super::sse::{self, StreamForm, Style};
 use super::{AppState, check_reach, visible_to_recipes};
 use crate::api::{
     ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Problem, SessionResult, SessionStart, Tasks,
@@ -70,7 +70,7 @@ pub(super) struct StyleQuery {
     /// How events are written; default: the reference form, at `/stream/{session_id}` the architecture form.
     #[serde(default)]
     #[param(inline, nullable = false)]
-    form: Option<Form>,
+    form: Option<StreamForm>,
     /// True for bare `data:` lines: no `id:` and no comments that keep the connection alive.
     #[serde(default)]
     #[param(schema_with = Switch::names)]
@@ -86,7 +86,7 @@ pub(super) struct StreamQuery {
     /// How events are written; default: the reference form, at `/stream/{session_id}` the architecture form.
     #[serde(default)]
     #[param(inline, nullable = false)]
-    form: Option<Form>,
+    form: Option<StreamForm>,
     /// True for bare `data:` lines: no `id:` and no comments that keep the connection alive.
     #[serde(default)]
     #[param(schema_with = Switch::names)]
@@ -120,7 +120,7 @@ impl Switch {
     }
 }
 
-fn style(form: Option<Form>, default: Form, strict: Option<Switch>) -> Style {
+fn style(form: Option<StreamForm>, default: StreamForm, strict: Option<Switch>) -> Style {
     Style {
         form: form.unwrap_or(default),
         strict: strict == Some(Switch::On),
@@ -148,7 +148,7 @@ pub(super) async fn stream_by_query(
     headers: HeaderMap,
     QueryOf(query): QueryOf<StreamQuery>,
 ) -> Answer<Response> {
-    let style = style(query.form, Form::Reference, query.strict);
+    let style = style(query.form, StreamForm::Reference, query.strict);
     follow(&state, &query.session_id, &headers, style, peer)
 }
 
@@ -173,7 +173,7 @@ pub(super) async fn stream_by_path(
     PathOf(session_id): PathOf,
     QueryOf(query): QueryOf<StyleQuery>,
 ) -> Answer<Response> {
-    let style = style(query.form, Form::Architecture, query.strict);
+    let style = style(query.form, StreamForm::Architecture, query.strict);
     follow(&state, &session_id, &headers, style, peer)
 }
 
@@ -200,7 +200,7 @@ pub(super) async fn execute_and_stream(
     JsonBody(request): JsonBody<ExecuteRequest>,
 ) -> Answer<Response> {
     let session = start(&state, caller, request).await?;
-    let style = style(query.form, Form::Reference, query.strict);
+    let style = style(query.form, StreamForm::Reference, query.strict);
     started_stream(&state, &session, style, peer)
 }
 

@@ -9,7 +9,7 @@ use super::body::{JsonBody, PathOf};
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository, Started};
 use super::sessions::{MaybePeer, started_stream};
-use super::sse::{Form, Style};
+use super::sse::{StreamForm, Style};
 use super::{AppState, check_reach, visible_to_recipes};
 use crate::api::{ErrorKind, Problem, SkillCallRequest, Skills};
 
@@ -69,7 +69,7 @@ pub(super) async fn call(
         .call_skill(&name, request, policy, visible_to_recipes(&environment))
         .await?;
     let style = Style {
-        form: Form::Reference,
+        form: StreamForm::Reference,
         strict: false,
     };
     started_stream(&state, &session, style, peer)

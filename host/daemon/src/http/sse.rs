@@ -20,7 +20,7 @@ const HEARTBEAT_SECONDS: u64 = 15;
 /// Which of the specification's two forms a stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Form {
+pub(super) enum StreamForm {
     /// `token`, `skill`, `complete`, `error`.
     Reference,
     /// `output`, `skill`, `done`, `error`.
@@ -30,7 +30,7 @@ pub(super) enum Form {
 /// Format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style {
-    pub(super) form: Form,
+    pub(super) form: StreamForm,
     /// Bare `data:` lines: no ids and no comments.
     pub(super) strict: bool,
 }
@@ -38,8 +38,8 @@ pub(super) struct Style {
 /// One event as bytes: its id unless strict, its one `data:` line, an empty line.
 pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> String {
     let data = match style.form {
-        Form::Reference => serde_json::to_string(event),
-        Form::Architecture => match architecture(event, model) {
+        StreamForm::Reference => serde_json::to_string(event),
+        StreamForm::Architecture => match architecture(event, model) {
             Some(event) => serde_json::to_string(&event),
             None => serde_json::to_string(event),
         },
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn written(form: Form, strict: bool) -> String {
+    fn written(form: StreamForm, strict: bool) -> String {
         let events = [
             Event::Token { content: "a\nb".into() },
             Event::Skill {
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_reference_form() {
-        insta::assert_snapshot!(written(Form::Reference, false), @r#"
+        insta::assert_snapshot!(written(StreamForm::Reference, false), @r#"
         id: 4
         data: {"type":"token","content":"a\nb"}
 
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_architecture_form_strictly() {
-        insta::assert_snapshot!(written(Form::Architecture, true), @r#"
+        insta::assert_snapshot!(written(StreamForm::Architecture, true), @r#"
         data: {"type":"output","content":"a\nb","model":"some-model"}
 
         data: {"type":"skill","name":"read_file","args":{"path":"a.py"}}

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Line, ask, refused, tools};
+use super::{McpSession, ask, refused, tools};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::session::Sessions;
 use crate::session::approvals::Asking;
-use crate::session::connection::{Call, CallAnswer, Meanwhile};
+use crate::session::connection::{CallAnswer, ConnectionCall, Meanwhile};
 
 /// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;
@@ -47,7 +47,7 @@ impl Pending {
 /// Makes the call that a request asks for, or goes on with the one that it answers.
 pub(super) async fn answer(
     sessions: &Sessions,
-    line: &Arc<Line>,
+    line: &Arc<McpSession>,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
@@ -64,7 +64,7 @@ pub(super) async fn answer(
 /// Sends a call on its way. An error of the protocol where there is no such tool; a problem where there are too many.
 fn begun(
     sessions: &Sessions,
-    line: &Arc<Line>,
+    line: &Arc<McpSession>,
     request: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<Result<UnderWay, Problem>, ErrorData> {
@@ -85,7 +85,7 @@ fn begun(
     };
     let cancel = CancellationToken::new();
     let (watcher, meanwhile) = watch();
-    let call = Call {
+    let call = ConnectionCall {
         name: request.name.to_string(),
         arguments: Value::Object(request.arguments.unwrap_or_default()),
         can_ask: line.may_ask && ask::can_ask(context),
@@ -108,7 +108,7 @@ fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
 }
 
 /// The call that waits for this answer.
-fn resumed(line: &Line, state: &str, request: &CallToolRequestParams) -> Result<UnderWay, ErrorData> {
+fn resumed(line: &McpSession, state: &str, request: &CallToolRequestParams) -> Result<UnderWay, ErrorData> {
     let mut pending = line.pending();
     let waits = pending
         .get(state)
@@ -122,7 +122,7 @@ fn resumed(line: &Line, state: &str, request: &CallToolRequestParams) -> Result<
 }
 
 async fn drive(
-    line: &Line,
+    line: &McpSession,
     mut under_way: UnderWay,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
@@ -166,7 +166,7 @@ async fn tell(context: &RequestContext<RoleServer>, token: Option<&ProgressToken
 }
 
 /// The result that asks, with the call put aside until the answer comes.
-fn parked(line: &Line, under_way: UnderWay, asking: Asking) -> CallToolResponse {
+fn parked(line: &McpSession, under_way: UnderWay, asking: Asking) -> CallToolResponse {
     let state = uuid::Uuid::new_v4().simple().to_string();
     let result = ask::required(&asking, &state);
     line.drop_unanswered();

@@ -7,7 +7,7 @@ use rmcp::model::ProtocolVersion;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Mutex;
 
-use super::Line;
+use super::McpSession;
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
 
@@ -18,7 +18,7 @@ pub(super) struct Roots(Mutex<Option<Arc<Result<(), Problem>>>>);
 impl Roots {
     /// An error unless the repository lies in a root, where the client has some. Asked once, within the first call: over
     /// HTTP a question outside of any has no stream to go by.
-    pub(super) async fn check(&self, line: &Line, context: &RequestContext<RoleServer>) -> Result<(), Problem> {
+    pub(super) async fn check(&self, line: &McpSession, context: &RequestContext<RoleServer>) -> Result<(), Problem> {
         let mut known = self.0.lock().await;
         if let Some(known) = known.as_deref() {
             return known.clone();
@@ -49,7 +49,7 @@ fn has_roots(capabilities: &rmcp::model::ClientCapabilities) -> bool {
 
 /// The client's roots, as URIs.
 #[expect(deprecated, reason = "roots are a part of every revision that clients speak so far")]
-async fn asked(line: &Line, context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
+async fn asked(line: &McpSession, context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
     let patience = limits::seconds(limits::MCP_ROOTS_SECONDS_MAX);
     let answer = tokio::time::timeout(patience, context.peer.list_roots());
     match line.hung_up.run_until_cancelled(answer).await {

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
-use super::{Line, Server, locked};
+use super::{McpSession, Server, locked};
 use crate::api::{ConnectRequest, ErrorKind, Problem};
 use crate::config::PolicySettings;
 use crate::limits;
@@ -31,7 +31,7 @@ pub(crate) struct Mcp {
     places: Arc<Semaphore>,
     /// Sessions over HTTP. Their clients may have gone without a DELETE, so the session that is idle longest is evicted for
     /// a new one.
-    evictable: std::sync::Mutex<Vec<Weak<Line>>>,
+    evictable: std::sync::Mutex<Vec<Weak<McpSession>>>,
     /// Connections over HTTP of the revisions that make some. Clients with the token have connections of their own,
     /// which other clients cannot reach: answers to questions count there.
     http: Arc<LocalSessionManager>,
@@ -46,10 +46,10 @@ pub(crate) struct Mcp {
 type Key = (String, String, bool);
 
 /// Slot of a shared session. The request that opens it holds the lock, so that only requests for the same one wait.
-type Seat = Arc<Mutex<Option<Shared>>>;
+type Seat = Arc<Mutex<Option<McpShared>>>;
 
-struct Shared {
-    line: Arc<Line>,
+struct McpShared {
+    line: Arc<McpSession>,
     /// Values that it was made with: a request whose values differ gets another session.
     marks: Marks,
     settings: PolicySettings,
@@ -75,12 +75,12 @@ pub(crate) struct Connecting {
 
 impl Connecting {
     /// A session that begins at once, and ends with its client.
-    pub(crate) async fn line(&self) -> Result<Arc<Line>, Problem> {
+    pub(crate) async fn line(&self) -> Result<Arc<McpSession>, Problem> {
         self.own(CancellationToken::new()).await
     }
 
     /// A session of its own over HTTP. Where another session needs its permit, it is evicted and `stop` is cancelled.
-    pub(super) async fn evictable(&self, stop: CancellationToken) -> Result<Arc<Line>, Problem> {
+    pub(super) async fn evictable(&self, stop: CancellationToken) -> Result<Arc<McpSession>, Problem> {
         let line = self.own(stop).await?;
         let mut evictable = locked(&self.mcp.evictable);
         evictable.retain(|line| line.strong_count() > 0);
@@ -88,7 +88,7 @@ impl Connecting {
         Ok(line)
     }
 
-    async fn own(&self, stop: CancellationToken) -> Result<Arc<Line>, Problem> {
+    async fn own(&self, stop: CancellationToken) -> Result<Arc<McpSession>, Problem> {
         let place = self.mcp.take_place().ok_or_else(|| {
             let message = format!("{} other agents are connected", limits::MCP_CONNECTIONS_MAX);
             Problem::new(ErrorKind::Busy, message).with_hint("end one of them, or wait until one of them is idle")
@@ -98,16 +98,16 @@ impl Connecting {
         let connection = sessions
             .connect(&self.request, settings, keys, self.environment.clone())
             .await?;
-        Ok(Line::new(connection, place, self.may_ask, stop))
+        Ok(McpSession::new(connection, place, self.may_ask, stop))
     }
 
     /// The session that requests of this client for this repository share, until none has come for a while.
-    pub(super) async fn shared(&self, client: String) -> Result<Arc<Line>, Problem> {
+    pub(super) async fn shared(&self, client: String) -> Result<Arc<McpSession>, Problem> {
         let (root, marks) = looked_at(&self.request.repo_path).await;
         let key = (root, client, self.may_ask);
         let seat = self.mcp.seat(&key);
         let mut shared = seat.lock().await;
-        let is_current = |known: &&mut Shared| {
+        let is_current = |known: &&mut McpShared| {
             !known.line.connection.has_ended()
                 && !known.line.stop.is_cancelled()
                 && known.marks == marks
@@ -121,7 +121,7 @@ impl Connecting {
         let line = self.evictable(CancellationToken::new()).await?;
         line.connection
             .note_client(&format!("{} (without a connection)", key.1));
-        let known = Shared {
+        let known = McpShared {
             line: Arc::clone(&line),
             marks,
             settings: self.settings.clone(),
@@ -200,7 +200,7 @@ impl Mcp {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
         }
-        let mut idle: Vec<Arc<Line>> = locked(&self.evictable).iter().filter_map(Weak::upgrade).collect();
+        let mut idle: Vec<Arc<McpSession>> = locked(&self.evictable).iter().filter_map(Weak::upgrade).collect();
         idle.sort_by_cached_key(|line| *locked(&line.used));
         idle.iter().find_map(|line| {
             let place = line.evict()?;
@@ -210,7 +210,7 @@ impl Mcp {
     }
 
     /// Serves lines until either side ends them, or the session ends.
-    pub(crate) async fn serve_lines<R, W>(self: &Arc<Self>, line: Arc<Line>, reader: R, writer: W)
+    pub(crate) async fn serve_lines<R, W>(self: &Arc<Self>, line: Arc<McpSession>, reader: R, writer: W)
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
@@ -270,7 +270,7 @@ impl Mcp {
     }
 
     /// Drops a shared session once no request has come for a while, or once it is evicted.
-    async fn forget_idle(self: Arc<Self>, key: Key, line: Weak<Line>, stop: CancellationToken) {
+    async fn forget_idle(self: Arc<Self>, key: Key, line: Weak<McpSession>, stop: CancellationToken) {
         let patience = limits::seconds(MCP_IDLE_SECONDS_MAX);
         let mut rest = patience;
         loop {
@@ -307,7 +307,7 @@ mod tests {
     use crate::session::engine::Engine;
     use crate::session::history::Filter;
     use crate::session::tests::fakes::FakeEngine;
-    use crate::skill::{Arguments, CallContext, CallReport};
+    use crate::skill::{CallContext, CallReport, RawArguments};
 
     /// An engine that takes its time to say which skills there are.
     struct Slow {
@@ -343,7 +343,7 @@ mod tests {
             self.engine.specs()
         }
 
-        fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+        fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
             self.engine.call(context, name, arguments)
         }
     }
@@ -493,7 +493,7 @@ mod tests {
         assert!(!first.is_finished() && !second.is_finished(), "they open");
         slow.is_slow.store(false, Ordering::Relaxed);
         let (first, second) = (first.await.expect("no panic"), second.await.expect("no panic"));
-        let session = |line: Result<Arc<Line>, Problem>| line.expect("it is open").session().to_owned();
+        let session = |line: Result<Arc<McpSession>, Problem>| line.expect("it is open").session().to_owned();
         assert_eq!(session(first), session(second), "it was opened once");
     }
 

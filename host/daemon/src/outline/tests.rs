@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::context::symbols::Import;
 use crate::limits;
-use crate::skill::outline::Bounds;
+use crate::skill::outline::OutlineBounds;
 use crate::skill::{EmbeddedOutliner, precompile_outliner};
 
 /// The folder that `scripts/build` fills.
@@ -26,13 +26,13 @@ fn components() -> &'static [EmbeddedOutliner] {
     Box::leak(Box::new(all))
 }
 
-fn bounded(embedded: &'static [EmbeddedOutliner], bounds: Bounds) -> Arc<SandboxedParser> {
+fn bounded(embedded: &'static [EmbeddedOutliner], bounds: OutlineBounds) -> Arc<SandboxedParser> {
     Arc::new(SandboxedParser(Outliners::bounded(embedded, bounds)))
 }
 
 /// The parser of the product.
 pub(crate) fn embedded() -> Arc<SandboxedParser> {
-    bounded(components(), Bounds::default())
+    bounded(components(), OutlineBounds::default())
 }
 
 /// Formats the outline of a file, one line for each entry.
@@ -332,27 +332,27 @@ fn deep_nesting_and_long_lines_cost_a_bounded_time() {
         assert!(outliners.outline(path, "\n").is_some(), "{path} is read after that");
     }
     // Eighteen files, each within its bound, on a machine that has other things to do.
-    assert!(since.elapsed() < 18 * 2 * Bounds::default().wall);
+    assert!(since.elapsed() < 18 * 2 * OutlineBounds::default().wall);
 }
 
 #[test]
 fn time_and_memory_of_a_file_are_bounded_and_the_next_one_is_read() {
     let text = "def f(a, b): return [a + b, {a: b}]\n".repeat(10_000);
     let bounded = |bounds| bounded(components(), bounds);
-    let short = bounded(Bounds {
+    let short = bounded(OutlineBounds {
         wall: Duration::from_millis(1),
-        ..Bounds::default()
+        ..OutlineBounds::default()
     });
     assert!(short.outline("a.py", &text).is_none());
-    let small = bounded(Bounds {
+    let small = bounded(OutlineBounds {
         memory_bytes: 4 << 20,
-        ..Bounds::default()
+        ..OutlineBounds::default()
     });
     assert!(small.outline("a.py", &text).is_none());
     assert!(small.outline("a.py", "def f(): pass\n").is_some());
-    let terse = bounded(Bounds {
+    let terse = bounded(OutlineBounds {
         answer_bytes: 64 << 10,
-        ..Bounds::default()
+        ..OutlineBounds::default()
     });
     assert!(terse.outline("a.py", &text).is_none());
     assert!(embedded().outline("a.py", &text).is_some());
@@ -373,7 +373,7 @@ fn nested_lists_of_imports_are_not_written_out_without_end() {
 
 #[test]
 fn the_bounds_of_readings_are_those_of_limits() {
-    let bounds = Bounds::default();
+    let bounds = OutlineBounds::default();
     assert_eq!(bounds.wall, Duration::from_millis(limits::OUTLINE_WALL_MS_MAX));
     assert_eq!(bounds.memory_bytes, limits::OUTLINE_MEMORY_BYTES_MAX);
     assert_eq!(bounds.answer_bytes, limits::OUTLINE_ANSWER_BYTES_MAX);
@@ -387,9 +387,9 @@ fn liar() -> Arc<SandboxedParser> {
     let wasm = std::fs::read(path).expect("it is built: run scripts/build");
     let compiled = precompile_outliner(&wasm).expect("it compiles").leak();
     let name = "outline_python";
-    let bounds = Bounds {
+    let bounds = OutlineBounds {
         wall: Duration::from_millis(500),
-        ..Bounds::default()
+        ..OutlineBounds::default()
     };
     bounded(Box::leak(Box::new([EmbeddedOutliner { name, compiled }])), bounds)
 }

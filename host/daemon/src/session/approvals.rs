@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Meanwhile;
 use super::feed::Recorder;
-use super::journal::{self, Answer, Entry};
+use super::journal::{self, ApprovalOutcome, JournalEntry};
 use crate::api::Effect;
 use crate::api::{self, ApprovalAnswer, ErrorKind, Event, LeftOut, OpenApproval, Problem};
 use crate::limits;
@@ -268,16 +268,16 @@ impl SessionApprover {
         passed_on: impl Future<Output = ()>,
         answer: oneshot::Receiver<bool>,
         cancel: &CancellationToken,
-    ) -> Answer {
+    ) -> ApprovalOutcome {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => Answer::Cancelled,
+            () = cancel.cancelled() => ApprovalOutcome::Cancelled,
             answer = answer => match answer {
-                Ok(true) => Answer::Approved,
-                _ => Answer::Refused,
+                Ok(true) => ApprovalOutcome::Approved,
+                _ => ApprovalOutcome::Refused,
             },
-            () = passed_on => Answer::Cancelled,
-            () = tokio::time::sleep(self.patience) => Answer::Expired,
+            () = passed_on => ApprovalOutcome::Cancelled,
+            () = tokio::time::sleep(self.patience) => ApprovalOutcome::Expired,
         }
     }
 }
@@ -356,9 +356,10 @@ impl Approver for SessionApprover {
         let passed_on = self.pass_on(&id, &asked, detail);
         let answer = self.runtime.block_on(self.wait(passed_on, receiver, cancel));
         self.approvals.close(&id);
-        self.expired.fetch_or(answer == Answer::Expired, Ordering::Relaxed);
-        self.recorder.record(Entry::Answered { id, answer });
-        answer == Answer::Approved
+        self.expired
+            .fetch_or(answer == ApprovalOutcome::Expired, Ordering::Relaxed);
+        self.recorder.record(JournalEntry::Answered { id, answer });
+        answer == ApprovalOutcome::Approved
     }
 }
 

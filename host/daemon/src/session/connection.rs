@@ -25,7 +25,7 @@ use crate::skill::policy::Cause;
 use crate::skill::{CallError, CallOutcome};
 
 /// One call, as it comes over a connection.
-pub struct Call {
+pub struct ConnectionCall {
     /// The skill.
     pub name: String,
     /// Its arguments, not yet checked.
@@ -59,7 +59,7 @@ pub struct CallAnswer {
 
 /// A call on its way to the session's owner.
 pub(super) struct Incoming {
-    pub(super) call: Call,
+    pub(super) call: ConnectionCall,
     pub(super) answer: oneshot::Sender<CallAnswer>,
 }
 
@@ -85,7 +85,7 @@ impl Connection {
     }
 
     /// Runs a call to its end; nothing where the session has ended. It begins when it is first asked how it stands.
-    pub fn call(&self, mut call: Call) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
+    pub fn call(&self, mut call: ConnectionCall) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
         call.can_ask &= !self.is_frozen;
         let calls = self.calls.clone();
         async move {

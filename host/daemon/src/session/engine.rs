@@ -8,7 +8,7 @@ use crate::analyst;
 use crate::api::{Effect, Problem, SkillEntry};
 use crate::config::ProviderSettings;
 use crate::provider::{self, Provider, ToolSpec};
-use crate::skill::{Arguments, CallContext, CallReport, SkillHost};
+use crate::skill::{CallContext, CallReport, RawArguments, SkillHost};
 
 /// Environment variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -28,7 +28,7 @@ pub(crate) trait Engine: Send + Sync + 'static {
     fn specs(&self) -> Vec<ToolSpec>;
 
     /// Runs one skill. Blocks.
-    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport;
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport;
 }
 
 /// The real one.
@@ -55,7 +55,7 @@ impl Engine for Host {
         self.0.specs()
     }
 
-    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
         self.0.call(context, name, arguments)
     }
 }

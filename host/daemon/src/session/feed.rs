@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::history::{self, Summary, UnderWay, output_of};
-use super::journal::{self, Answer, End, Entry, Extent, Line, Lines, SessionFolder, Start, ToolEntry, Work, cut_text};
+use super::journal::{
+    self, ApprovalOutcome, End, Extent, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work,
+    cut_text,
+};
 use crate::api::{self, Event, NoticeKind, Problem, Timestamp};
 use crate::limits;
 pub use events::Events;
@@ -53,13 +56,13 @@ pub struct Recorder {
     folder: SessionFolder,
     // Taken before `state` where both are needed, so that lines reach the file in order.
     file: Mutex<File>,
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     latest: watch::Sender<u64>,
     unwritten: Notify,
     unsent: Notify,
 }
 
-struct State {
+struct FeedState {
     summary: Summary,
     next_seq: u64,
     ending: Ending,
@@ -120,7 +123,7 @@ impl Recorder {
     pub fn create(folder: SessionFolder, start: Start) -> io::Result<Arc<Self>> {
         let file = folder.create()?;
         let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::now()), 1);
-        recorder.record(Entry::Started(start));
+        recorder.record(JournalEntry::Started(start));
         recorder.flush()?;
         Ok(Arc::new(recorder))
     }
@@ -147,7 +150,7 @@ impl Recorder {
         Self {
             folder,
             file: Mutex::new(file),
-            state: Mutex::new(State {
+            state: Mutex::new(FeedState {
                 summary,
                 next_seq,
                 ending: Ending::default(),
@@ -215,12 +218,12 @@ impl Recorder {
     }
 
     /// Adds an entry. Ignored after the end, unless it says what became of something that was still open then.
-    pub fn record(&self, entry: Entry) {
+    pub fn record(&self, entry: JournalEntry) {
         self.take(entry);
     }
 
     /// Adds an entry; false where the journal does not take it: after the end, or while the disk is full.
-    fn take(&self, entry: Entry) -> bool {
+    fn take(&self, entry: JournalEntry) -> bool {
         let mut state = self.lock();
         if state.has_ended() && !entry.settles() {
             return false;
@@ -238,7 +241,7 @@ impl Recorder {
 
     /// Adds an event.
     pub fn event(&self, event: Event) {
-        self.record(Entry::Event { event });
+        self.record(JournalEntry::Event { event });
     }
 
     /// Adds a notice.
@@ -296,7 +299,7 @@ impl Recorder {
 
     /// A piece was collected: the first one starts the timer, and the first one after the time is over sends all of
     /// them. A flood of pieces may keep the timer of `keep_up` from its turn.
-    fn collected(&self, state: &mut State, is_first: bool) {
+    fn collected(&self, state: &mut FeedState, is_first: bool) {
         if is_first {
             state.collecting_since = Instant::now();
             self.unsent.notify_one();
@@ -321,7 +324,7 @@ impl Recorder {
         for call in calls {
             let duration = api::now().signed_duration_since(call.started).num_milliseconds();
             let duration_ms = u64::try_from(duration).unwrap_or(0);
-            self.record(Entry::Tool(ToolEntry {
+            self.record(JournalEntry::Tool(ToolEntry {
                 call_id: format!("event-{}", call.seq),
                 name: call.name.clone(),
                 arguments: cut_text(&call.arguments.to_string(), limits::JOURNAL_TOOL_BYTES_MAX),
@@ -341,8 +344,8 @@ impl Recorder {
             });
         }
         for id in questions {
-            let answer = Answer::Cancelled;
-            self.record(Entry::Answered { id, answer });
+            let answer = ApprovalOutcome::Cancelled;
+            self.record(JournalEntry::Answered { id, answer });
         }
     }
 
@@ -356,7 +359,7 @@ impl Recorder {
             }
             state.take_in_collected();
             self.tell(&state);
-            state.append_at(Entry::Ended(end), at);
+            state.append_at(JournalEntry::Ended(end), at);
             let end = state.next_seq - 1;
             state.end = Some(end);
             end
@@ -432,12 +435,12 @@ impl Recorder {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).sync_data()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         // A panic while it was held left whole entries behind: every change of the state is one push or one number.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, state: &State) {
+    fn tell(&self, state: &FeedState) {
         self.latest.send_replace(state.next_seq - 1);
         if !state.backlog.is_empty() {
             self.unwritten.notify_one();
@@ -477,7 +480,7 @@ impl Recorder {
     }
 }
 
-impl State {
+impl FeedState {
     fn has_ended(&self) -> bool {
         self.end.is_some()
     }
@@ -500,26 +503,26 @@ impl State {
     fn take_in_collected(&mut self) {
         if !self.text.is_empty() {
             let content = std::mem::take(&mut self.text);
-            self.append(Entry::Event {
+            self.append(JournalEntry::Event {
                 event: Event::Token { content },
             });
         }
         if !self.reasoning.is_empty() {
             let text = std::mem::take(&mut self.reasoning);
-            self.append(Entry::Reasoning { text });
+            self.append(JournalEntry::Reasoning { text });
         }
     }
 
-    fn append(&mut self, entry: Entry) -> bool {
+    fn append(&mut self, entry: JournalEntry) -> bool {
         self.append_at(entry, api::now())
     }
 
     /// False where the journal will not have the entry.
-    fn append_at(&mut self, entry: Entry, at: Timestamp) -> bool {
+    fn append_at(&mut self, entry: JournalEntry, at: Timestamp) -> bool {
         let was_full = self.is_full();
         let entry = if was_full { entry.in_short() } else { Some(entry) };
         let Some(entry) = entry else { return false };
-        let is_end = matches!(entry, Entry::Ended(_));
+        let is_end = matches!(entry, JournalEntry::Ended(_));
         let taken = self.append_whole(entry, at);
         // Nothing comes after the end.
         if self.is_full() && !was_full && !is_end {
@@ -531,7 +534,7 @@ impl State {
                 ),
                 hint: None,
             };
-            self.append_whole(Entry::Event { event }, at);
+            self.append_whole(JournalEntry::Event { event }, at);
         }
         taken
     }
@@ -541,15 +544,15 @@ impl State {
         self.journal_bytes > JOURNAL_BYTES_MAX
     }
 
-    fn append_whole(&mut self, entry: Entry, at: Timestamp) -> bool {
-        let line = Line {
+    fn append_whole(&mut self, entry: JournalEntry, at: Timestamp) -> bool {
+        let line = JournalLine {
             seq: self.next_seq,
             at,
             entry,
         };
         let bytes = journal::encode(&line);
         let has_room = self.backlog.len() + bytes.len() <= JOURNAL_BACKLOG_BYTES_MAX;
-        if !has_room && matches!(line.entry, Entry::Prepared(_)) {
+        if !has_room && matches!(line.entry, JournalEntry::Prepared(_)) {
             // Refuses the change: its line may be large, and without the line no file changes.
             return false;
         }
@@ -557,12 +560,12 @@ impl State {
         let taken = has_room
             || !matches!(
                 line.entry,
-                Entry::Event { .. } | Entry::Reasoning { .. } | Entry::Tool(_)
+                JournalEntry::Event { .. } | JournalEntry::Reasoning { .. } | JournalEntry::Tool(_)
             );
         self.next_seq += 1;
         self.journal_bytes += bytes.len() as u64;
         self.summary.apply(&line);
-        if let Entry::Event { event } = &line.entry {
+        if let JournalEntry::Event { event } = &line.entry {
             self.ending.follow(output_of(event));
         }
         if taken {
@@ -571,7 +574,7 @@ impl State {
             self.lost += 1
         }
         let event = match line.entry {
-            Entry::Event { event } => Some(event),
+            JournalEntry::Event { event } => Some(event),
             entry => entry.event(self.summary.id()),
         };
         if let Some(event) = event {
@@ -616,14 +619,14 @@ impl ChangeJournal for Recorder {
             let mut state = self.lock();
             state.check_open()?;
             state.take_in_collected();
-            if !state.append(Entry::Prepared(stored)) {
+            if !state.append(JournalEntry::Prepared(stored)) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             self.tell(&state);
         }
         if let Err(error) = self.sync() {
             // It may lie in the journal all the same, and nothing of it happens.
-            self.record(Entry::Abandoned { id: change.id.clone() });
+            self.record(JournalEntry::Abandoned { id: change.id.clone() });
             return Err(error);
         }
         moment();
@@ -633,20 +636,20 @@ impl ChangeJournal for Recorder {
     fn committed(&self, id: &str) -> io::Result<()> {
         moment();
         // After the end this line could not be recorded, and the next start would take the change back unnoticed.
-        if !self.take(Entry::Committed { id: id.to_owned() }) {
+        if !self.take(JournalEntry::Committed { id: id.to_owned() }) {
             return Err(io::Error::other("the session has ended"));
         }
         // The files' names are on the disk. Were this line lost with the power, the next start would take them back.
         self.sync().inspect_err(|_| {
             // Until it is rolled back, which may be the next start's business.
-            self.record(Entry::Reopened { id: id.to_owned() });
+            self.record(JournalEntry::Reopened { id: id.to_owned() });
         })?;
         moment();
         Ok(())
     }
 
     fn abandoned(&self, id: &str) -> io::Result<()> {
-        self.record(Entry::Abandoned { id: id.to_owned() });
+        self.record(JournalEntry::Abandoned { id: id.to_owned() });
         self.sync()
     }
 
@@ -671,7 +674,7 @@ impl ChangeJournal for Recorder {
             let mut state = self.lock();
             state.check_open()?;
             state.take_in_collected();
-            state.append(Entry::Publishing(publication.clone()));
+            state.append(JournalEntry::Publishing(publication.clone()));
             self.tell(&state);
         }
         let durable = self.sync();
@@ -682,7 +685,7 @@ impl ChangeJournal for Recorder {
     }
 
     fn published(&self, id: &str) {
-        self.record(Entry::Published { id: id.to_owned() });
+        self.record(JournalEntry::Published { id: id.to_owned() });
         // Without this line, the next start finds that nothing is left to do.
         let _ = self.flush();
     }
@@ -692,8 +695,8 @@ impl ChangeJournal for Recorder {
 impl Recorder {
     /// Makes the disk full, until the value is dropped.
     pub(super) fn fill_disk(self: &Arc<Self>) -> impl Drop + use<> {
-        struct Room(Arc<Recorder>, Option<File>);
-        impl Drop for Room {
+        struct DiskReserve(Arc<Recorder>, Option<File>);
+        impl Drop for DiskReserve {
             fn drop(&mut self) {
                 if let Some(file) = self.1.take() {
                     *self.0.file.lock().expect("no panic") = file;
@@ -704,7 +707,7 @@ impl Recorder {
         let mut file = self.file.lock().expect("no panic");
         let real = std::mem::replace(&mut *file, full.expect("it is there"));
         drop(file);
-        Room(Arc::clone(self), Some(real))
+        DiskReserve(Arc::clone(self), Some(real))
     }
 
     /// Puts something in the journal's place that takes all that is written, and never gets it to a disk. What is answered

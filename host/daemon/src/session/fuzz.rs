@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::journal::{self, Entry, Parsed};
+use super::journal::{self, JournalEntry, Parsed};
 use super::{history, report};
 use crate::api::History;
 use crate::limits;
@@ -38,7 +38,7 @@ fn views(parsed: &Parsed) {
         if let Some(event) = line.entry.event("id") {
             crate::http::fuzz::one_frame(line.seq, &event);
         }
-        if let Entry::Event { event } = &line.entry {
+        if let JournalEntry::Event { event } = &line.entry {
             let value = serde_json::to_value(event).expect("an event is JSON");
             let cut = journal::cut_value(&value, 16);
             assert!(cut.to_string().len() <= value.to_string().len() + 64 * 1024);

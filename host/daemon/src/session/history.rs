@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::ids;
-use super::journal::{Change, Entry, Line, Start, Work};
+use super::journal::{JournalChange, JournalEntry, JournalLine, Start, Work};
 use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
@@ -53,7 +53,7 @@ pub struct Summary {
     /// Token counts.
     pub usage: Option<Usage>,
     /// Changes that were prepared and neither committed nor abandoned.
-    pub open_changes: Vec<Change>,
+    pub open_changes: Vec<JournalChange>,
     /// Commits that were about to be put in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_commits: Vec<Publishing>,
@@ -72,7 +72,7 @@ pub struct UnderWay {
     /// Open approvals.
     pub questions: Vec<String>,
     /// Changes that are wholly in place.
-    committed: Vec<Change>,
+    committed: Vec<JournalChange>,
 }
 
 /// A call of a skill that has not ended.
@@ -99,11 +99,11 @@ pub struct FileHistory {
 
 impl Summary {
     /// The summary of a journal; absent where it does not begin as one.
-    pub fn of(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Option<Self> {
+    pub fn of(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Option<Self> {
         let mut lines = lines.into_iter();
         let first = lines.next()?;
-        let first: &Line = first.borrow();
-        let Entry::Started(start) = &first.entry else {
+        let first: &JournalLine = first.borrow();
+        let JournalEntry::Started(start) = &first.entry else {
             return None;
         };
         let mut summary = Self::begin(start.clone(), first.at);
@@ -136,18 +136,18 @@ impl Summary {
     }
 
     /// Takes in one more line.
-    pub fn apply(&mut self, line: &Line) {
+    pub fn apply(&mut self, line: &JournalLine) {
         match &line.entry {
-            Entry::Prepared(change) => self.open_changes.push(change.clone()),
-            Entry::Abandoned { id } => self.abandon(id),
-            Entry::Committed { id } => self.commit(id),
-            Entry::Reopened { id } => {
+            JournalEntry::Prepared(change) => self.open_changes.push(change.clone()),
+            JournalEntry::Abandoned { id } => self.abandon(id),
+            JournalEntry::Committed { id } => self.commit(id),
+            JournalEntry::Reopened { id } => {
                 let change = self.take_out(id);
                 self.open_changes.extend(change);
             }
-            Entry::Publishing(commit) => self.open_commits.push(commit.clone()),
-            Entry::Published { id } => self.open_commits.retain(|open| open.id != *id),
-            Entry::Ended(end) => {
+            JournalEntry::Publishing(commit) => self.open_commits.push(commit.clone()),
+            JournalEntry::Published { id } => self.open_commits.retain(|open| open.id != *id),
+            JournalEntry::Ended(end) => {
                 // A clock that was set back must not make a session end before it began.
                 self.completed = Some(line.at.max(self.started));
                 self.status = end.status;
@@ -156,9 +156,9 @@ impl Summary {
                 self.usage = end.usage;
                 self.under_way = UnderWay::default();
             }
-            Entry::Event { event } => self.under_way.apply(line, event),
-            Entry::Answered { id, .. } => self.under_way.questions.retain(|open| open != id),
-            Entry::Started(_) | Entry::Reasoning { .. } | Entry::Tool(_) => {}
+            JournalEntry::Event { event } => self.under_way.apply(line, event),
+            JournalEntry::Answered { id, .. } => self.under_way.questions.retain(|open| open != id),
+            JournalEntry::Started(_) | JournalEntry::Reasoning { .. } | JournalEntry::Tool(_) => {}
         }
     }
 
@@ -177,7 +177,7 @@ impl Summary {
     }
 
     /// A change that counted as in place.
-    fn take_out(&mut self, id: &str) -> Option<Change> {
+    fn take_out(&mut self, id: &str) -> Option<JournalChange> {
         let committed = &mut self.under_way.committed;
         let index = committed.iter().position(|change| change.id == id)?;
         let change = committed.remove(index);
@@ -232,7 +232,7 @@ impl Summary {
 }
 
 impl UnderWay {
-    fn apply(&mut self, line: &Line, event: &Event) {
+    fn apply(&mut self, line: &JournalLine, event: &Event) {
         match event {
             Event::Skill { name, args } => self.calls.push(OpenCall {
                 seq: line.seq,
@@ -252,7 +252,7 @@ impl UnderWay {
 }
 
 /// Takes note of a change that is wholly in place.
-fn note(files: &mut BTreeMap<String, FileHistory>, change: &Change) {
+fn note(files: &mut BTreeMap<String, FileHistory>, change: &JournalChange) {
     for file in &change.files {
         let digest = |state: &Option<super::journal::StoredState>| state.as_ref().map(|state| state.digest.clone());
         let (before, after) = (digest(&file.before), digest(&file.after));
@@ -364,10 +364,10 @@ fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str,
 }
 
 /// The answer of a session as far as it has come: all its model output, or, for a call of a skill, what that gave.
-pub fn output(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> String {
+pub fn output(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> String {
     let mut output = String::new();
     for line in lines {
-        if let Entry::Event { event } = &line.borrow().entry {
+        if let JournalEntry::Event { event } = &line.borrow().entry {
             output.push_str(output_of(event));
         }
     }
@@ -503,10 +503,10 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn lines(entries: Vec<Entry>) -> Vec<Line> {
+    pub(crate) fn lines(entries: Vec<JournalEntry>) -> Vec<JournalLine> {
         let numbered = entries.into_iter().zip(1..);
         numbered
-            .map(|(entry, seq)| Line {
+            .map(|(entry, seq)| JournalLine {
                 seq,
                 at: at(seq as i64),
                 entry,
@@ -514,8 +514,8 @@ pub(crate) mod tests {
             .collect()
     }
 
-    fn ended(status: Status) -> Entry {
-        Entry::Ended(End {
+    fn ended(status: Status) -> JournalEntry {
+        JournalEntry::Ended(End {
             status,
             problem: None,
             report_path: "session-reports/x.md".into(),
@@ -523,12 +523,12 @@ pub(crate) mod tests {
         })
     }
 
-    fn change(id: &str, path: &str, before: Option<&str>, after: Option<&str>) -> Entry {
+    fn change(id: &str, path: &str, before: Option<&str>, after: Option<&str>) -> JournalEntry {
         let state = |digest: &str| StoredState {
             digest: digest.into(),
             mode: 0o644,
         };
-        Entry::Prepared(Change {
+        JournalEntry::Prepared(JournalChange {
             id: id.into(),
             root: "/r".into(),
             files: vec![ChangedFile {
@@ -549,13 +549,13 @@ pub(crate) mod tests {
 
     #[test]
     fn only_committed_changes_count_and_only_where_something_is_different_in_the_end() {
-        let committed = |id: &str| Entry::Committed { id: id.into() };
+        let committed = |id: &str| JournalEntry::Committed { id: id.into() };
         let summary = Summary::of(lines(vec![
-            Entry::Started(start("s", Work::Operation(Operation::Refactor))),
+            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor))),
             change("1", "a.py", Some("x"), Some("y")),
             committed("1"),
             change("2", "b.py", Some("x"), Some("y")),
-            Entry::Abandoned { id: "2".into() },
+            JournalEntry::Abandoned { id: "2".into() },
             change("3", "a.py", Some("y"), Some("z")),
             committed("3"),
             change("4", "back.py", None, Some("y")),
@@ -573,7 +573,7 @@ pub(crate) mod tests {
     #[test]
     fn a_clock_set_back_does_not_end_a_session_before_it_began() {
         let mut all = lines(vec![
-            Entry::Started(start("s", Work::Operation(Operation::Explain))),
+            JournalEntry::Started(start("s", Work::Operation(Operation::Explain))),
             ended(Status::Complete),
         ]);
         all[1].at = at(-3600);
@@ -678,14 +678,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_commit_that_could_not_be_noted_and_was_taken_back_changed_nothing() {
-        let committed = |id: &str| Entry::Committed { id: id.into() };
+        let committed = |id: &str| JournalEntry::Committed { id: id.into() };
         let lines = lines(vec![
-            Entry::Started(start("s", Work::Operation(Operation::Refactor))),
+            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor))),
             change("1", "a.py", Some("x"), Some("y")),
             committed("1"),
             change("2", "a.py", Some("y"), Some("z")),
             committed("2"),
-            Entry::Abandoned { id: "2".into() },
+            JournalEntry::Abandoned { id: "2".into() },
         ]);
         let summary = Summary::of(&lines).expect("it begins as a session");
         assert_eq!(summary.files["a.py"].after.as_deref(), Some("y"));

@@ -35,19 +35,19 @@ const CONTENTS_FOLDER: &str = "contents";
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct JournalLine {
     /// From 1, rising; the `id` of the event in a stream. A gap is where a daemon died, or the disk was full for long.
     pub seq: u64,
     /// When it was written.
     pub at: Timestamp,
     /// The recorded entry.
-    pub entry: Entry,
+    pub entry: JournalEntry,
 }
 
 /// Content of a journal line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Entry {
+pub enum JournalEntry {
     /// Always first.
     Started(Start),
     /// An event for streams. Never a terminal event: that is derived from [`Entry::Ended`].
@@ -67,10 +67,10 @@ pub enum Entry {
         /// The approval.
         id: String,
         /// `approved`, `refused`, `expired` or `cancelled`.
-        answer: Answer,
+        answer: ApprovalOutcome,
     },
     /// A change is about to be made; its contents are stored.
-    Prepared(Change),
+    Prepared(JournalChange),
     /// A change is wholly in place.
     Committed {
         /// Its id.
@@ -100,7 +100,7 @@ pub enum Entry {
 /// Answer of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum ApprovalOutcome {
     /// Yes.
     Approved,
     /// No.
@@ -204,7 +204,7 @@ pub struct ToolEntry {
 
 /// A change of the repository, contents by digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct JournalChange {
     /// Unique.
     pub id: String,
     /// Absolute path of the repository root.
@@ -251,7 +251,7 @@ pub struct End {
     pub usage: Option<Usage>,
 }
 
-impl Entry {
+impl JournalEntry {
     /// True for what tells of a change.
     pub fn is_of_change(&self) -> bool {
         matches!(
@@ -329,7 +329,7 @@ impl Entry {
 }
 
 /// One line as bytes, the line feed included.
-pub fn encode(line: &Line) -> Vec<u8> {
+pub fn encode(line: &JournalLine) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(line).expect("journal lines have string keys only");
     bytes.push(b'\n');
     bytes
@@ -386,23 +386,23 @@ pub fn cut_text(text: &str, bytes_max: usize) -> String {
 }
 
 /// The changes among `lines` that are wholly in place, in the order of their commits.
-pub fn committed(lines: &[Line]) -> impl Iterator<Item = &Change> {
+pub fn committed(lines: &[JournalLine]) -> impl Iterator<Item = &JournalChange> {
     let abandoned: HashSet<&str> = lines
         .iter()
         .filter_map(|line| match &line.entry {
-            Entry::Reopened { id } | Entry::Abandoned { id } => Some(id.as_str()),
+            JournalEntry::Reopened { id } | JournalEntry::Abandoned { id } => Some(id.as_str()),
             _ => None,
         })
         .collect();
-    let prepared: HashMap<&str, &Change> = lines
+    let prepared: HashMap<&str, &JournalChange> = lines
         .iter()
         .filter_map(|line| match &line.entry {
-            Entry::Prepared(change) => Some((change.id.as_str(), change)),
+            JournalEntry::Prepared(change) => Some((change.id.as_str(), change)),
             _ => None,
         })
         .collect();
     lines.iter().filter_map(move |line| match &line.entry {
-        Entry::Committed { id } if !abandoned.contains(id.as_str()) => prepared.get(id.as_str()).copied(),
+        JournalEntry::Committed { id } if !abandoned.contains(id.as_str()) => prepared.get(id.as_str()).copied(),
         _ => None,
     })
 }
@@ -473,8 +473,8 @@ impl SessionFolder {
     }
 
     /// The lines that tell of changes, which are what [`committed`] and [`SessionFolder::net`] go by.
-    pub fn changes(&self) -> io::Result<Vec<Line>> {
-        let is_of_change = |line: &Line| line.entry.is_of_change();
+    pub fn changes(&self) -> io::Result<Vec<JournalLine>> {
+        let is_of_change = |line: &JournalLine| line.entry.is_of_change();
         Ok(self.view(|lines| lines.filter(is_of_change).collect())?.0)
     }
 
@@ -507,7 +507,7 @@ impl SessionFolder {
     }
 
     /// Stores the contents of a change, durably, and gives the form that a journal line holds.
-    pub fn store(&self, change: &PreparedChange) -> io::Result<Change> {
+    pub fn store(&self, change: &PreparedChange) -> io::Result<JournalChange> {
         create_private_folder(&self.path.join(CONTENTS_FOLDER))?;
         let mut files = Vec::with_capacity(change.files.len());
         for file in &change.files {
@@ -524,7 +524,7 @@ impl SessionFolder {
         if let Some(sessions) = self.path.parent() {
             File::open(sessions)?.sync_all()?;
         }
-        Ok(Change {
+        Ok(JournalChange {
             id: change.id.clone(),
             root: change.root.clone(),
             files,
@@ -550,7 +550,7 @@ impl SessionFolder {
     }
 
     /// A change with its contents, as they were stored.
-    pub fn load(&self, change: &Change) -> io::Result<PreparedChange> {
+    pub fn load(&self, change: &JournalChange) -> io::Result<PreparedChange> {
         let mut files = Vec::with_capacity(change.files.len());
         for file in &change.files {
             files.push(FileChange {
@@ -571,7 +571,7 @@ impl SessionFolder {
     /// the last of them. Files that are as they were are left out.
     ///
     /// Yields one file at a time, to hold the contents of one only.
-    pub fn net<'a>(&'a self, lines: &'a [Line]) -> impl Iterator<Item = io::Result<FileChange>> + use<'a> {
+    pub fn net<'a>(&'a self, lines: &'a [JournalLine]) -> impl Iterator<Item = io::Result<FileChange>> + use<'a> {
         let mut files: BTreeMap<&str, (Option<&StoredState>, Option<&StoredState>)> = BTreeMap::new();
         for file in committed(lines).flat_map(|change| &change.files) {
             let (before, after) = (file.before.as_ref(), file.after.as_ref());
@@ -653,11 +653,11 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn line(seq: u64, text: &str) -> Line {
-        Line {
+    fn line(seq: u64, text: &str) -> JournalLine {
+        JournalLine {
             seq,
             at: now(),
-            entry: Entry::Event {
+            entry: JournalEntry::Event {
                 event: Event::Token {
                     content: text.to_owned(),
                 },
@@ -665,7 +665,7 @@ mod tests {
         }
     }
 
-    fn bytes_of(lines: &[Line]) -> Vec<u8> {
+    fn bytes_of(lines: &[JournalLine]) -> Vec<u8> {
         lines.iter().flat_map(encode).collect()
     }
 
@@ -699,10 +699,10 @@ mod tests {
             name: "x".into(),
             args: cut_value(&deep, 16),
         };
-        let line = Line {
+        let line = JournalLine {
             seq: 1,
             at: now(),
-            entry: Entry::Event { event },
+            entry: JournalEntry::Event { event },
         };
         assert_eq!(parse(&encode(&line)).lines, [line]);
     }
@@ -772,7 +772,7 @@ mod tests {
 
         #[test]
         fn a_journal_cut_anywhere_gives_a_prefix(texts in prop::collection::vec(".{0,12}", 1..6), cut in 0.0..1.0f64) {
-            let lines: Vec<Line> = texts.iter().enumerate().map(|(i, text)| line(i as u64 + 1, text)).collect();
+            let lines: Vec<JournalLine> = texts.iter().enumerate().map(|(i, text)| line(i as u64 + 1, text)).collect();
             let bytes = bytes_of(&lines);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the length")]
             let end = (bytes.len() as f64 * cut) as usize;

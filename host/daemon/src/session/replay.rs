@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::journal::{Entry, JOURNAL_FILE, Lines};
+use super::journal::{JOURNAL_FILE, JournalEntry, Lines};
 
 /// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
 const AUDIT_CALLS_MAX: usize = 50;
@@ -48,12 +48,12 @@ fn add_calls(journal: &Path, root: &Path, skill: &str, recent: &mut Recent) {
     let Ok(file) = File::open(journal) else { return };
     let mut lines = Lines::new(BufReader::new(file)).map(|line| line.entry);
     match lines.next() {
-        Some(Entry::Started(start)) if Path::new(&start.repository) == root => {}
+        Some(JournalEntry::Started(start)) if Path::new(&start.repository) == root => {}
         _ => return,
     }
     let mut found = Vec::new();
     for entry in lines {
-        if let Entry::Tool(call) = entry
+        if let JournalEntry::Tool(call) = entry
             && call.name == skill
         {
             match serde_json::from_str::<Value>(&call.arguments) {

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::history::{self, Summary};
-use super::journal::{Entry, Line, ToolEntry, Work, cut_text};
+use super::journal::{JournalEntry, JournalLine, ToolEntry, Work, cut_text};
 use crate::api::{ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
 use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
@@ -45,7 +45,7 @@ const TITLE: &str = "# Session report: ";
 /// those of the configuration, which need not look like keys.
 ///
 /// `lines` and `diffs` are taken one at a time, and what is shown of them is bounded.
-pub fn render<L: Borrow<Line>>(
+pub fn render<L: Borrow<JournalLine>>(
     summary: &Summary,
     selection: &[SelectedFile],
     diffs: impl IntoIterator<Item = FileDiff>,
@@ -175,12 +175,12 @@ fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item 
 }
 
 /// Writes the events up to a limit, and the end in any case.
-fn transcript<L: Borrow<Line>>(text: &mut String, summary: &Summary, lines: impl IntoIterator<Item = L>) {
+fn transcript<L: Borrow<JournalLine>>(text: &mut String, summary: &Summary, lines: impl IntoIterator<Item = L>) {
     let bytes_max = text.len() + REPORT_TRANSCRIPT_BYTES_MAX;
     let (mut speaking, mut left) = ("", 0);
     for line in lines {
         let line = line.borrow();
-        let is_end = matches!(line.entry, Entry::Ended(_));
+        let is_end = matches!(line.entry, JournalEntry::Ended(_));
         if text.len() >= bytes_max && !is_end {
             left += 1;
             continue;
@@ -191,10 +191,10 @@ fn transcript<L: Borrow<Line>>(text: &mut String, summary: &Summary, lines: impl
             let _ = writeln!(text, "{left} more entries: `tool results {id}` shows the answer");
         }
         let speaker = match &line.entry {
-            Entry::Event {
+            JournalEntry::Event {
                 event: Event::Token { .. },
             } => "Answer",
-            Entry::Reasoning { .. } => "Reasoning",
+            JournalEntry::Reasoning { .. } => "Reasoning",
             _ => "",
         };
         if !speaker.is_empty() && speaker != speaking {
@@ -209,39 +209,39 @@ fn transcript<L: Borrow<Line>>(text: &mut String, summary: &Summary, lines: impl
 }
 
 /// Writes what a line adds to the transcript, of a long piece what there is room for; false where it adds nothing.
-fn said(text: &mut String, line: &Line, room: usize) -> bool {
+fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
     match &line.entry {
-        Entry::Started(start) => {
+        JournalEntry::Started(start) => {
             heading(text, line.at, "Request");
             let focus = start.focus.as_deref().map(|focus| format!(", focus: {focus}"));
             let asked = format!("{}{}", start.target, focus.unwrap_or_default());
             let _ = writeln!(text, "{}", clean(&asked));
         }
-        Entry::Event { event } => return event_said(text, line.at, event, room),
-        Entry::Reasoning { text: piece } => text.push_str(&clean(&cut_text(piece, room))),
-        Entry::Tool(tool) => tool_said(text, tool),
-        Entry::Answered { id, answer } => {
+        JournalEntry::Event { event } => return event_said(text, line.at, event, room),
+        JournalEntry::Reasoning { text: piece } => text.push_str(&clean(&cut_text(piece, room))),
+        JournalEntry::Tool(tool) => tool_said(text, tool),
+        JournalEntry::Answered { id, answer } => {
             heading(text, line.at, "Approval answered");
             let _ = writeln!(text, "`{id}`: {}", format!("{answer:?}").to_lowercase());
         }
-        Entry::Committed { id } => {
+        JournalEntry::Committed { id } => {
             heading(text, line.at, "Change committed");
             let _ = writeln!(text, "`{id}`");
         }
-        Entry::Reopened { id } => {
+        JournalEntry::Reopened { id } => {
             heading(text, line.at, "Change to be rolled back");
             let _ = writeln!(text, "`{id}`");
         }
-        Entry::Abandoned { id } => {
+        JournalEntry::Abandoned { id } => {
             heading(text, line.at, "Change rolled back");
             let _ = writeln!(text, "`{id}`");
         }
-        Entry::Ended(end) => {
+        JournalEntry::Ended(end) => {
             heading(text, line.at, "End");
             let message = end.problem.as_ref().map(|problem| clean(&problem.message));
             let _ = writeln!(text, "{}", message.unwrap_or_else(|| "Complete.".to_owned()));
         }
-        Entry::Prepared(_) | Entry::Publishing(_) | Entry::Published { .. } => return false,
+        JournalEntry::Prepared(_) | JournalEntry::Publishing(_) | JournalEntry::Published { .. } => return false,
     }
     true
 }
@@ -445,17 +445,17 @@ mod tests {
     use crate::provider::Usage;
     use std::fs;
 
-    fn session(working_directory: &Path) -> (Summary, Vec<Line>) {
+    fn session(working_directory: &Path) -> (Summary, Vec<JournalLine>) {
         let mut start = start("0195-id", Work::Operation(Operation::Explain));
         start.working_directory = working_directory.to_string_lossy().into_owned();
-        let event = |event| Entry::Event { event };
+        let event = |event| JournalEntry::Event { event };
         let token = |content: &str| {
             event(Event::Token {
                 content: content.into(),
             })
         };
         let all = lines(vec![
-            Entry::Started(start),
+            JournalEntry::Started(start),
             event(Event::Selection {
                 files: vec![SelectedFile {
                     path: "src/a|b.py".into(),
@@ -468,7 +468,7 @@ mod tests {
             }),
             token("It is "),
             token("a \u{1b}[31mlibrary\u{1b}[0m.\u{202e}"),
-            Entry::Tool(ToolEntry {
+            JournalEntry::Tool(ToolEntry {
                 call_id: "c1".into(),
                 name: "read_file".into(),
                 arguments: r#"{"path":"a.py"}"#.into(),
@@ -480,7 +480,7 @@ mod tests {
                 details: None,
             }),
             token("Done."),
-            Entry::Ended(End {
+            JournalEntry::Ended(End {
                 status: Status::Failed,
                 problem: Some(Problem::new(ErrorKind::OperationFailed, "It broke").with_hint("try again")),
                 report_path: String::new(),
@@ -496,9 +496,9 @@ mod tests {
         (Summary::of(&all).expect("it begins as a session"), all)
     }
 
-    fn selection(lines: &[Line]) -> Vec<SelectedFile> {
+    fn selection(lines: &[JournalLine]) -> Vec<SelectedFile> {
         let mut selections = lines.iter().filter_map(|line| match &line.entry {
-            Entry::Event {
+            JournalEntry::Event {
                 event: Event::Selection { files },
             } => Some(files.clone()),
             _ => None,
@@ -716,8 +716,8 @@ mod tests {
         let (summary, mut lines) = session(Path::new("/r"));
         let last = lines.pop().expect("there is an end");
         let piece = "thought ".repeat(128 * 1024);
-        let thoughts = (0..2 * REPORT_TRANSCRIPT_BYTES_MAX / piece.len()).map(|_| Line {
-            entry: Entry::Reasoning { text: piece.clone() },
+        let thoughts = (0..2 * REPORT_TRANSCRIPT_BYTES_MAX / piece.len()).map(|_| JournalLine {
+            entry: JournalEntry::Reasoning { text: piece.clone() },
             ..last.clone()
         });
         lines.extend(thoughts);
@@ -738,7 +738,7 @@ mod tests {
         let (summary, mut lines) = session(place.path());
         let long = "x".repeat(4 * REPORT_RESULT_BYTES_MAX);
         for line in &mut lines {
-            if let Entry::Tool(tool) = &mut line.entry {
+            if let JournalEntry::Tool(tool) = &mut line.entry {
                 tool.result.clone_from(&long);
             }
         }

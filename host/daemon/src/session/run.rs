@@ -57,7 +57,7 @@ pub(super) fn say_changed(recorder: &Recorder) {
 }
 
 /// A session that is about to run.
-pub(super) struct Job {
+pub(super) struct SessionRun {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) approver: Arc<SessionApprover>,
@@ -160,7 +160,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
 }
 
 /// Does the work. Ends soon after `cancel`.
-pub(super) async fn run(job: &Job) -> Outcome {
+pub(super) async fn run(job: &SessionRun) -> Outcome {
     let outcome = match &job.task {
         Task::Operation(task) => operate::operate(job, task).await,
         Task::Skill { name, arguments } => skill_call::call_once(job, name, arguments).await,

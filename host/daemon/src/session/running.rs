@@ -19,12 +19,12 @@ pub(super) struct Running {
 }
 
 /// A place among the sessions that may run at once, taken before there is anything of the session. A stop waits for it.
-pub(super) struct Place {
+pub(super) struct SessionPermit {
     sessions: Arc<Sessions>,
     _under_way: TaskTrackerToken,
 }
 
-impl Drop for Place {
+impl Drop for SessionPermit {
     fn drop(&mut self) {
         self.sessions.lock().starting -= 1;
     }
@@ -32,7 +32,7 @@ impl Drop for Place {
 
 impl Sessions {
     /// A place for one more session, where there is one and the daemon is not stopping.
-    pub(super) fn take_place(self: &Arc<Self>) -> Result<Place, Problem> {
+    pub(super) fn take_place(self: &Arc<Self>) -> Result<SessionPermit, Problem> {
         let mut running = self.lock();
         self.check_accepting()?;
         if running.live.len() + running.starting >= limits::SESSIONS_RUNNING_MAX {
@@ -42,7 +42,7 @@ impl Sessions {
             ));
         }
         running.starting += 1;
-        Ok(Place {
+        Ok(SessionPermit {
             sessions: Arc::clone(self),
             _under_way: self.tasks.token(),
         })

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::feed::Recorder;
 use super::history::Summary;
 use super::ids::Ids;
-use super::journal::{Change, End, Entry, Extent, Line, SessionFolder, Start, create_private_folder};
+use super::journal::{
+    End, Extent, JournalChange, JournalEntry, JournalLine, SessionFolder, Start, create_private_folder,
+};
 use super::report;
 use super::run::{self, Outcome};
 use super::undo;
@@ -47,8 +49,8 @@ const INTERRUPTED_CALL: &str = "It was under way when the backend stopped";
 const CANCELLED_CALL: &str = "It was under way when the session ended";
 
 /// Content of an entry in the folder of sessions.
-enum Found {
-    Ended(Box<Kept>),
+enum StoredSession {
+    Ended(Box<EndedSession>),
     /// Of a daemon that died.
     Open(Box<Summary>, Extent),
     /// Of a daemon that died before there was a session.
@@ -60,14 +62,14 @@ enum Found {
 /// See the module.
 pub(super) struct Store {
     folder: PathBuf,
-    kept: Mutex<BTreeMap<String, Kept>>,
+    kept: Mutex<BTreeMap<String, EndedSession>>,
     /// Keys of the configuration that no report may show. They are in memory alone.
     keys: Mutex<BTreeSet<String>>,
 }
 
 /// An ended session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Kept {
+struct EndedSession {
     summary: Summary,
     /// Bytes of its folder.
     bytes: u64,
@@ -92,15 +94,15 @@ impl Store {
                 continue;
             };
             match store.load(id) {
-                Ok(Found::Ended(kept)) => {
+                Ok(StoredSession::Ended(kept)) => {
                     store.lock().insert(id.to_owned(), *kept);
                 }
-                Ok(Found::Open(summary, extent)) => open.push((*summary, extent)),
-                Ok(Found::Unborn) => {
+                Ok(StoredSession::Open(summary, extent)) => open.push((*summary, extent)),
+                Ok(StoredSession::Unborn) => {
                     // No client knows it. Where it cannot be removed, it is found again at the next start.
                     let _ = fs::remove_dir_all(store.folder(id).path());
                 }
-                Ok(Found::Foreign) => tracing::warn!(session = id, "its journal has no beginning; left alone"),
+                Ok(StoredSession::Foreign) => tracing::warn!(session = id, "its journal has no beginning; left alone"),
                 Err(error) => tracing::warn!(session = id, %error, "cannot be read; left alone"),
             }
         }
@@ -128,25 +130,25 @@ impl Store {
         begun
     }
 
-    fn load(&self, id: &str) -> io::Result<Found> {
+    fn load(&self, id: &str) -> io::Result<StoredSession> {
         let folder = self.folder(id);
         let summary = fs::read(folder.path().join(SUMMARY_FILE)).ok();
-        if let Some(kept) = summary.and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok())
+        if let Some(kept) = summary.and_then(|bytes| serde_json::from_slice::<EndedSession>(&bytes).ok())
             && kept.summary.status != Status::Running
             && kept.summary.is_settled()
         {
-            return Ok(Found::Ended(Box::new(kept)));
+            return Ok(StoredSession::Ended(Box::new(kept)));
         }
         if folder.is_unborn() {
-            return Ok(Found::Unborn);
+            return Ok(StoredSession::Unborn);
         }
         let (summary, extent) = folder.view(|lines| Summary::of(lines))?;
         Ok(match summary {
-            None => Found::Foreign,
+            None => StoredSession::Foreign,
             Some(summary) if summary.status != Status::Running && summary.is_settled() => {
-                Found::Ended(Box::new(keep(&folder, summary)))
+                StoredSession::Ended(Box::new(keep(&folder, summary)))
             }
-            Some(summary) => Found::Open(Box::new(summary), extent),
+            Some(summary) => StoredSession::Open(Box::new(summary), extent),
         })
     }
 
@@ -172,7 +174,7 @@ impl Store {
     }
 
     /// A file of an open change that a later session has changed as well.
-    fn changed_later(&self, id: &str, open: &Change) -> Option<String> {
+    fn changed_later(&self, id: &str, open: &JournalChange) -> Option<String> {
         let kept = self.lock();
         let later = kept
             .iter()
@@ -241,11 +243,11 @@ impl Store {
     fn write_report(&self, recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
         // Unwritten lines are missing from the report too; the end says so.
         let _ = recorder.flush();
-        let last = Line {
+        let last = JournalLine {
             // It has none yet, and a view needs none.
             seq: 0,
             at,
-            entry: Entry::Ended(end.clone()),
+            entry: JournalEntry::Ended(end.clone()),
         };
         let mut summary = recorder.summary();
         summary.apply(&last);
@@ -266,8 +268,8 @@ impl Store {
 
     /// The report of what the journal holds, and of a last line that it does not hold yet. The journal is read twice, so
     /// that no more of it is in memory than a report shows, however long it is.
-    fn report_of(&self, summary: &Summary, folder: &SessionFolder, last: Option<Line>) -> io::Result<String> {
-        let (outline, _) = folder.view(|lines| Outline::of(lines))?;
+    fn report_of(&self, summary: &Summary, folder: &SessionFolder, last: Option<JournalLine>) -> io::Result<String> {
+        let (outline, _) = folder.view(|lines| JournalOutline::of(lines))?;
         // Contents that cannot be read any more cost the report their diff, not the session its report.
         let changed = folder.net(&outline.changes).filter_map(Result::ok);
         let diffs = changed.map(|file| FileDiff::new(&file));
@@ -325,7 +327,7 @@ impl Store {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, EndedSession>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -336,7 +338,7 @@ impl Store {
 ///
 /// The limit for bytes keeps every undo: a session that has just ended, or whose changes can still be taken back,
 /// neither goes for bytes nor makes others go.
-fn to_forget(kept: &BTreeMap<String, Kept>, now: Timestamp) -> Vec<String> {
+fn to_forget(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> Vec<String> {
     let (mut operations, mut calls, mut bytes) = (0, 0, 0);
     let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
     let undone = undo::undone(&summaries);
@@ -371,8 +373,8 @@ fn fits(taken: &mut u64, bytes: u64) -> bool {
 }
 
 /// The summary as it is kept, also on disk; where that cannot be written, the journal is read at the next start.
-fn keep(folder: &SessionFolder, summary: Summary) -> Kept {
-    let kept = Kept {
+fn keep(folder: &SessionFolder, summary: Summary) -> EndedSession {
+    let kept = EndedSession {
         summary,
         bytes: folder.size_bytes(),
         is_of_now: false,
@@ -391,18 +393,18 @@ fn keep(folder: &SessionFolder, summary: Summary) -> Kept {
 
 /// Parts of a journal for the head of a report.
 #[derive(Default)]
-struct Outline {
+struct JournalOutline {
     /// The last selection.
     selected: Vec<SelectedFile>,
-    changes: Vec<Line>,
+    changes: Vec<JournalLine>,
 }
 
-impl Outline {
-    fn of(lines: impl Iterator<Item = Line>) -> Self {
+impl JournalOutline {
+    fn of(lines: impl Iterator<Item = JournalLine>) -> Self {
         let mut outline = Self::default();
         for line in lines {
             match line.entry {
-                Entry::Event {
+                JournalEntry::Event {
                     event: Event::Selection { files },
                 } => outline.selected = files,
                 ref entry if entry.is_of_change() => outline.changes.push(line),
@@ -428,13 +430,13 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
 /// repository or the disk, stays open, and the next start tries again.
 ///
 /// A change whose session has ended long since may lie beneath the work of a later one: that is not taken back with it.
-fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Change) -> Option<String>) {
+fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&JournalChange) -> Option<String>) {
     let has_ended = recorder.summary().status != Status::Running;
     for open in recorder.summary().open_changes {
         if has_ended && let Some(path) = changed_later(&open) {
             let message = format!("An interrupted change is left as it is: a later session has changed `{path}`");
             tell(recorder, message, Some("look at its files".to_owned()));
-            recorder.record(Entry::Abandoned { id: open.id });
+            recorder.record(JournalEntry::Abandoned { id: open.id });
             continue;
         }
         match settle(recorder, &open, home) {
@@ -450,7 +452,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Change
                 if let Some((message, hint)) = told {
                     tell(recorder, message, hint);
                 }
-                recorder.record(Entry::Abandoned { id: open.id });
+                recorder.record(JournalEntry::Abandoned { id: open.id });
             }
             Err(why) => stays_open(
                 recorder,
@@ -472,7 +474,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Change
                 continue;
             }
         }
-        recorder.record(Entry::Published { id: open.id });
+        recorder.record(JournalEntry::Published { id: open.id });
     }
 }
 
@@ -496,7 +498,7 @@ fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
 
 /// Rolls one change back; what is to be said of it where it was not possible everywhere. An error is why it has to be
 /// tried again.
-fn settle(recorder: &Recorder, open: &Change, home: &Path) -> Result<Option<(String, Option<String>)>, String> {
+fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Option<(String, Option<String>)>, String> {
     let change = match recorder.folder().load(open) {
         Ok(change) => change,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
@@ -554,11 +556,11 @@ mod tests {
     use super::*;
     use crate::api::Operation;
 
-    fn kept(n: i64, work: Work, bytes: u64) -> (String, Kept) {
+    fn kept(n: i64, work: Work, bytes: u64) -> (String, EndedSession) {
         let id = format!("{n:04}");
         let mut summary = Summary::begin(start(&id, work), at(n));
         summary.status = Status::Complete;
-        let kept = Kept {
+        let kept = EndedSession {
             summary,
             bytes,
             is_of_now: true,
@@ -574,7 +576,7 @@ mod tests {
     fn a_hundred_of_each_kind_are_kept() {
         let operations = (0..105).map(|n| kept(n, explain(), 1));
         let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
-        let mut all: BTreeMap<String, Kept> = operations.chain(calls).collect();
+        let mut all: BTreeMap<String, EndedSession> = operations.chain(calls).collect();
         let readers_come_back = at(400);
         assert!(to_forget(&all, readers_come_back).is_empty());
         all.get_mut("0001").expect("it is there").is_of_now = false;
@@ -589,7 +591,7 @@ mod tests {
 
     #[test]
     fn large_ones_go_but_never_one_with_an_open_change() {
-        let mut all: BTreeMap<String, Kept> = [
+        let mut all: BTreeMap<String, EndedSession> = [
             kept(1, explain(), 1),
             kept(2, explain(), 1),
             kept(3, explain(), SESSIONS_BYTES_MAX),
@@ -600,7 +602,7 @@ mod tests {
         assert!(to_forget(&all, at(10)).is_empty(), "they have just ended");
         assert_eq!(to_forget(&all, later), ["0003"], "the others fit");
         all.get_mut("0002").expect("it is there").bytes = SESSIONS_BYTES_MAX;
-        let open = Change {
+        let open = JournalChange {
             id: "c".into(),
             root: "/r".into(),
             files: Vec::new(),
@@ -626,7 +628,7 @@ mod tests {
             kept.is_of_now = false;
             (id, kept)
         };
-        let mut all: BTreeMap<String, Kept> = [kept(1, explain(), 1), refactor(2), refactor(3)].into();
+        let mut all: BTreeMap<String, EndedSession> = [kept(1, explain(), 1), refactor(2), refactor(3)].into();
         let later = at(10 + SESSION_SECONDS_KEPT_MIN);
         assert!(to_forget(&all, later).is_empty());
         all.extend([kept(4, Work::Undo("0003".into()), 1)]);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::feed::Recorder;
 use super::history::Summary;
-use super::journal::{self, Line, SessionFolder, Start, Work};
+use super::journal::{self, JournalLine, SessionFolder, Start, Work};
 use super::run::Outcome;
 use super::store::{Store, reopen};
 use super::{Sessions, blocking, unknown};
@@ -203,7 +203,11 @@ fn unreadable(error: &io::Error) -> Problem {
 }
 
 /// The committed changes of a session with their contents, oldest first.
-fn load_changes(folder: &SessionFolder, lines: &[Line], summary: &Summary) -> Result<Vec<PreparedChange>, Problem> {
+fn load_changes(
+    folder: &SessionFolder,
+    lines: &[JournalLine],
+    summary: &Summary,
+) -> Result<Vec<PreparedChange>, Problem> {
     let changes = journal::committed(lines).filter(|change| change.root == Path::new(&summary.start.repository));
     let loaded: io::Result<Vec<_>> = changes.map(|change| folder.load(change)).collect();
     loaded.map_err(|error| unreadable(&error))

@@ -16,7 +16,7 @@ use tracing::span;
 use super::arena::{Arena, Listing, SECRET};
 use super::{Ask, Attack, Expected, Play, Wants};
 use crate::ProbeOutcome as Outcome;
-use tool_skill::{Arguments, Builtin, CallError, CallOutcome};
+use tool_skill::{Builtin, CallError, CallOutcome, RawArguments};
 
 /// The hostile guest.
 const GUEST: &str = "hostile";
@@ -114,7 +114,7 @@ fn start(arena: &Arc<Arena>, ask: &Ask, together: Option<&Arc<Barrier>>) -> mpsc
         let logged = Arc::new(AtomicU64::new(0));
         let counted = LogBytes(Arc::clone(&logged));
         let report = tracing::subscriber::with_default(counted, || {
-            arena.host.call(&arena.context, GUEST, Arguments::Value(&arguments))
+            arena.host.call(&arena.context, GUEST, RawArguments::Value(&arguments))
         });
         drop(arena);
         // The receiver of a late call has gone.

@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio_util::sync::CancellationToken;
 
 use tool_core::limits;
-use tool_sandbox::contain::{Bounds, Enclosure, Sandbox};
+use tool_sandbox::contain::{Enclosure, RunBounds, Sandbox};
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
 
 use super::{Attempt, Expected};
@@ -35,7 +35,7 @@ pub(super) fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path, cancel: &C
 }
 
 /// Limits of the attempts: low, so that they are quick and do no harm where a bound does not hold.
-pub(crate) const BOUNDS: Bounds = Bounds {
+pub(crate) const BOUNDS: RunBounds = RunBounds {
     tree_bytes: 16 * 1024 * 1024,
     tree_inodes: 1000,
     scratch_bytes: 16 * 1024 * 1024,

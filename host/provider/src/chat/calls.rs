@@ -15,11 +15,11 @@ use crate::{ToolCall, ids};
 /// The calls of one answer, as far as they came.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    slots: Vec<Slot>,
+    slots: Vec<PendingCall>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct PendingCall {
     index: Option<u64>,
     id: String,
     name: String,
@@ -99,21 +99,21 @@ impl ArgumentText {
 }
 
 /// One entry of a `tool_calls` array, as it came.
-struct Piece<'a> {
+struct CallDelta<'a> {
     index: Option<u64>,
     id: &'a str,
     name: &'a str,
-    arguments: Arguments<'a>,
+    arguments: CallArguments<'a>,
 }
 
-enum Arguments<'a> {
+enum CallArguments<'a> {
     /// To be appended.
     Text(&'a str),
     /// Whole: sent as an object instead of its text.
     Whole(&'a Value),
 }
 
-impl Arguments<'_> {
+impl CallArguments<'_> {
     fn is_whole(&self) -> bool {
         match self {
             Self::Text(text) => is_object(text),
@@ -126,7 +126,7 @@ impl Arguments<'_> {
     }
 }
 
-impl<'a> Piece<'a> {
+impl<'a> CallDelta<'a> {
     fn read(entry: &'a Value) -> Self {
         let function = entry.get("function").unwrap_or(entry);
         let text = |value: Option<&'a Value>| value.and_then(Value::as_str).unwrap_or_default();
@@ -136,9 +136,9 @@ impl<'a> Piece<'a> {
             id: text(entry.get("id")),
             name: text(function.get("name")),
             arguments: match function.get("arguments") {
-                None | Some(Value::Null) => Arguments::Text(""),
-                Some(Value::String(text)) => Arguments::Text(text),
-                Some(value) => Arguments::Whole(value),
+                None | Some(Value::Null) => CallArguments::Text(""),
+                Some(Value::String(text)) => CallArguments::Text(text),
+                Some(value) => CallArguments::Whole(value),
             },
         }
     }
@@ -151,7 +151,7 @@ impl Calls {
         // Two named entries of one chunk are two calls: no server cuts one call twice in one chunk.
         let mut named_in_chunk = Vec::new();
         for entry in entries {
-            let piece = Piece::read(entry);
+            let piece = CallDelta::read(entry);
             let at = self.slot_for(&piece, &named_in_chunk);
             if !piece.name.is_empty() {
                 named_in_chunk.push(at);
@@ -192,13 +192,13 @@ impl Calls {
             .collect()
     }
 
-    fn slot_for(&mut self, piece: &Piece<'_>, named_in_chunk: &[usize]) -> usize {
+    fn slot_for(&mut self, piece: &CallDelta<'_>, named_in_chunk: &[usize]) -> usize {
         match self.continued(piece) {
             Some(at) if piece.name.is_empty() || !named_in_chunk.contains(&at) => at,
             _ => {
-                self.slots.push(Slot {
+                self.slots.push(PendingCall {
                     index: piece.index,
-                    ..Slot::default()
+                    ..PendingCall::default()
                 });
                 self.slots.len() - 1
             }
@@ -206,7 +206,7 @@ impl Calls {
     }
 
     /// The call that a piece goes on with, if it does.
-    fn continued(&self, piece: &Piece<'_>) -> Option<usize> {
+    fn continued(&self, piece: &CallDelta<'_>) -> Option<usize> {
         let by_index = |index| self.slots.iter().rposition(|slot| slot.index == Some(index));
         let by_id = || match piece.id {
             "" => None,
@@ -227,7 +227,7 @@ impl Calls {
         self.belongs(piece, &self.slots[at]).then_some(at)
     }
 
-    fn belongs(&self, piece: &Piece<'_>, slot: &Slot) -> bool {
+    fn belongs(&self, piece: &CallDelta<'_>, slot: &PendingCall) -> bool {
         if piece.name.is_empty() || slot.name.is_empty() {
             return true;
         }
@@ -247,8 +247,8 @@ impl Calls {
     }
 }
 
-impl Slot {
-    fn absorb(&mut self, piece: &Piece<'_>) {
+impl PendingCall {
+    fn absorb(&mut self, piece: &CallDelta<'_>) {
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);
         }
@@ -256,8 +256,8 @@ impl Slot {
             piece.name.clone_into(&mut self.name);
         }
         match piece.arguments {
-            Arguments::Text(text) => self.arguments.append(text),
-            Arguments::Whole(value) => self.arguments.replace(value),
+            CallArguments::Text(text) => self.arguments.append(text),
+            CallArguments::Whole(value) => self.arguments.replace(value),
         }
     }
 }

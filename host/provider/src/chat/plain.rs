@@ -13,7 +13,7 @@ struct Chunk<'a> {
     #[serde(borrow)]
     object: Option<&'a str>,
     #[serde(borrow)]
-    choices: [Choice<'a>; 1],
+    choices: [ChatChoice<'a>; 1],
     error: Option<()>,
     usage: Option<()>,
     x_groq: Option<()>,
@@ -21,7 +21,7 @@ struct Chunk<'a> {
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChatChoice<'a> {
     index: Option<u64>,
     #[serde(borrow)]
     delta: Delta<'a>,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::chat::ChatWire;
     use crate::wire::Wire;
-    use crate::{LabelMark, ProviderEvent, Request};
+    use crate::{LabelMark, ModelRequest, ProviderEvent};
     use tool_config::{Api, Patience, ProviderSettings};
     use tool_core::api::ProviderName;
 
@@ -134,7 +134,7 @@ mod tests {
             patience: Patience::default(),
             trust_loopback_user: None,
         };
-        let request = Request {
+        let request = ModelRequest {
             system: "",
             messages: &[],
             tools: &[],

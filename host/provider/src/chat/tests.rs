@@ -97,7 +97,7 @@ impl Decoded {
 /// Decodes the pieces of a body for a conversation.
 fn decode_for(messages: &[Message], text_calls: bool, pieces: &[&[u8]]) -> Decoded {
     let tools = tools();
-    let request = Request {
+    let request = ModelRequest {
         system: "",
         messages,
         tools: &tools,
@@ -374,7 +374,7 @@ fn chat_16_a_printed_call_counts_under_all_conditions_only() {
             name: "read_file".into(),
             text: format!("    7\tprint('{PRINTED}')"),
             is_error: false,
-            origin: crate::Origin::Repository,
+            origin: crate::TextOrigin::Repository,
         }],
     };
     for (why, messages, allowed, text) in [

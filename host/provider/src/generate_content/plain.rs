@@ -26,12 +26,12 @@ pub(super) struct Chunk<'a> {
 struct Candidate<'a> {
     index: Option<u64>,
     #[serde(borrow)]
-    content: Content<'a>,
+    content: PlainContent<'a>,
     finish_reason: Option<()>,
 }
 
 #[derive(Deserialize)]
-struct Content<'a> {
+struct PlainContent<'a> {
     #[serde(borrow)]
     parts: [Part<'a>; 1],
 }

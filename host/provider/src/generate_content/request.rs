@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::{DATA_RULE, LabelMark, Message, Request, ToolCall, ToolResult, ToolSpec, schema};
+use crate::{DATA_RULE, LabelMark, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, schema};
 
 /// The body of a request.
-pub(super) fn body(request: &Request<'_>) -> Value {
+pub(super) fn body(request: &ModelRequest<'_>) -> Value {
     let mut body = json!({"contents": contents(request.messages, request.mark)});
     let system = if request.tools.is_empty() {
         request.system.to_owned()

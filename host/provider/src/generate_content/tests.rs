@@ -19,8 +19,8 @@ fn wire_of(model: &str) -> GenerateContentWire {
     })
 }
 
-fn request(messages: &[Message]) -> Request<'_> {
-    Request {
+fn request(messages: &[Message]) -> ModelRequest<'_> {
+    ModelRequest {
         system: "Be brief.",
         messages,
         tools: &[],
@@ -197,7 +197,7 @@ fn generate_content_19_a_request_as_it_is_sent() {
         name: "read_file".into(),
         text: "x".into(),
         is_error,
-        origin: crate::Origin::Repository,
+        origin: crate::TextOrigin::Repository,
     };
     let asked = json!([
         {"functionCall": {"name": "read_file", "args": {}}, "thoughtSignature": "c2ln"},
@@ -223,7 +223,7 @@ fn generate_content_19_a_request_as_it_is_sent() {
         description: "Reads.".into(),
         parameters: json!({"type": "object", "properties": {"path": {"type": ["string", "null"]}}}),
     }];
-    let body = wire_of("m").body(&Request {
+    let body = wire_of("m").body(&ModelRequest {
         tools: &tools,
         max_tokens: Some(9),
         ..request(&conversation)

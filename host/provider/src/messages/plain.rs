@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 /// A piece of text.
 #[derive(Deserialize)]
-pub(super) struct Piece<'a> {
+pub(super) struct TextDelta<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     /// Of its block.
@@ -28,7 +28,7 @@ struct Delta<'a> {
     partial_json: Option<()>,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> TextDelta<'a> {
     /// Such a piece; absent where the event is another one.
     pub(super) fn read(data: &'a str) -> Option<Self> {
         let piece: Self = serde_json::from_str(data).ok()?;
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn messages_2_only_a_piece_of_text_is_read_at_once() {
-        let read = |data: &str| Piece::read(data).map(|piece| (piece.index, piece.text().to_owned()));
+        let read = |data: &str| TextDelta::read(data).map(|piece| (piece.index, piece.text().to_owned()));
         let text = |delta: &str| format!(r#"{{"type":"content_block_delta","index":2,"delta":{delta}}}"#);
         let expected = Some((2, "a\n\u{e4}".to_owned()));
         assert_eq!(read(&text(r#"{"type":"text_delta","text":"a\n\u00e4"}"#)), expected);

@@ -19,8 +19,8 @@ fn wire() -> MessagesWire {
     })
 }
 
-fn request(messages: &[Message]) -> Request<'_> {
-    Request {
+fn request(messages: &[Message]) -> ModelRequest<'_> {
+    ModelRequest {
         system: "Be brief.",
         messages,
         tools: &[],
@@ -193,7 +193,7 @@ fn result(id: &str) -> ToolResult {
         name: "read_file".into(),
         text: "x".into(),
         is_error: id == "b",
-        origin: crate::Origin::Repository,
+        origin: crate::TextOrigin::Repository,
     }
 }
 
@@ -266,7 +266,7 @@ fn messages_10_at_most_four_cache_marks_and_no_sampling_parameters() {
             ]
         })
         .collect();
-    let body = wire().body(&Request {
+    let body = wire().body(&ModelRequest {
         tools: &tools,
         ..request(&conversation)
     });

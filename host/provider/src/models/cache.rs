@@ -38,10 +38,10 @@ struct Key {
 }
 
 /// One provider's list. Its lock is held while the provider is asked, so that many who ask at once ask it once.
-type Slot = Arc<tokio::sync::Mutex<Option<Entry>>>;
+type Slot = Arc<tokio::sync::Mutex<Option<CachedModels>>>;
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct CachedModels {
     models: Vec<String>,
     until: Instant,
 }
@@ -66,7 +66,7 @@ impl ModelCache {
                 (Vec::new(), MODEL_CACHE_FAILURE_SECONDS)
             }
         };
-        *entry = Some(Entry {
+        *entry = Some(CachedModels {
             models: models.clone(),
             until: Instant::now() + Duration::from_secs(seconds),
         });

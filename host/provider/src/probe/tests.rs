@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use tool_config::Secret;
-use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedUsage, Step};
+use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedUsage, ServerStep};
 
 const KEY: &str = "sk-very-secret-1234567890";
 
@@ -38,7 +38,10 @@ fn counting() -> Round {
         output: 9,
         cached: 0,
     };
-    Round::new([Step::Pieces(vec!["one, ".into(), "two".into()]), Step::Usage(usage)])
+    Round::new([
+        ServerStep::Pieces(vec!["one, ".into(), "two".into()]),
+        ServerStep::Usage(usage),
+    ])
 }
 
 fn call(name: &str, arguments: Value) -> ScriptedCall {
@@ -51,7 +54,7 @@ fn counted(calls: Vec<ScriptedCall>) -> Round {
         output: 9,
         cached: 0,
     };
-    Round::new([Step::ToolCalls(calls), Step::Usage(usage)])
+    Round::new([ServerStep::ToolCalls(calls), ServerStep::Usage(usage)])
 }
 
 async fn report(rounds: impl IntoIterator<Item = Round>) -> String {
@@ -102,8 +105,16 @@ async fn a_probe_names_what_is_worked_around() {
         ..call("weather", json!("\"{\\\"city\\\":\\\"Oslo\\\"}\""))
     };
     let shown = report([
-        Round::new([Step::Text("one, two".into()), Step::Finish("stop".into()), Step::End]),
-        Round::new([Step::ToolCalls(vec![nameless]), Step::Finish("stop".into()), Step::End]),
+        Round::new([
+            ServerStep::Text("one, two".into()),
+            ServerStep::Finish("stop".into()),
+            ServerStep::End,
+        ]),
+        Round::new([
+            ServerStep::ToolCalls(vec![nameless]),
+            ServerStep::Finish("stop".into()),
+            ServerStep::End,
+        ]),
         Round::calls([call("weather", json!({"city": "Oslo"}))]),
         counted(vec![call("clock", Value::Null)]),
     ])
@@ -191,7 +202,7 @@ async fn a_probe_of_a_server_that_is_not_there_asks_once_and_names_no_key() {
 #[tokio::test]
 async fn a_probe_waits_for_nobody_for_ever() {
     let started = std::time::Instant::now();
-    let shown = report([Round::new([Step::Stall])]).await;
+    let shown = report([Round::new([ServerStep::Stall])]).await;
     assert!(shown.starts_with("streaming: fails: The provider at "), "{shown}");
     assert!(started.elapsed() < Duration::from_secs(5));
 }
@@ -240,7 +251,7 @@ async fn a_probe_of_every_wire_that_is_as_it_should_be() {
 #[tokio::test]
 async fn a_check_of_a_probe_has_a_bounded_time() {
     let _hurried = crate::limits::pace::hurried(200);
-    let server = ModelServer::start(Script::new([Round::new([Step::Stall])])).expect("loopback has a free port");
+    let server = ModelServer::start(Script::new([Round::new([ServerStep::Stall])])).expect("loopback has a free port");
     // The silence within an answer alone would be waited for longer.
     let patient = Options::default();
     let settings = settings(&server.url());

@@ -27,7 +27,10 @@ async fn local_20_nobody_listens() {
 
 #[tokio::test]
 async fn local_20_the_port_answers_but_is_no_model_server() {
-    let mut page = Round::new([Step::Raw("<html><title>Index of /</title></html>".into()), Step::End]);
+    let mut page = Round::new([
+        ServerStep::Raw("<html><title>Index of /</title></html>".into()),
+        ServerStep::End,
+    ]);
     page.content_type = Some("text/html".into());
     let pages = ModelServer::start(Script::new([page])).expect("loopback has a free port");
     let post_not_served = ModelServer::start(Script::new([Round::status(501, "<html><title>Error</title></html>")]))
@@ -137,7 +140,7 @@ async fn local_22_template_failures_and_missing_tools_name_the_flags() {
         assert_eq!(requests, 1);
     }
     // As an error within the stream, after the status was sent.
-    let (answer, _) = play([Round::new([Step::Error(
+    let (answer, _) = play([Round::new([ServerStep::Error(
         json!({"message": "Error rendering prompt with jinja template"}),
     )])])
     .await;
@@ -152,7 +155,7 @@ async fn local_21_a_prompt_that_was_cut_in_silence_raises_the_alarm_once() {
             output: 1,
             cached,
         };
-        Round::new([Step::Text("Hi".into()), Step::Usage(usage)])
+        Round::new([ServerStep::Text("Hi".into()), ServerStep::Usage(usage)])
     };
     let long = [Message::User {
         text: "word ".repeat(8000),

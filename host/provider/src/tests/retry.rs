@@ -57,7 +57,7 @@ async fn retry_24_what_does_not_pass_is_asked_once() {
 
 #[tokio::test]
 async fn retry_24_a_connection_that_breaks_before_the_first_output_is_tried_again() {
-    let (answer, requests) = play([Round::new([Step::Reset]), Round::text("Hi")]).await;
+    let (answer, requests) = play([Round::new([ServerStep::Reset]), Round::text("Hi")]).await;
     assert_eq!((answer.text().as_str(), requests), ("Hi", 2), "{:?}", answer.error);
     let wait = answer.waits()[0];
     assert!(wait.starts_with("The connection broke off; trying again in "), "{wait}");
@@ -65,7 +65,7 @@ async fn retry_24_a_connection_that_breaks_before_the_first_output_is_tried_agai
 
 #[tokio::test]
 async fn retry_24_a_connection_that_breaks_within_an_answer_is_told_without_a_librarys_words() {
-    let (answer, requests) = play([Round::new([Step::Text("It".into()), Step::Reset])]).await;
+    let (answer, requests) = play([Round::new([ServerStep::Text("It".into()), ServerStep::Reset])]).await;
     assert_eq!(requests, 1);
     assert_eq!(
         answer.problem().message,
@@ -92,8 +92,8 @@ async fn retry_25_keys_are_refused_in_one_sentence_and_never_quoted() {
         Round::status(400, json!({"error": {"message": format!("bad header Bearer {KEY}")}})),
         Round::status(400, format!("<html><title>{KEY}</title></html>")),
         Round::status(302, ""),
-        Round::new([Step::Error(json!({"message": format!("key {KEY} failed")}))]),
-        Round::new([Step::Raw(format!("data: {KEY}\n\n"))]),
+        Round::new([ServerStep::Error(json!({"message": format!("key {KEY} failed")}))]),
+        Round::new([ServerStep::Raw(format!("data: {KEY}\n\n"))]),
     ] {
         let (answer, _) = play([round]).await;
         let shown = format!("{:?}{:?}", answer.error, answer.events);
@@ -106,7 +106,7 @@ async fn retry_25_keys_are_refused_in_one_sentence_and_never_quoted() {
 #[tokio::test]
 async fn retry_25_redirects_are_not_followed() {
     let other = server([Round::text("stolen")]);
-    let round = Round::new([Step::Status(ScriptedStatus {
+    let round = Round::new([ServerStep::Status(ScriptedStatus {
         headers: [("location".to_owned(), format!("{}/chat/completions", other.url()))].into(),
         ..ScriptedStatus::new(307, "")
     })]);
@@ -132,7 +132,7 @@ async fn retry_24_waits_as_the_server_says_in_every_form() {
         ("retry-after-ms", "50"),
         ("Retry-After", "-3"),
     ] {
-        let round = Round::new([Step::Status(ScriptedStatus {
+        let round = Round::new([ServerStep::Status(ScriptedStatus {
             headers: [(name.to_owned(), value.to_owned())].into(),
             ..ScriptedStatus::new(429, "")
         })]);
@@ -203,7 +203,10 @@ async fn retry_25_a_key_that_a_server_quotes_is_shown_in_no_form() {
             Round::status(400, json!({"error": {"message": said}})),
             Round::status(503, json!({"error": {"message": said}})),
             Round::status(400, said.clone()),
-            Round::new([Step::Text("Hi".into()), Step::Error(json!({"message": said}))]),
+            Round::new([
+                ServerStep::Text("Hi".into()),
+                ServerStep::Error(json!({"message": said})),
+            ]),
         ] {
             let (answer, _) = play(std::iter::repeat_n(round, 4)).await;
             let shown = format!("{:?}{:?}", answer.error, answer.events);

@@ -66,7 +66,7 @@ async fn router_23_unknown_models() {
 #[tokio::test]
 async fn router_23_the_routers_own_wait_beats_the_header() {
     let body = json!({"error": {"message": "slow down", "code": 429, "metadata": {"retry_after_seconds": 0.05}}});
-    let round = Round::new([Step::Status(ScriptedStatus {
+    let round = Round::new([ServerStep::Status(ScriptedStatus {
         headers: [("retry-after".to_owned(), "50".to_owned())].into(),
         ..ScriptedStatus::new(429, body)
     })]);
@@ -99,7 +99,10 @@ async fn router_23_the_price_of_a_request_is_carried() {
             json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}),
             json!({"choices": [], "usage": usage}),
         ];
-        let (answer, _) = play([Round::new(frames.map(Step::Frame).into_iter().chain([Step::Done]))]).await;
+        let (answer, _) = play([Round::new(
+            frames.map(ServerStep::Frame).into_iter().chain([ServerStep::Done]),
+        )])
+        .await;
         let cost = answer.events.iter().find_map(|event| match event {
             ProviderEvent::Usage(usage) => Some(usage.cost_nanos),
             _ => None,

@@ -5,7 +5,7 @@ use tool_core::api::ErrorKind;
 
 #[tokio::test]
 async fn sse_1_bytes_split_on_the_wire() {
-    let mut round = Round::new([Step::Text("zoë 🦀".into()), Step::Text(" ok".into())]);
+    let mut round = Round::new([ServerStep::Text("zoë 🦀".into()), ServerStep::Text(" ok".into())]);
     round.split_bytes = Some(1);
     let (answer, _) = play([round]).await;
     assert_eq!(answer.text(), "zoë 🦀 ok");
@@ -15,9 +15,9 @@ async fn sse_1_bytes_split_on_the_wire() {
 async fn sse_2_an_open_connection_after_the_end_does_not_hold_the_answer() {
     let started = Instant::now();
     let (answer, _) = play([Round::new([
-        Step::Text("Hi".into()),
-        Step::Finish("stop".into()),
-        Step::Stall,
+        ServerStep::Text("Hi".into()),
+        ServerStep::Finish("stop".into()),
+        ServerStep::Stall,
     ])])
     .await;
     assert!(answer.completed());
@@ -26,9 +26,9 @@ async fn sse_2_an_open_connection_after_the_end_does_not_hold_the_answer() {
 
 #[tokio::test]
 async fn sse_3_a_stream_that_ends_or_breaks_early_is_an_error_and_no_call_runs() {
-    for end in [Step::End, Step::Reset] {
-        let calls = Step::ToolCalls(vec![ScriptedCall::new("read_file", json!({}))]);
-        let (answer, requests) = play([Round::new([Step::Text("Hi".into()), calls, end])]).await;
+    for end in [ServerStep::End, ServerStep::Reset] {
+        let calls = ServerStep::ToolCalls(vec![ScriptedCall::new("read_file", json!({}))]);
+        let (answer, requests) = play([Round::new([ServerStep::Text("Hi".into()), calls, end])]).await;
         assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderStream);
         assert_eq!((answer.text().as_str(), answer.calls()), ("Hi", 0));
         assert_eq!(requests, 1, "after the first output nothing is tried again");
@@ -37,7 +37,7 @@ async fn sse_3_a_stream_that_ends_or_breaks_early_is_an_error_and_no_call_runs()
 
 #[tokio::test]
 async fn sse_4_silence_has_two_bounds() {
-    let (answer, requests) = play([Round::new([Step::Text("Hi".into()), Step::Stall])]).await;
+    let (answer, requests) = play([Round::new([ServerStep::Text("Hi".into()), ServerStep::Stall])]).await;
     assert_eq!(answer.problem().kind.clone(), ErrorKind::ProviderTimeout);
     assert!(
         answer
@@ -65,13 +65,13 @@ async fn sse_4_silence_has_two_bounds() {
 
 #[tokio::test]
 async fn retry_24_cancel_ends_a_request_at_once_wherever_it_stands() {
-    let wait = Round::new([Step::Status(ScriptedStatus {
+    let wait = Round::new([ServerStep::Status(ScriptedStatus {
         headers: [("retry-after".to_owned(), "30".to_owned())].into(),
         ..ScriptedStatus::new(503, "")
     })]);
     for round in [
-        Round::new([Step::Text("Hi".into()), Step::Stall]),
-        Round::new([Step::Stall]),
+        Round::new([ServerStep::Text("Hi".into()), ServerStep::Stall]),
+        Round::new([ServerStep::Stall]),
         wait,
     ] {
         let server = server([round]);
@@ -192,7 +192,7 @@ async fn sse_5_an_error_after_the_status_was_sent_on_every_wire() {
     ] {
         let all = [Api::Messages, Api::Chat, Api::GenerateContent];
         for (at, api) in all.into_iter().enumerate() {
-            let round = Round::new([Step::Text("Hi".into()), Step::Error(json!(status))]);
+            let round = Round::new([ServerStep::Text("Hi".into()), ServerStep::Error(json!(status))]);
             let server = server([round]);
             let answer = answer_of(&wires(&server)[at], CancellationToken::new()).await;
             assert_eq!(
@@ -208,7 +208,7 @@ async fn sse_5_an_error_after_the_status_was_sent_on_every_wire() {
 #[tokio::test]
 async fn messages_10_an_overload_after_the_first_words_keeps_them_and_is_not_tried_again() {
     let server = server([
-        Round::new([Step::Text("Half".into()), Step::Error(json!(529))]),
+        Round::new([ServerStep::Text("Half".into()), ServerStep::Error(json!(529))]),
         Round::text("never"),
     ]);
     let answer = answer_of(&wires(&server)[0], CancellationToken::new()).await;

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::turn::{self, Observer, Step as TurnStep, Tools, Turn, TurnEnd, TurnReport};
+use crate::turn::{self, Observer, Tools, Turn, TurnEnd, TurnReport, TurnStep};
 
 /// Answers every call, and counts.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Tools for Bench {
             name: call.name.clone(),
             text: format!("{ran}: {} {}", call.name, call.arguments),
             is_error: false,
-            origin: crate::Origin::Repository,
+            origin: crate::TextOrigin::Repository,
         };
         Box::pin(async move { result })
     }
@@ -100,9 +100,9 @@ async fn messages_9_chat_13_generate_content_19_rounds_of_parallel_calls_are_ans
     for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
         let server = server([
             Round::new([
-                Step::Reasoning("Hm.".into()),
-                Step::Text("Let me look.".into()),
-                Step::ToolCalls(vec![call("read_file"), call("list_files"), call("read_file")]),
+                ServerStep::Reasoning("Hm.".into()),
+                ServerStep::Text("Let me look.".into()),
+                ServerStep::ToolCalls(vec![call("read_file"), call("list_files"), call("read_file")]),
             ]),
             Round::calls([ScriptedCall {
                 no_id: true,
@@ -146,10 +146,10 @@ async fn retry_24_a_tool_is_never_run_twice_by_a_retry() {
 #[tokio::test]
 async fn sse_3_no_tool_runs_of_an_answer_that_broke_off_on_any_wire() {
     for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
-        for end in [Step::End, Step::Reset, Step::Error(json!(529))] {
-            let calls = Step::ToolCalls(vec![call("read_file")]);
+        for end in [ServerStep::End, ServerStep::Reset, ServerStep::Error(json!(529))] {
+            let calls = ServerStep::ToolCalls(vec![call("read_file")]);
             let server = server([
-                Round::new([Step::Text("Hi".into()), calls, end.clone()]),
+                Round::new([ServerStep::Text("Hi".into()), calls, end.clone()]),
                 Round::text("never"),
             ]);
             let turned = turned(&of(api, &server)).await;
@@ -168,7 +168,7 @@ async fn chat_12_usage_that_never_comes_is_estimated_and_said_to_be() {
             output: 3,
             cached: 100,
         };
-        let server = server([Round::new([Step::Text("Hi".into()), Step::Usage(usage)])]);
+        let server = server([Round::new([ServerStep::Text("Hi".into()), ServerStep::Usage(usage)])]);
         let turned = turned(&of(api, &server)).await;
         let usage = turned.report.usage;
         assert_eq!(
@@ -191,9 +191,9 @@ async fn chat_14_a_call_that_the_output_limit_cut_off_is_told_on_every_wire() {
     for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
         let server = server([
             Round::new([
-                Step::ToolCalls(vec![call("read_file")]),
-                Step::Finish("length".into()),
-                Step::Done,
+                ServerStep::ToolCalls(vec![call("read_file")]),
+                ServerStep::Finish("length".into()),
+                ServerStep::Done,
             ]),
             Round::text("In smaller steps, then."),
         ]);
@@ -246,7 +246,12 @@ async fn chat_15_calls_that_cannot_run_are_tool_errors_that_say_why() {
 
 #[tokio::test]
 async fn chat_16_a_printed_call_runs_where_the_configuration_allows_it_and_else_gets_one_hint() {
-    let rounds = || [Round::new([Step::TextCall(call("read_file"))]), Round::text("Done.")];
+    let rounds = || {
+        [
+            Round::new([ServerStep::TextCall(call("read_file"))]),
+            Round::text("Done."),
+        ]
+    };
     let server = server(rounds());
     let allowed = ProviderSettings {
         text_calls: true,
@@ -267,9 +272,9 @@ async fn chat_16_a_printed_call_runs_where_the_configuration_allows_it_and_else_
 async fn messages_8_a_pause_goes_on_with_what_was_said() {
     let server = server([
         Round::new([
-            Step::Text("Half ".into()),
-            Step::Finish("pause_turn".into()),
-            Step::Done,
+            ServerStep::Text("Half ".into()),
+            ServerStep::Finish("pause_turn".into()),
+            ServerStep::Done,
         ]),
         Round::text("and whole."),
     ]);
@@ -283,7 +288,7 @@ async fn messages_8_a_pause_goes_on_with_what_was_said() {
 async fn generate_content_15_a_call_that_nobody_could_read_is_asked_for_again_and_a_bounded_number_of_times() {
     let broken = || {
         let said = json!({"candidates": [{"index": 0, "finishReason": "MALFORMED_FUNCTION_CALL"}]});
-        Round::new([Step::Frame(said), Step::End])
+        Round::new([ServerStep::Frame(said), ServerStep::End])
     };
     let server = server([broken(), Round::calls([call("read_file")]), Round::text("Done.")]);
     let turned_well = turned(&of(Api::GenerateContent, &server)).await;

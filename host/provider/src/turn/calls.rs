@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::Value;
 
 use crate::limits;
-use crate::{Origin, ToolCall, ToolResult, ToolSpec};
+use crate::{TextOrigin, ToolCall, ToolResult, ToolSpec};
 use tool_core::text::nearest;
 
 /// Why a call cannot run at all, in words for the model. `at` is its place in the round.
@@ -75,7 +75,7 @@ pub(super) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
         name: call.name.clone(),
         text: reason.to_owned(),
         is_error: true,
-        origin: Origin::Service,
+        origin: TextOrigin::Service,
     }
 }
 

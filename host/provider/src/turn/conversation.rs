@@ -97,7 +97,7 @@ mod tests {
             name: "read_file".into(),
             text: text.into(),
             is_error: false,
-            origin: crate::Origin::Repository,
+            origin: crate::TextOrigin::Repository,
         }
     }
 

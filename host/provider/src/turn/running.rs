@@ -8,12 +8,12 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Budget, State, Step, Stop, calls, until};
+use super::{Budget, Stop, TurnState, TurnStep, calls, until};
 use crate::limits;
 use crate::{ProviderError, ToolCall, ToolResult};
 
 /// A call's place in the queue of those that run in order.
-struct Place {
+struct QueuedCall {
     before: Option<oneshot::Receiver<()>>,
     _done: oneshot::Sender<()>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Ran {
     pub(super) unfinished: Vec<String>,
 }
 
-impl State<'_> {
+impl TurnState<'_> {
     /// Runs the calls of one round, a bounded number at a time. Results come in the calls' order, one each, also
     /// where the turn is interrupted meanwhile.
     pub(super) async fn run_calls(&self, calls: &[ToolCall]) -> Ran {
@@ -40,7 +40,7 @@ impl State<'_> {
             .map(|(at, call)| {
                 let place = self.turn.tools.is_ordered(&call.name).then(|| {
                     let (done, next) = oneshot::channel();
-                    Place {
+                    QueuedCall {
                         before: before.replace(next),
                         _done: done,
                     }
@@ -80,7 +80,7 @@ impl State<'_> {
         let answered = results.into_iter().zip(calls).map(|(result, call)| {
             result.unwrap_or_else(|| {
                 let result = calls::refused(call, "Stopped: the session ended while it ran.");
-                self.turn.observer.step(Step::ToolFinished(call, &result));
+                self.turn.observer.step(TurnStep::ToolFinished(call, &result));
                 result
             })
         });
@@ -91,23 +91,23 @@ impl State<'_> {
         }
     }
 
-    async fn run_call(&self, at: usize, call: &ToolCall, mut place: Option<Place>) -> (usize, ToolResult) {
+    async fn run_call(&self, at: usize, call: &ToolCall, mut place: Option<QueuedCall>) -> (usize, ToolResult) {
         if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
             // Nothing is ever sent: the call before is over when its end of the channel is gone.
             let _ = before.await;
         }
-        self.turn.observer.step(Step::ToolStarted(call));
+        self.turn.observer.step(TurnStep::ToolStarted(call));
         let result = match calls::objection(call, at, &self.specs) {
             Some(objection) => {
                 if calls::is_unreadable(call) {
                     let (name, arguments) = (&call.name, &call.arguments);
-                    self.turn.observer.step(Step::CallCutOff { name, arguments });
+                    self.turn.observer.step(TurnStep::CallCutOff { name, arguments });
                 }
                 calls::refused(call, &objection)
             }
             None => calls::bounded(call, self.turn.tools.run(call).await),
         };
-        self.turn.observer.step(Step::ToolFinished(call, &result));
+        self.turn.observer.step(TurnStep::ToolFinished(call, &result));
         (at, result)
     }
 }

@@ -52,7 +52,7 @@ impl Provider for Scripted {
         "scripted"
     }
 
-    fn stream<'a>(&'a self, request: Request<'a>, _cancel: CancellationToken) -> EventStream<'a> {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>, _cancel: CancellationToken) -> EventStream<'a> {
         self.asked
             .lock()
             .expect("no test panics here")
@@ -114,7 +114,7 @@ impl Tools for Fakes {
                 name: String::new(),
                 text: format!("{} {}", call.name, call.arguments),
                 is_error: call.name == "fail",
-                origin: crate::Origin::Repository,
+                origin: crate::TextOrigin::Repository,
             }
         })
     }
@@ -139,20 +139,20 @@ impl Log {
 }
 
 impl Observer for Log {
-    fn step(&self, step: Step<'_>) {
+    fn step(&self, step: TurnStep<'_>) {
         let line = match step {
-            Step::Text(text) => format!("text {text:?}"),
-            Step::Reasoning(text) => format!("reasoning {text:?}"),
-            Step::ToolStarted(call) => format!("start {} {}", call.name, call.arguments),
-            Step::ToolFinished(call, result) => {
+            TurnStep::Text(text) => format!("text {text:?}"),
+            TurnStep::Reasoning(text) => format!("reasoning {text:?}"),
+            TurnStep::ToolStarted(call) => format!("start {} {}", call.name, call.arguments),
+            TurnStep::ToolFinished(call, result) => {
                 format!("finish {} error={}: {}", call.name, result.is_error, result.text)
             }
-            Step::Usage(usage) => format!(
+            TurnStep::Usage(usage) => format!(
                 "usage {}+{} {}",
                 usage.input_tokens, usage.output_tokens, usage.estimated
             ),
-            Step::CallCutOff { name, arguments } => format!("cut off {name} {arguments}"),
-            Step::Notice(text) => format!("notice {text}"),
+            TurnStep::CallCutOff { name, arguments } => format!("cut off {name} {arguments}"),
+            TurnStep::Notice(text) => format!("notice {text}"),
         };
         self.0.lock().expect("no test panics here").push(line);
     }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 use super::{
-    ChangeJournal, FileChange, FileState, Found, LeftAlone, Obstacle, PreparedChange, Recovery, RolledBack, apply,
-    content, found, missing_directories, recover_locked, remove_directories, write_lock,
+    ChangeJournal, FileChange, FileState, LeftAlone, Obstacle, PreparedChange, PresentFile, Recovery, RolledBack,
+    apply, content, found, missing_directories, recover_locked, remove_directories, write_lock,
 };
 use crate::{Repository, path};
 use tool_core::disk::Disk;
@@ -132,7 +132,9 @@ impl Undo<'_> {
         for (path, history) in histories(changes) {
             let current = match found(self.repository.handle(), &history) {
                 // A directory of the session's own, which goes first.
-                Err(Obstacle::NotRegular { path }) if self.made.contains(path.as_str()) => Ok(Found::Comparable(None)),
+                Err(Obstacle::NotRegular { path }) if self.made.contains(path.as_str()) => {
+                    Ok(PresentFile::Comparable(None))
+                }
                 found => found,
             };
             match current.map(|current| inverse_of(path, &history, current)) {
@@ -276,8 +278,8 @@ enum Inverse {
     LeaveAlone,
 }
 
-fn inverse_of(path: &str, history: &[&FileChange], found: Found) -> Inverse {
-    let Found::Comparable(current) = found else {
+fn inverse_of(path: &str, history: &[&FileChange], found: PresentFile) -> Inverse {
+    let PresentFile::Comparable(current) = found else {
         return Inverse::LeaveAlone;
     };
     let (to, broken) = match plan(history, content(current.as_ref())) {

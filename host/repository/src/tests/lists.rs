@@ -164,19 +164,19 @@ fn a_walk_ends_at_its_bounds_and_says_so() {
         let repository = Repository::open_bounded(folder.path(), &Options::default(), bounds).expect("it opens");
         list(&repository)
     };
-    let late = walk(Bounds {
+    let late = walk(WalkBounds {
         time: Duration::ZERO,
-        ..Bounds::default()
+        ..WalkBounds::default()
     });
     assert!(!late.complete);
     let found: Vec<&str> = late.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(found, ["at-the-root"], "the root is always looked at");
-    let many = walk(Bounds {
+    let many = walk(WalkBounds {
         entries: 100,
-        ..Bounds::default()
+        ..WalkBounds::default()
     });
     assert!(!many.complete && many.files.len() < 600);
-    assert!(walk(Bounds::default()).complete);
+    assert!(walk(WalkBounds::default()).complete);
 }
 
 #[test]
@@ -272,9 +272,9 @@ fn a_list_is_used_again_only_while_it_holds() {
     git_directory(folder.path(), ".git");
     write(folder.path(), ".git/info/exclude", "");
     let at = |path: &str| folder.path().join(path);
-    let bounds = Bounds {
+    let bounds = WalkBounds {
         settling: Duration::from_millis(60),
-        ..Bounds::default()
+        ..WalkBounds::default()
     };
     let settle = || std::thread::sleep(Duration::from_millis(100));
     let repository = Repository::open_bounded(folder.path(), &Options::default(), bounds).expect("it opens");
@@ -451,7 +451,7 @@ mod ignore_rules {
 #[test]
 fn the_bounds_of_a_walk_are_those_of_limits() {
     use tool_core::limits::{SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS};
-    let bounds = Bounds::default();
+    let bounds = WalkBounds::default();
     let milliseconds = (bounds.time.as_millis(), bounds.settling.as_millis());
     assert_eq!(
         milliseconds,

@@ -51,7 +51,7 @@ fn an_answer_is_taken_whole_or_not_at_all() {
 #[test]
 fn a_helper_that_says_nothing_is_given_up_at_its_time_or_at_once_when_cancelled() {
     let (release, released) = std::sync::mpsc::channel::<()>();
-    let silent = move |connection: Connection| {
+    let silent = move |connection: HelperConnection| {
         let _ = released.recv();
         drop(connection);
     };

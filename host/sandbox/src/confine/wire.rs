@@ -47,9 +47,9 @@ fn lengths(prefix: [u8; PREFIX_BYTES], body_bytes_max: usize) -> Result<(usize, 
 
 /// A helper's end. It blocks.
 #[derive(Debug)]
-pub struct Connection(UnixStream);
+pub struct HelperConnection(UnixStream);
 
-impl Connection {
+impl HelperConnection {
     pub(super) fn new(stream: UnixStream) -> Self {
         Self(stream)
     }
@@ -186,7 +186,9 @@ mod unit {
         let (own, theirs) = UnixStream::pair().expect("sockets can be made");
         let mut theirs = theirs;
         theirs.write_all(&prefix(0, body + 1)).expect("it is taken");
-        let refused = Connection::new(own).receive::<u32>().expect_err("nobody sends as much");
+        let refused = HelperConnection::new(own)
+            .receive::<u32>()
+            .expect_err("nobody sends as much");
         assert_eq!(refused.to_string(), "it is longer than agreed");
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::Bounds;
+use super::RunBounds;
 use super::spec::{Spec, Visible};
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
@@ -15,17 +15,17 @@ const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
 
 /// A tree of the machine, without what of it is hidden.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tree<'a> {
+pub(super) struct CopiedTree<'a> {
     pub(super) root: &'a Path,
     /// Relative to the root.
     pub(super) hidden: &'a [OsString],
-    pub(super) bounds: Bounds,
+    pub(super) bounds: RunBounds,
 }
 
 impl Spec {
     /// The repository.
-    pub(super) fn tree(&self) -> Tree<'_> {
-        Tree {
+    pub(super) fn tree(&self) -> CopiedTree<'_> {
+        CopiedTree {
             root: &self.root,
             hidden: &self.hidden,
             bounds: self.bounds,
@@ -65,10 +65,10 @@ pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> b
 
 /// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
 /// links to the real ones.
-pub(super) fn tree(tree: &Tree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+pub(super) fn tree(tree: &CopiedTree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     let from = tree.root;
     let hidden = tree.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
-    let mut room = Room {
+    let mut room = CopyBudget {
         bytes: tree.bounds.tree_bytes,
         entries: tree.bounds.tree_inodes,
     };
@@ -139,12 +139,12 @@ fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
 }
 
 /// Space that a copy may still take.
-struct Room {
+struct CopyBudget {
     bytes: u64,
     entries: u64,
 }
 
-impl Room {
+impl CopyBudget {
     fn take(&mut self, bytes: u64) -> io::Result<()> {
         let left = self.bytes.checked_sub(bytes).zip(self.entries.checked_sub(1));
         let (bytes, entries) = left.ok_or_else(|| io::Error::other("the repository is too large to be copied"))?;
@@ -169,10 +169,10 @@ mod tests {
         symlink("a/b", root.join("link")).expect("links can be made");
         fs::set_permissions(root.join("a/b"), PermissionsExt::from_mode(0o555)).expect("modes can be set");
         let to = folder.path().join("copy");
-        let from = Tree {
+        let from = CopiedTree {
             root: &root,
             hidden: &["a/.env".into()],
-            bounds: Bounds::default(),
+            bounds: RunBounds::default(),
         };
         let refused = tree(&from, &to, &LINKED, &|| false).expect_err("nobody wants it");
         assert_eq!(refused.to_string(), "the run was stopped");
@@ -196,10 +196,10 @@ mod tests {
         fs::create_dir(&root).expect("folders can be made");
         let file = fs::File::create(root.join("large")).expect("files can be written");
         file.set_len(3 * PIECE_BYTES).expect("it takes no room");
-        let from = Tree {
+        let from = CopiedTree {
             root: &root,
             hidden: &[],
-            bounds: Bounds::default(),
+            bounds: RunBounds::default(),
         };
         // Wanted before the file and after its first piece.
         let looks = std::cell::Cell::new(0);

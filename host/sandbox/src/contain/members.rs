@@ -6,7 +6,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::spec::Message;
-use super::{Bounds, Sandbox, memory};
+use super::{RunBounds, Sandbox, memory};
 
 /// Rounds at the end of a run without a namespace that look for its processes. Each round ends what it finds.
 const CONTAIN_ROUNDS_MAX: u32 = 200;
@@ -38,7 +38,7 @@ impl Members {
     ///
     /// The quick count of memory is too high where much is shared; only then the kernel is asked for the exact share of
     /// each.
-    pub(super) fn over(self, bounds: Bounds) -> Option<Message> {
+    pub(super) fn over(self, bounds: RunBounds) -> Option<Message> {
         let pids = self.pids();
         let segments = self.segments();
         let (mut tasks, mut memory) = (0, segments);
@@ -69,10 +69,10 @@ impl Members {
 }
 
 /// The bound on memory, or a part of what the machine has, so that the rest of the machine goes on.
-pub(super) fn within_machine(bounds: Bounds) -> Bounds {
+pub(super) fn within_machine(bounds: RunBounds) -> RunBounds {
     let system = rustix::system::sysinfo();
     let total = u64::from(system.mem_unit).saturating_mul(system.totalram);
-    Bounds {
+    RunBounds {
         memory_bytes: bounds.memory_bytes.min(total / 4 * 3),
         ..bounds
     }
@@ -235,9 +235,9 @@ mod tests {
 
     #[test]
     fn memory_stays_below_what_the_machine_has() {
-        let bounds = within_machine(Bounds {
+        let bounds = within_machine(RunBounds {
             memory_bytes: u64::MAX,
-            ..Bounds::default()
+            ..RunBounds::default()
         });
         let system = rustix::system::sysinfo();
         assert!(bounds.memory_bytes < u64::from(system.mem_unit) * system.totalram);

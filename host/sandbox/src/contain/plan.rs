@@ -339,7 +339,7 @@ fn is_prefix(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contain::{Bounds, Sandbox};
+    use crate::contain::{RunBounds, Sandbox};
 
     struct Machine(tempfile::TempDir);
 
@@ -378,7 +378,7 @@ mod tests {
                 root: self.at("root"),
                 hidden: Vec::new(),
                 state_directory: Some(self.at("home/.tool")),
-                bounds: Bounds::default(),
+                bounds: RunBounds::default(),
                 installation: None,
             };
             let spec = spec(&command, &enclosure, None);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
-use super::copy::Tree;
+use super::copy::CopiedTree;
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
@@ -124,7 +124,7 @@ pub(super) fn build(spec: &Spec) -> Step<()> {
         limits::CONTAIN_ROOT_INODES_MAX,
     )
     .at("making a root")?;
-    let identity = Identity::read();
+    let identity = RunIdentity::read();
     for place in SYSTEM {
         system(Path::new(place), &mounts).at("showing the system's directories")?;
     }
@@ -209,12 +209,12 @@ fn link(path: &Path, target: &Path) -> io::Result<()> {
 }
 
 /// User and group of the run, by the names of the machine.
-struct Identity {
+struct RunIdentity {
     passwd: String,
     group: String,
 }
 
-impl Identity {
+impl RunIdentity {
     /// The lines of the user, of root and of nobody.
     fn read() -> Self {
         let user = rustix::process::geteuid().as_raw();
@@ -236,7 +236,7 @@ fn lines(path: &str, wanted: &[u32]) -> String {
     text.lines().filter(is_wanted).map(|line| format!("{line}\n")).collect()
 }
 
-fn etc(mounts: &Mounts, identity: &Identity) -> io::Result<()> {
+fn etc(mounts: &Mounts, identity: &RunIdentity) -> io::Result<()> {
     let place = new(Path::new("/etc"));
     directory(&place)?;
     for name in ETC {
@@ -295,11 +295,11 @@ fn devices(mounts: &Mounts) -> io::Result<()> {
 }
 
 /// Something with a place in the tree, in the order of depth, so that what lies inside another comes after it.
-enum Piece<'a> {
+enum RootMount<'a> {
     Private(&'static str),
     Visible(&'a Visible),
     /// A tree that the run may write to, and the name of the folder that helps to cover it.
-    Covered(Tree<'a>, &'static str),
+    Covered(CopiedTree<'a>, &'static str),
 }
 
 /// The private places, what else is visible, and the repository.
@@ -307,12 +307,12 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
     let scratch = Path::new(NEW).join(".scratch");
     directory(&scratch).at("making private places")?;
     tmpfs(&scratch, spec.bounds.scratch_bytes, spec.bounds.scratch_inodes).at("making private places")?;
-    let mut pieces: BTreeMap<(usize, PathBuf), Piece<'_>> = BTreeMap::new();
+    let mut pieces: BTreeMap<(usize, PathBuf), RootMount<'_>> = BTreeMap::new();
     let mut add = |path: &Path, piece| {
         pieces.insert((path.components().count(), path.to_owned()), piece);
     };
     for visible in &spec.visible {
-        add(visible.path(), Piece::Visible(visible));
+        add(visible.path(), RootMount::Visible(visible));
     }
     for (path, name) in [
         ("/tmp", "tmp"),
@@ -320,32 +320,32 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
         ("/run", "run"),
         ("/dev/shm", "shm"),
     ] {
-        add(Path::new(path), Piece::Private(name));
+        add(Path::new(path), RootMount::Private(name));
     }
     if let Some(home) = &spec.home {
-        add(home, Piece::Private("home"));
+        add(home, RootMount::Private("home"));
     }
-    add(&spec.root, Piece::Covered(spec.tree(), ".tree"));
+    add(&spec.root, RootMount::Covered(spec.tree(), ".tree"));
     if let Some(outside) = spec
         .installation
         .as_ref()
         .and_then(|install| install.outside.as_deref())
     {
-        let tree = Tree {
+        let tree = CopiedTree {
             root: outside,
             hidden: &[],
             bounds: spec.bounds,
         };
-        add(outside, Piece::Covered(tree, ".packages"));
+        add(outside, RootMount::Covered(tree, ".packages"));
     }
     for ((_, path), piece) in pieces {
         match piece {
-            Piece::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
-            Piece::Visible(Visible::Place(_)) => show(&path, mounts).at("showing what the program needs")?,
-            Piece::Visible(Visible::Link { target, .. }) => {
+            RootMount::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
+            RootMount::Visible(Visible::Place(_)) => show(&path, mounts).at("showing what the program needs")?,
+            RootMount::Visible(Visible::Link { target, .. }) => {
                 link(&path, target).at("showing what the program needs")?;
             }
-            Piece::Covered(tree, work) => {
+            RootMount::Covered(tree, work) => {
                 directory(&new(&path)).at("covering the repository")?;
                 tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?;
             }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, Sandbox};
+use super::{RunBounds, Sandbox};
 
 /// Limit of a spec: a command line, an environment and the hidden paths of a large tree are far below it.
 const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -35,7 +35,7 @@ pub(super) struct Spec {
     pub(super) visible: Vec<Visible>,
     /// Path of a private, empty home that stands in for the user's.
     pub(super) home: Option<PathBuf>,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: RunBounds,
     /// Folder for the fallback's copy of the repository: empty, and the run's own.
     pub(super) folder: Option<PathBuf>,
     /// Set for an installation.

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use super::copy::Tree;
+use super::copy::CopiedTree;
 use super::outer::{At, Step};
 use super::{copy, root};
 
 /// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards.
-pub(super) fn cover(tree: &Tree<'_>, place: &Path, work: &Path) -> Step<()> {
+pub(super) fn cover(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> Step<()> {
     let step = "covering the repository";
     fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
     root::tmpfs(work, tree.bounds.tree_bytes, tree.bounds.tree_inodes).at(step)?;
@@ -29,7 +29,7 @@ pub(super) fn cover(tree: &Tree<'_>, place: &Path, work: &Path) -> Step<()> {
     fs::remove_dir(work).at(step)
 }
 
-fn overlay(tree: &Tree<'_>, place: &Path, work: &Path) -> io::Result<()> {
+fn overlay(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> io::Result<()> {
     let [lower, upper, index] = ["lower", "upper", "index"].map(|name| work.join(name));
     for folder in [&lower, &upper, &index] {
         fs::DirBuilder::new().mode(0o700).create(folder)?;

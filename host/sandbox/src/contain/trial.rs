@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Bounds, Enclosure, HELPER_COMMAND, NOTHING, Sandbox};
+use super::{Enclosure, HELPER_COMMAND, NOTHING, RunBounds, Sandbox};
 use crate::limits;
 use crate::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, run_contained};
 
@@ -26,7 +26,7 @@ pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
         root,
         hidden: Vec::new(),
         state_directory: None,
-        bounds: Bounds::default(),
+        bounds: RunBounds::default(),
         installation: None,
     };
     let limits = patience();

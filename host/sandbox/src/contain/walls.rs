@@ -12,7 +12,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
-use super::{Bounds, Sandbox, filter};
+use super::{RunBounds, Sandbox, filter};
 use crate::limits;
 
 /// Raises all walls that fit the sandbox. No way leads back.
@@ -31,7 +31,7 @@ pub(super) fn raise(spec: &Spec) -> Step<()> {
         .at("filtering system calls")
 }
 
-fn bound(sandbox: Sandbox, bounds: Bounds) -> io::Result<()> {
+fn bound(sandbox: Sandbox, bounds: RunBounds) -> io::Result<()> {
     let mut bounded = vec![
         (Resource::Fsize, limits::PROCESS_FILE_BYTES_MAX),
         (Resource::Nofile, limits::CONTAIN_FILES_OPEN_MAX),

@@ -8,7 +8,7 @@ use url::Url;
 
 /// A package registry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RegistryHost {
     /// Lower case, without a final dot and without brackets.
     pub host: String,
     /// The port.
@@ -19,7 +19,7 @@ pub struct Place {
     pub is_own: bool,
 }
 
-impl Place {
+impl RegistryHost {
     /// The place of an address such as `https://mirror.example/simple/`; none where it is no such address.
     pub fn of(url: &str, is_own: bool) -> Option<Self> {
         let url = Url::parse(url.trim()).ok()?;
@@ -137,7 +137,7 @@ fn decoded(text: &str) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Way {
     /// The registries.
-    pub places: Vec<Place>,
+    pub places: Vec<RegistryHost>,
     /// The proxies of the user's environment, for plain places and for others.
     pub upstream_plain: Option<Upstream>,
     /// See `upstream_plain`.
@@ -148,14 +148,14 @@ pub struct Way {
 
 impl Way {
     /// The place of this name and port. A plain request needs a plain place, `CONNECT` one of either kind.
-    pub(super) fn place(&self, host: &str, port: u16, is_plain: bool) -> Option<&Place> {
+    pub(super) fn place(&self, host: &str, port: u16, is_plain: bool) -> Option<&RegistryHost> {
         let host = folded(host);
-        let fits = |place: &&Place| place.host == host && place.port == port && (place.is_plain || !is_plain);
+        let fits = |place: &&RegistryHost| place.host == host && place.port == port && (place.is_plain || !is_plain);
         self.places.iter().find(fits)
     }
 
     /// The proxy on the way to a place.
-    pub(super) fn upstream(&self, place: &Place) -> Option<&Upstream> {
+    pub(super) fn upstream(&self, place: &RegistryHost) -> Option<&Upstream> {
         let upstream = if place.is_plain {
             self.upstream_plain.as_ref()
         } else {
@@ -276,8 +276,8 @@ mod tests {
     fn a_place_is_a_name_and_a_port_and_nothing_like_it() {
         let way = Way {
             places: vec![
-                Place::of("https://Registry.Example./simple/", false).expect("it is one"),
-                Place::of("http://127.0.0.1:8081/npm/", true).expect("it is one"),
+                RegistryHost::of("https://Registry.Example./simple/", false).expect("it is one"),
+                RegistryHost::of("http://127.0.0.1:8081/npm/", true).expect("it is one"),
             ],
             ..Way::default()
         };
@@ -296,13 +296,13 @@ mod tests {
             assert!(!reached(host, port, is_plain), "{host}:{port}");
         }
         assert_eq!(
-            Place::of("http://registry.example/", false),
+            RegistryHost::of("http://registry.example/", false),
             None,
             "nobody configured it"
         );
-        assert_eq!(Place::of("file:///wheels", true), None);
+        assert_eq!(RegistryHost::of("file:///wheels", true), None);
         assert_eq!(
-            way.places.iter().map(Place::name).collect::<Vec<_>>(),
+            way.places.iter().map(RegistryHost::name).collect::<Vec<_>>(),
             ["registry.example", "127.0.0.1:8081"]
         );
     }
@@ -325,7 +325,10 @@ mod tests {
             direct: "localhost, .intern.example,mirror.example".to_owned(),
             ..Way::default()
         };
-        let goes = |host: &str| way.upstream(&Place::of(host, true).expect("it is one")).is_some();
+        let goes = |host: &str| {
+            way.upstream(&RegistryHost::of(host, true).expect("it is one"))
+                .is_some()
+        };
         assert!(goes("https://registry.example") && goes("https://xmirror.example"));
         for host in [
             "https://a.intern.example",

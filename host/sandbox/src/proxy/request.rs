@@ -8,7 +8,7 @@ use super::places::{self, Upstream};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     /// The request, or a description of one that is not served.
-    pub(super) request: Result<Request, String>,
+    pub(super) request: Result<ProxyRequest, String>,
     /// The header lines, without the first line.
     lines: Vec<String>,
     /// Bytes after the head.
@@ -17,7 +17,7 @@ pub(super) struct Head {
 
 /// Kind of request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum ProxyRequest {
     /// A connection.
     Connect { host: String, port: u16 },
     /// A document of a server without TLS.
@@ -30,7 +30,7 @@ pub(super) enum Request {
     },
 }
 
-impl Request {
+impl ProxyRequest {
     pub(super) fn target(&self) -> (&str, u16) {
         match self {
             Self::Connect { host, port } | Self::Plain { host, port, .. } => (host, *port),
@@ -77,14 +77,14 @@ impl Head {
         let rest = bytes.split_off(end);
         let text = String::from_utf8_lossy(bytes).into_owned();
         let mut lines = text.split("\r\n").filter(|line| !line.is_empty());
-        let request = Request::parse(lines.next().unwrap_or_default());
+        let request = ProxyRequest::parse(lines.next().unwrap_or_default());
         let lines = lines.map(str::to_owned).collect();
         Some(Self { request, lines, rest })
     }
 
     /// A plain request as its server, or the next proxy, wants it. The connection ends with the answer.
     pub(super) fn forwarded(&self, upstream: Option<&Upstream>) -> Vec<u8> {
-        let Ok(Request::Plain {
+        let Ok(ProxyRequest::Plain {
             method,
             host,
             port,
@@ -142,10 +142,10 @@ mod tests {
         let head = head("CONNECT registry.example:443 HTTP/1.1\r\nHost: x\r\n\r\nhello");
         assert_eq!(head.rest, b"hello");
         assert_eq!(
-            head.request.as_ref().map(Request::target),
+            head.request.as_ref().map(ProxyRequest::target),
             Ok(("registry.example", 443))
         );
-        let v6 = Request::parse("CONNECT [::1]:443 HTTP/1.1").expect("it is one");
+        let v6 = ProxyRequest::parse("CONNECT [::1]:443 HTTP/1.1").expect("it is one");
         assert_eq!(v6.target(), ("::1", 443));
         assert!(Head::parse(&mut b"CONNECT a:1 HTTP/1.1\r\nHost".to_vec()).is_none());
     }
@@ -183,7 +183,7 @@ mod tests {
             ("\u{1b}[2J", "the method `[2J`"),
             ("", "the method ``"),
         ] {
-            assert_eq!(Request::parse(line), Err(expected.to_owned()), "{line}");
+            assert_eq!(ProxyRequest::parse(line), Err(expected.to_owned()), "{line}");
         }
     }
 

@@ -48,7 +48,7 @@ fn proxy(way: Way) -> (Proxy, u16) {
 
 fn own(url: &str) -> Way {
     Way {
-        places: vec![Place::of(url, true).expect("it is a place")],
+        places: vec![RegistryHost::of(url, true).expect("it is a place")],
         ..Way::default()
     }
 }
@@ -109,7 +109,7 @@ fn a_configured_mirror_on_this_machine_is_reached_and_nothing_else_of_it() {
 #[test]
 fn a_registry_whose_name_leads_to_this_machine_is_not_reached() {
     let server = Echo::start();
-    let place = Place {
+    let place = RegistryHost {
         host: "localhost".to_owned(),
         port: server.port,
         is_plain: false,
@@ -159,7 +159,7 @@ fn the_proxy_of_the_environment_is_on_the_way() {
         String::from_utf8_lossy(&head).into_owned()
     });
     let way = Way {
-        places: vec![Place::host("registry.example").expect("it is one")],
+        places: vec![RegistryHost::host("registry.example").expect("it is one")],
         upstream_tls: Upstream::of(&format!("http://{address}")),
         ..Way::default()
     };
@@ -217,7 +217,7 @@ fn connections_without_end_are_cut_off() {
 fn what_all_connections_move_together_is_bounded() {
     let mirror = Echo::start();
     let connect = format!("CONNECT 127.0.0.1:{} HTTP/1.1\r\n\r\nhello\r\n\r\n", mirror.port);
-    let attempt = |exhaust: fn(&Shared)| {
+    let attempt = |exhaust: fn(&ProxyShared)| {
         let (proxy, port) = proxy(own(&format!("http://127.0.0.1:{}", mirror.port)));
         exhaust(&proxy.shared);
         let answer = say(port, &connect);

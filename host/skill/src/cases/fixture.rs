@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::{CasesError, fixture_in};
 use crate::limits;
-use tool_sandbox::scratch::{self, Folder};
+use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// The copy. It goes when this is dropped.
 pub(super) struct Copy {
     root: PathBuf,
-    _folder: Folder,
+    _folder: ScratchFolder,
 }
 
 impl Copy {
@@ -21,7 +21,7 @@ impl Copy {
 }
 
 /// Entries and bytes that may still be copied.
-struct Room<'a> {
+struct FixtureBudget<'a> {
     source: &'a Path,
     entries: usize,
     bytes: u64,
@@ -41,7 +41,7 @@ pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
     fs::create_dir(&root).map_err(made)?;
     let copy = Copy { root, _folder: folder };
     if let Some(source) = &fixture {
-        let mut room = Room {
+        let mut room = FixtureBudget {
             source,
             entries: limits::CASE_FIXTURE_ENTRIES_MAX,
             bytes: limits::CASE_FIXTURE_BYTES_MAX,
@@ -51,7 +51,7 @@ pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
     Ok(copy)
 }
 
-impl Room<'_> {
+impl FixtureBudget<'_> {
     fn copy(&mut self, from: &Path, to: &Path) -> Result<(), CasesError> {
         let failed = |path: &Path, source| CasesError::Io {
             path: path.to_owned(),

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::layout::Layout;
-use self::talk::{Answer, Attributes, Delta, GitTask, Id, Request};
+use self::talk::{Attributes, Delta, GitAnswer, GitRequest, GitTask, Id};
 use crate::helper::Task;
 use crate::limits;
 use crate::{CallContext, Question};
@@ -83,42 +83,42 @@ impl Git {
     /// Asks for something with bytes on either side.
     pub(super) fn exchange(
         &mut self,
-        request: &Request,
+        request: &GitRequest,
         body: &[u8],
         body_bytes_max: usize,
-    ) -> Result<(Answer, Vec<u8>), Failure> {
+    ) -> Result<(GitAnswer, Vec<u8>), Failure> {
         let answer = self.helper.ask(request, body, body_bytes_max, &self.until);
         match answer.map_err(explain)? {
-            (Answer::Failed { code, message, hint }, _) => Err(told(&code, &message, hint.as_deref())),
+            (GitAnswer::Failed { code, message, hint }, _) => Err(told(&code, &message, hint.as_deref())),
             answer => Ok(answer),
         }
     }
 
     /// Asks for something without bytes.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
+    pub(super) fn ask(&mut self, request: &GitRequest) -> Result<GitAnswer, Failure> {
         Ok(self.exchange(request, &[], 0)?.0)
     }
 
     /// Asks for something that has no answer but that it was done.
-    pub(super) fn tell(&mut self, request: &Request) -> Result<(), Failure> {
+    pub(super) fn tell(&mut self, request: &GitRequest) -> Result<(), Failure> {
         match self.ask(request)? {
-            Answer::Done => Ok(()),
+            GitAnswer::Done => Ok(()),
             _ => Err(nonsense()),
         }
     }
 
     /// The name of the current branch, born or not; absent on a detached head.
     pub(super) fn branch(&mut self) -> Result<Option<String>, Failure> {
-        match self.ask(&Request::Branch)? {
-            Answer::Branch(name) => Ok(name.map(|name| clean(&name).into_owned())),
+        match self.ask(&GitRequest::Branch)? {
+            GitAnswer::Branch(name) => Ok(name.map(|name| clean(&name).into_owned())),
             _ => Err(nonsense()),
         }
     }
 
     pub(super) fn attributes(&mut self, path: &str) -> Result<Attributes, Failure> {
         let path = path.to_owned();
-        match self.ask(&Request::Attributes { path })? {
-            Answer::Attributes(mut attributes) => {
+        match self.ask(&GitRequest::Attributes { path })? {
+            GitAnswer::Attributes(mut attributes) => {
                 attributes.external_filter = attributes.external_filter.map(|filter| shown(&filter));
                 Ok(attributes)
             }
@@ -130,25 +130,25 @@ impl Git {
     pub(super) fn blob(&mut self, id: &Id, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
         let id = id.clone();
         let room = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        match self.exchange(&Request::Blob { id, bytes_max }, &[], room)? {
-            (Answer::Blob, content) => Ok(Some(content)),
-            (Answer::TooLarge, _) => Ok(None),
+        match self.exchange(&GitRequest::Blob { id, bytes_max }, &[], room)? {
+            (GitAnswer::Blob, content) => Ok(Some(content)),
+            (GitAnswer::TooLarge, _) => Ok(None),
             _ => Err(nonsense()),
         }
     }
 
     /// Compares. Returns the number of changes, at most `GIT_DELTAS_MAX`.
-    pub(super) fn count(&mut self, request: &Request) -> Result<usize, Failure> {
+    pub(super) fn count(&mut self, request: &GitRequest) -> Result<usize, Failure> {
         match self.ask(request)? {
-            Answer::Counted(count) => Ok(count.min(limits::GIT_DELTAS_MAX)),
+            GitAnswer::Counted(count) => Ok(count.min(limits::GIT_DELTAS_MAX)),
             _ => Err(nonsense()),
         }
     }
 
     /// A page of what was compared last.
     pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<Delta>, Failure> {
-        match self.ask(&Request::Deltas { from })? {
-            Answer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= limits::GIT_PAGE => Ok(deltas),
+        match self.ask(&GitRequest::Deltas { from })? {
+            GitAnswer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= limits::GIT_PAGE => Ok(deltas),
             _ => Err(nonsense()),
         }
     }

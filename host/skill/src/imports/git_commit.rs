@@ -13,17 +13,17 @@ use std::io::Read;
 use rustix::fs::Stat;
 use tokio_util::sync::CancellationToken;
 
-use super::git::content::{self, Content, Entry};
+use super::git::content::{self, SideContent, WorkTreeEntry};
 use super::git::layout::Layout;
 use super::git::lock::locked;
 use super::git::publish::{Movement, Publication, Scratch};
-use super::git::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
+use super::git::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, TreeEntry};
 use super::git::{Git, nonsense, plain};
 use super::git_read::normal_paths;
 use crate::diff::{BoundedDiff, Side, quoted};
 use crate::limits;
 use crate::{CallContext, Question};
-use tool_boundary::Call;
+use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_commit::Commit;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
@@ -68,7 +68,7 @@ fn check_message(message: &str) -> Result<(), Failure> {
 }
 
 /// Records the paths of a commit for the taint: the answer lists them.
-pub(super) fn note_places(call: &Call, commit: &Commit) {
+pub(super) fn note_places(call: &CallBudget, commit: &Commit) {
     commit.files.iter().for_each(|path| call.note_listed(path));
 }
 
@@ -96,7 +96,7 @@ fn is_unshown(character: char) -> bool {
 
 /// Files that are to be committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Choice {
+enum CommitSelection {
     /// Every change beneath the root.
     All,
     /// These files, and what lies in these directories.
@@ -105,7 +105,7 @@ enum Choice {
     Session(Vec<String>),
 }
 
-impl Choice {
+impl CommitSelection {
     /// Paths to look at; none means everything.
     fn paths(&self) -> &[String] {
         match self {
@@ -115,9 +115,9 @@ impl Choice {
     }
 }
 
-fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<Choice, Failure> {
+fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSelection, Failure> {
     if all {
-        return Ok(Choice::All);
+        return Ok(CommitSelection::All);
     }
     if !paths.is_empty() {
         let paths = normal_paths(paths)?;
@@ -126,7 +126,7 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<Choice, 
             .find_map(|path| Some((path, context.repository.hidden(path, false)?)))
         {
             Some((path, reason)) => Err(failure("denied", format!("`{path}` is not committed: it {reason}."))),
-            None => Ok(Choice::Named(paths)),
+            None => Ok(CommitSelection::Named(paths)),
         };
     }
     let files = context.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -137,7 +137,7 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<Choice, 
             "name the files in `paths`, or set `all`, to commit what was there before",
         ));
     }
-    Ok(Choice::Session(files.changed.keys().cloned().collect()))
+    Ok(CommitSelection::Session(files.changed.keys().cloned().collect()))
 }
 
 /// A commit that needs only a yes.
@@ -149,7 +149,7 @@ struct Prepared {
     question: Question,
 }
 
-fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prepared, Failure> {
+fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Result<Prepared, Failure> {
     let layout = super::git::layout_of(context)?;
     if layout.git.join("index.lock").symlink_metadata().is_ok() {
         return Err(locked("index"));
@@ -173,7 +173,7 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
         cancel: &context.cancel,
         trusts_modes: start.trusts_modes,
         has_links: start.has_links,
-        named: matches!(choice, Choice::Named(_)),
+        named: matches!(choice, CommitSelection::Named(_)),
     };
     let candidates = preparation.candidates(choice)?;
     let chosen = preparation.store(candidates)?;
@@ -182,7 +182,7 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
     }
     let entries = chosen.iter().map(|chosen| chosen.entry.clone()).collect::<Vec<_>>();
     send_entries(&mut preparation.git, &entries)?;
-    let tree = stored(preparation.git.ask(&Request::Tree)?)?;
+    let tree = stored(preparation.git.ask(&GitRequest::Tree)?)?;
     let question = preparation.question(&chosen, &tree, &start)?;
     Ok(Prepared {
         scratch,
@@ -195,9 +195,9 @@ fn prepare(context: &CallContext, choice: &Choice, message: &str) -> Result<Prep
 
 fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
     let message = message.to_owned();
-    match git.ask(&Request::Begin { message })? {
+    match git.ask(&GitRequest::Begin { message })? {
         // The user sees the message that is committed, even if the helper was taken over.
-        Answer::Started(start)
+        GitAnswer::Started(start)
             if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && clean(&start.message) == start.message =>
         {
             Ok(start)
@@ -209,21 +209,21 @@ fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
 fn send_entries(git: &mut Git, entries: &[TreeEntry]) -> Result<(), Failure> {
     entries
         .chunks(limits::GIT_PAGE)
-        .try_for_each(|page| git.tell(&Request::Entries { entries: page.to_vec() }))
+        .try_for_each(|page| git.tell(&GitRequest::Entries { entries: page.to_vec() }))
 }
 
-fn stored(answer: Answer) -> Result<Id, Failure> {
+fn stored(answer: GitAnswer) -> Result<Id, Failure> {
     match answer {
-        Answer::Stored(id) => Ok(id),
+        GitAnswer::Stored(id) => Ok(id),
         _ => Err(nonsense()),
     }
 }
 
-fn nothing(choice: &Choice) -> Failure {
+fn nothing(choice: &CommitSelection) -> Failure {
     let what = match choice {
-        Choice::All => "the files are as in the last commit",
-        Choice::Named(_) => "the named files are as in the last commit",
-        Choice::Session(_) => "the files that this session changed are as in the last commit",
+        CommitSelection::All => "the files are as in the last commit",
+        CommitSelection::Named(_) => "the named files are as in the last commit",
+        CommitSelection::Session(_) => "the files that this session changed are as in the last commit",
     };
     failure("failed", format!("{NOTHING_TO_COMMIT}: {what}."))
 }
@@ -247,13 +247,13 @@ struct Preparation<'a> {
 
 impl Preparation<'_> {
     /// The changed paths that the choice means, without hidden ones.
-    fn candidates(&mut self, choice: &Choice) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&mut self, choice: &CommitSelection) -> Result<Vec<Candidate>, Failure> {
         let paths = choice.paths().to_vec();
-        let count = self.git.count(&Request::Find { paths })?;
+        let count = self.git.count(&GitRequest::Find { paths })?;
         let (mut from, mut candidates) = (0, Vec::new());
         while from < count {
-            let page = match self.git.ask(&Request::Candidates { from })? {
-                Answer::Candidates(page) if !page.is_empty() && page.len() <= limits::GIT_PAGE => page,
+            let page = match self.git.ask(&GitRequest::Candidates { from })? {
+                GitAnswer::Candidates(page) if !page.is_empty() && page.len() <= limits::GIT_PAGE => page,
                 _ => return Err(nonsense()),
             };
             from += page.len();
@@ -261,7 +261,7 @@ impl Preparation<'_> {
             let is_shown = |path: &str| plain(path).is_some() && repository.hidden(path, false).is_none();
             candidates.extend(page.into_iter().filter(|candidate| is_shown(&candidate.path)));
         }
-        if let Choice::Named(paths) = choice {
+        if let CommitSelection::Named(paths) = choice {
             paths.iter().try_for_each(|path| self.explain(path, &candidates))?;
         }
         Ok(candidates)
@@ -276,7 +276,7 @@ impl Preparation<'_> {
         if candidates.iter().any(is_meant) {
             Ok(())
         } else {
-            self.git.tell(&Request::Explain { path: path.to_owned() })
+            self.git.tell(&GitRequest::Explain { path: path.to_owned() })
         }
     }
 
@@ -285,9 +285,9 @@ impl Preparation<'_> {
         let mut chosen = Vec::new();
         for Candidate { path, committed } in candidates {
             let new = match content::entry(self.repository, &path, self.cancel) {
-                Ok(Entry::Absent) => None,
-                Ok(Entry::Link(target, stat)) => Some(self.store_link(&target, &stat)?),
-                Ok(Entry::File(file, stat)) => Some(self.store_file(&path, file, &stat, committed.as_ref())?),
+                Ok(WorkTreeEntry::Absent) => None,
+                Ok(WorkTreeEntry::Link(target, stat)) => Some(self.store_link(&target, &stat)?),
+                Ok(WorkTreeEntry::File(file, stat)) => Some(self.store_file(&path, file, &stat, committed.as_ref())?),
                 Err(OpenError::Denied { .. }) if !self.named => continue,
                 Err(error) => return Err(failure("denied", format!("{error}, so it is not committed."))),
             };
@@ -305,7 +305,7 @@ impl Preparation<'_> {
     }
 
     fn store_link(&mut self, target: &[u8], stat: &Stat) -> Result<NewFile, Failure> {
-        let (answer, _) = self.git.exchange(&Request::StoreLink, target, 0)?;
+        let (answer, _) = self.git.exchange(&GitRequest::StoreLink, target, 0)?;
         Ok(new_file(stored(answer)?, LINK, stat))
     }
 
@@ -354,7 +354,7 @@ impl Preparation<'_> {
                 return Err(too_large());
             }
             let is_last = piece.len() < limits::GIT_CHUNK_BYTES;
-            let request = Request::Store {
+            let request = GitRequest::Store {
                 path: path.to_owned(),
                 is_last,
             };
@@ -411,7 +411,7 @@ impl Preparation<'_> {
         let new = chosen.entry.new.as_ref();
         let before = self.content(path, chosen.committed.as_ref().map(|(id, _)| id))?;
         let after = self.content(path, new.map(|new| &new.id))?;
-        let large = [&before, &after].contains(&&Content::TooLarge);
+        let large = [&before, &after].contains(&&SideContent::TooLarge);
         let old = side(path, chosen.committed.as_ref().map(|(_, mode)| *mode), &before);
         let new = side(path, new.map(|new| new.mode), &after);
         let rendered = BoundedDiff::new(old.as_ref(), new.as_ref(), 3, room);
@@ -422,9 +422,9 @@ impl Preparation<'_> {
         })
     }
 
-    fn content(&mut self, path: &str, id: Option<&Id>) -> Result<Content, Failure> {
+    fn content(&mut self, path: &str, id: Option<&Id>) -> Result<SideContent, Failure> {
         match id {
-            None => Ok(Content::Absent),
+            None => Ok(SideContent::Absent),
             Some(id) => content::of_blob(&mut self.git, self.repository, path, id),
         }
     }
@@ -444,8 +444,10 @@ const FILE: u32 = 0o100_644;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_000;
 
-fn side<'a>(path: &'a str, mode: Option<u32>, content: &'a Content) -> Option<Side<'a>> {
-    let Content::Bytes(content) = content else { return None };
+fn side<'a>(path: &'a str, mode: Option<u32>, content: &'a SideContent) -> Option<Side<'a>> {
+    let SideContent::Bytes(content) = content else {
+        return None;
+    };
     Some(Side::new(path, mode?, content))
 }
 
@@ -482,7 +484,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
     let mut git = Git::open(context, Some(scratch.path()))?;
     let layout = git.layout.clone();
     let moment = now_here();
-    let id = stored(git.ask(&Request::Commit {
+    let id = stored(git.ask(&GitRequest::Commit {
         tree,
         parent: start.parent.clone(),
         message: start.message.clone(),
@@ -506,7 +508,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
         ));
     }
     send_entries(&mut git, &entries)?;
-    git.tell(&Request::Index)?;
+    git.tell(&GitRequest::Index)?;
     let movement = Movement {
         from: start.parent.as_ref(),
         to: &id,

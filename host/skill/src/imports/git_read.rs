@@ -6,13 +6,13 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::git::content::{self, Content};
-use super::git::talk::{Area, Delta, Id, LineEnds, Request, Status};
+use super::git::content::{self, SideContent};
+use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status};
 use super::git::{Git, plain};
 use crate::CallContext;
 use crate::diff::{BoundedDiff, Side};
 use crate::limits;
-use tool_boundary::Call;
+use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
@@ -25,7 +25,7 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
         context_lines: query.context_lines.min(limits::GIT_CONTEXT_LINES_MAX),
         ..query.clone()
     };
-    let mut reader = Reader {
+    let mut reader = DiffReader {
         git: Git::open(context, None)?,
         repository: &context.repository,
         cancel: &context.cancel,
@@ -43,7 +43,7 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
 
 /// Takes note of whose words a diff holds. A tracked file may lie among packages or where an ignore rule applies, and is
 /// then as little the user's own as one beside it; what is gone lies nowhere, and is known by its name alone.
-pub(super) fn note_places(call: &Call, context: &CallContext, diff: &Diff) {
+pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff) {
     if diff.changes.is_empty() {
         return;
     }
@@ -81,7 +81,7 @@ pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 /// One diff under way.
-struct Reader<'a> {
+struct DiffReader<'a> {
     git: Git,
     repository: &'a Repository,
     cancel: &'a CancellationToken,
@@ -91,12 +91,12 @@ struct Reader<'a> {
 }
 
 /// Source of one side of a change.
-enum Place<'a> {
+enum DiffSource<'a> {
     Blob(&'a Id),
     WorkTree,
 }
 
-impl Reader<'_> {
+impl DiffReader<'_> {
     fn read(&mut self) -> Result<(), Failure> {
         self.diff.branch = self.git.branch()?;
         if self.query.staged {
@@ -113,7 +113,7 @@ impl Reader<'_> {
 
     fn compare(&mut self, area: Area, untracked: bool) -> Result<usize, Failure> {
         let paths = self.query.paths.clone();
-        self.git.count(&Request::Diff { area, untracked, paths })
+        self.git.count(&GitRequest::Diff { area, untracked, paths })
     }
 
     /// Pairs deletions and additions, unless one of them is hidden: its content would be the other's old side.
@@ -135,7 +135,7 @@ impl Reader<'_> {
         }
         match count {
             0 => Ok(0),
-            _ => self.git.count(&Request::Renames),
+            _ => self.git.count(&GitRequest::Renames),
         }
     }
 
@@ -208,16 +208,16 @@ impl Reader<'_> {
         let (old_place, new_place) = places(delta, area);
         let old_path = old_path.unwrap_or(path);
         let old = self.load(old_path, old_place, attributes.line_ends, &[])?;
-        let stored = if let Content::Bytes(bytes) = &old {
+        let stored = if let SideContent::Bytes(bytes) = &old {
             bytes.as_slice()
         } else {
             &[]
         };
         let new = self.load(path, new_place, attributes.line_ends, stored)?;
-        if old == Content::Hidden || new == Content::Hidden {
+        if old == SideContent::Hidden || new == SideContent::Hidden {
             return Ok(None);
         }
-        if old == Content::TooLarge || new == Content::TooLarge {
+        if old == SideContent::TooLarge || new == SideContent::TooLarge {
             self.diff.truncated = true;
             return Ok(Some(BoundedDiff::default()));
         }
@@ -242,20 +242,20 @@ impl Reader<'_> {
     fn load(
         &mut self,
         path: &str,
-        place: Option<Place<'_>>,
+        place: Option<DiffSource<'_>>,
         line_ends: LineEnds,
         stored: &[u8],
-    ) -> Result<Content, Failure> {
+    ) -> Result<SideContent, Failure> {
         match place {
-            None => Ok(Content::Absent),
-            Some(Place::WorkTree) => Ok(content::of_work_tree(
+            None => Ok(SideContent::Absent),
+            Some(DiffSource::WorkTree) => Ok(content::of_work_tree(
                 self.repository,
                 path,
                 line_ends,
                 stored,
                 self.cancel,
             )),
-            Some(Place::Blob(id)) => content::of_blob(&mut self.git, self.repository, path, id),
+            Some(DiffSource::Blob(id)) => content::of_blob(&mut self.git, self.repository, path, id),
         }
     }
 }
@@ -267,15 +267,15 @@ fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
 }
 
 /// Sources of the two sides of a change. A conflict is shown as what the work tree makes of the last commit.
-fn places(delta: &Delta, area: Area) -> (Option<Place<'_>>, Option<Place<'_>>) {
+fn places(delta: &Delta, area: Area) -> (Option<DiffSource<'_>>, Option<DiffSource<'_>>) {
     let old = match delta.status {
         Status::Added | Status::Untracked => None,
-        _ => delta.old.as_ref().map(Place::Blob),
+        _ => delta.old.as_ref().map(DiffSource::Blob),
     };
     let new = match (delta.status, area) {
         (Status::Deleted, _) => None,
-        (Status::Conflicted, _) | (_, Area::WorkTree) => Some(Place::WorkTree),
-        (_, Area::Index) => delta.new.as_ref().map(Place::Blob),
+        (Status::Conflicted, _) | (_, Area::WorkTree) => Some(DiffSource::WorkTree),
+        (_, Area::Index) => delta.new.as_ref().map(DiffSource::Blob),
     };
     (old, new)
 }
@@ -287,8 +287,10 @@ fn binary() -> BoundedDiff {
     }
 }
 
-fn side<'a>(path: &'a str, mode: u32, content: &'a Content) -> Option<Side<'a>> {
-    let Content::Bytes(content) = content else { return None };
+fn side<'a>(path: &'a str, mode: u32, content: &'a SideContent) -> Option<Side<'a>> {
+    let SideContent::Bytes(content) = content else {
+        return None;
+    };
     Some(Side::new(path, mode, content))
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::recipe::{self, Recipe};
 use crate::limits;
 use crate::{CallContext, stage};
-use contained::Job;
+use contained::InstallerRun;
 use listed::Beside;
 use sources::Sources;
 use tool_boundary::bindings::tool::skill::packages::Request;
@@ -108,7 +108,7 @@ impl Plan {
         let listed = self.beside.as_ref().map(|beside| &beside.listed);
         listed.map_or(Ok(()), |listed| listed.is_still(context))?;
         match (sources, &self.folder) {
-            (Some(sources), Some(folder)) => Job {
+            (Some(sources), Some(folder)) => InstallerRun {
                 recipe: &self.recipe,
                 folder,
                 manifests: self.manifests,

@@ -17,7 +17,7 @@ use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_repository::ConcealError;
-use tool_sandbox::contain::{self, Bounds, Enclosure, Sandbox};
+use tool_sandbox::contain::{self, Enclosure, RunBounds, Sandbox};
 use tool_sandbox::toolchain::{self, Python};
 use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
 
@@ -133,7 +133,7 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
         root: context.repository.root().to_owned(),
         hidden: context.repository.concealed(&context.cancel).map_err(unlisted)?,
         state_directory: context.repository.state_directory().map(Path::to_owned),
-        bounds: Bounds::default(),
+        bounds: RunBounds::default(),
         installation: None,
     })
 }

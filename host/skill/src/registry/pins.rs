@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::team::{Stamp, io, write};
+use super::team::{ComponentFingerprint, io, write};
 use crate::{Descriptor, SkillHostError};
 use tool_core::api::Effect;
 
@@ -30,18 +30,18 @@ pub(super) struct Pin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     granted: Option<Vec<Effect>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) origin: Option<Origin>,
+    pub(super) origin: Option<ComponentOrigin>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) disabled: bool,
     /// The file as it was when it had this digest, so that listing need not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<ComponentFingerprint>,
 }
 
 /// Origin of a component, where its update looks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Origin {
+pub struct ComponentOrigin {
     /// Absolute path of a file, or a place in a registry.
     pub from: String,
     /// Digest of the manifest that the place named then; absent for a file.

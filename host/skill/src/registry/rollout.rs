@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::pins::{Origin, Pin, Pins};
-use super::team::{Inspected, Inspection, Member, Stamp, io, write};
+use super::pins::{ComponentOrigin, Pin, Pins};
+use super::team::{ComponentFingerprint, Inspected, Inspection, Member, io, write};
 use super::{Skill, SkillHost, Source, ready_entry};
 use crate::SkillHostError;
 use crate::limits;
@@ -20,13 +20,13 @@ use crate::signature::Signature;
 use tool_boundary::CONTRACT;
 use tool_core::api::SkillEntry;
 use tool_core::api::{Effect, SkillOrigin};
-use tool_sandbox::scratch::{self, Folder};
+use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// On which terms a component is pinned. The default: from nowhere, and nothing beyond the version before.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
     /// Origin of the component; absent keeps the known one.
-    pub origin: Option<Origin>,
+    pub origin: Option<ComponentOrigin>,
     /// Effects beyond those of the version before that the user has said yes to.
     pub grown: Vec<Effect>,
     /// It gets at most these; absent is all that it asks for.
@@ -35,7 +35,7 @@ pub struct Terms {
 
 /// Differences between a component and the one that is pinned under its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct VersionChange {
     /// Version of the one before.
     pub version: String,
     /// Its digest.
@@ -45,7 +45,7 @@ pub struct Change {
     /// Effects that the new one does not ask for any more.
     pub dropped: Vec<Effect>,
     /// Origin of the one before.
-    pub origin: Option<Origin>,
+    pub origin: Option<ComponentOrigin>,
 }
 
 /// A pinned component.
@@ -60,14 +60,14 @@ pub struct Pinned {
     /// Effects that it is granted.
     pub effects: Vec<Effect>,
     /// Its origin, where that is known.
-    pub origin: Option<Origin>,
+    pub origin: Option<ComponentOrigin>,
 }
 
 /// A component that came from a registry, in a private folder until this is dropped.
 #[derive(Debug)]
 pub struct Held {
     path: PathBuf,
-    _folder: Folder,
+    _folder: ScratchFolder,
 }
 
 impl Held {
@@ -88,12 +88,12 @@ impl SkillHost {
     }
 
     /// Compares a component with the one that is pinned under its name; nothing where none is.
-    pub fn change(&self, shown: &Inspection) -> Result<Option<Change>, SkillHostError> {
+    pub fn change(&self, shown: &Inspection) -> Result<Option<VersionChange>, SkillHostError> {
         let pins = self.pins()?;
         Ok(pins.skills.get(&shown.name).map(|pin| {
             let asked = &shown.effects;
             let had = pin.granted();
-            Change {
+            VersionChange {
                 version: pin.descriptor.version.clone(),
                 digest: pin.digest.clone(),
                 grown: beyond(asked, &had),
@@ -184,7 +184,9 @@ impl SkillHost {
             pin.origin = terms.origin.clone().or_else(|| before?.origin.clone());
             pin.disabled = before.is_some_and(|before| before.disabled);
             let path = place(&inspected)?;
-            pin.stamp = fs::symlink_metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
+            pin.stamp = fs::symlink_metadata(&path)
+                .ok()
+                .map(|metadata| ComponentFingerprint::of(&metadata));
             let skill = Skill::new(
                 pin.descriptor.clone(),
                 pin.granted(),
@@ -287,7 +289,7 @@ pub type PinSource = fn(&str, &str) -> String;
 
 /// Source of a component for others: a place in a registry, or a file below the folder of the lock file. A file
 /// elsewhere on this machine is none.
-fn source(origin: Option<&Origin>, folder: &Path, pin_source: PinSource) -> Option<String> {
+fn source(origin: Option<&ComponentOrigin>, folder: &Path, pin_source: PinSource) -> Option<String> {
     let origin = origin?;
     if let Some(manifest) = &origin.manifest {
         return Some(pin_source(&origin.from, manifest));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::pins::Pin;
-use super::team::{Seen, Stamp};
+use super::team::{ComponentFingerprint, Seen};
 use crate::signature::{Identities, Signature};
 use tool_config::{self, Environment, SkillsSettings};
 
@@ -22,9 +22,9 @@ pub(super) struct Signing {
 }
 
 struct Known {
-    config: Option<Stamp>,
+    config: Option<ComponentFingerprint>,
     settings: SkillsSettings,
-    keys: Vec<Option<Stamp>>,
+    keys: Vec<Option<ComponentFingerprint>>,
     required: Required,
 }
 
@@ -34,11 +34,11 @@ pub(super) struct Required(Option<Arc<Identities>>);
 
 /// A signature that was looked at.
 #[derive(Clone)]
-pub(super) struct Checked {
+pub(super) struct CheckedSignature {
     /// Against these; another list of them is another look.
     identities: Arc<Identities>,
     /// The file that it lay in, where there was one.
-    stamp: Option<Stamp>,
+    stamp: Option<ComponentFingerprint>,
     verdict: Result<(), String>,
 }
 
@@ -93,7 +93,7 @@ impl Signing {
     }
 
     /// The files that hold keys, as they are now.
-    fn keys(&self, identities: &BTreeMap<String, String>) -> Vec<Option<Stamp>> {
+    fn keys(&self, identities: &BTreeMap<String, String>) -> Vec<Option<ComponentFingerprint>> {
         let files = identities.values().filter(|value| !Identities::is_inline(value));
         files.map(|file| stamp(&self.home.join(file))).collect()
     }
@@ -104,7 +104,8 @@ impl Required {
     pub(super) fn check(&self, name: &str, path: &Path, pin: &Pin, seen: &mut Seen) -> Result<(), String> {
         let Some(identities) = &self.0 else { return Ok(()) };
         let stamp = stamp(&Signature::place(path));
-        let is_known = |checked: &&Checked| checked.stamp == stamp && Arc::ptr_eq(&checked.identities, identities);
+        let is_known =
+            |checked: &&CheckedSignature| checked.stamp == stamp && Arc::ptr_eq(&checked.identities, identities);
         if let Some(checked) = seen.checked.as_ref().filter(is_known) {
             return checked.verdict.clone();
         }
@@ -116,7 +117,7 @@ impl Required {
         let verdict = verdict.map_err(|error| {
             format!("{error}; sign it with `tool skill sign {name} --key FILE`, or add it again with its signature")
         });
-        seen.checked = Some(Checked {
+        seen.checked = Some(CheckedSignature {
             identities: Arc::clone(identities),
             stamp,
             verdict: verdict.clone(),
@@ -125,6 +126,8 @@ impl Required {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata))
+fn stamp(path: &Path) -> Option<ComponentFingerprint> {
+    fs::metadata(path)
+        .ok()
+        .map(|metadata| ComponentFingerprint::of(&metadata))
 }

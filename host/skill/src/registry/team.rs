@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::pins::{Pin, Pins};
-use super::signed::{Checked, Required};
+use super::signed::{CheckedSignature, Required};
 use super::{Skill, SkillHost, Source, is_name};
 use crate::limits;
 use crate::plain::{self, Links};
@@ -25,17 +25,17 @@ use tool_core::digest::sha256_hex;
 /// A component in the team's folder, as it was when it was last read.
 #[derive(Clone)]
 pub(super) struct Seen {
-    stamp: Stamp,
+    stamp: ComponentFingerprint,
     digest: String,
     /// Set once it was found to be pinned, so that its code is loaded once.
     skill: Option<Arc<Skill>>,
     /// Its signature, once that was looked at.
-    pub(super) checked: Option<Checked>,
+    pub(super) checked: Option<CheckedSignature>,
 }
 
 /// Tells whether a file is still the one that was hashed. The change time cannot be set back by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
+pub(super) struct ComponentFingerprint {
     device: u64,
     inode: u64,
     size: u64,
@@ -43,7 +43,7 @@ pub(super) struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl ComponentFingerprint {
     pub(super) fn of(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -145,7 +145,7 @@ impl SkillHost {
     pub(super) fn pins(&self) -> Result<Arc<Pins>, SkillHostError> {
         let stamp = fs::symlink_metadata(Pins::path(&self.folder))
             .ok()
-            .map(|metadata| Stamp::of(&metadata));
+            .map(|metadata| ComponentFingerprint::of(&metadata));
         let mut known = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(stamp), Some((known, pins))) = (stamp, &*known)
             && stamp == *known
@@ -343,7 +343,7 @@ fn look<'a>(
     path: &Path,
     pin: Option<&Pin>,
 ) -> std::io::Result<&'a mut Seen> {
-    let stamp = Stamp::of(&fs::symlink_metadata(path)?);
+    let stamp = ComponentFingerprint::of(&fs::symlink_metadata(path)?);
     if seen.get(name).is_none_or(|seen| seen.stamp != stamp) {
         let digest = match pin.filter(|pin| pin.stamp == Some(stamp)) {
             Some(pin) => pin.digest.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::team::Inspection;
 use super::{Skill, SkillHost, Source, is_name};
-use crate::{Arguments, CallContext, CallReport, Descriptor, SkillHostError};
+use crate::{CallContext, CallReport, Descriptor, RawArguments, SkillHostError};
 
 /// A component that was checked, compiled and described, and that no list of skills knows.
 pub struct Trial {
@@ -45,7 +45,7 @@ impl SkillHost {
     }
 
     /// Calls a component that is tried out, as [`Self::call`] calls a skill. Blocks.
-    pub fn try_out(&self, context: &Arc<CallContext>, trial: &Trial, arguments: Arguments<'_>) -> CallReport {
+    pub fn try_out(&self, context: &Arc<CallContext>, trial: &Trial, arguments: RawArguments<'_>) -> CallReport {
         self.called(context, &trial.skill, &arguments)
     }
 

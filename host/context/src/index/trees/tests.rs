@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::super::tests::{World, bounds, defined};
-use super::super::{Bounds, Indexes};
+use super::super::{IndexBounds, Indexes};
 use super::*;
-use crate::symbols::{Form, Named, Outline, Place, Span, Syntax};
+use crate::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxOutline};
 use crate::{Looked, Source};
 use crate::{NoParser, SyntaxParser};
 
@@ -36,14 +36,14 @@ impl SyntaxParser for ScriptedParser {
         Duration::from_secs(5)
     }
 
-    fn outline_within(&self, path: &str, text: &str, _wall: Duration) -> Option<Outline> {
+    fn outline_within(&self, path: &str, text: &str, _wall: Duration) -> Option<SyntaxOutline> {
         if !self.succeeds || !self.reads(path) {
             return None;
         }
         if path.ends_with(".py") {
-            Outline::checked(Syntax::Python, functions(text).into_iter(), std::iter::empty(), text)
+            SyntaxOutline::checked(Syntax::Python, functions(text).into_iter(), std::iter::empty(), text)
         } else {
-            Outline::checked(Syntax::Rust, std::iter::empty(), imports(text).into_iter(), text)
+            SyntaxOutline::checked(Syntax::Rust, std::iter::empty(), imports(text).into_iter(), text)
         }
     }
 }
@@ -64,7 +64,7 @@ fn functions(text: &str) -> Vec<Named> {
             let line = index as u32 + 1;
             found.push(Named {
                 name: span(text, rest.split('(').next().expect("it has a name")),
-                form: Form::Function,
+                form: SymbolForm::Function,
                 line,
                 end_line: line,
                 depth: 0,
@@ -74,14 +74,14 @@ fn functions(text: &str) -> Vec<Named> {
     found
 }
 
-fn imports(text: &str) -> Vec<Place> {
+fn imports(text: &str) -> Vec<ImportSite> {
     let (module, items) = text
         .trim_start_matches("use ")
         .split_once("::{")
         .expect("a list of imports");
     let items = items.trim_end().trim_end_matches("};").split(", ");
     items
-        .map(|item| Place {
+        .map(|item| ImportSite {
             declares_module: false,
             level: 0,
             parts: vec![span(text, module)],
@@ -90,7 +90,7 @@ fn imports(text: &str) -> Vec<Place> {
         .collect()
 }
 
-fn world(files: &[(&str, &str)], bounds: Bounds, beside: bool, parser: Arc<dyn SyntaxParser>) -> World {
+fn world(files: &[(&str, &str)], bounds: IndexBounds, beside: bool, parser: Arc<dyn SyntaxParser>) -> World {
     let mut world = World::bounded(files, bounds);
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, beside).growing(parser));
     world.settle();
@@ -98,8 +98,8 @@ fn world(files: &[(&str, &str)], bounds: Bounds, beside: bool, parser: Arc<dyn S
 }
 
 /// Every file is too many for a selection.
-fn later() -> Bounds {
-    Bounds {
+fn later() -> IndexBounds {
+    IndexBounds {
         trees_now: (0, 0),
         ..bounds()
     }
@@ -168,7 +168,7 @@ fn tests_keep_what_their_lines_say() {
 #[test]
 fn many_files_or_large_ones_have_them_after_the_answer() {
     for trees_now in [(1, u64::MAX), (usize::MAX, TEXT.len() as u64)] {
-        let bounds = Bounds { trees_now, ..bounds() };
+        let bounds = IndexBounds { trees_now, ..bounds() };
         let world = world(&[("a.py", TEXT), ("b.py", TEXT)], bounds, false, embedded());
         let look = world.look();
         assert_eq!(names(&look, "a.py"), ["real", "quoted"]);
@@ -228,7 +228,7 @@ fn a_tree_that_is_too_large_to_keep_is_made_once() {
     let tree = embedded().outline("a.rs", &text).expect("it can be read");
     let pending_bytes = by_text.bytes().len();
     assert!(by_text.with_tree(&text, &tree).bytes().len() > 2 * pending_bytes);
-    let bounds = Bounds {
+    let bounds = IndexBounds {
         pending_bytes,
         ..later()
     };
@@ -242,7 +242,7 @@ fn a_tree_that_is_too_large_to_keep_is_made_once() {
 
 #[test]
 fn trees_take_a_bounded_time_and_the_next_selection_goes_on() {
-    let bounds = Bounds {
+    let bounds = IndexBounds {
         trees: Duration::ZERO,
         ..later()
     };
@@ -263,7 +263,7 @@ fn trees_make_way_for_files_that_nobody_has_read() {
     let world = world(&[("a.py", TEXT)], later(), false, embedded());
     let look = world.look();
     look.profile("a.py");
-    let turn = super::super::Turn::take(&world.indexes, &look.index).expect("nobody has it");
+    let turn = super::super::IndexingPermit::take(&world.indexes, &look.index).expect("nobody has it");
     world.look().finish();
     assert!(
         world.indexes.is_wanted.load(Ordering::Acquire),

@@ -2,7 +2,7 @@ use super::super::citations;
 use super::*;
 
 /// Every citation of a file `yes…` holds.
-fn checked(text: &str) -> Checked {
+fn checked(text: &str) -> CheckedCitations {
     let judged = citations::parse(text).0.into_iter().map(|citation| {
         let verdict = if citation.path.starts_with("yes") {
             Verdict::Holds
@@ -11,7 +11,7 @@ fn checked(text: &str) -> Checked {
         };
         (citation, verdict)
     });
-    Checked {
+    CheckedCitations {
         citations: judged.collect(),
         is_cut: false,
     }

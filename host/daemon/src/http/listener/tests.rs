@@ -82,7 +82,7 @@ async fn strangers_cannot_hold_every_connection() {
         connection.lookup = Some(Box::pin(async move { same_user }));
         (client, connection)
     };
-    let works = async |client: &mut TcpStream, connection: &mut Connection| {
+    let works = async |client: &mut TcpStream, connection: &mut PeerConnection| {
         // A connection that is refused may be closed before anything is sent on it.
         let _ = client.write_all(b"x").await;
         connection.read_u8().await
@@ -146,7 +146,7 @@ async fn a_silent_connection_is_closed_unless_an_answer_is_under_way() {
 }
 
 /// Sends a byte every 10 ms and says for how long the connection took them.
-async fn trickled(connection: &mut Connection, mut client: TcpStream, bytes: usize) -> io::Result<()> {
+async fn trickled(connection: &mut PeerConnection, mut client: TcpStream, bytes: usize) -> io::Result<()> {
     let send = async {
         for _ in 0..bytes {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -260,7 +260,7 @@ async fn one_connection_more_than_the_bound_waits() {
 }
 
 /// A connection over the Unix socket, from this process.
-async fn over_unix(listener: &Listener, place: &std::path::Path) -> (UnixStream, Connection, Peer) {
+async fn over_unix(listener: &Listener, place: &std::path::Path) -> (UnixStream, PeerConnection, Peer) {
     let client = UnixStream::connect(place).await.expect("it listens");
     let (connection, peer) = listener.accept().await;
     (client, connection, peer)

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{Numbered, Recorder};
 use crate::limits;
-use crate::session::journal::{self, Entry, Line, SessionFolder};
+use crate::session::journal::{self, JournalEntry, JournalLine, SessionFolder};
 
 /// Result of a read from a recorder's memory.
 pub(super) enum Tail {
@@ -122,11 +122,14 @@ impl Events {
         self.offset += bytes.len() as u64;
         let mut lines = journal::parse(&bytes).lines;
         // Lines of a later start, after the end, are no part of the stream.
-        if let Some(end) = lines.iter().position(|line| matches!(line.entry, Entry::Ended(_))) {
+        if let Some(end) = lines
+            .iter()
+            .position(|line| matches!(line.entry, JournalEntry::Ended(_)))
+        {
             lines.truncate(end + 1);
         }
         // A reader whose number is beyond the end gets the end event.
-        let is_end = |line: &Line| matches!(line.entry, Entry::Ended(_)) && self.after != line.seq;
+        let is_end = |line: &JournalLine| matches!(line.entry, JournalEntry::Ended(_)) && self.after != line.seq;
         lines
             .into_iter()
             .filter(|line| line.seq > self.after || is_end(line))

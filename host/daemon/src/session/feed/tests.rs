@@ -306,14 +306,14 @@ fn of_a_disk_that_is_full_for_long_only_events_are_lost() {
         .folder()
         .view(|lines| {
             let entries = lines.map(|line| line.entry);
-            let told = entries.filter(|entry| !matches!(entry, Entry::Event { .. } | Entry::Started(_)));
+            let told = entries.filter(|entry| !matches!(entry, JournalEntry::Event { .. } | JournalEntry::Started(_)));
             told.collect::<Vec<_>>()
         })
         .expect("it can be read");
     assert!(
         matches!(
             &told[..],
-            [Entry::Prepared(_), Entry::Committed { id }, Entry::Reopened { id: again }, Entry::Ended(_)]
+            [JournalEntry::Prepared(_), JournalEntry::Committed { id }, JournalEntry::Reopened { id: again }, JournalEntry::Ended(_)]
                 if id == "c" && again == "c"
         ),
         "{told:?}"
@@ -413,11 +413,11 @@ fn what_was_begun_is_closed_in_the_journal() {
     recorder.flush().expect("it can be written");
     let lines = recorder.folder().read().expect("it can be read").lines;
     let closed = lines.iter().skip(5).map(|line| match &line.entry {
-        Entry::Tool(tool) => format!("{} {} {} {}", tool.call_id, tool.name, tool.verdict, tool.arguments),
-        Entry::Event {
+        JournalEntry::Tool(tool) => format!("{} {} {} {}", tool.call_id, tool.name, tool.verdict, tool.arguments),
+        JournalEntry::Event {
             event: Event::SkillResult { name, verdict, .. },
         } => format!("{name} {verdict}"),
-        Entry::Answered { id, answer } => format!("{id} {answer:?}"),
+        JournalEntry::Answered { id, answer } => format!("{id} {answer:?}"),
         other => format!("{other:?}"),
     });
     assert_eq!(
@@ -545,7 +545,7 @@ fn nothing_comes_after_an_end_that_fills_the_journal() {
     recorder.end(complete(), api::now()).expect("it is durable");
     let (last, _) = recorder
         .folder()
-        .view(|lines| lines.last().map(|line| matches!(line.entry, Entry::Ended(_))))
+        .view(|lines| lines.last().map(|line| matches!(line.entry, JournalEntry::Ended(_))))
         .expect("it can be read");
     assert_eq!(last, Some(true));
 }
@@ -566,15 +566,15 @@ fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
     assert!(written < JOURNAL_BYTES_MAX + 2 * piece.len() as u64, "{written}");
     let output = recorder.output();
     assert!(output.len() as u64 <= JOURNAL_BYTES_MAX);
-    let kinds = |lines: &mut dyn Iterator<Item = Line>| -> Vec<String> {
+    let kinds = |lines: &mut dyn Iterator<Item = JournalLine>| -> Vec<String> {
         let told = lines.filter_map(|line| match line.entry {
-            Entry::Reasoning { .. } | Entry::Started(_) => None,
-            Entry::Event { event } => match event {
+            JournalEntry::Reasoning { .. } | JournalEntry::Started(_) => None,
+            JournalEntry::Event { event } => match event {
                 Event::Notice { message, .. } => Some(message),
                 _ => None,
             },
-            Entry::Prepared(change) => Some(format!("prepared {}", change.id)),
-            Entry::Ended(_) => Some("end".into()),
+            JournalEntry::Prepared(change) => Some(format!("prepared {}", change.id)),
+            JournalEntry::Ended(_) => Some("end".into()),
             other => Some(format!("{other:?}")),
         });
         told.collect()

@@ -4,13 +4,13 @@
 
 use std::io::{self, BufRead};
 
-use super::Line;
+use super::JournalLine;
 
 /// Result of parsing a journal.
 #[derive(Debug, Default, PartialEq)]
 pub struct Parsed {
     /// The lines, in order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalLine>,
     /// Length of the part that ends with a whole line; what follows is torn.
     pub whole_bytes: u64,
     /// Whole lines that are none of ours. They are skipped: one bad sector must not cost the session.
@@ -81,12 +81,12 @@ impl<R: BufRead> Lines<R> {
 }
 
 impl<R: BufRead> Iterator for Lines<R> {
-    type Item = Line;
+    type Item = JournalLine;
 
-    fn next(&mut self) -> Option<Line> {
+    fn next(&mut self) -> Option<JournalLine> {
         while self.fill() {
             self.extent.whole_bytes += self.buffer.len() as u64;
-            match serde_json::from_slice::<Line>(&self.buffer) {
+            match serde_json::from_slice::<JournalLine>(&self.buffer) {
                 Ok(line) if line.seq > self.extent.last => {
                     self.extent.last = line.seq;
                     return Some(line);

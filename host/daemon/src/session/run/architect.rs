@@ -4,7 +4,7 @@
 //! that was shown is taken back.
 
 use super::operate::is_analyst;
-use super::review::{Answer, Closing, Desk, FollowUp, Next};
+use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
 use crate::operation::correction;
 use crate::operation::proposals::Proposals;
 
@@ -17,7 +17,7 @@ pub(super) struct Architect {
 
 impl Architect {
     /// Looks at the answer, or at its correction.
-    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         let checked = match desk.check_citations(answer.text).await {
             Ok(checked) => checked,
             Err(why) => return Next::End(Closing::saying(why)),

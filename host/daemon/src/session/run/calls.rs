@@ -12,14 +12,14 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::keys;
-use super::missed::Kind;
+use super::missed::RefusedPurpose;
 use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
-use super::{Job, Outcome};
+use super::{Outcome, SessionRun};
 use crate::api::{Event, Problem};
 use crate::provider::ToolCall;
 use crate::session::approvals::Relay;
-use crate::session::connection::{Call, CallAnswer, Incoming, Meanwhile};
+use crate::session::connection::{CallAnswer, ConnectionCall, Incoming, Meanwhile};
 use crate::skill::{CallContext, CallError};
 use crate::turn::bounded_text;
 use tool_repository::changes::ChangeJournal;
@@ -34,7 +34,7 @@ impl Calls {
 }
 
 /// Makes the calls until all senders are dropped.
-pub(super) async fn serve(job: &Job, calls: &Calls) -> Result<Outcome, Problem> {
+pub(super) async fn serve(job: &SessionRun, calls: &Calls) -> Result<Outcome, Problem> {
     let mut incoming = calls.0.lock().await;
     let serving = Serving {
         job,
@@ -67,7 +67,7 @@ pub(super) async fn serve(job: &Job, calls: &Calls) -> Result<Outcome, Problem> 
 }
 
 struct Serving<'a> {
-    job: &'a Job,
+    job: &'a SessionRun,
     tools: SessionTools<'a>,
     gone: CancellationToken,
     /// Held by a call that may change something.
@@ -100,7 +100,7 @@ impl Serving<'_> {
     }
 
     async fn run(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallAnswer {
-        let changes = Kind::of(&self.tools.effects(&call.name)) != Kind::Reads;
+        let changes = RefusedPurpose::of(&self.tools.effects(&call.name)) != RefusedPurpose::Reads;
         let _order = if changes {
             context.cancel.run_until_cancelled(self.order.lock()).await
         } else {
@@ -123,7 +123,7 @@ impl Serving<'_> {
     }
 
     /// Makes the context of a call: the connection's, with its own approver, token and progress callback.
-    fn context(&self, call: &Call) -> Arc<CallContext> {
+    fn context(&self, call: &ConnectionCall) -> Arc<CallContext> {
         let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.redactor));
         let meanwhile = call.meanwhile.clone();
         let armour = std::sync::Mutex::new(String::new());

@@ -4,8 +4,8 @@
 //! Pure but for the question which files the session has changed.
 
 use super::changed::quoted;
-use super::missed::{CutOff, Denial, Kind, Missed};
-use super::{Job, OperationTask, Outcome};
+use super::missed::{CutOff, Denial, Missed, RefusedPurpose};
+use super::{OperationTask, Outcome, SessionRun};
 use crate::api::{ErrorKind, Operation, Problem};
 use crate::limits;
 use crate::provider::{ProviderError, Usage};
@@ -14,7 +14,7 @@ use crate::turn::{Budget, TurnEnd, TurnReport};
 
 /// Judges the last turn of an operation, its refusals, and what its review had to say, in this order.
 pub(super) fn judge(
-    job: &Job,
+    job: &SessionRun,
     task: &OperationTask,
     report: &TurnReport,
     missed: &Missed,
@@ -181,11 +181,11 @@ fn undone(
     // Tests may stand in any file: a model that wanted to extend an existing one, and was sent to a new one, has done
     // what it was for.
     let is_elsewhere = operation == Operation::TestGen && !modified.is_empty();
-    let write = open(Kind::Writes).next().filter(|_| !is_elsewhere);
+    let write = open(RefusedPurpose::Writes).next().filter(|_| !is_elsewhere);
     let write = write.map(|denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial));
     let cut_off = || missed.cut_offs.first().map(|cut_off| lost(operation, cut_off));
     let act = || {
-        let denial = open(Kind::Acts).next()?;
+        let denial = open(RefusedPurpose::Acts).next()?;
         Some(denied(operation, &format!("`{}`", denial.skill), denial))
     };
     write.or_else(cut_off).or(found).or_else(act)
@@ -223,7 +223,7 @@ fn lost(operation: Operation, cut_off: &CutOff) -> Problem {
 mod tests {
     use super::*;
 
-    fn denial(skill: &str, path: Option<&str>, kind: Kind) -> Denial {
+    fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> Denial {
         Denial {
             skill: skill.into(),
             path: path.map(str::to_owned),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_refactor_whose_write_was_refused_has_failed() {
-        let refused = missed(&[denial("write_file", Some(".github/ci.yml"), Kind::Writes)]);
+        let refused = missed(&[denial("write_file", Some(".github/ci.yml"), RefusedPurpose::Writes)]);
         assert_eq!(
             said(Operation::Refactor, &refused, &["a.py"], None),
             "denied: refactor is incomplete: a change of `.github/ci.yml` was refused: it is protected (--allow-path)"
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_refactor_whose_write_the_disk_did_not_take_has_failed() {
-        let mut full = denial("write_file", Some("a.py"), Kind::Writes);
+        let mut full = denial("write_file", Some("a.py"), RefusedPurpose::Writes);
         full.message = "No space left on device".into();
         full.hint = None;
         full.has_failed = true;
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn what_the_user_has_refused_is_told_as_that() {
-        let mut commit = denial("git_commit", None, Kind::Acts);
+        let mut commit = denial("git_commit", None, RefusedPurpose::Acts);
         (commit.by_user, commit.hint) = (true, None);
         assert_eq!(
             said(Operation::Refactor, &missed(&[commit]), &["a.py"], None),
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn what_else_was_refused_and_never_made_good_fails_the_run_too() {
         for operation in [Operation::Refactor, Operation::TestGen] {
-            let mut commit = denial("git_commit", None, Kind::Acts);
+            let mut commit = denial("git_commit", None, RefusedPurpose::Acts);
             let words =
                 format!("denied: {operation} is incomplete: `git_commit` was refused: it is protected (--allow-path)");
             let open = missed(&[commit.clone()]);
@@ -296,14 +296,14 @@ mod tests {
             let worse = Problem::new(ErrorKind::TestsWorse, "worse");
             assert_eq!(said(operation, &open, &["a.py"], Some(worse)), "tests-worse: worse ()");
             commit.is_made_good = true;
-            let read = denial("read_file", Some(".env"), Kind::Reads);
+            let read = denial("read_file", Some(".env"), RefusedPurpose::Reads);
             assert_eq!(said(operation, &missed(&[commit, read]), &["a.py"], None), "");
         }
     }
 
     #[test]
     fn tests_may_stand_elsewhere_than_where_they_were_refused() {
-        let existing = missed(&[denial("write_file", Some("tests/test_a.py"), Kind::Writes)]);
+        let existing = missed(&[denial("write_file", Some("tests/test_a.py"), RefusedPurpose::Writes)]);
         assert_eq!(said(Operation::TestGen, &existing, &["tests/test_b.py"], None), "");
         assert!(said(Operation::TestGen, &existing, &[], None).starts_with("denied: test-gen"));
         let mut later = existing;
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn an_explain_whose_model_tried_to_write_still_succeeded() {
-        let refused = missed(&[denial("write_file", Some("a"), Kind::Writes)]);
+        let refused = missed(&[denial("write_file", Some("a"), RefusedPurpose::Writes)]);
         assert_eq!(undone(Operation::Explain, &refused, true, &[], None), None);
     }
 

@@ -26,7 +26,7 @@ pub(super) struct Denial {
     pub(super) path: Option<String>,
     pub(super) message: String,
     pub(super) hint: Option<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: RefusedPurpose,
     /// True if the call failed without a refusal.
     pub(super) has_failed: bool,
     /// True if the user was asked and said no: that user needs no hint to allow it.
@@ -37,7 +37,7 @@ pub(super) struct Denial {
 
 /// Purpose of a refused call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RefusedPurpose {
     /// It only looks.
     Reads,
     /// It changes files, which is what refactor and test-gen are for.
@@ -54,7 +54,7 @@ pub(super) struct CutOff {
     pub(super) path: Option<String>,
 }
 
-impl Kind {
+impl RefusedPurpose {
     /// Returns the purpose of calls with these effects.
     pub(super) fn of(effects: &[Effect]) -> Self {
         match acting(effects) {
@@ -97,7 +97,7 @@ impl Missed {
     pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect]) {
         if denial.by_user {
             denial.hint = None;
-        } else if let (Kind::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
+        } else if let (RefusedPurpose::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
             denial
                 .hint
                 .get_or_insert_with(|| format!("allow it with `--allow {effect}`"));
@@ -115,21 +115,24 @@ impl Missed {
     }
 
     /// Takes note of a call that was done: it makes up for what was missed of the same.
-    pub(super) fn done(&mut self, skill: &str, kind: Kind, arguments: &str, changed: &[String]) {
+    pub(super) fn done(&mut self, skill: &str, kind: RefusedPurpose, arguments: &str, changed: &[String]) {
         self.has_tested |= skill == suite::SKILL;
         match kind {
-            Kind::Reads => {}
-            Kind::Acts => {
+            RefusedPurpose::Reads => {}
+            RefusedPurpose::Acts => {
                 let same = self.denials.iter_mut().filter(|denial| denial.skill == skill);
                 same.for_each(|denial| denial.is_made_good = true);
             }
-            Kind::Writes => {
+            RefusedPurpose::Writes => {
                 let named = path_of(arguments);
                 let covers = |path: &Option<String>| match path {
                     Some(path) => named.as_ref() == Some(path) || changed.contains(path),
                     None => true,
                 };
-                let writes = self.denials.iter_mut().filter(|denial| denial.kind == Kind::Writes);
+                let writes = self
+                    .denials
+                    .iter_mut()
+                    .filter(|denial| denial.kind == RefusedPurpose::Writes);
                 writes
                     .filter(|denial| covers(&denial.path))
                     .for_each(|denial| denial.is_made_good = true);
@@ -157,7 +160,7 @@ pub(super) fn path_of(arguments: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn denial(skill: &str, path: Option<&str>, kind: Kind) -> Denial {
+    fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> Denial {
         Denial {
             skill: skill.into(),
             path: path.map(str::to_owned),
@@ -185,21 +188,36 @@ mod tests {
     #[test]
     fn only_the_same_makes_up_for_what_was_missed_and_only_later() {
         let mut missed = Missed::default();
-        missed.done("write_file", Kind::Writes, r#"{"path": "a.py"}"#, &["a.py".into()]);
-        missed.deny(denial("write_file", Some("a.py"), Kind::Writes), &[]);
-        missed.deny(denial("git_commit", None, Kind::Acts), &[Effect::CommitGit]);
+        missed.done(
+            "write_file",
+            RefusedPurpose::Writes,
+            r#"{"path": "a.py"}"#,
+            &["a.py".into()],
+        );
+        missed.deny(denial("write_file", Some("a.py"), RefusedPurpose::Writes), &[]);
+        missed.deny(denial("git_commit", None, RefusedPurpose::Acts), &[Effect::CommitGit]);
         missed.cut_off("write_file", r#"{"path": "b.py", "content": "half"#);
-        missed.done("write_file", Kind::Writes, r#"{"path": "c.py"}"#, &["c.py".into()]);
-        missed.done("run_tests", Kind::Acts, "{}", &[]);
+        missed.done(
+            "write_file",
+            RefusedPurpose::Writes,
+            r#"{"path": "c.py"}"#,
+            &["c.py".into()],
+        );
+        missed.done("run_tests", RefusedPurpose::Acts, "{}", &[]);
         assert!(missed.denials.iter().all(|denial| !denial.is_made_good));
         assert_eq!(
             missed.denials[1].hint.as_deref(),
             Some("allow it with `--allow commit-git`")
         );
         assert_eq!(missed.cut_offs.len(), 1);
-        missed.done("write_file", Kind::Writes, r#"{"path": "./b.py"}"#, &[]);
-        missed.done("write_file", Kind::Writes, r#"{"path": "a.py"}"#, &["a.py".into()]);
-        missed.done("git_commit", Kind::Acts, "{}", &[]);
+        missed.done("write_file", RefusedPurpose::Writes, r#"{"path": "./b.py"}"#, &[]);
+        missed.done(
+            "write_file",
+            RefusedPurpose::Writes,
+            r#"{"path": "a.py"}"#,
+            &["a.py".into()],
+        );
+        missed.done("git_commit", RefusedPurpose::Acts, "{}", &[]);
         assert!(missed.denials.iter().all(|denial| denial.is_made_good));
         assert!(missed.cut_offs.is_empty());
     }
@@ -207,7 +225,7 @@ mod tests {
     #[test]
     fn who_has_refused_something_is_not_told_how_to_allow_it() {
         let mut missed = Missed::default();
-        let mut refused = denial("git_commit", None, Kind::Acts);
+        let mut refused = denial("git_commit", None, RefusedPurpose::Acts);
         (refused.by_user, refused.hint) = (true, Some("do not ask again for the same".into()));
         missed.deny(refused, &[Effect::CommitGit]);
         assert_eq!(missed.denials[0].hint, None);
@@ -217,9 +235,9 @@ mod tests {
     #[test]
     fn tests_that_were_run_make_up_for_a_refused_run_before_and_after() {
         let mut missed = Missed::default();
-        missed.deny(denial("run_tests", None, Kind::Acts), &[Effect::RunProcess]);
-        missed.done("run_tests", Kind::Acts, "{}", &[]);
-        missed.deny(denial("run_tests", None, Kind::Acts), &[Effect::RunProcess]);
+        missed.deny(denial("run_tests", None, RefusedPurpose::Acts), &[Effect::RunProcess]);
+        missed.done("run_tests", RefusedPurpose::Acts, "{}", &[]);
+        missed.deny(denial("run_tests", None, RefusedPurpose::Acts), &[Effect::RunProcess]);
         assert!(missed.denials.iter().all(|denial| denial.is_made_good));
     }
 }

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::judge::{self, judge};
 use super::keys;
-use super::review::{Answer, Closing, Desk, Next, Review};
+use super::review::{Closing, Desk, DraftAnswer, Next, Review};
 use super::tools::SessionTools;
-use super::{Job, OperationTask, Outcome, operation_failed};
+use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use crate::api::Effect;
 use crate::api::{ErrorKind, Event, Problem};
 use crate::config::Api;
@@ -28,7 +28,7 @@ use crate::skill::policy::Decision;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Runs an operation to its end. Everything in it shares the session's deadline.
-pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, Problem> {
+pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Outcome, Problem> {
     let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
     check_may_read(job, task)?;
@@ -52,7 +52,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
     let (mut text, mut latest) = (Arc::clone(&report.text), 0);
     // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
     let closing = loop {
-        let answer = Answer {
+        let answer = DraftAnswer {
             turn: &report,
             text: &text,
             latest,
@@ -97,7 +97,7 @@ pub(super) async fn operate(job: &Job, task: &OperationTask) -> Result<Outcome, 
 }
 
 /// Refuses to begin where nothing may be read: what the model is sent at first is read by the service, not by a skill.
-fn check_may_read(job: &Job, task: &OperationTask) -> Result<(), Problem> {
+fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem> {
     if job.policy.decide(Effect::ReadRepository, false) != Decision::Deny {
         return Ok(());
     }
@@ -183,7 +183,7 @@ pub(super) fn is_analyst(task: &OperationTask) -> bool {
 }
 
 /// Returns the context size that the server reports; a local one is mostly smaller than what we would fill otherwise.
-async fn context_tokens(job: &Job, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
+async fn context_tokens(job: &SessionRun, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
     tokio::select! {
         biased;
         () = job.cancel.cancelled() => None,
@@ -199,7 +199,7 @@ struct Prepared {
 
 /// Finds the target and builds the context, on a blocking thread.
 async fn prepare(
-    job: &Job,
+    job: &SessionRun,
     task: &OperationTask,
     deadline: Option<Instant>,
     context_tokens: Option<u64>,

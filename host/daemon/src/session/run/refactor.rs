@@ -3,8 +3,8 @@
 
 use super::changed::{self, Changed};
 use super::judge;
-use super::review::{Answer, Closing, Desk, Next};
-use super::suite::{self, Run};
+use super::review::{Closing, Desk, DraftAnswer, Next};
+use super::suite::{self, SuiteRun};
 use crate::api::Effect;
 use crate::api::{ChangeKind, ErrorKind, Problem};
 use crate::limits;
@@ -21,7 +21,7 @@ const UNCHANGED: &str =
 /// State from before the turn.
 #[derive(Debug, Default)]
 pub(super) struct Refactor {
-    before: Option<Run>,
+    before: Option<SuiteRun>,
 }
 
 impl Refactor {
@@ -38,7 +38,7 @@ impl Refactor {
     }
 
     /// Runs the tests again where anything was changed, and compares.
-    pub(super) async fn after(&self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
+    pub(super) async fn after(&self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         let changed = Changed::of(desk).await;
         if changed.is_empty() {
             let text = self.unchanged(answer);
@@ -53,7 +53,7 @@ impl Refactor {
             return Next::End(Closing::saying(text));
         };
         let after = match before {
-            Run::Ran(results) if results.timed_out => None,
+            SuiteRun::Ran(results) if results.timed_out => None,
             _ => Some(suite::run(desk, &[]).await),
         };
         let worse = after.as_ref().and_then(|after| suite::worse(before, after));
@@ -64,21 +64,21 @@ impl Refactor {
                 Problem::new(ErrorKind::TestsWorse, format!("refactor made the tests worse: {worse}"))
                     .with_hint(changed.undo_hint()),
             ),
-            (None, Some(Run::Stopped)) => {
+            (None, Some(SuiteRun::Stopped)) => {
                 let missing = "the tests after the change did not finish";
                 Some(judge::out_of_time(desk.task, missing))
             }
-            (None, Some(Run::Busy(why))) => not_run(before, &why, &changed),
+            (None, Some(SuiteRun::Busy(why))) => not_run(before, &why, &changed),
             (None, _) => None,
         };
         Next::End(Closing { text, problem })
     }
 
     /// Returns the text for a session without a change. A turn that broke off has its own words for it.
-    fn unchanged(&self, answer: &Answer<'_>) -> String {
+    fn unchanged(&self, answer: &DraftAnswer<'_>) -> String {
         match (&answer.turn.end, &self.before) {
             (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
-            (Ok(_), Some(Run::Ran(before))) => {
+            (Ok(_), Some(SuiteRun::Ran(before))) => {
                 format!("{UNCHANGED}\n\n- Tests as they are: {}", before.verdict)
             }
             (Ok(_), _) => UNCHANGED.to_owned(),
@@ -87,8 +87,8 @@ impl Refactor {
 }
 
 /// Reports a change as untested if the tests could be run before it and could not be run after it.
-fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
-    matches!(before, Run::Ran(_)).then(|| {
+fn not_run(before: &SuiteRun, why: &str, changed: &Changed) -> Option<Problem> {
+    matches!(before, SuiteRun::Ran(_)).then(|| {
         let message = format!("refactor is incomplete: the tests were not run after the change: {why}");
         let hint = format!("run them yourself; {}", changed.undo_hint());
         Problem::new(ErrorKind::TestsNotRun, message).with_hint(hint)
@@ -96,8 +96,8 @@ fn not_run(before: &Run, why: &str, changed: &Changed) -> Option<Problem> {
 }
 
 /// Returns the text about the first run for the model.
-fn told(run: &Run, mark: LabelMark) -> String {
-    let Run::Ran(results) = run else {
+fn told(run: &SuiteRun, mark: LabelMark) -> String {
+    let SuiteRun::Ran(results) = run else {
         return String::new();
     };
     let text = crate::session::journal::cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX);
@@ -134,8 +134,8 @@ fn judging_files(changed: &Changed) -> String {
 }
 
 /// Both runs, line by line. There is no second one where the first took too long.
-fn compared(before: &Run, after: Option<&Run>, worse: Option<&str>) -> String {
-    if after == Some(before) && !matches!(before, Run::Ran(_)) {
+fn compared(before: &SuiteRun, after: Option<&SuiteRun>, worse: Option<&str>) -> String {
+    if after == Some(before) && !matches!(before, SuiteRun::Ran(_)) {
         return format!("- Tests: {}\n", before.line());
     }
     let after_line = after.map_or_else(
@@ -143,7 +143,7 @@ fn compared(before: &Run, after: Option<&Run>, worse: Option<&str>) -> String {
             let seconds = limits::SUITE_SECONDS_MAX;
             format!("not run again, because they take more than {seconds} s")
         },
-        Run::line,
+        SuiteRun::line,
     );
     let mut text = format!(
         "- Tests before the change: {}\n- Tests after the change: {after_line}\n",
@@ -161,11 +161,11 @@ mod tests {
     use super::*;
     use crate::api::TestRunner;
 
-    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> Run {
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
         ran(TestRunner::Pytest, exit_code, output, failing)
     }
 
-    fn said(before: &Run, after: &Run) -> String {
+    fn said(before: &SuiteRun, after: &SuiteRun) -> String {
         compared(before, Some(after), suite::worse(before, after).as_deref())
     }
 
@@ -183,7 +183,7 @@ mod tests {
         - The tests got worse: 5 tests passed before, and 3 do now
         ");
         let mut slow = pytest(1, "boom", &[]);
-        if let Run::Ran(results) = &mut slow {
+        if let SuiteRun::Ran(results) = &mut slow {
             (results.verdict, results.timed_out) = ("FAILED: timed out in 300 s".to_owned(), true);
         }
         insta::assert_snapshot!(compared(&slow, None, None), @r"
@@ -196,7 +196,7 @@ mod tests {
     fn a_change_whose_tests_a_busy_host_did_not_run_is_incomplete_and_not_worse() {
         let good = pytest(0, "5 passed in 1.0s", &[]);
         let why = "The skill `run_tests` was not called: too many calls are at work. Try again.";
-        let busy = Run::Busy(why.to_owned());
+        let busy = SuiteRun::Busy(why.to_owned());
         insta::assert_snapshot!(said(&good, &busy), @r"
         - Tests before the change: PASSED: 5 passed in 1.0 s
         - Tests after the change: not run: The skill `run_tests` was not called: too many calls are at work. Try again.
@@ -217,9 +217,12 @@ mod tests {
 
     #[test]
     fn what_was_not_run_is_said_once() {
-        assert_eq!(said(&Run::None, &Run::None), format!("- Tests: {}\n", suite::NONE));
         assert_eq!(
-            said(&Run::NotAllowed, &Run::NotAllowed),
+            said(&SuiteRun::None, &SuiteRun::None),
+            format!("- Tests: {}\n", suite::NONE)
+        );
+        assert_eq!(
+            said(&SuiteRun::NotAllowed, &SuiteRun::NotAllowed),
             "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n"
         );
     }

@@ -14,10 +14,10 @@ use super::architect::Architect;
 use super::refactor::Refactor;
 use super::test_gen::TestGen;
 use super::tools::SessionTools;
-use super::{Job, OperationTask};
+use super::{OperationTask, SessionRun};
 use crate::api::{Event, Operation, Problem};
 use crate::limits;
-use crate::operation::verify::{self, Checked};
+use crate::operation::verify::{self, CheckedCitations};
 use crate::provider::LabelMark;
 use crate::skill::CallReport;
 use crate::turn::{TurnEnd, TurnReport};
@@ -35,7 +35,7 @@ pub(super) enum Review {
 
 /// Inputs and tools of a review.
 pub(super) struct Desk<'a> {
-    pub(super) job: &'a Job,
+    pub(super) job: &'a SessionRun,
     pub(super) task: &'a OperationTask,
     pub(super) tools: &'a SessionTools<'a>,
     /// The end of the session's time.
@@ -47,7 +47,7 @@ pub(super) struct Desk<'a> {
 }
 
 /// The model's answer so far.
-pub(super) struct Answer<'a> {
+pub(super) struct DraftAnswer<'a> {
     /// End of the last turn.
     pub(super) turn: &'a TurnReport,
     /// All answer text of the session, earlier turns included, without the host's words.
@@ -102,7 +102,7 @@ impl Review {
     }
 
     /// Looks at the answer after each turn.
-    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         match self {
             Self::Explain => Next::End(Closing::saying(citations(desk, answer).await)),
             Self::Architect(architect) => architect.after(desk, answer).await,
@@ -120,16 +120,16 @@ impl Closing {
 }
 
 /// Returns the closing line about the citations of an answer.
-async fn citations(desk: &Desk<'_>, answer: &Answer<'_>) -> String {
+async fn citations(desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> String {
     match desk.check_citations(answer.text).await {
         Ok(checked) => answer.remark(&checked),
         Err(why) => why,
     }
 }
 
-impl Answer<'_> {
+impl DraftAnswer<'_> {
     /// The closing line. Empty for an answer that broke off before it cited anything.
-    pub(super) fn remark(&self, checked: &Checked) -> String {
+    pub(super) fn remark(&self, checked: &CheckedCitations) -> String {
         let is_whole = matches!(self.turn.end, Ok(TurnEnd::Complete));
         if is_whole || checked.total() > 0 {
             checked.line()
@@ -164,7 +164,7 @@ impl Desk<'_> {
     }
 
     /// Looks up what a text cites, on a blocking thread and for a bounded time. The error is a sentence for the user.
-    pub(super) async fn check_citations(&self, text: &Arc<String>) -> Result<Checked, String> {
+    pub(super) async fn check_citations(&self, text: &Arc<String>) -> Result<CheckedCitations, String> {
         let (text, repository) = (Arc::clone(text), Arc::clone(&self.job.repository));
         let cancel = self.job.cancel.child_token();
         let _guard = cancel.clone().drop_guard();

@@ -7,17 +7,17 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::tools::{OwnedArguments, cut_receipt, details_of, elapsed_ms, hint_of, summary, verdict};
-use super::{Job, Outcome};
+use super::{Outcome, SessionRun};
 use crate::api::Effect;
 use crate::api::{self, ErrorKind, Event, Problem, Receipt};
 use crate::limits;
 use crate::repository::{OpenError, Repository};
-use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text};
+use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text};
 use crate::skill::policy::Decision;
 use crate::skill::{Approver, CallError, SessionFiles};
 
 /// One call of one skill: its outcome is the session's answer.
-pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
+pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
     let context = job.call_context_with(seen_by_the_user(job, arguments).await);
     let (started, clock) = (api::now(), Instant::now());
     job.recorder.event(Event::Skill {
@@ -31,7 +31,7 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
         Ok(outcome) => outcome.text.clone(),
         Err(error) => error.to_string(),
     };
-    job.recorder.record(Entry::Tool(ToolEntry {
+    job.recorder.record(JournalEntry::Tool(ToolEntry {
         call_id: "1".to_owned(),
         name: name.to_owned(),
         arguments: cut_text(&arguments.to_string(), limits::JOURNAL_TOOL_BYTES_MAX),
@@ -81,7 +81,7 @@ pub(super) async fn call_once(job: &Job, name: &str, arguments: &Value) -> Resul
 
 /// The files that a call of the user's names count as seen as they are when it begins: a user who names a file and
 /// allows it to be changed has no model that would have to read it first. What changes after that is refused as ever.
-async fn seen_by_the_user(job: &Job, arguments: &Value) -> SessionFiles {
+async fn seen_by_the_user(job: &SessionRun, arguments: &Value) -> SessionFiles {
     if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
         return SessionFiles::default();
     }

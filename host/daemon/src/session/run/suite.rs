@@ -13,7 +13,7 @@ use super::review::Desk;
 use super::tools::hint_of;
 use crate::api::{Effect, ErrorKind, TestCounts, TestDetails, TestRunner, TestStatus};
 use crate::limits;
-use crate::provider::Origin;
+use crate::provider::TextOrigin;
 use crate::skill::policy::Decision;
 use crate::skill::{CallError, CallOutcome, CallReport};
 use crate::text::clean_line;
@@ -29,7 +29,7 @@ pub(super) const NONE: &str = "not run: `run_tests` knows those of pytest and np
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum SuiteRun {
     /// The policy does not allow it without asking.
     NotAllowed,
     /// The user was asked and said no.
@@ -79,24 +79,24 @@ pub(super) struct Results {
 
 impl Results {
     /// The origin of the text, for its label.
-    pub(super) fn origin(&self) -> Origin {
+    pub(super) fn origin(&self) -> TextOrigin {
         if self.foreign.is_empty() {
-            Origin::Service
+            TextOrigin::Service
         } else {
-            Origin::Outside(self.foreign.clone())
+            TextOrigin::Outside(self.foreign.clone())
         }
     }
 }
 
 /// Runs all tests, or those at `paths`.
-pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> Run {
+pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
     // The host asks for no approval of its own: tests that need approval run when the model asks.
     if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
-        return Run::NotAllowed;
+        return SuiteRun::NotAllowed;
     }
     let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
     if desk.job.cancel.is_cancelled() || is_late {
-        return Run::Stopped;
+        return SuiteRun::Stopped;
     }
     let mut arguments = json!({"timeout_seconds": limits::SUITE_SECONDS_MAX});
     if !paths.is_empty() {
@@ -107,33 +107,33 @@ pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> Run {
 
 /// A run of a second that printed this, for the tests of those who judge runs.
 #[cfg(test)]
-pub(super) fn ran(runner: TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> Run {
+pub(super) fn ran(runner: TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
     judge(crate::session::tests::test_report(runner, exit_code, output, failing))
 }
 
-fn judge(report: CallReport) -> Run {
+fn judge(report: CallReport) -> SuiteRun {
     if let Ok(outcome) = &report.result {
-        let no_run = || Run::Impossible {
+        let no_run = || SuiteRun::Impossible {
             kind: ErrorKind::Failed,
             message: format!("`{SKILL}` answered without a run"),
             hint: None,
         };
-        return results(&report, outcome).map_or_else(no_run, Run::Ran);
+        return results(&report, outcome).map_or_else(no_run, SuiteRun::Ran);
     }
     match report.result {
-        Ok(_) => Run::None,
-        Err(CallError::Cancelled { .. }) => Run::Stopped,
-        Err(error) if error.is_a_users_no() => Run::Refused,
-        Err(error @ CallError::Busy { .. }) => Run::Busy(error.to_string()),
+        Ok(_) => SuiteRun::None,
+        Err(CallError::Cancelled { .. }) => SuiteRun::Stopped,
+        Err(error) if error.is_a_users_no() => SuiteRun::Refused,
+        Err(error @ CallError::Busy { .. }) => SuiteRun::Busy(error.to_string()),
         Err(CallError::Failure {
             kind: ErrorKind::NotFound,
             ..
-        }) => Run::None,
+        }) => SuiteRun::None,
         Err(CallError::Failure {
             kind: ErrorKind::Denied,
             ..
-        }) => Run::NotAllowed,
-        Err(error) => Run::Impossible {
+        }) => SuiteRun::NotAllowed,
+        Err(error) => SuiteRun::Impossible {
             kind: error.kind().clone(),
             message: error.to_string(),
             hint: hint_of(&error),
@@ -166,17 +166,17 @@ fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
 
 /// Describes a regression of the tests; nothing where there is none, or where it cannot be known. Tests that say
 /// less than before are worse, too: a change could otherwise pass by switching them off.
-pub(super) fn worse(before: &Run, after: &Run) -> Option<String> {
-    let Run::Ran(before) = before else { return None };
+pub(super) fn worse(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
+    let SuiteRun::Ran(before) = before else { return None };
     if !before.has_run {
         return None;
     }
     let after = match after {
-        Run::Ran(after) if after.has_run => after,
-        Run::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
-        Run::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
-        Run::None => return Some("the tests are not found any more".to_owned()),
-        Run::NotAllowed | Run::Refused | Run::Stopped | Run::Busy(_) => return None,
+        SuiteRun::Ran(after) if after.has_run => after,
+        SuiteRun::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
+        SuiteRun::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
+        SuiteRun::None => return Some("the tests are not found any more".to_owned()),
+        SuiteRun::NotAllowed | SuiteRun::Refused | SuiteRun::Stopped | SuiteRun::Busy(_) => return None,
     };
     let fresh: Vec<&String> = after.failing.difference(&before.failing).collect();
     if let Some(first) = fresh.first() {
@@ -221,7 +221,7 @@ fn tests(count: u64) -> String {
     }
 }
 
-impl Run {
+impl SuiteRun {
     /// The run in a line, as the end of `Tests before the change: `.
     pub(super) fn line(&self) -> String {
         match self {
@@ -245,13 +245,13 @@ mod tests {
     use crate::session::tests::test_report;
     use crate::skill::Crowd;
 
-    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> Run {
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
         ran(TestRunner::Pytest, exit_code, output, failing)
     }
 
-    fn results_of(run: Run) -> Results {
+    fn results_of(run: SuiteRun) -> Results {
         match run {
-            Run::Ran(results) => results,
+            SuiteRun::Ran(results) => results,
             other => panic!("{other:?}"),
         }
     }
@@ -303,13 +303,13 @@ mod tests {
     fn worse_is_what_failed_not_before() {
         let failing = |names: &[&str]| pytest(1, &format!("{} failed, 5 passed in 1.0s", names.len()), names);
         let passed = pytest(0, "5 passed in 1.0s", &[]);
-        let impossible = Run::Impossible {
+        let impossible = SuiteRun::Impossible {
             kind: ErrorKind::Unavailable,
             message: "No module named pytest".into(),
             hint: Some("install it".into()),
         };
         assert_eq!(impossible.line(), "not run: No module named pytest; install it");
-        let say = |before: &Run, after: &Run| worse(before, after).unwrap_or_default();
+        let say = |before: &SuiteRun, after: &SuiteRun| worse(before, after).unwrap_or_default();
         assert_eq!(say(&passed, &passed), "");
         assert_eq!(say(&failing(&["a", "b"]), &failing(&["b"])), "");
         assert_eq!(say(&passed, &failing(&["a"])), "`a` fails now and did not before");
@@ -329,7 +329,7 @@ mod tests {
             say(&passed, &impossible),
             "the tests do not run any more (No module named pytest)"
         );
-        assert_eq!(say(&passed, &Run::Stopped), "", "that is no verdict");
+        assert_eq!(say(&passed, &SuiteRun::Stopped), "", "that is no verdict");
         let crowds = [Crowd::Calls, Crowd::Runs];
         for (crowd, why) in crowds.into_iter().zip(["too many calls", "too many test runs"]) {
             let skill = SKILL.to_owned();
@@ -343,7 +343,7 @@ mod tests {
             assert!(busy.line().starts_with("not run: The skill `run_tests` "), "{busy:?}");
             assert!(busy.line().contains(why), "{busy:?}");
         }
-        assert_eq!(say(&Run::NotAllowed, &failing(&["a"])), "", "nobody knows");
+        assert_eq!(say(&SuiteRun::NotAllowed, &failing(&["a"])), "", "nobody knows");
     }
 
     #[test]

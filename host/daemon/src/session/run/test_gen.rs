@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use super::OperationTask;
 use super::changed::{Changed, quoted};
 use super::judge;
-use super::review::{Answer, Closing, Desk, FollowUp, Next};
-use super::suite::{self, Results, Run};
+use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
+use super::suite::{self, Results, SuiteRun};
 use crate::api::{ErrorKind, Problem};
 use crate::context;
 use crate::limits;
@@ -25,12 +25,12 @@ const TEST_MEND_ROUNDS_MAX: u32 = 3;
 #[derive(Debug, Default)]
 pub(super) struct TestGen {
     rounds: u32,
-    last: Option<Checked>,
+    last: Option<CheckedTests>,
 }
 
 /// A run of the new tests, and what they were then.
 #[derive(Debug)]
-struct Checked {
+struct CheckedTests {
     /// The session's files, by the digest of what they hold.
     files: BTreeMap<String, Option<String>>,
     run: NewTests,
@@ -39,13 +39,13 @@ struct Checked {
 /// Outcome of the new tests.
 #[derive(Debug, Clone)]
 struct NewTests {
-    run: Run,
+    run: SuiteRun,
     /// True where they cannot be run by themselves and all tests were run.
     with_all: bool,
 }
 
 impl TestGen {
-    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &Answer<'_>) -> Next {
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         let changed = Changed::of(desk).await;
         let created = changed.created();
         if runnable(&created).is_empty() {
@@ -60,7 +60,7 @@ impl TestGen {
                 let failing = tests.failing(&created).cloned();
                 if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < TEST_MEND_ROUNDS_MAX) {
                     self.rounds += 1;
-                    self.last = Some(Checked { files, run: tests });
+                    self.last = Some(CheckedTests { files, run: tests });
                     return Next::Ask(self.mend(&results, &created, desk.mark));
                 }
                 tests
@@ -103,7 +103,7 @@ impl TestGen {
         };
         let text = format!("{}\n\n- New tests: {}{mended}", changed.summary("Wrote"), tests.line());
         let problem = match (&tests.run, tests.failing(created)) {
-            (Run::Stopped, _) => Some(judge::out_of_time(task, "the new tests did not finish")),
+            (SuiteRun::Stopped, _) => Some(judge::out_of_time(task, "the new tests did not finish")),
             (_, Some(results)) => {
                 let message = format!("test-gen is incomplete: the new tests do not pass: {}", results.verdict);
                 let hint = format!("mend or remove the failing tests; {}", changed.undo_hint());
@@ -116,28 +116,30 @@ impl TestGen {
 }
 
 /// Reports new tests that were never run: they are worth nothing yet.
-fn not_run(run: &Run, changed: &Changed) -> Option<Problem> {
+fn not_run(run: &SuiteRun, changed: &Changed) -> Option<Problem> {
     let hint = || format!("run them yourself; {}", changed.undo_hint());
     let (kind, why, hint) = match run {
-        Run::NotAllowed => (
+        SuiteRun::NotAllowed => (
             ErrorKind::Denied,
             "`run-process` is not allowed here",
             suite::ALLOW_HINT.to_owned(),
         ),
-        Run::Refused => (ErrorKind::Denied, "you did not agree to it", hint()),
-        Run::None => (ErrorKind::TestsNotRun, "the project's tests are not found", hint()),
-        Run::Impossible {
+        SuiteRun::Refused => (ErrorKind::Denied, "you did not agree to it", hint()),
+        SuiteRun::None => (ErrorKind::TestsNotRun, "the project's tests are not found", hint()),
+        SuiteRun::Impossible {
             message,
             hint: Some(hint),
             ..
         } => (ErrorKind::TestsNotRun, message.as_str(), hint.clone()),
-        Run::Impossible { message, .. } | Run::Busy(message) => (ErrorKind::TestsNotRun, message.as_str(), hint()),
-        Run::Ran(results) if results.is_pytest && results.passed.is_none() => (
+        SuiteRun::Impossible { message, .. } | SuiteRun::Busy(message) => {
+            (ErrorKind::TestsNotRun, message.as_str(), hint())
+        }
+        SuiteRun::Ran(results) if results.is_pytest && results.passed.is_none() => (
             ErrorKind::TestsNotRun,
             "the runner does not say that it ran any",
             hint(),
         ),
-        Run::Ran(_) | Run::Stopped => return None,
+        SuiteRun::Ran(_) | SuiteRun::Stopped => return None,
     };
     let message = format!("test-gen is incomplete: the new tests were not run: {why}");
     Some(Problem::new(kind, message).with_hint(hint))
@@ -149,7 +151,7 @@ impl NewTests {
         let paths = runnable(created);
         let run = suite::run(desk, &paths).await;
         match &run {
-            Run::Impossible {
+            SuiteRun::Impossible {
                 kind: ErrorKind::InvalidArguments,
                 ..
             } => Self {
@@ -162,7 +164,7 @@ impl NewTests {
 
     /// The results, where a new test fails or none of them runs.
     fn failing(&self, created: &[String]) -> Option<&Results> {
-        let Run::Ran(results) = &self.run else { return None };
+        let SuiteRun::Ran(results) = &self.run else { return None };
         let is_new = |name: &String| created.iter().any(|path| name.starts_with(path.as_str()));
         let fails = if self.with_all {
             // Others may have failed before.
@@ -174,7 +176,7 @@ impl NewTests {
     }
 
     fn line(&self) -> String {
-        let Run::Ran(results) = &self.run else {
+        let SuiteRun::Ran(results) = &self.run else {
             return self.run.line();
         };
         let counts = match (results.passed, results.failed) {
@@ -210,7 +212,7 @@ fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
 }
 
 /// The end of a session that wrote no test. A turn that broke off has its own words for that.
-fn nothing_written(desk: &Desk<'_>, answer: &Answer<'_>, changed: &Changed) -> Closing {
+fn nothing_written(desk: &Desk<'_>, answer: &DraftAnswer<'_>, changed: &Changed) -> Closing {
     let text = match &answer.turn.end {
         Err(_) | Ok(TurnEnd::Refused) => String::new(),
         Ok(_) if changed.is_empty() => "No test file was written.".to_owned(),
@@ -232,11 +234,11 @@ mod tests {
     use super::*;
     use crate::api::TestRunner;
 
-    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> Run {
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
         ran(TestRunner::Pytest, exit_code, output, failing)
     }
 
-    fn tests(run: Run, with_all: bool) -> NewTests {
+    fn tests(run: SuiteRun, with_all: bool) -> NewTests {
         NewTests { run, with_all }
     }
 
@@ -255,7 +257,7 @@ mod tests {
             tests(pytest(1, "1 failed, 2 passed in 1.0s", &[]), false).line(),
             "2 passed, 1 failed; FAILED: 1 failed, 2 passed in 1.0 s"
         );
-        assert_eq!(tests(Run::None, false).line(), suite::NONE);
+        assert_eq!(tests(SuiteRun::None, false).line(), suite::NONE);
     }
 
     #[test]
@@ -269,29 +271,32 @@ mod tests {
         assert!(fails(pytest(5, "no tests ran in 0.1s", &[]), false));
         assert!(!fails(pytest(0, "2 passed in 1.0s", &[]), false));
         assert!(fails(pytest(5, "no tests ran in 0.1s", &[]), true));
-        assert!(!fails(Run::NotAllowed, false));
+        assert!(!fails(SuiteRun::NotAllowed, false));
     }
 
     #[test]
     fn tests_that_nobody_has_seen_run_are_incomplete() {
         let changed = Changed::default();
-        let said = |run: Run| {
+        let said = |run: SuiteRun| {
             not_run(&run, &changed)
                 .map(|problem| format!("{}: {}", problem.kind, problem.message))
                 .unwrap_or_default()
         };
         let prefix = "test-gen is incomplete: the new tests were not run:";
         assert_eq!(
-            said(Run::NotAllowed),
+            said(SuiteRun::NotAllowed),
             format!("denied: {prefix} `run-process` is not allowed here")
         );
-        assert_eq!(said(Run::Refused), format!("denied: {prefix} you did not agree to it"));
+        assert_eq!(
+            said(SuiteRun::Refused),
+            format!("denied: {prefix} you did not agree to it")
+        );
         assert_eq!(
             said(pytest(0, "all is well", &[])),
             format!("tests-not-run: {prefix} the runner does not say that it ran any")
         );
         assert_eq!(
-            said(Run::None),
+            said(SuiteRun::None),
             format!("tests-not-run: {prefix} the project's tests are not found")
         );
         assert_eq!(said(ran(TestRunner::Npm, 0, "all is well", &[])), "");

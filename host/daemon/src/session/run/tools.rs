@@ -12,24 +12,25 @@ use serde_json::Value;
 use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
-use super::Job;
+use super::SessionRun;
 use super::keys::{Named, learn_shown, redact};
-use super::missed::{self, Denial, Kind, Missed};
+use super::missed::{self, Denial, Missed, RefusedPurpose};
 use crate::api::Effect;
 use crate::api::{self, ErrorKind, Event, Receipt, TestDetails, Timestamp};
 use crate::context::Packet;
 use crate::limits;
-use crate::provider::{Origin, ToolCall, ToolResult, ToolSpec};
+use crate::provider::{TextOrigin, ToolCall, ToolResult, ToolSpec};
 use crate::repository::foreign;
-use crate::session::journal::{Entry, ToolEntry, cut_arguments, cut_text, keep_details};
+use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::Taint;
 use crate::skill::{
-    Arguments, CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, NOTHING_TO_COMMIT, SessionFiles,
+    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, NOTHING_TO_COMMIT, RawArguments,
+    SessionFiles,
 };
 use crate::text::clean_line;
-use crate::turn::{Observer, Step, Tools, until};
+use crate::turn::{Observer, Tools, TurnStep, until};
 
-impl Job {
+impl SessionRun {
     pub(super) fn call_context(&self, packet: &Packet) -> Arc<CallContext> {
         let seen = packet.digests.iter().cloned().collect();
         self.call_context_with(SessionFiles {
@@ -84,8 +85,8 @@ impl Job {
         let skill = name.to_owned();
         let called = tokio::task::spawn_blocking(move || {
             let mut report = match &arguments() {
-                OwnedArguments::Text(text) => engine.call(&context, &skill, Arguments::Text(text)),
-                OwnedArguments::Value(value) => engine.call(&context, &skill, Arguments::Value(value)),
+                OwnedArguments::Text(text) => engine.call(&context, &skill, RawArguments::Text(text)),
+                OwnedArguments::Value(value) => engine.call(&context, &skill, RawArguments::Value(value)),
             };
             finish(&mut report);
             report
@@ -112,7 +113,7 @@ pub(super) enum OwnedArguments {
 
 /// Tools of one session for the model, with the records of its calls.
 pub(super) struct SessionTools<'a> {
-    job: &'a Job,
+    job: &'a SessionRun,
     context: Arc<CallContext>,
     cancel: CancellationToken,
     notes: Mutex<HashMap<String, Note>>,
@@ -154,7 +155,7 @@ impl Tools for SessionTools<'_> {
     }
 
     fn is_ordered(&self, name: &str) -> bool {
-        Kind::of(&self.effects(name)) != Kind::Reads
+        RefusedPurpose::of(&self.effects(name)) != RefusedPurpose::Reads
     }
 
     fn stop(&self) {
@@ -164,7 +165,7 @@ impl Tools for SessionTools<'_> {
 
 impl<'a> SessionTools<'a> {
     /// The tools of a session whose model has seen this packet.
-    pub(super) fn new(job: &'a Job, packet: &Packet) -> Self {
+    pub(super) fn new(job: &'a SessionRun, packet: &Packet) -> Self {
         let tools = Self::of_context(job, job.call_context(packet));
         let chosen = packet
             .selected
@@ -179,11 +180,11 @@ impl<'a> SessionTools<'a> {
     }
 
     /// The tools of a connection, whose model has seen nothing yet.
-    pub(super) fn of_connection(job: &'a Job) -> Self {
+    pub(super) fn of_connection(job: &'a SessionRun) -> Self {
         Self::of_context(job, job.call_context_with(SessionFiles::default()))
     }
 
-    fn of_context(job: &'a Job, context: Arc<CallContext>) -> Self {
+    fn of_context(job: &'a SessionRun, context: Arc<CallContext>) -> Self {
         Self {
             job,
             cancel: context.cancel.clone(),
@@ -246,12 +247,12 @@ impl<'a> SessionTools<'a> {
     }
 
     /// Returns a report's origin.
-    fn origin(&self, report: &CallReport) -> Origin {
+    fn origin(&self, report: &CallReport) -> TextOrigin {
         match (report.receipt.is_some(), report.foreign.is_empty()) {
-            (false, _) => Origin::Service,
-            (true, false) => Origin::Outside(report.foreign.clone()),
-            (true, true) if self.context.conversation.taint.is_untrusted() => Origin::Untrusted,
-            (true, true) => Origin::Repository,
+            (false, _) => TextOrigin::Service,
+            (true, false) => TextOrigin::Outside(report.foreign.clone()),
+            (true, true) if self.context.conversation.taint.is_untrusted() => TextOrigin::Untrusted,
+            (true, true) => TextOrigin::Repository,
         }
     }
 
@@ -260,7 +261,7 @@ impl<'a> SessionTools<'a> {
     /// The model knows keys as placeholders. They become keys again on the way in, as far as the files that the call
     /// names hold them, and placeholders on the way back.
     async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
-        let writes = Kind::of(&self.effects(&call.name)) == Kind::Writes;
+        let writes = RefusedPurpose::of(&self.effects(&call.name)) == RefusedPurpose::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
         let (repository, cancel) = (Arc::clone(&self.job.repository), context.cancel.clone());
         let about = Arc::new(OnceLock::new());
@@ -284,7 +285,7 @@ impl<'a> SessionTools<'a> {
             receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
         }
         if let Ok(outcome) = &report.result {
-            let kind = Kind::of(&self.effects(&call.name));
+            let kind = RefusedPurpose::of(&self.effects(&call.name));
             lock(&self.missed).done(&call.name, kind, &call.arguments, &outcome.files_modified);
         }
         let end = NoteEnd {
@@ -311,10 +312,10 @@ impl<'a> SessionTools<'a> {
         };
         let effects = self.effects(&call.name);
         // Other failures are mistakes of the model, or facts that it has found out.
-        let is_lost = match Kind::of(&effects) {
-            Kind::Writes => true,
-            Kind::Acts => effects.contains(&Effect::CommitGit) && !message.starts_with(NOTHING_TO_COMMIT),
-            Kind::Reads => false,
+        let is_lost = match RefusedPurpose::of(&effects) {
+            RefusedPurpose::Writes => true,
+            RefusedPurpose::Acts => effects.contains(&Effect::CommitGit) && !message.starts_with(NOTHING_TO_COMMIT),
+            RefusedPurpose::Reads => false,
         };
         // A model cannot foresee an exceeded limit, or a call that is impossible here.
         let has_failed = matches!(kind, ErrorKind::Failed | ErrorKind::Limit | ErrorKind::Unavailable) && is_lost;
@@ -326,7 +327,7 @@ impl<'a> SessionTools<'a> {
             path: missed::path_of(&call.arguments),
             message,
             hint,
-            kind: Kind::of(&effects),
+            kind: RefusedPurpose::of(&effects),
             has_failed,
             // No answer in time is no refusal.
             by_user: error.is_a_users_no() && !self.job.approver.has_expired(),
@@ -336,7 +337,7 @@ impl<'a> SessionTools<'a> {
     }
 
     fn note_cut_off(&self, skill: &str, arguments: &str) {
-        if Kind::of(&self.effects(skill)) == Kind::Writes {
+        if RefusedPurpose::of(&self.effects(skill)) == RefusedPurpose::Writes {
             lock(&self.missed).cut_off(skill, arguments);
         }
     }
@@ -371,7 +372,7 @@ impl<'a> SessionTools<'a> {
             receipt: None,
             details: None,
         });
-        self.job.recorder.record(Entry::Tool(ToolEntry {
+        self.job.recorder.record(JournalEntry::Tool(ToolEntry {
             call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: cut_text(&call.arguments, limits::JOURNAL_TOOL_BYTES_MAX),
@@ -393,21 +394,21 @@ impl<'a> SessionTools<'a> {
 }
 
 impl Observer for SessionTools<'_> {
-    fn step(&self, step: Step<'_>) {
+    fn step(&self, step: TurnStep<'_>) {
         let recorder = &self.job.recorder;
         match step {
-            Step::Text(text) => recorder.text(text),
-            Step::Reasoning(text) => recorder.reasoning(text),
-            Step::ToolStarted(call) => self.started(call),
-            Step::ToolFinished(call, result) => self.finished(call, result),
-            Step::Usage(usage) => recorder.event(Event::Usage {
+            TurnStep::Text(text) => recorder.text(text),
+            TurnStep::Reasoning(text) => recorder.reasoning(text),
+            TurnStep::ToolStarted(call) => self.started(call),
+            TurnStep::ToolFinished(call, result) => self.finished(call, result),
+            TurnStep::Usage(usage) => recorder.event(Event::Usage {
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
                 estimated: usage.estimated,
                 cost: usage.cost(),
             }),
-            Step::CallCutOff { name, arguments } => self.note_cut_off(name, arguments),
-            Step::Notice(message) => recorder.notice(message, None),
+            TurnStep::CallCutOff { name, arguments } => self.note_cut_off(name, arguments),
+            TurnStep::Notice(message) => recorder.notice(message, None),
         }
     }
 }
@@ -499,7 +500,7 @@ pub(super) fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
         name: call.name.clone(),
         is_error: report.result.is_err(),
         text: text_for_model(&report.result),
-        origin: Origin::Service,
+        origin: TextOrigin::Service,
     }
 }
 

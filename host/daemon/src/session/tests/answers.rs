@@ -390,7 +390,7 @@ async fn the_bound_of_time_holds_for_the_context() {
     let secret = approvals::new_secret();
     let approver = SessionApprover::new(Arc::default(), Arc::clone(&recorder), secret, false);
     let request = world.request(Operation::Explain, ".");
-    let job = run::Job {
+    let job = run::SessionRun {
         locked: None,
         engine: Arc::clone(&world.engine) as _,
         recorder: Arc::clone(&recorder),
@@ -560,7 +560,7 @@ async fn what_a_call_leaves_in_events_and_journal_is_bounded() {
         .lines
         .into_iter()
         .filter_map(|line| match line.entry {
-            crate::session::journal::Entry::Tool(tool) => Some(tool),
+            crate::session::journal::JournalEntry::Tool(tool) => Some(tool),
             _ => None,
         });
     let lengths: Vec<usize> = tools.map(|tool| tool.arguments.len().max(tool.result.len())).collect();

@@ -7,7 +7,7 @@ use std::fs;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-use super::journal::Entry;
+use super::journal::JournalEntry;
 use super::*;
 use crate::api::{ErrorKind, NoticeKind};
 use crate::digest::sha256_hex;
@@ -133,7 +133,7 @@ impl Scene {
         Sessions::with_engine(&self.home(), FakeEngine::new(vec![]), None).expect("it can be opened")
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<JournalEntry> {
         let parsed = journal::parse(&fs::read(self.journal()).expect("it is there"));
         assert_eq!(parsed.damaged, 0);
         parsed.lines.into_iter().map(|line| line.entry).collect()
@@ -142,7 +142,7 @@ impl Scene {
     fn is_committed(&self) -> bool {
         self.entries()
             .iter()
-            .any(|entry| matches!(entry, Entry::Committed { .. }))
+            .any(|entry| matches!(entry, JournalEntry::Committed { .. }))
     }
 
     /// What a start of the daemon makes of it: one terminal status, one terminal event, and files that fit the journal.
@@ -216,7 +216,7 @@ async fn what_somebody_writes_after_a_death_is_neither_overwritten_nor_kept_quie
         scene.propose(moment);
         fs::write(scene.root().join("b.txt"), "theirs").expect("it can be written");
         let entries = scene.entries();
-        let is_open = matches!(entries.last(), Some(Entry::Prepared(_)));
+        let is_open = matches!(entries.last(), Some(JournalEntry::Prepared(_)));
         let mut expected = if scene.is_committed() {
             tree(AFTER)
         } else {
@@ -233,7 +233,7 @@ async fn what_somebody_writes_after_a_death_is_neither_overwritten_nor_kept_quie
             scene.is_closed(&sessions).await;
         }
         let notices = scene.entries().into_iter().filter_map(|entry| match entry {
-            Entry::Event {
+            JournalEntry::Event {
                 event: Event::Notice { message, .. },
             } => Some(message),
             _ => None,
@@ -258,7 +258,7 @@ fn all_but_committed() -> Scene {
 fn notices(scene: &Scene) -> Vec<String> {
     let entries = scene.entries().into_iter();
     let notices = entries.filter_map(|entry| match entry {
-        Entry::Event {
+        JournalEntry::Event {
             event: Event::Notice { message, .. },
         } => Some(message),
         _ => None,
@@ -449,7 +449,7 @@ async fn a_call_that_was_under_way_has_its_end_in_the_journal() {
     let report = fs::read_to_string(scene.root().join(&result.report_path)).expect("it is there");
     assert!(report.contains("Skill `run_tests`\n\ninterrupted, "), "{report}");
     let ends = scene.entries().into_iter().filter_map(|entry| match entry {
-        Entry::Event {
+        JournalEntry::Event {
             event: Event::SkillResult { name, verdict, .. },
         } => Some(format!("{name} {verdict}")),
         _ => None,
@@ -631,12 +631,12 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
     let ends = entries
         .lines
         .iter()
-        .filter(|line| matches!(line.entry, Entry::Ended(_)))
+        .filter(|line| matches!(line.entry, JournalEntry::Ended(_)))
         .count();
     assert_eq!((ends, entries.damaged), (1, 0));
     assert!(matches!(
         entries.lines.last().map(|line| &line.entry),
-        Some(Entry::Ended(_))
+        Some(JournalEntry::Ended(_))
     ));
     let summary = Summary::of(&entries.lines).expect("it begins as a session");
     assert!(summary.open_changes.is_empty());
@@ -694,7 +694,7 @@ fn a_commit_that_a_daemon_left_half_done_is_settled_at_the_next_start() {
     assert_eq!(fs::read_to_string(git.join("index")).expect("it is there"), "new");
     assert!(!git.join("index.lock").exists());
     let told = scene.entries().into_iter().any(|entry| {
-        matches!(entry, Entry::Event { event: Event::Notice { message, .. } }
+        matches!(entry, JournalEntry::Event { event: Event::Notice { message, .. } }
             if message == "The interrupted commit new was finished.")
     });
     assert!(told, "{:?}", scene.entries());

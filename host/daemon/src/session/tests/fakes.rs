@@ -10,11 +10,11 @@ use super::super::*;
 use crate::api::{Effect, Receipt, SkillOrigin, SkillState, TestCounts, TestDetails, TestRun, TestRunner};
 use crate::config::ProviderSettings;
 use crate::provider::{
-    EventStream, Message, Provider, ProviderError, ProviderEvent, Request, StopReason, ToolCall, ToolSpec, Usage,
+    EventStream, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, ToolSpec, Usage,
 };
 use crate::session::engine::Variables;
 use crate::skill::policy::Decision;
-use crate::skill::{Arguments, CallContext, CallError, CallOutcome, CallReport, Question};
+use crate::skill::{CallContext, CallError, CallOutcome, CallReport, Question, RawArguments};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
 /// What the scripted model does next.
@@ -232,10 +232,10 @@ impl Engine for FakeEngine {
         self.entries().into_iter().map(spec).collect()
     }
 
-    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: Arguments<'_>) -> CallReport {
+    fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
         let arguments = match arguments {
-            Arguments::Text(text) => serde_json::from_str(text).unwrap_or_default(),
-            Arguments::Value(value) => value.clone(),
+            RawArguments::Text(text) => serde_json::from_str(text).unwrap_or_default(),
+            RawArguments::Value(value) => value.clone(),
         };
         let result = Self::run(context, name, &arguments);
         let tests = fs::read_to_string(output_of_tests(context))
@@ -271,7 +271,7 @@ impl Provider for FakeProvider {
         &self.model
     }
 
-    fn stream<'a>(&'a self, request: Request<'a>, cancel: CancellationToken) -> EventStream<'a> {
+    fn stream<'a>(&'a self, request: ModelRequest<'a>, cancel: CancellationToken) -> EventStream<'a> {
         self.asked.lock().expect("no panic").push(request.messages.to_vec());
         let acts = self.rounds.lock().expect("no panic").pop_front().unwrap_or_default();
         let calls = acts.iter().any(|act| matches!(act, Act::Call(..)));

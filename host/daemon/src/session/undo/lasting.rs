@@ -3,16 +3,16 @@
 
 use std::borrow::Borrow;
 
-use crate::session::journal::{Entry, Line};
+use crate::session::journal::{JournalEntry, JournalLine};
 
 /// Digits of an object id that are shown: unambiguous in the largest repositories.
 const ID_DIGITS: usize = 12;
 
 /// The commits that a session made, as the host noted them in the receipts of its calls.
-pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Vec<String> {
+pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut commits = Vec::new();
     for line in lines {
-        if let Entry::Tool(tool) = &line.borrow().entry
+        if let JournalEntry::Tool(tool) = &line.borrow().entry
             && let Some(receipt) = &tool.receipt
         {
             commits.extend(receipt.commits.iter().map(|id| shorten(id).to_owned()));
@@ -22,10 +22,10 @@ pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<Li
 }
 
 /// A sentence without its full stop for each commit and installation, in the order of the session.
-pub(super) fn notices(lines: impl IntoIterator<Item = impl Borrow<Line>>) -> Vec<String> {
+pub(super) fn notices(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut notices = Vec::new();
     for line in lines {
-        let Entry::Tool(tool) = &line.borrow().entry else {
+        let JournalEntry::Tool(tool) = &line.borrow().entry else {
             continue;
         };
         let Some(receipt) = &tool.receipt else { continue };
@@ -57,7 +57,7 @@ mod tests {
     use crate::api::{Receipt, Timestamp};
     use crate::session::journal::ToolEntry;
 
-    fn line(name: &str, verdict: &str, commits: &[&str], packages: &[&str]) -> Line {
+    fn line(name: &str, verdict: &str, commits: &[&str], packages: &[&str]) -> JournalLine {
         let at: Timestamp = serde_json::from_str("\"2025-03-01T12:00:00Z\"").expect("a time");
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let receipt = Receipt {
@@ -75,10 +75,10 @@ mod tests {
             packages: owned(packages),
             verdict: verdict.into(),
         };
-        Line {
+        JournalLine {
             seq: 1,
             at,
-            entry: Entry::Tool(ToolEntry {
+            entry: JournalEntry::Tool(ToolEntry {
                 call_id: "1".into(),
                 name: name.into(),
                 arguments: "{}".into(),

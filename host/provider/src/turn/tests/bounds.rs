@@ -242,7 +242,7 @@ fn the_bounds_of_a_turn_are_those_of_limits() {
 struct Silent;
 
 impl Observer for Silent {
-    fn step(&self, _: Step<'_>) {}
+    fn step(&self, _: TurnStep<'_>) {}
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tool_repository::{OpenError, Repository, path};
 
 /// Content of one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::imports) enum Content {
+pub(in crate::imports) enum SideContent {
     /// Nothing is there.
     Absent,
     /// Its bytes, with line ends as git stores them.
@@ -31,7 +31,7 @@ pub(in crate::imports) enum Content {
 
 /// A file of the work tree, looked at without following links.
 #[derive(Debug)]
-pub(in crate::imports) enum Entry {
+pub(in crate::imports) enum WorkTreeEntry {
     /// Nothing, or a directory, or something that git does not track.
     Absent,
     /// A regular file, opened and judged.
@@ -45,7 +45,7 @@ pub(in crate::imports) fn entry(
     repository: &Repository,
     path: &str,
     cancel: &CancellationToken,
-) -> Result<Entry, OpenError> {
+) -> Result<WorkTreeEntry, OpenError> {
     let (parent, name) = path::split(path);
     let directory = match repository.handle().open_directory(parent) {
         Ok(directory) => directory,
@@ -57,28 +57,28 @@ pub(in crate::imports) fn entry(
     };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => match rustix::fs::readlinkat(directory.as_fd(), name, Vec::new()) {
-            Ok(target) => Ok(Entry::Link(target.into_bytes(), stat)),
-            Err(_) => Ok(Entry::Absent),
+            Ok(target) => Ok(WorkTreeEntry::Link(target.into_bytes(), stat)),
+            Err(_) => Ok(WorkTreeEntry::Absent),
         },
         FileType::RegularFile => {
             let opened = repository.open_within(path, cancel)?;
             if opened.path != path {
-                return Ok(Entry::Absent);
+                return Ok(WorkTreeEntry::Absent);
             }
             let stat = rustix::fs::fstat(&opened.handle).map_err(|errno| OpenError::Io {
                 path: path.to_owned(),
                 source: errno.into(),
             })?;
-            Ok(Entry::File(opened.handle.into(), stat))
+            Ok(WorkTreeEntry::File(opened.handle.into(), stat))
         }
-        _ => Ok(Entry::Absent),
+        _ => Ok(WorkTreeEntry::Absent),
     }
 }
 
 /// Nothing is there, or only behind a link. What could not be looked at is not taken for deleted.
-fn absent(path: &str, errno: Errno) -> Result<Entry, OpenError> {
+fn absent(path: &str, errno: Errno) -> Result<WorkTreeEntry, OpenError> {
     match errno {
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Ok(Entry::Absent),
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Ok(WorkTreeEntry::Absent),
         errno => Err(OpenError::Io {
             path: path.to_owned(),
             source: errno.into(),
@@ -93,22 +93,24 @@ pub(in crate::imports) fn of_work_tree(
     line_ends: LineEnds,
     stored: &[u8],
     cancel: &CancellationToken,
-) -> Content {
+) -> SideContent {
     let file = match entry(repository, path, cancel) {
-        Ok(Entry::Absent) => return Content::Absent,
-        Ok(Entry::Link(target, _)) => return Content::Bytes(target),
-        Ok(Entry::File(file, _)) => file,
-        Err(_) => return Content::Hidden,
+        Ok(WorkTreeEntry::Absent) => return SideContent::Absent,
+        Ok(WorkTreeEntry::Link(target, _)) => return SideContent::Bytes(target),
+        Ok(WorkTreeEntry::File(file, _)) => file,
+        Err(_) => return SideContent::Hidden,
     };
     let has_returns = || stored.windows(2).any(|pair| pair == b"\r\n");
     let mut bytes = Vec::new();
     match file.take(limits::FILE_READ_BYTES_MAX + 1).read_to_end(&mut bytes) {
-        Err(_) => Content::Hidden,
-        Ok(_) if bytes.len() as u64 > limits::FILE_READ_BYTES_MAX => Content::TooLarge,
+        Err(_) => SideContent::Hidden,
+        Ok(_) if bytes.len() as u64 > limits::FILE_READ_BYTES_MAX => SideContent::TooLarge,
         Ok(_) => match line_ends {
-            LineEnds::LineFeedsUnlessStored if has_returns() => Content::Bytes(bytes),
-            LineEnds::AsTheyAre => Content::Bytes(bytes),
-            LineEnds::LineFeeds | LineEnds::LineFeedsUnlessStored => Content::Bytes(without_carriage_returns(&bytes)),
+            LineEnds::LineFeedsUnlessStored if has_returns() => SideContent::Bytes(bytes),
+            LineEnds::AsTheyAre => SideContent::Bytes(bytes),
+            LineEnds::LineFeeds | LineEnds::LineFeedsUnlessStored => {
+                SideContent::Bytes(without_carriage_returns(&bytes))
+            }
         },
     }
 }
@@ -119,11 +121,11 @@ pub(in crate::imports) fn of_blob(
     repository: &Repository,
     path: &str,
     id: &Id,
-) -> Result<Content, Failure> {
+) -> Result<SideContent, Failure> {
     Ok(match git.blob(id, limits::FILE_READ_BYTES_MAX)? {
-        None => Content::TooLarge,
-        Some(content) if repository.hidden_content(path, &content).is_some() => Content::Hidden,
-        Some(content) => Content::Bytes(content),
+        None => SideContent::TooLarge,
+        Some(content) if repository.hidden_content(path, &content).is_some() => SideContent::Hidden,
+        Some(content) => SideContent::Bytes(content),
     })
 }
 
@@ -145,7 +147,7 @@ mod tests {
     #[test]
     fn what_cannot_be_looked_at_is_not_taken_for_deleted() {
         for errno in [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV] {
-            assert!(matches!(absent("a", errno), Ok(Entry::Absent)), "{errno}");
+            assert!(matches!(absent("a", errno), Ok(WorkTreeEntry::Absent)), "{errno}");
         }
         for errno in [Errno::ACCESS, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO] {
             assert!(matches!(absent("a", errno), Err(OpenError::Io { .. })), "{errno}");

@@ -18,7 +18,7 @@ use tool_boundary::{failure, hinted};
 use tool_repository::changes::{is_dead, moment, rename_new};
 
 /// A directory that was reached without following a link.
-pub(super) struct Folder(pub(super) OwnedFd);
+pub(super) struct OpenedFolder(pub(super) OwnedFd);
 
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -28,7 +28,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 /// Longest file that is read whole here: a lock of ours, or a branch.
 const LINE_BYTES_MAX: u64 = 4096;
 
-impl Folder {
+impl OpenedFolder {
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
     }
@@ -124,13 +124,13 @@ pub(super) fn lock_of(name: &str) -> String {
 
 /// A lock that is held.
 pub(super) struct Lock {
-    folder: Folder,
+    folder: OpenedFolder,
     name: String,
     names: Names,
 }
 
 impl Lock {
-    pub(super) fn take(folder: Folder, name: &str, names: Names) -> Result<Self, Failure> {
+    pub(super) fn take(folder: OpenedFolder, name: &str, names: Names) -> Result<Self, Failure> {
         let make = || -> io::Result<()> {
             let mut file = folder.make(&names.early, 0o666)?;
             moment();
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_lock_that_is_not_used_is_taken_away_and_one_that_is_there_is_respected() {
         let folder = tempfile::tempdir().expect("there is room for a folder");
-        let here = || Folder::at(folder.path()).expect("it is there");
+        let here = || OpenedFolder::at(folder.path()).expect("it is there");
         let names = |id: &str| Names {
             early: format!("{id}.lock"),
             new: format!("{id}.new.lock"),

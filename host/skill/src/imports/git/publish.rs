@@ -13,7 +13,7 @@ use rustix::fs::AtFlags;
 use tokio_util::sync::CancellationToken;
 
 use super::layout::{Layout, open};
-use super::lock::{Folder, Lock};
+use super::lock::{Lock, OpenedFolder};
 use super::recover::{Part, lock_names};
 use super::talk::{Id, Moment};
 use crate::limits;
@@ -24,7 +24,7 @@ use tool_repository::changes::Publishing;
 use tool_sandbox::scratch;
 
 /// The folder in which a helper makes objects and changes a copy of the index.
-pub(in crate::imports) struct Scratch(scratch::Folder);
+pub(in crate::imports) struct Scratch(scratch::ScratchFolder);
 
 impl Scratch {
     /// A store of objects that borrows from the real one. `home` is the program's own directory.
@@ -98,16 +98,16 @@ impl<'a> Publication<'a> {
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| failure("failed", format!("The git directory cannot be written to: {error}."));
         let index = Lock::take(
-            Folder::at(&layout.git).map_err(failed)?,
+            OpenedFolder::at(&layout.git).map_err(failed)?,
             "index",
             lock_names(notes, Part::Index),
         )?;
         let (folder, name) = match branch {
-            None => (Folder::at(&layout.git).map_err(failed)?, "HEAD"),
+            None => (OpenedFolder::at(&layout.git).map_err(failed)?, "HEAD"),
             Some(branch) => {
                 check_branch(branch)?;
                 let heads = || {
-                    Folder::at(&layout.common)?
+                    OpenedFolder::at(&layout.common)?
                         .enter("refs")?
                         .enter("heads")?
                         .enter_for(branch)
@@ -201,10 +201,10 @@ impl<'a> Publication<'a> {
             if movement.from.is_none() { " (initial)" } else { "" },
             clean_line(movement.subject),
         );
-        let own = Folder::at(&self.layout.git)?.enter("logs")?;
+        let own = OpenedFolder::at(&self.layout.git)?.enter("logs")?;
         own.append("HEAD")?.write_all(line.as_bytes())?;
         if let Some(branch) = self.branch {
-            let heads = Folder::at(&self.layout.common)?
+            let heads = OpenedFolder::at(&self.layout.common)?
                 .enter("logs")?
                 .enter("refs")?
                 .enter("heads")?;
@@ -230,7 +230,7 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
 
 /// Copies new objects to where git keeps them. One that is there already is left as it is.
 fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) -> io::Result<()> {
-    let to = Folder::at(&common.join("objects"))?;
+    let to = OpenedFolder::at(&common.join("objects"))?;
     let (mut count, mut bytes) = (0, 0);
     let mut has_head = false;
     for folder in fs::read_dir(from)? {
@@ -287,7 +287,7 @@ fn is_hex(name: &str, length: usize) -> bool {
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-fn copy(from: &Path, folder: &Folder, name: &str) -> io::Result<()> {
+fn copy(from: &Path, folder: &OpenedFolder, name: &str) -> io::Result<()> {
     let made = open(from).ok_or_else(|| io::Error::other("an object is no file"))?;
     let temporary = format!("tmp_obj_{}", uuid::Uuid::new_v4().simple());
     let write = || -> io::Result<()> {

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::lock::{Folder, Names, lock_of};
+use super::lock::{Names, OpenedFolder, lock_of};
 use tool_repository::changes::{Publishing, moment};
 
 /// Locked part of a publication.
@@ -31,10 +31,10 @@ pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
 }
 
 /// The folder of the reference that moves, and its name there.
-fn find_reference(publication: &Publishing) -> io::Result<(Folder, &str)> {
+fn find_reference(publication: &Publishing) -> io::Result<(OpenedFolder, &str)> {
     match &publication.branch {
-        None => Ok((Folder::at(&publication.git)?, "HEAD")),
-        Some(branch) => Folder::at(&publication.common)?
+        None => Ok((OpenedFolder::at(&publication.git)?, "HEAD")),
+        Some(branch) => OpenedFolder::at(&publication.common)?
             .find("refs")?
             .find("heads")?
             .find_for(branch),
@@ -44,7 +44,7 @@ fn find_reference(publication: &Publishing) -> io::Result<(Folder, &str)> {
 /// Finishes or clears away what is left of a publication. Answers what the user should know, as a sentence and a hint;
 /// nothing where nothing was left. An error where the git directory is out of reach.
 pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<String>)>> {
-    let git = Folder::at(&left.git)?;
+    let git = OpenedFolder::at(&left.git)?;
     let names = lock_names(left, Part::Index);
     let is_ours = git.line(&lock_of("index")).is_some_and(|line| line == names.mark);
     let was_ready = git.has(&names.new);
@@ -79,7 +79,7 @@ pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<Str
 }
 
 /// Removes what is ours beside one name. True where its lock was.
-fn clear(folder: &Folder, name: &str, names: &Names) -> bool {
+fn clear(folder: &OpenedFolder, name: &str, names: &Names) -> bool {
     for own in [&names.early, &names.new] {
         folder.remove(own);
         moment();

@@ -179,7 +179,7 @@ pub(in crate::imports) struct Moment {
 /// Request to a helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::imports) enum Request {
+pub(in crate::imports) enum GitRequest {
     /// The name of the branch.
     Branch,
     /// Compares; `Deltas` then reads what was found.
@@ -242,7 +242,7 @@ pub(in crate::imports) enum Request {
 /// Answer of a helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::imports) enum Answer {
+pub(in crate::imports) enum GitAnswer {
     Done,
     Branch(Option<String>),
     Counted(usize),

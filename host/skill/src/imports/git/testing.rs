@@ -15,13 +15,13 @@ use tool_repository::{Options, Repository};
 use tool_sandbox::contain;
 
 /// Answers every question the same way, after doing something, and remembers what it was asked.
-pub(in crate::imports) struct Answer {
+pub(in crate::imports) struct ScriptedApproval {
     pub(in crate::imports) yes: bool,
     pub(in crate::imports) before: Box<dyn Fn() + Send + Sync>,
     pub(in crate::imports) asked: Mutex<Vec<Question>>,
 }
 
-impl Answer {
+impl ScriptedApproval {
     pub(in crate::imports) fn new(yes: bool) -> Arc<Self> {
         Self::after(yes, || {})
     }
@@ -39,7 +39,7 @@ impl Answer {
     }
 }
 
-impl Approver for Answer {
+impl Approver for ScriptedApproval {
     fn can_ask(&self) -> bool {
         true
     }
@@ -193,7 +193,7 @@ impl Fixture {
 
     /// A session on the work tree in which `allowed` effects are allowed, with a user who says no.
     pub(in crate::imports) fn session(&self, allowed: &[&str]) -> CallContext {
-        context(&self.root(), allowed, Answer::new(false))
+        context(&self.root(), allowed, ScriptedApproval::new(false))
     }
 
     /// Plants everything by which git can be made to run a program. Whatever runs leaves the marker.

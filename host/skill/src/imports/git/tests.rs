@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::testing::{Answer as User, Fixture, context};
+use super::testing::{Fixture, ScriptedApproval as User, context};
 use super::*;
-use tool_sandbox::confine::Connection;
+use tool_sandbox::confine::HelperConnection;
 
 fn open(root: &Path, user: &Arc<User>) -> Result<Option<String>, Failure> {
     let root = root.canonicalize().expect("it is there");
@@ -251,7 +251,7 @@ fn formats_that_mean_something_else_are_refused_by_name() {
 
 /// The session's git with a helper that gives one answer to everything.
 fn taken_over(fixture: &Fixture, answer: &'static str, body: &'static [u8]) -> Git {
-    let work = move |mut connection: Connection| {
+    let work = move |mut connection: HelperConnection| {
         while let Ok(Some((_, _))) = connection.receive::<serde_json::Value>() {
             let answer: serde_json::Value = serde_json::from_str(answer).expect("it is JSON");
             if connection.send(&answer, body).is_err() {
@@ -291,9 +291,9 @@ fn what_a_helper_that_was_taken_over_says_is_refused_or_cut() {
         says("\"blob\"", b"12345").blob(&id, 4).map_err(message),
         Err(nonsense.to_owned())
     );
-    let stored = says(r#"{"stored":"../../../../etc/passwd"}"#, b"").ask(&Request::Tree);
+    let stored = says(r#"{"stored":"../../../../etc/passwd"}"#, b"").ask(&GitRequest::Tree);
     assert_eq!(stored.map_err(message).err().as_deref(), Some(nonsense));
-    let endless = says(r#"{"counted":18446744073709551615}"#, b"").count(&Request::Renames);
+    let endless = says(r#"{"counted":18446744073709551615}"#, b"").count(&GitRequest::Renames);
     assert_eq!(endless.map_err(message), Ok(limits::GIT_DELTAS_MAX));
     let failed = says(
         r#"{"failed":{"code":"grant","message":"\u001b[31mred\u202e","hint":null}}"#,

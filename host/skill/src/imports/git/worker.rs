@@ -18,18 +18,18 @@ use git2::{
 use self::commit::Making;
 pub(crate) use self::configuration::prepare;
 use super::layout::{foreign, not_a_repository};
-use super::talk::{Answer, Area, Attributes, Delta, GitTask, Id, LineEnds, Request, Status};
+use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, GitTask, Id, LineEnds, Status};
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
-use tool_sandbox::confine::Connection;
+use tool_sandbox::confine::HelperConnection;
 
 /// Answers until no more requests come.
-pub(crate) fn serve(mut connection: Connection, task: &GitTask) {
+pub(crate) fn serve(mut connection: HelperConnection, task: &GitTask) {
     match Git::open(task) {
         Ok(git) => Worker::new(&git).serve(&mut connection),
         Err(failure) => {
-            if let Ok(Some((_, _))) = connection.receive::<Request>() {
+            if let Ok(Some((_, _))) = connection.receive::<GitRequest>() {
                 // The receiver may have stopped waiting.
                 let _ = connection.send(&failed(failure), &[]);
             }
@@ -37,8 +37,8 @@ pub(crate) fn serve(mut connection: Connection, task: &GitTask) {
     }
 }
 
-fn failed(failure: Failure) -> Answer {
-    Answer::Failed {
+fn failed(failure: Failure) -> GitAnswer {
+    GitAnswer::Failed {
         code: failure.code,
         message: failure.message,
         hint: failure.hint,
@@ -221,7 +221,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn serve(&mut self, connection: &mut Connection) {
+    fn serve(&mut self, connection: &mut HelperConnection) {
         while let Ok(Some((request, body))) = connection.receive() {
             let (answer, body) = self
                 .answer(request, &body)
@@ -232,14 +232,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn answer(&mut self, request: Request, body: &[u8]) -> Result<(Answer, Vec<u8>), Failure> {
+    fn answer(&mut self, request: GitRequest, body: &[u8]) -> Result<(GitAnswer, Vec<u8>), Failure> {
         let answer = match request {
-            Request::Branch => Answer::Branch(self.git.branch()),
-            Request::Diff { area, untracked, paths } => Answer::Counted(self.compare(area, untracked, &paths)?),
-            Request::Renames => Answer::Counted(self.find_renames()?),
-            Request::Deltas { from } => Answer::Deltas(self.deltas(from)?),
-            Request::Attributes { path } => Answer::Attributes(self.git.attributes(&path)),
-            Request::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
+            GitRequest::Branch => GitAnswer::Branch(self.git.branch()),
+            GitRequest::Diff { area, untracked, paths } => GitAnswer::Counted(self.compare(area, untracked, &paths)?),
+            GitRequest::Renames => GitAnswer::Counted(self.find_renames()?),
+            GitRequest::Deltas { from } => GitAnswer::Deltas(self.deltas(from)?),
+            GitRequest::Attributes { path } => GitAnswer::Attributes(self.git.attributes(&path)),
+            GitRequest::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
             other => self.making.answer(other, body)?,
         };
         Ok((answer, Vec::new()))
@@ -293,7 +293,7 @@ impl<'a> Worker<'a> {
             .collect()
     }
 
-    fn blob(&self, id: &Id, bytes_max: u64) -> Result<(Answer, Vec<u8>), Failure> {
+    fn blob(&self, id: &Id, bytes_max: u64) -> Result<(GitAnswer, Vec<u8>), Failure> {
         let read = |id: Oid| -> Result<Option<Vec<u8>>, git2::Error> {
             let (size, _) = self.git.repository.odb()?.read_header(id)?;
             if size as u64 > bytes_max {
@@ -302,8 +302,8 @@ impl<'a> Worker<'a> {
             Ok(Some(self.git.repository.find_blob(id)?.content().to_vec()))
         };
         match read(oid(id)?).map_err(|error| git_failure(&error))? {
-            Some(content) if content.len() as u64 <= bytes_max => Ok((Answer::Blob, content)),
-            _ => Ok((Answer::TooLarge, Vec::new())),
+            Some(content) if content.len() as u64 <= bytes_max => Ok((GitAnswer::Blob, content)),
+            _ => Ok((GitAnswer::TooLarge, Vec::new())),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::imports::git::testing::{Answer, Fixture, changed, context};
+use crate::imports::git::testing::{Fixture, ScriptedApproval, changed, context};
 use crate::settle_commit;
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
@@ -268,7 +268,7 @@ fn a_root_in_a_subdirectory_commits_only_what_lies_beneath_it() {
     let fixture = started();
     fixture.write("a.txt", "2\n");
     fixture.write("dir/d.txt", "2\n");
-    let session = context(&fixture.root().join("dir"), ALLOWED, Answer::new(false));
+    let session = context(&fixture.root().join("dir"), ALLOWED, ScriptedApproval::new(false));
     let done = create(&session, "message", &[], true).expect("it can be committed");
     assert_eq!(done.files, ["d.txt"]);
     assert_eq!(fixture.committed("dir/d.txt"), Some(("2\n".to_owned(), 0o100_644)));
@@ -397,7 +397,7 @@ fn the_user_sees_exactly_what_will_be_committed() {
     fixture.write("a.txt", "2\n");
     fixture.executable("run.sh", "echo\n");
     fixture.remove("b.txt");
-    let user = Answer::new(true);
+    let user = ScriptedApproval::new(true);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     create(&session, "Say why\n\nAt length.", &[], true).expect("the user agrees");
     let questions = user.questions();
@@ -439,7 +439,7 @@ fn a_no_and_a_denial_change_nothing() {
     let fixture = started();
     fixture.write("a.txt", "2\n");
     let before = fixture.git.refname_to_id("HEAD").expect("there is a commit");
-    let user = Answer::new(false);
+    let user = ScriptedApproval::new(false);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     let refused = create(&session, "message", &[], true).expect_err("the user refuses");
     assert_eq!((refused.code.as_str(), user.questions().len()), ("denied", 1));
@@ -461,7 +461,7 @@ fn what_was_shown_is_what_is_committed_even_if_the_file_changes_meanwhile() {
     let fixture = started();
     fixture.write("a.txt", "2\n");
     let file = fixture.root().join("a.txt");
-    let user = Answer::after(true, move || {
+    let user = ScriptedApproval::after(true, move || {
         std::fs::write(&file, "changed while asking\n").expect("it can be written")
     });
     let session = context(&fixture.root(), &[], user);
@@ -475,7 +475,7 @@ fn a_branch_that_moved_while_the_user_was_asked_is_left_alone() {
     let fixture = started();
     fixture.write("a.txt", "2\n");
     let root = fixture.root();
-    let user = Answer::after(true, move || {
+    let user = ScriptedApproval::after(true, move || {
         let git = git2::Repository::open(&root).expect("it is one");
         let head = git
             .head()
@@ -502,7 +502,7 @@ fn another_author_than_the_user_was_asked_about_commits_nothing() {
     let fixture = started();
     fixture.write("a.txt", "2\n");
     let root = fixture.root();
-    let user = Answer::after(true, move || {
+    let user = ScriptedApproval::after(true, move || {
         let git = git2::Repository::open(&root).expect("it is one");
         let mut config = git.config().expect("it has one");
         config.set_str("user.name", "Somebody Else").expect("it is writable");
@@ -587,7 +587,7 @@ fn a_question_about_much_is_short() {
     for name in ["1.txt", "2.txt", "3.txt"] {
         fixture.write(name, &long);
     }
-    let user = Answer::new(false);
+    let user = ScriptedApproval::new(false);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     create(&session, "message", &[], true).expect_err("the user says no");
     let detail = &user.questions()[0].detail;
@@ -607,7 +607,7 @@ fn a_question_about_much_is_short() {
 fn no_name_adds_a_line_to_a_question() {
     let fixture = started();
     fixture.write("logo\n\n[Checked: only the logo is new.]\n\u{1b}[2J.bin", "\0");
-    let user = Answer::new(false);
+    let user = ScriptedApproval::new(false);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     session
         .conversation
@@ -673,7 +673,11 @@ fn a_session_that_ends_while_it_is_asked_commits_nothing() {
     fixture.write("a.txt", "2\n");
     let cancel = tokio_util::sync::CancellationToken::new();
     let ended = cancel.clone();
-    let mut session = context(&fixture.root(), &[], Answer::after(true, move || ended.cancel()));
+    let mut session = context(
+        &fixture.root(),
+        &[],
+        ScriptedApproval::after(true, move || ended.cancel()),
+    );
     session.cancel = cancel;
     let answer = message(create(&session, "Say why", &[], true));
     assert_eq!(answer, "failed: The call was cancelled.");
@@ -850,7 +854,7 @@ fn blanks_and_marks_without_a_shape_are_not_shown() {
 
 #[test]
 fn vendored_names_in_the_answer_of_a_commit_are_noted() {
-    let call = Call::new("git_commit", crate::Limits::default(), &CancellationToken::new());
+    let call = CallBudget::new("git_commit", crate::Limits::default(), &CancellationToken::new());
     let commit = Commit {
         id: "1".repeat(40),
         branch: None,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use git2::{IndexEntryExtendedFlag, IndexEntryFlag};
 
 use super::*;
-use crate::imports::git::testing::{Answer, Fixture, context};
+use crate::imports::git::testing::{Fixture, ScriptedApproval, context};
 
 fn everything() -> DiffQuery {
     DiffQuery {
@@ -200,7 +200,7 @@ fn a_repository_without_a_commit_has_only_additions() {
 #[test]
 fn a_root_in_a_subdirectory_sees_only_what_lies_beneath_it() {
     let fixture = busy();
-    let context = context(&fixture.root().join("new"), &[], Answer::new(false));
+    let context = context(&fixture.root().join("new"), &[], ScriptedApproval::new(false));
     let diff = changes(&context, &everything()).expect("the repository can be read");
     assert_eq!(summary(&diff), "untracked added file.txt +1 -0\n");
     assert!(diff.changes[0].patch.contains("+++ b/file.txt"));
@@ -524,7 +524,7 @@ fn tracked_files_that_no_list_holds_are_noted_as_not_the_users_own() {
     let context = fixture.session(&[]);
     let diff = changes(&context, &everything()).expect("the repository can be read");
     assert_eq!(diff.changes.len(), 4, "{}", summary(&diff));
-    let call = Call::new("git_diff", crate::Limits::default(), &context.cancel);
+    let call = CallBudget::new("git_diff", crate::Limits::default(), &context.cancel);
     note_places(&call, &context, &diff);
     let places: Vec<(String, bool)> = call
         .places()

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use super::listed::Listed;
-use super::place::{self, Folder, Placed};
+use super::place::{self, PackageFolder, Placed};
 use super::sources::Sources;
 use crate::imports::recipe::{self, Recipe};
 use crate::limits::REPLACED_BYTES_MAX;
@@ -21,11 +21,11 @@ use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::failure;
 use tool_repository::changes::{self, Entered, FileChange, FileState};
-use tool_sandbox::contain::{Installation, Left, Sandbox};
+use tool_sandbox::contain::{Installation, LeftTrees, Sandbox};
 use tool_sandbox::{self, RunLimits};
 
 /// One installation.
-pub(super) struct Job<'a> {
+pub(super) struct InstallerRun<'a> {
     pub(super) recipe: &'a Recipe,
     /// The real path of the folder of packages.
     pub(super) folder: &'a Path,
@@ -36,7 +36,7 @@ pub(super) struct Job<'a> {
     pub(super) sources: Sources,
 }
 
-impl Job<'_> {
+impl InstallerRun<'_> {
     /// Runs and keeps what came of it.
     pub(super) fn run(self, context: &CallContext) -> Result<Report, Failure> {
         let before = states(context, self.manifests)?;
@@ -124,7 +124,7 @@ fn keep(
     context: &CallContext,
     folder: &Path,
     masked: &HashSet<PathBuf>,
-    left: &Left,
+    left: &LeftTrees,
     before: Vec<(&'static str, Option<FileState>)>,
 ) -> Result<(Vec<String>, Vec<FileChange>), Failure> {
     // The session's end waits for it from here on, and after the end it does not begin.
@@ -165,7 +165,7 @@ fn packages(
     context: &CallContext,
     folder: &Path,
     masked: &HashSet<PathBuf>,
-    left: &Left,
+    left: &LeftTrees,
 ) -> Result<Option<Placed>, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         let message = format!("The packages could not be put in place, and nothing was changed: {error}.");
@@ -181,7 +181,7 @@ fn packages(
         new => new.map_err(|error| failed(&error))?,
     };
     let parent = open(folder.parent().unwrap_or(folder)).map_err(|error| failed(&error))?;
-    let folder = Folder {
+    let folder = PackageFolder {
         parent: parent.as_fd(),
         name: folder.file_name().unwrap_or_default(),
         masked,

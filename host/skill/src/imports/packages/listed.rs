@@ -160,7 +160,7 @@ impl Listed {
 
 /// One package that a manifest lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
+struct ListedPackage {
     name: String,
     /// Version, range or address, exactly as it is written.
     specifier: String,
@@ -174,7 +174,7 @@ pub(super) struct Beside {
     /// Records that are by this session's hand what they are.
     changed: Vec<String>,
     /// Packages that the root's manifest lists and that are not there yet; none where it cannot be read.
-    missing: Option<Vec<Entry>>,
+    missing: Option<Vec<ListedPackage>>,
 }
 
 impl Beside {
@@ -251,7 +251,7 @@ impl Beside {
 }
 
 /// Packages in the root's manifest that the call does not name and that are not in the folder of packages.
-fn missing(context: &CallContext, named: &[String]) -> Option<Vec<Entry>> {
+fn missing(context: &CallContext, named: &[String]) -> Option<Vec<ListedPackage>> {
     let bound = limits::INSTALL_MANIFEST_BYTES_MAX as u64;
     let state = changes::current(context.repository.handle(), MANIFEST, bound).ok()?;
     let content = state.map(|state| state.content).unwrap_or_default();
@@ -264,7 +264,7 @@ fn missing(context: &CallContext, named: &[String]) -> Option<Vec<Entry>> {
         for (name, specifier) in manifest[table].as_object().into_iter().flatten() {
             let specifier = specifier.as_str().map_or_else(|| specifier.to_string(), str::to_owned);
             let is_wanted = table != "peerDependencies" || !is_optional(name);
-            let entry = Entry {
+            let entry = ListedPackage {
                 name: name.clone(),
                 specifier,
                 table,
@@ -279,7 +279,7 @@ fn missing(context: &CallContext, named: &[String]) -> Option<Vec<Entry>> {
 }
 
 /// True where the call names the package and the manifest asks for nothing but a version of it from the registry.
-fn is_named(entry: &Entry, named: &[String]) -> bool {
+fn is_named(entry: &ListedPackage, named: &[String]) -> bool {
     let is_it = |name: &String| name.rfind('@').filter(|&at| at > 0).map_or(&**name, |at| &name[..at]) == entry.name;
     named.iter().any(is_it) && names::is_npm(&format!("{}@{}", entry.name, entry.specifier))
 }
@@ -291,7 +291,7 @@ fn is_there(root: &Path, name: &str) -> bool {
 }
 
 /// One line, on which nothing acts on a terminal or stands in another order.
-fn line(entry: &Entry) -> String {
+fn line(entry: &ListedPackage) -> String {
     let mut text = recipe::quoted(&entry.name);
     if !entry.specifier.is_empty() {
         text = format!("{text} {}", recipe::quoted(&entry.specifier));

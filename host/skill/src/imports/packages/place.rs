@@ -55,7 +55,7 @@ fn at<T>(path: &Path, answer: rustix::io::Result<T>) -> Result<T, PlaceError> {
 }
 
 /// The real folder, and what of it the run could not see.
-pub struct Folder<'a> {
+pub struct PackageFolder<'a> {
     /// Directory that contains the folder.
     pub parent: BorrowedFd<'a>,
     /// Its name there.
@@ -68,7 +68,7 @@ pub struct Folder<'a> {
 
 /// One change of a name, relative to the folder of packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Change {
+enum NameChange {
     /// Something that was not there.
     New(PathBuf),
     /// Something else than was there.
@@ -110,7 +110,7 @@ const DEPTH_MAX: usize = 128;
 const STAGE: &str = ".tool-proposal-packages-";
 
 /// Puts `left`, a folder that no process writes to any more, in the place of the real one.
-pub fn put(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
+pub fn put(folder: &PackageFolder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
     let name = Path::new(folder.name);
     let is_new = match rustix::fs::mkdirat(folder.parent, folder.name, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
@@ -124,7 +124,7 @@ pub fn put(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
     put.map(|placed| Placed { is_new, ..placed })
 }
 
-fn put_into(folder: &Folder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
+fn put_into(folder: &PackageFolder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
     let name = Path::new(folder.name);
     let root = at(name, open_folder(folder.parent, folder.name))?;
     let mut comparison = Comparison {
@@ -215,7 +215,7 @@ fn mode(stat: &Stat) -> Mode {
 /// Collects the changes between the two folders.
 struct Comparison<'a> {
     masked: &'a HashSet<PathBuf>,
-    changes: Vec<Change>,
+    changes: Vec<NameChange>,
     entries: u64,
 }
 
@@ -258,7 +258,7 @@ impl Comparison<'_> {
                     let real = at(&inner, open_folder(real, &name))?;
                     self.folders(&real, None, &inner, depth + 1)?;
                 }
-                None => self.changes.push(Change::Gone(inner)),
+                None => self.changes.push(NameChange::Gone(inner)),
             }
         }
         for name in &new_names {
@@ -266,7 +266,7 @@ impl Comparison<'_> {
             self.count(depth)?;
             let is_there = !matches!(stat(real, name), Err(Errno::NOENT));
             if !is_there && !self.is_masked(&inner) {
-                self.changes.push(Change::New(inner));
+                self.changes.push(NameChange::New(inner));
             }
         }
         Ok(())
@@ -295,13 +295,13 @@ impl Comparison<'_> {
                 let (real, new) = (at(path, open_folder(real, name))?, at(path, open_folder(new, name))?);
                 self.folders(&real, Some(&new), path, depth + 1)?;
                 if mode(&before) != mode(&after) {
-                    self.changes.push(Change::Mode(path.to_owned(), mode(&after)));
+                    self.changes.push(NameChange::Mode(path.to_owned(), mode(&after)));
                 }
             }
             (FileType::RegularFile, FileType::RegularFile) if is_untouched(&before, &after) => {}
             (FileType::Symlink, FileType::Symlink) if target(real, name) == target(new, name) => {}
             _ if self.holds_masked(path) => {}
-            _ => self.changes.push(Change::Other(path.to_owned())),
+            _ => self.changes.push(NameChange::Other(path.to_owned())),
         }
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Placed {
     fn make(
         &mut self,
         source: &OwnedFd,
-        changes: &[Change],
+        changes: &[NameChange],
         entries: u64,
         cancel: &CancellationToken,
     ) -> Result<(), PlaceError> {
@@ -333,7 +333,7 @@ impl Placed {
             cancel,
         };
         for (index, change) in changes.iter().enumerate() {
-            if let Change::New(path) | Change::Other(path) = change {
+            if let NameChange::New(path) | NameChange::Other(path) = change {
                 let (folder, name) = parent_of(source, path)?;
                 copy.entry(&folder, name, &self.stage.handle, &new_name(index), path, 0)?;
             }
@@ -346,15 +346,15 @@ impl Placed {
         Ok(())
     }
 
-    fn change(&mut self, index: usize, change: &Change) -> Result<(), PlaceError> {
+    fn change(&mut self, index: usize, change: &NameChange) -> Result<(), PlaceError> {
         match change {
-            Change::New(path) => self.place(index, path),
-            Change::Gone(path) => self.remove(index, path),
-            Change::Other(path) => {
+            NameChange::New(path) => self.place(index, path),
+            NameChange::Gone(path) => self.remove(index, path),
+            NameChange::Other(path) => {
                 self.remove(index, path)?;
                 self.place(index, path)
             }
-            Change::Mode(path, mode) => {
+            NameChange::Mode(path, mode) => {
                 let (folder, name) = parent_of(&self.root, path)?;
                 let folder = at(path, open_folder(&folder, name))?;
                 let before = Mode::from_raw_mode(at(path, rustix::fs::fstat(&folder))?.st_mode & 0o7777);

@@ -17,7 +17,7 @@ use crate::CallContext;
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
-use tool_sandbox::proxy::{Place, Upstream, Way};
+use tool_sandbox::proxy::{RegistryHost, Upstream, Way};
 use tool_sandbox::{self, CommandSpec, RunEnd, RunLimits, environment, toolchain};
 
 /// Access that an installation needs.
@@ -34,7 +34,7 @@ pub(super) struct Sources {
 impl Sources {
     /// For the user who is asked.
     pub(super) fn note(&self) -> String {
-        let mut names: Vec<String> = self.way.places.iter().map(Place::name).collect();
+        let mut names: Vec<String> = self.way.places.iter().map(RegistryHost::name).collect();
         names.sort();
         names.dedup();
         if names.is_empty() {
@@ -44,7 +44,7 @@ impl Sources {
         }
     }
 
-    fn of(starter: &BTreeMap<String, String>, places: Vec<Place>) -> Self {
+    fn of(starter: &BTreeMap<String, String>, places: Vec<RegistryHost>) -> Self {
         let value = |names: &[&str]| {
             let spelled = names.iter().flat_map(|name| [(*name).to_owned(), name.to_uppercase()]);
             let mut values = spelled.filter_map(|name| starter.get(&name)).map(|value| value.trim());
@@ -140,14 +140,14 @@ impl PipAnswer {
         let has_index = !self.get("no-index").is_some_and(is_true);
         if has_index {
             match self.get("index-url") {
-                Some(url) => places.extend(Place::of(url, true)),
-                None => places.extend(Place::host(&self.index)),
+                Some(url) => places.extend(RegistryHost::of(url, true)),
+                None => places.extend(RegistryHost::host(&self.index)),
             }
             // Mirrors lead to this host, too.
-            places.extend(Place::host(&self.files));
-            places.extend(words("extra-index-url").filter_map(|url| Place::of(url, true)));
+            places.extend(RegistryHost::host(&self.files));
+            places.extend(words("extra-index-url").filter_map(|url| RegistryHost::of(url, true)));
         }
-        places.extend(words("find-links").filter_map(|url| Place::of(url, true)));
+        places.extend(words("find-links").filter_map(|url| RegistryHost::of(url, true)));
         let mut sources = Sources::of(starter, places);
         if let Some(proxy) = self.get("proxy").and_then(Upstream::of) {
             sources.way.upstream_plain = Some(proxy.clone());
@@ -265,7 +265,7 @@ fn npm_sources(
         .iter()
         .any(|name| starter.contains_key(*name));
     let is_own = |url: &str| is_set || usual_registry.as_deref().map(bare) != Some(bare(url));
-    let places: Vec<Place> = urls.filter_map(|url| Place::of(url, is_own(url))).collect();
+    let places: Vec<RegistryHost> = urls.filter_map(|url| RegistryHost::of(url, is_own(url))).collect();
     let has_own = places.iter().any(|place| place.is_own);
     let mut sources = Sources::of(starter, places);
     for (name, plain) in [("https-proxy", false), ("proxy", true)] {

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::CallContext;
-use crate::imports::git::testing::{Answer, context};
+use crate::imports::git::testing::{ScriptedApproval, context};
 
 /// A folder with a repository, a `PATH` of its own, and what was shown live.
 pub(in crate::imports) struct Project {
     folder: tempfile::TempDir,
     environment: BTreeMap<String, String>,
-    pub(in crate::imports) user: Arc<Answer>,
+    pub(in crate::imports) user: Arc<ScriptedApproval>,
     pub(in crate::imports) live: Arc<Mutex<Vec<String>>>,
 }
 
@@ -22,7 +22,7 @@ impl Project {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let project = Self {
             environment: BTreeMap::new(),
-            user: Answer::new(true),
+            user: ScriptedApproval::new(true),
             live: Arc::default(),
             folder,
         };

@@ -12,7 +12,7 @@ use git2::{
     Signature, Status, StatusOptions, Time,
 };
 
-use super::super::talk::{Answer, Candidate, Id, Moment, NewFile, Request, Start, TreeEntry};
+use super::super::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, TreeEntry};
 use super::{Git, entry, git_failure, id, not_watched, oid};
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
@@ -47,40 +47,45 @@ impl<'a> Making<'a> {
         }
     }
 
-    pub(super) fn answer(&mut self, request: Request, body: &[u8]) -> Result<Answer, Failure> {
+    pub(super) fn answer(&mut self, request: GitRequest, body: &[u8]) -> Result<GitAnswer, Failure> {
         match request {
-            Request::Begin { message } => Ok(Answer::Started(self.begin(&message)?)),
-            Request::Find { paths } => {
+            GitRequest::Begin { message } => Ok(GitAnswer::Started(self.begin(&message)?)),
+            GitRequest::Find { paths } => {
                 self.candidates = self.find(&paths)?;
-                Ok(Answer::Counted(self.candidates.len()))
+                Ok(GitAnswer::Counted(self.candidates.len()))
             }
-            Request::Candidates { from } => {
+            GitRequest::Candidates { from } => {
                 let page = self.candidates.iter().skip(from).take(limits::GIT_PAGE);
-                Ok(Answer::Candidates(page.cloned().collect()))
+                Ok(GitAnswer::Candidates(page.cloned().collect()))
             }
-            Request::Explain { path } => self.explain(&path).map(|()| Answer::Done),
-            Request::Store { path, is_last } => self.store(&path, is_last, body),
-            Request::StoreLink => {
+            GitRequest::Explain { path } => self.explain(&path).map(|()| GitAnswer::Done),
+            GitRequest::Store { path, is_last } => self.store(&path, is_last, body),
+            GitRequest::StoreLink => {
                 let stored = self.git.repository.blob(body).map_err(|error| git_failure(&error))?;
-                Ok(Answer::Stored(id(stored)?))
+                Ok(GitAnswer::Stored(id(stored)?))
             }
-            Request::Entries { entries } => {
+            GitRequest::Entries { entries } => {
                 self.entries.extend(entries);
-                Ok(Answer::Done)
+                Ok(GitAnswer::Done)
             }
-            Request::Tree => {
+            GitRequest::Tree => {
                 let tree = self.tree().map_err(|error| git_failure(&error))?;
-                Ok(Answer::Stored(id(tree)?))
+                Ok(GitAnswer::Stored(id(tree)?))
             }
-            Request::Commit {
+            GitRequest::Commit {
                 tree,
                 parent,
                 message,
                 moment,
-            } => Ok(Answer::Stored(self.commit(&tree, parent.as_ref(), &message, moment)?)),
-            Request::Index => {
+            } => Ok(GitAnswer::Stored(self.commit(
+                &tree,
+                parent.as_ref(),
+                &message,
+                moment,
+            )?)),
+            GitRequest::Index => {
                 self.update_index().map_err(|error| git_failure(&error))?;
-                Ok(Answer::Done)
+                Ok(GitAnswer::Done)
             }
             _ => Err(failure("failed", "This is not a question about a commit.")),
         }
@@ -319,7 +324,7 @@ impl<'a> Making<'a> {
     }
 
     /// Takes a piece of a file, and stores the file with the last one.
-    fn store(&mut self, path: &str, is_last: bool, piece: &[u8]) -> Result<Answer, Failure> {
+    fn store(&mut self, path: &str, is_last: bool, piece: &[u8]) -> Result<GitAnswer, Failure> {
         let failed = |error: io::Error| failure("failed", format!("`{path}` could not be stored: {error}."));
         let inside = self.git.inside(path);
         if self.storing.is_none() {
@@ -335,12 +340,12 @@ impl<'a> Making<'a> {
         file.write_all(piece).map_err(failed)?;
         if is_last {
             drop(file);
-            return Ok(Answer::Stored(id(storing
+            return Ok(GitAnswer::Stored(id(storing
                 .finish(&inside)
                 .map_err(|error| git_failure(&error))?)?));
         }
         self.file = Some(file);
-        Ok(Answer::Done)
+        Ok(GitAnswer::Done)
     }
 
     /// The tree of the commit: the last one with the chosen entries changed. Nothing but objects is written.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::Nobody;
 use crate::imports::MachineServices;
-use crate::imports::git::testing::Answer;
+use crate::imports::git::testing::ScriptedApproval;
 use crate::imports::packages::install;
 use crate::imports::recipe::testing::Project;
 use crate::stage;
@@ -176,7 +176,7 @@ fn an_answer_holds_for_what_was_read() {
         let project = project(PLAIN);
         let mut context = project.context(&[]);
         let place = project.root().join(path);
-        context.approver = Answer::after(true, move || {
+        context.approver = ScriptedApproval::after(true, move || {
             let _ = std::fs::remove_file(&place);
             std::fs::write(&place, text).expect("files can be written");
         });

@@ -50,7 +50,7 @@ impl Pair {
             open_folder(open("left"), "packages").expect("it is there"),
         );
         let masked = masked.iter().map(PathBuf::from).collect();
-        let folder = Folder {
+        let folder = PackageFolder {
             parent: real.as_fd(),
             name: OsStr::new("packages"),
             masked: &masked,
