@@ -1,9 +1,10 @@
 """Mutation tests of the boundary: `scripts/mutants`.
 
-cargo-mutants lists the mutations of an area as diffs; `patches/` holds changes of constants, tables and flags, which it
-leaves alone. Each is applied alone in a worktree of HEAD below the target folder, never in the user's tree, and the tests
-that the area or the patch names must fail. A result is kept as one line of `results.jsonl` by file, function and change,
-so a later run goes on where this one ends.
+cargo-mutants lists the mutations of an area; `patches/` holds changes of constants, tables and flags, which it leaves
+alone. The mutants of a crate are compiled together (batch.py); a patch is applied and compiled alone, and so are the mutants
+of an area that judges by helper processes (`alone` in areas.toml). All of it happens in a worktree of HEAD below the target
+folder, never in the user's tree, and the tests that the area or the patch names must fail. A result is kept as one line of
+`results.jsonl` by file, function and change, so a later run goes on where this one ends.
 """
 
 import argparse
@@ -16,8 +17,11 @@ import signal
 import subprocess
 import sys
 import time
+import threading
 import tomllib
 from pathlib import Path
+
+from batch import Batch
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/mutants"
@@ -31,13 +35,15 @@ BUILD_SECONDS_MAX = 1200
 TEST_SECONDS_MAX = 420
 
 
-def run(command, seconds, **more):
+ENVIRONMENT = dict(os.environ, CARGO_TARGET_DIR=str(TARGET), CARGO_TERM_COLOR="never", INSTA_UPDATE="no")
+
+
+def run(command, seconds):
     """Runs a command in the worktree; (exit code or None where its time was over, the end of its output)."""
-    environment = dict(os.environ, CARGO_TARGET_DIR=str(TARGET), CARGO_TERM_COLOR="never", INSTA_UPDATE="no", **more)
     process = subprocess.Popen(
         command,
         cwd=TREE,
-        env=environment,
+        env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -93,7 +99,10 @@ def list_mutants(area):
         counts[key] = counts.get(key, 0) + 1
         if counts[key] > 1:
             key = f"{key} | {counts[key]}"
-        mutants.append({"key": key, "area": area["name"], "diff": mutant["diff"], "judges": area["judges"]})
+        own = {name: mutant[name] for name in ("file", "span", "function", "replacement", "diff", "package")}
+        mutants.append({"key": key, "area": area["name"], "judges": area["judges"], **own})
+        # A constant has no body to choose.
+        mutants[-1]["alone"] = "alone" in area or not mutant["function"]
     return mutants
 
 
@@ -102,7 +111,8 @@ def read_patch(path):
     head, _, diff = path.read_text().partition("diff --git ")
     fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     judges = [judge.strip() for judge in fields["Judges"].split(";")]
-    return {"key": f"patch {path.stem}", "area": "patches", "diff": "diff --git " + diff, "judges": judges}
+    diff = "diff --git " + diff
+    return {"key": f"patch {path.stem}", "area": "patches", "diff": diff, "judges": judges, "alone": True}
 
 
 def command_of(judge):
@@ -114,6 +124,12 @@ def command_of(judge):
     arguments, _, names = " ".join(rest[1:]).partition(" -- ")
     build = ["cargo", "test", "--quiet", "--locked", "-p", rest[0], *arguments.split()]
     return [*build, "--no-run"], [*build, "--", *names.split()]
+
+
+def command_of_batch(judge):
+    """The build of a judge, and the arguments of what it builds."""
+    build, tests = command_of(judge)
+    return [part for part in build if part != "--quiet"], tests[tests.index("--") + 1 :] if "--" in tests else tests[1:]
 
 
 def check_judges(mutants):
@@ -166,30 +182,62 @@ def digest(mutant):
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+lock = threading.Lock()
+
+
+def keep_result(mutant, outcome, detail, seconds):
+    row = {
+        "key": mutant["key"],
+        "area": mutant["area"],
+        "digest": digest(mutant),
+        "outcome": outcome,
+        "detail": detail,
+        "seconds": round(seconds, 1),
+    }
+    with lock:
+        with RESULTS.open("a") as results:
+            results.write(json.dumps(row) + "\n")
+        print(f"{outcome:9} {row['seconds']:6} s  {mutant['key']}  {detail}", flush=True)
+
+
+def judge_batches(mutants, until, jobs):
+    """Judges mutants by one build for each area; the ones that need a build of their own."""
+    alone = []
+    for area in sorted({mutant["area"] for mutant in mutants}):
+        own = [mutant for mutant in mutants if mutant["area"] == area]
+        for number, mutant in enumerate(own, 1):
+            mutant["number"] = number
+        if until and time.monotonic() > until:
+            break
+        judges = own[0]["judges"]
+        batch = Batch(TREE, ENVIRONMENT, command_of_batch)
+        started = time.monotonic()
+        own, unviable, left_out = batch.build(own, judges)
+        print(f"{area}: {len(own)} mutants compiled in {time.monotonic() - started:.0f} s", flush=True)
+        for mutant in unviable:
+            keep_result(mutant, "unviable", "it does not compile", 0)
+        alone += left_out
+        batch.judge(own, judges, jobs, until, keep_result)
+        batch.restore()
+    return alone
+
+
 def judge_all(mutants, head, options):
     done = read_results()
     fresh = [mutant for mutant in mutants if done.get(mutant["key"], {}).get("digest") != digest(mutant)]
     print(f"{len(mutants)} mutants, {len(mutants) - len(fresh)} of them judged before", flush=True)
-    if fresh:
-        check_judges(fresh)
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    for mutant in fresh:
+    alone = [mutant for mutant in fresh if mutant["alone"]]
+    alone += judge_batches([mutant for mutant in fresh if not mutant["alone"]], until, options.jobs)
+    if alone and not (until and time.monotonic() > until):
+        check_judges(alone)
+    for mutant in alone:
         if until and time.monotonic() > until:
             break
         prepare_tree(head)
         started = time.monotonic()
         outcome, detail = judge_mutant(mutant)
-        row = {
-            "key": mutant["key"],
-            "area": mutant["area"],
-            "digest": digest(mutant),
-            "outcome": outcome,
-            "detail": detail,
-            "seconds": round(time.monotonic() - started, 1),
-        }
-        with RESULTS.open("a") as results:
-            results.write(json.dumps(row) + "\n")
-        print(f"{outcome:9} {row['seconds']:6} s  {mutant['key']}  {detail}", flush=True)
+        keep_result(mutant, outcome, detail, time.monotonic() - started)
     prepare_tree(head)
 
 
@@ -227,9 +275,10 @@ def main():
     names = [area["name"] for area in areas]
     parser = argparse.ArgumentParser(prog="scripts/mutants", description="Mutation tests of the boundary.")
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"patches, or of these: {', '.join(names)}; else all")
-    parser.add_argument("--sample", type=int, metavar="N", help="a random sample of N mutants of these areas")
+    parser.add_argument("--sample", type=int, metavar="N", help="a random sample of N mutants of these areas; patches are always all")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample; the same one gives the same sample")
     parser.add_argument("--minutes", type=float, metavar="M", help="begin no further mutant after so long")
+    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="mutants of a batch judged at a time (1)")
     parser.add_argument("--match", metavar="REGEX", help="only those whose key matches")
     parser.add_argument("--list", action="store_true", help="list them and judge none")
     parser.add_argument("--report", action="store_true", help="show the results so far and judge none")
@@ -244,14 +293,14 @@ def main():
     prepare_tree(head)
     wanted = options.areas or ["patches", *names]
     mutants = [mutant for area in areas if area["name"] in wanted for mutant in list_mutants(area)]
-    if "patches" in wanted:
-        mutants += [read_patch(path) for path in sorted((HERE / "patches").glob("*.patch"))]
-    if options.match:
-        mutants = [mutant for mutant in mutants if re.search(options.match, mutant["key"])]
     if options.sample is not None:
         # By a number of its own for each mutant, so that a larger sample holds the smaller one.
         mutants.sort(key=lambda mutant: random.Random(f"{options.seed} {mutant['key']}").random())
         mutants = mutants[: options.sample]
+    if "patches" in wanted:
+        mutants += [read_patch(path) for path in sorted((HERE / "patches").glob("*.patch"))]
+    if options.match:
+        mutants = [mutant for mutant in mutants if re.search(options.match, mutant["key"])]
     if options.list:
         print("\n".join(mutant["key"] for mutant in mutants))
         return 0
