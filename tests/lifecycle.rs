@@ -421,7 +421,7 @@ fn a_signal_to_end_is_heeded_while_sessions_are_recovered() {
     signal(Pid::from_child(&daemon), Signal::TERM);
     let begun = Instant::now();
     assert_eq!(daemon.wait().expect("it is ours").code(), Some(3));
-    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     fs::remove_file(&summary).expect("it is ours");
     holds(&tool(&home, &["history"]).expect(0).stdout, &["  complete "]);
 }

@@ -320,7 +320,7 @@ async fn models_are_listed_and_a_silent_server_is_not_waited_for() {
     let started = Instant::now();
     let problem = models(&settings(&url)).await.expect_err("nobody answers");
     assert_eq!(problem.kind, ErrorKind::ProviderTimeout);
-    assert!(started.elapsed() < Duration::from_secs(4));
+    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 #[test]

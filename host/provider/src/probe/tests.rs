@@ -204,7 +204,7 @@ async fn a_probe_waits_for_nobody_for_ever() {
     let started = std::time::Instant::now();
     let shown = report([Round::new([ServerStep::Stall])]).await;
     assert!(shown.starts_with("streaming: fails: The provider at "), "{shown}");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]

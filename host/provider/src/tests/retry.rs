@@ -139,7 +139,7 @@ async fn retry_24_waits_as_the_server_says_in_every_form() {
         let started = Instant::now();
         let (answer, requests) = play([round, Round::text("Hi")]).await;
         assert_eq!((answer.text().as_str(), requests), ("Hi", 2), "{name}: {value}");
-        assert!(started.elapsed() < Duration::from_secs(3), "{name}: {value}");
+        assert!(started.elapsed() < Duration::from_secs(15), "{name}: {value}");
     }
 }
 

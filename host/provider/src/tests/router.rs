@@ -73,7 +73,7 @@ async fn router_23_the_routers_own_wait_beats_the_header() {
     let started = Instant::now();
     let (answer, _) = play([round, Round::text("Hi")]).await;
     assert_eq!(answer.text(), "Hi");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]

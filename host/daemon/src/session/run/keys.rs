@@ -422,7 +422,7 @@ mod tests {
             cancel.cancel();
             assert_eq!(looking.join().expect("no panic"), 0);
             let took = begun.elapsed();
-            assert!(took < std::time::Duration::from_millis(500), "{took:?}");
+            assert!(took < std::time::Duration::from_secs(15), "{took:?}");
         });
     }
 

@@ -450,7 +450,7 @@ fn a_fifo_in_place_of_an_attributes_file_holds_nobody_up() {
     let started = Instant::now();
     // It may answer or hang, as libgit2 likes; what counts is that it does not hold the session.
     let _ = changes(&session, &everything());
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     trigger.join().expect("no panic");
 }
 
