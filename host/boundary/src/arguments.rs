@@ -12,7 +12,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-use super::sandbox::mebibytes;
+use super::budget::mebibytes;
 use super::{CallError, RawArguments};
 use crate::limits;
 use tool_core::api::ErrorKind;

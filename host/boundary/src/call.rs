@@ -10,13 +10,14 @@ use std::sync::{Arc, PoisonError};
 use serde_json::Value;
 
 use super::bindings::tool::skill::types::{self as wit, Failure};
+use super::budget::{CallBudget, mebibytes};
 use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_details, visit_texts};
 use super::engine::Runtime;
 use super::loaded::Loaded;
-use super::sandbox::{CallBudget, Grants, mebibytes};
 use super::stage::{commit, staged};
+use super::store::Grants;
 use super::turns::{CallPermit, Turns};
-use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, Services, imports};
+use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, Services, log};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
@@ -103,7 +104,7 @@ impl PreparedCall<'_> {
                 outcome.text.push_str(&format!("\n\n[tool] {notice}"));
             }
         }
-        imports::log::finish(&call);
+        log::finish(&call);
         // Ends every wait in the host for this call.
         call.token.cancel();
         let receipt = self.receipt(&call, &grants, &result);

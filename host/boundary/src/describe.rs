@@ -3,10 +3,10 @@
 use tokio_util::sync::CancellationToken;
 
 use super::bindings::tool::skill::types as wit;
+use super::budget::CallBudget;
 use super::component::Surface;
 use super::engine::{NativeComponent, Runtime};
 use super::loaded::Linked;
-use super::sandbox::CallBudget;
 use super::{CallError, Descriptor, Limits, arguments};
 use crate::limits;
 use tool_core::api::Effect;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use super::sandbox::CallBudget;
+use super::budget::CallBudget;
 use crate::limits;
 
 /// Features that the compiler may assume of every x86-64 processor: the level x86-64-v2, which all processors have had

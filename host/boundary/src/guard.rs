@@ -2,15 +2,12 @@
 //!
 //! Everything is opened by its path from a root, through [`Repository::open_at`], which judges what was opened and not
 //! what was asked for; a directory handle of the guest is a path and nothing that could lead elsewhere later. Every
-//! open is non-blocking and yields a regular file or a directory. The stage is `stage`'s: an ordinary private
-//! directory in which a guest can make neither links nor special files. Judging names is `repository`'s business.
-
-mod staging;
+//! open is non-blocking and yields a regular file or a directory. `staging` holds the stage: an ordinary private
+//! directory in which a guest can make neither links nor special files. `tool-repository` judges names.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -25,12 +22,13 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
-pub(super) use staging::{Stage, StageError, StageFile};
-
-use super::CallContext;
-use super::sandbox::{CallBudget, Stop, StoreState};
-use super::wasi::{GuestOutput, Input};
+use crate::CallContext;
+use crate::budget::Stop;
+use crate::files::{HandlePermit, RepositoryFile};
 use crate::limits::PATH_BYTES_MAX;
+use crate::staging::{StageError, StageFile};
+use crate::store::StoreState;
+use crate::streams::{GuestOutput, Input};
 use tool_core::api::{Effect, ErrorKind};
 use tool_repository::path::{join, split};
 use tool_repository::{EntryKind, Identity, OpenError, Repository};
@@ -53,63 +51,6 @@ enum Descriptor {
 enum Directory {
     Repository(String),
     Stage(String),
-}
-
-/// An open file of the repository. Clones share the handle.
-#[derive(Clone)]
-pub(super) struct RepositoryFile {
-    open: Arc<OpenFile>,
-}
-
-struct OpenFile {
-    handle: OwnedFd,
-    size: u64,
-    _slot: HandlePermit,
-}
-
-impl RepositoryFile {
-    /// Reads once, at most `bytes`; nothing at the end of the file.
-    pub(super) fn read_at(&self, bytes: usize, offset: u64) -> std::io::Result<Vec<u8>> {
-        read_at(&self.open.handle, bytes, offset, self.open.size)
-    }
-}
-
-/// One `pread`. `size` is what the file was when it was opened: a hint that saves a large buffer for a small file, and
-/// no more, because a file may grow.
-fn read_at(handle: &OwnedFd, bytes: usize, offset: u64, size: u64) -> std::io::Result<Vec<u8>> {
-    let expected = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
-    let mut data = Vec::with_capacity(bytes.min(expected.max(READ_BYTES_MIN)));
-    loop {
-        match rustix::io::pread(handle, rustix::buffer::spare_capacity(&mut data), offset) {
-            Ok(_) => return Ok(data),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-}
-
-/// Smallest buffer of a read where the guest asked for more.
-const READ_BYTES_MIN: usize = 4096;
-
-/// One of a call's open files and directories.
-struct HandlePermit(Arc<CallBudget>);
-
-impl HandlePermit {
-    fn take(call: &Arc<CallBudget>) -> Result<Self, Stop> {
-        let slot = Self(Arc::clone(call));
-        let max = call.limits.files_open;
-        if call.files_open.fetch_add(1, Ordering::Relaxed) < max {
-            Ok(slot)
-        } else {
-            Err(Stop::limit(format!("{max} open files"), ErrorKind::HandlesLimit))
-        }
-    }
-}
-
-impl Drop for HandlePermit {
-    fn drop(&mut self) {
-        self.0.files_open.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Source of a directory's entries, one at a time.
@@ -298,13 +239,7 @@ impl StoreState {
                     recorder.read(&opened.path);
                 }
                 Ok(Descriptor::RepositoryFile {
-                    file: RepositoryFile {
-                        open: Arc::new(OpenFile {
-                            handle: opened.handle,
-                            size: opened.size,
-                            _slot: slot,
-                        }),
-                    },
+                    file: RepositoryFile::new(opened.handle, opened.size, slot),
                 })
             }
         }
@@ -337,7 +272,7 @@ impl StoreState {
 
     fn stat_descriptor(&mut self, handle: &Resource<Handle>) -> FsResult<Stat> {
         let path = match self.descriptor(handle)? {
-            Descriptor::RepositoryFile { file } => return rustix::fs::fstat(&file.open.handle).map_err(errno),
+            Descriptor::RepositoryFile { file } => return file.stat().map_err(errno),
             Descriptor::RepositoryDirectory { path } => {
                 return stat_repository(&self.repository()?.repository, path, &self.call.token);
             }

@@ -6,8 +6,6 @@
 
 mod bulk;
 pub mod consent;
-mod failure;
-pub(crate) mod log;
 mod repository;
 #[cfg(test)]
 mod stopping;
@@ -18,59 +16,17 @@ use std::sync::Arc;
 
 use wasmtime::component::{HasSelf, Linker, Resource};
 
-use super::CallContext;
-use super::bindings::Skill;
-use super::bindings::tool::skill as wit;
-use super::bindings::tool::skill::types::Failure;
-use super::sandbox::{CallBudget, Stop, StoreState};
 pub use consent::DISAGREED;
-pub use failure::{cancelled, failure, hinted};
-pub(crate) use repository::Globs;
+
+use crate::bindings::Skill;
+use crate::bindings::tool::skill as wit;
+use crate::bindings::tool::skill::types::Failure;
+use crate::budget::Stop;
+use crate::services::Services;
+use crate::store::StoreState;
+use crate::{CallContext, failure, log};
 use tool_core::api::Effect;
-use tool_repository::changes::FileChange;
 use tool_repository::foreign;
-
-/// The imports that need git, a program or a network. The boundary has checked the grant before it calls one of them.
-///
-/// Each method works within the time of `call` and notes there whose text its answer holds.
-pub trait Services: Send + Sync {
-    /// The changes of the repository against a commit.
-    fn read_changes(
-        &self,
-        call: &CallBudget,
-        context: &CallContext,
-        query: &wit::git_read::DiffQuery,
-    ) -> Result<wit::git_read::Diff, Failure>;
-
-    /// Makes a commit of `paths`, or of everything that git follows.
-    fn create_commit(
-        &self,
-        call: &CallBudget,
-        context: &CallContext,
-        message: &str,
-        paths: &[String],
-        all: bool,
-    ) -> Result<wit::git_commit::Commit, Failure>;
-
-    /// Runs the repository's tests. The outer error ends the call.
-    fn run_tests(
-        &self,
-        call: &CallBudget,
-        context: &CallContext,
-        request: wit::tests::Request,
-    ) -> Result<Result<wit::tests::Report, Failure>, Stop>;
-
-    /// Installs packages. The outer error ends the call.
-    fn install_packages(
-        &self,
-        call: &CallBudget,
-        context: &CallContext,
-        request: &wit::packages::Request,
-    ) -> Result<Result<wit::packages::Report, Failure>, Stop>;
-
-    /// Takes note of a proposal that was judged, before it is put in place.
-    fn note_changes(&self, context: &CallContext, files: &[FileChange]);
-}
 
 /// Adds the contract's imports.
 pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {

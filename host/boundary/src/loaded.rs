@@ -12,8 +12,9 @@ use wasmtime::{Engine, Store};
 
 use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
+use super::budget::CallBudget;
 use super::engine::{NativeComponent, Runtime};
-use super::sandbox::{self, CallBudget, Grants, StoreState};
+use super::store::{self, Grants, StoreState};
 use super::{CallError, guard, imports, wasi};
 use tool_sandbox::scratch::ScratchFolder;
 
@@ -173,7 +174,7 @@ impl Linked {
         grants: Option<Grants>,
         work: impl FnOnce(&mut Store<StoreState>, &Instance) -> wasmtime::Result<R>,
     ) -> Result<Left<R>, CallError> {
-        let mut store = sandbox::store(self.instance.engine(), call, grants);
+        let mut store = store::open_store(self.instance.engine(), call, grants);
         let result = self
             .instance
             .instantiate(&mut store)
@@ -183,7 +184,7 @@ impl Linked {
         }
         match result {
             Ok(result) => Ok((result, store.data_mut().stage.take())),
-            Err(error) => Err(call.explain(&error, &sandbox::last_words(&store))),
+            Err(error) => Err(call.explain(&error, &store::last_words(&store))),
         }
     }
 }

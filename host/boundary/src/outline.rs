@@ -12,8 +12,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::{InstancePre, Linker};
 
+use super::budget::CallBudget;
 use super::engine::{self, NativeComponent, Runtime};
-use super::sandbox::{self, CallBudget, StoreState};
+use super::store::{self, StoreState};
 use super::{CallError, Limits, guard, wasi};
 use crate::limits;
 use tool_repository::file_role::file_name;
@@ -238,13 +239,13 @@ impl Loaded {
     fn read(&self, bounds: OutlineBounds, language: Language, text: &str) -> Result<Option<Outlined>, CallError> {
         let call = CallBudget::new(language.component(), bounds.limits(), &CancellationToken::new());
         self.runtime.watch(&call);
-        let mut store = sandbox::store(self.instance.engine(), &call, None);
+        let mut store = store::open_store(self.instance.engine(), &call, None);
         let answer = self.instance.instantiate(&mut store).and_then(|instance| {
             let face = self.face.load(&mut store, &instance)?;
             face.tool_symbols_outline()
                 .call_read(&mut store, language.word(), text.as_bytes())
         });
-        let answer = answer.map_err(|error| call.explain(&error, &sandbox::last_words(&store)));
+        let answer = answer.map_err(|error| call.explain(&error, &store::last_words(&store)));
         call.token.cancel();
         answer
     }

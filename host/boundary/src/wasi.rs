@@ -22,12 +22,13 @@ use wasmtime_wasi::p2::{
     DynInputStream, DynOutputStream, DynPollable, Network, SocketError, SocketResult, StreamError, StreamResult,
     TcpSocket, UdpSocket,
 };
-use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtx, WasiSocketsCtxView};
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
 
-use super::guard::{RepositoryFile, StageError, StageFile};
-use super::imports::log;
-use super::sandbox::{Stop, StoreState};
-use crate::limits;
+use crate::budget::Stop;
+use crate::staging::StageError;
+use crate::store::StoreState;
+use crate::streams::{GuestOutput, Input};
+use crate::{limits, log};
 use tool_core::api::ErrorKind;
 
 /// Longest sleep between two looks at the deadline and at cancellation.
@@ -79,11 +80,6 @@ fn link_sockets(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     udp::add_to_linker::<StoreState, WasiSockets>(linker, sockets)
 }
 
-/// Rights of sockets, of which there are none.
-pub(super) fn socket_rights() -> WasiSocketsCtx {
-    WasiSocketsCtx::default()
-}
-
 /// Sockets that may neither be bound nor connected.
 fn sockets(state: &mut StoreState) -> WasiSocketsCtxView<'_> {
     WasiSocketsCtxView {
@@ -93,26 +89,6 @@ fn sockets(state: &mut StoreState) -> WasiSocketsCtxView<'_> {
 }
 
 // ---- streams ----
-
-/// Source of input.
-pub(super) enum Input {
-    /// Nowhere: at its end from the start.
-    Empty,
-    /// A file of the repository, from a position on.
-    Repository { file: RepositoryFile, offset: u64 },
-    /// A file of the stage, from a position on.
-    Stage { file: StageFile, offset: u64 },
-}
-
-/// Target of output.
-pub(super) enum GuestOutput {
-    /// To the bounded log; `keep` also keeps the end for the words of a crash.
-    Log { keep: bool },
-    /// To a file of the stage, from a position on.
-    Stage { file: StageFile, offset: u64 },
-    /// To the end of a file of the stage.
-    Append { file: StageFile },
-}
 
 impl StoreState {
     /// Bytes that one host call may move: what was asked for, or the bound.

@@ -5,42 +5,20 @@ use std::process::Child;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::orphans;
-
-/// A mark in the environment of a run, by which processes that left its group are found.
-///
-/// A program that clears its children's environment on purpose escapes this; the process sandbox, with a process
-/// namespace of its own, is what holds there.
-#[derive(Debug)]
-pub(super) struct Cookie(String);
-
-impl Cookie {
-    /// The variable that carries it.
-    pub(super) const VARIABLE: &'static str = "TOOL_RUN";
-
-    /// It names this process too, so that the next daemon knows what one that was killed has left.
-    pub(super) fn new() -> Self {
-        let id = uuid::Uuid::new_v4().simple();
-        Self(format!("{}-{id}", orphans::ours()))
-    }
-
-    pub(super) fn value(&self) -> &str {
-        &self.0
-    }
-}
+use crate::mark::RunMark;
 
 /// The process group of one run.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Pid,
-    cookie: Cookie,
+    mark: RunMark,
 }
 
 impl Group {
-    pub(super) fn new(child: &Child, cookie: Cookie) -> Self {
+    pub(super) fn new(child: &Child, mark: RunMark) -> Self {
         Self {
             leader: Pid::from_child(child),
-            cookie,
+            mark,
         }
     }
 
@@ -86,12 +64,12 @@ impl Group {
         let _ = rustix::process::kill_process_group(self.leader, Signal::KILL);
     }
 
-    /// Ends what left the group but still carries the run's cookie.
+    /// Ends what left the group but still carries the run's mark.
     pub(super) fn kill_strays(&self) {
         #[cfg(target_os = "linux")]
-        strays::kill(&self.cookie);
+        strays::kill(&self.mark);
         #[cfg(not(target_os = "linux"))]
-        let _ = &self.cookie;
+        let _ = &self.mark;
     }
 }
 
@@ -111,17 +89,15 @@ pub(super) fn reap_later(id: u32) {
 mod strays {
     //! Processes that left a run's group, found through `/proc`.
 
-    use std::io::Read;
-
     use rustix::process::{Pid, PidfdFlags, Signal};
 
-    use super::Cookie;
     use crate::limits;
+    use crate::mark::{RunMark, list_processes, read_environment};
 
     /// Ends them. Repeated, because one that is just starting another may be missed once.
-    pub(super) fn kill(cookie: &Cookie) {
-        let mark = format!("{}={}", Cookie::VARIABLE, cookie.value()).into_bytes();
-        repeat(|| pids().filter(|&pid| kill_one(pid, &mark)).count());
+    pub(super) fn kill(mark: &RunMark) {
+        let mark = format!("{}={}", RunMark::VARIABLE, mark.value()).into_bytes();
+        repeat(|| list_processes().filter(|&pid| kill_one(pid, &mark)).count());
     }
 
     /// Until a round has found nothing, or so often.
@@ -131,15 +107,6 @@ mod strays {
                 return;
             }
         }
-    }
-
-    fn pids() -> impl Iterator<Item = Pid> {
-        std::fs::read_dir("/proc")
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter_map(Pid::from_raw)
     }
 
     /// The handle is taken before the mark is read, so that the id cannot pass to another process in between.
@@ -153,21 +120,9 @@ mod strays {
         carries(pid, mark) && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
     }
 
-    /// True where the environment with which the process was started holds the mark. A zombie has none, and another
-    /// user's cannot be read.
+    /// True where the environment with which the process was started holds the mark.
     fn carries(pid: Pid, mark: &[u8]) -> bool {
-        let Ok(file) = std::fs::File::open(format!("/proc/{}/environ", pid.as_raw_nonzero())) else {
-            return false;
-        };
-        holds(file, mark)
-    }
-
-    fn holds(environment: impl Read, mark: &[u8]) -> bool {
-        let mut text = Vec::new();
-        let read = environment
-            .take(limits::PROCESS_ENVIRONMENT_BYTES_MAX)
-            .read_to_end(&mut text);
-        read.is_ok() && text.split(|&byte| byte == 0).any(|variable| variable == mark)
+        read_environment(pid).is_ok_and(|text| text.split(|&byte| byte == 0).any(|variable| variable == mark))
     }
 
     #[cfg(test)]
@@ -182,13 +137,6 @@ mod strays {
                 usize::from(rounds < 10_000)
             });
             assert_eq!(rounds, limits::PROCESS_STRAY_ROUNDS_MAX);
-        }
-
-        #[test]
-        fn of_an_environment_a_bounded_part_is_looked_at() {
-            assert!(holds(&b"A=1\0MARK=x\0"[..], b"MARK=x"));
-            let long = vec![0; usize::try_from(limits::PROCESS_ENVIRONMENT_BYTES_MAX).expect("it is small")];
-            assert!(!holds(long.chain(&b"MARK=x\0"[..]), b"MARK=x"));
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod confine;
 pub mod contain;
 pub mod environment;
 mod group;
+mod mark;
 mod orphans;
 mod output;
 pub mod proxy;
@@ -31,7 +32,9 @@ use tokio_util::sync::CancellationToken;
 
 use contain::{Control, Enclosure, LeftTrees, Message};
 use group::Group;
-pub use orphans::{end_orphans, start_ticks};
+use mark::RunMark;
+pub use mark::start_ticks;
+pub use orphans::end_orphans;
 use output::{CapturedOutput, LiveLines};
 use proxy::{Proxy, Way};
 
@@ -326,7 +329,7 @@ fn start(command: &CommandSpec) -> io::Result<Leader> {
         .env_clear()
         .envs(&command.environment)
         .stdin(Stdio::null());
-    lead(builder, group::Cookie::new(), None, Way::default())
+    lead(builder, RunMark::new(), None, Way::default())
 }
 
 /// Starts a program that is not sandboxed and outlives its starter: the daemon. It runs in `/` with this environment
@@ -351,11 +354,11 @@ pub fn start_detached(
 /// Starts the helper, which learns on its standard input what to start in turn. It runs somewhere that always is, and
 /// knows nothing but the mark of the run.
 fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<Leader> {
-    let cookie = group::Cookie::new();
+    let mark = RunMark::new();
     let mut marked = command.clone();
     marked
         .environment
-        .insert(group::Cookie::VARIABLE.to_owned(), cookie.value().to_owned());
+        .insert(RunMark::VARIABLE.to_owned(), mark.value().to_owned());
     let (control, helpers) = Control::new(&marked, enclosure)?;
     let (program, argument) = contain::helper_program();
     #[allow(
@@ -370,19 +373,19 @@ fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<L
         .env_clear();
     let installation = enclosure.installation.as_ref();
     let way = installation.map(|installation| installation.way.clone());
-    lead(builder, cookie, Some(control), way.unwrap_or_default())
+    lead(builder, mark, Some(control), way.unwrap_or_default())
 }
 
 /// Starts a group with one pipe for both outputs.
-fn lead(mut builder: Command, cookie: group::Cookie, control: Option<Control>, way: Way) -> io::Result<Leader> {
+fn lead(mut builder: Command, mark: RunMark, control: Option<Control>, way: Way) -> io::Result<Leader> {
     let (reader, writer) = io::pipe()?;
     builder
-        .env(group::Cookie::VARIABLE, cookie.value())
+        .env(RunMark::VARIABLE, mark.value())
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .process_group(0);
     let child = spawn(&mut builder)?;
-    let group = Group::new(&child, cookie);
+    let group = Group::new(&child, mark);
     group.limit();
     Ok(Leader {
         child,

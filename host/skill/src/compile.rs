@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::helper::Task;
 use crate::limits;
+use crate::task::Task;
 use tool_boundary::{Compiler, Runtime};
 use tool_sandbox::confine::{self, Helper, HelperConnection, HelperError, Until, Walls};
 

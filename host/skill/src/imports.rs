@@ -13,7 +13,6 @@ mod recipe;
 mod tests;
 
 pub use git::recover::settle_commit;
-pub(crate) use git::talk::GitTask;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
 pub use git_commit::NOTHING_TO_COMMIT;
 pub use packages::place as package_folder;

@@ -15,6 +15,7 @@ pub mod lock;
 mod plain;
 mod registry;
 pub mod signature;
+mod task;
 
 use std::path::PathBuf;
 

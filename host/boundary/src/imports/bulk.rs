@@ -6,12 +6,13 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::repository::{Globs, going_on, path_of, refusal, unlisted};
+use super::repository::{going_on, path_of, refusal, unlisted};
 use crate::CallContext;
 use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
 use crate::bindings::tool::skill::types::Failure;
+use crate::budget::{CallBudget, Stop};
+use crate::globs::Globs;
 use crate::limits;
-use crate::sandbox::{CallBudget, Stop};
 use tool_core::api::ErrorKind;
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};

@@ -1,7 +1,7 @@
 //! Asking the user, where the policy says so, once it is known what exactly would happen.
 
-use super::failure::hinted;
 use crate::bindings::tool::skill::types::Failure;
+use crate::failure::hinted;
 use crate::policy::Decision;
 use crate::{CallContext, Question};
 use tool_core::api::Effect;

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, PoisonError};
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-
 use crate::CallContext;
 use crate::bindings::tool::skill::repository::{Entry, Page, Query};
 use crate::bindings::tool::skill::types::Failure;
+use crate::budget::CallBudget;
+use crate::failure::failure;
+use crate::globs::Globs;
 use crate::limits;
-use crate::sandbox::CallBudget;
 use tool_repository::{EntryKind, FileList, OpenError, ScanError, normalise};
 
 /// One page of a list.
@@ -165,70 +165,6 @@ pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256
     call.claim(path, sha256);
 }
 
-/// The globs of a query.
-#[derive(Debug)]
-pub(crate) struct Globs {
-    written: Vec<String>,
-    including: Option<GlobSet>,
-    excluding: GlobSet,
-}
-
-impl Globs {
-    pub(super) fn new(globs: &[String]) -> Result<Self, Failure> {
-        if globs.len() > limits::LIST_GLOBS_MAX {
-            let message = format!("there are more than {} globs", limits::LIST_GLOBS_MAX);
-            return Err(failure("invalid-arguments", message));
-        }
-        let (excluding, including): (Vec<&str>, Vec<&str>) =
-            globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
-        let excluding: Vec<&str> = excluding.into_iter().map(|glob| &glob[1..]).collect();
-        Ok(Self {
-            written: globs.to_vec(),
-            including: if including.is_empty() {
-                None
-            } else {
-                Some(set(&including)?)
-            },
-            excluding: set(&excluding)?,
-        })
-    }
-
-    /// True where they are these.
-    pub(super) fn are(&self, globs: &[String]) -> bool {
-        self.written == globs
-    }
-
-    pub(super) fn select(&self, path: &str) -> bool {
-        self.including.as_ref().is_none_or(|globs| globs.is_match(path)) && !self.excluding.is_match(path)
-    }
-}
-
-/// A glob without `/` matches the file name, wherever the file lies.
-fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
-    let mut builder = GlobSetBuilder::new();
-    for glob in globs {
-        let invalid = |why: &str| failure("invalid-arguments", format!("the glob `{glob}` is not valid: {why}"));
-        if glob.len() > limits::LIST_GLOB_BYTES_MAX {
-            return Err(invalid("it is too long"));
-        }
-        let anchored = match glob.strip_prefix('/').unwrap_or(glob) {
-            inner if inner.contains('/') || inner.len() < glob.len() => inner.to_owned(),
-            name => format!("**/{name}"),
-        };
-        let compiled = GlobBuilder::new(&anchored)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| invalid(&error.kind().to_string()))?;
-        builder.add(compiled);
-    }
-    builder.build().map_err(|error| {
-        failure(
-            "invalid-arguments",
-            format!("the globs are not valid: {}", error.kind()),
-        )
-    })
-}
-
 pub(super) fn refusal(error: &OpenError) -> Failure {
     let code = match error {
         OpenError::NotFound { .. } => "not-found",
@@ -236,14 +172,6 @@ pub(super) fn refusal(error: &OpenError) -> Failure {
         _ => "failed",
     };
     failure(code, error.to_string())
-}
-
-fn failure(code: &str, message: String) -> Failure {
-    Failure {
-        code: code.to_owned(),
-        message,
-        hint: None,
-    }
 }
 
 #[cfg(test)]

@@ -26,8 +26,9 @@ use wasmtime_wasi::p2::bindings::sync::io::poll::{Host as _, HostPollable as _};
 use super::wit::bulk::{Host as _, HostReader as _};
 use super::wit::repository::Host as _;
 use super::{testing, wit};
+use crate::budget::CallBudget;
 use crate::limits::SCAN_THREADS_MAX;
-use crate::sandbox::{self, CallBudget, Grants, StoreState};
+use crate::store::{self, Grants, StoreState};
 use crate::{CallContext, Limits, NoServices, Services};
 use tool_core::api::Effect;
 
@@ -142,7 +143,7 @@ impl Scene {
         let services: Arc<dyn Services> = Arc::new(NoServices);
         let effects = [Effect::ReadRepository];
         let grants = Grants::new(&Arc::new(context), &services, &effects, &effects);
-        let store = sandbox::store(&Engine::default(), &call, Some(grants));
+        let store = store::open_store(&Engine::default(), &call, Some(grants));
         (call, store)
     }
 

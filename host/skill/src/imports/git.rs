@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::layout::Layout;
-use self::talk::{Attributes, Delta, GitAnswer, GitRequest, GitTask, Id};
-use crate::helper::Task;
+use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id};
 use crate::limits;
+use crate::task::{GitTask, Task};
 use crate::{CallContext, Question};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;

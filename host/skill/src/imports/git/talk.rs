@@ -3,26 +3,7 @@
 //! A helper's answers are untrusted, because an attacker may have taken it over: identifiers parse or the answer is
 //! refused, and the reader bounds lists, texts and contents.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
-
-/// Repository and folders that a helper for git works on.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GitTask {
-    /// The real path of our root.
-    pub(super) root: PathBuf,
-    /// The work tree that is our root or holds it.
-    pub(super) top: PathBuf,
-    /// False for a worktree or a submodule, whose `.git` is a file.
-    pub(super) is_directory: bool,
-    /// Folder for the objects of a commit.
-    pub(super) scratch: Option<PathBuf>,
-    /// The user's home, and the folder of configurations where it is another than usual.
-    pub(super) home: Option<PathBuf>,
-    pub(super) config_home: Option<PathBuf>,
-}
 
 /// The name of an object: 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,8 +18,9 @@ use git2::{
 use self::commit::Making;
 pub(crate) use self::configuration::prepare;
 use super::layout::{foreign, not_a_repository};
-use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, GitTask, Id, LineEnds, Status};
+use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status};
 use crate::limits;
+use crate::task::GitTask;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::HelperConnection;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use git2::Config;
 
 use super::super::layout;
-use super::super::talk::GitTask;
 use crate::limits;
+use crate::task::GitTask;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 use tool_sandbox::confine::Walls;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::sandbox::CallBudget;
+use crate::budget::CallBudget;
 use tool_core::text::{beginning, clean};
 
 /// Longest single message.

@@ -2,7 +2,7 @@
 //!
 //! A guest can make regular files and directories in it and nothing else, so no path in it ever leads out. Quotas
 //! count what was ever written in the call, not what is left of it: a file that is deleted while it is open still
-//! takes its space. Checking and committing what it holds in the end is the business of `skill::stage`.
+//! takes its space. Checking and committing what it holds in the end is the business of `stage`.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 
-use super::{HandlePermit, read_at};
 use crate::Limits;
-use crate::sandbox::{Stop, mebibytes};
+use crate::budget::{Stop, mebibytes};
+use crate::files::{HandlePermit, read_at};
 use tool_core::api::ErrorKind;
 use tool_core::disk;
 use tool_repository::path::split;
@@ -75,7 +75,7 @@ impl StageFile {
         read_at(&self.open.handle, bytes, offset, self.size()?)
     }
 
-    pub(super) fn stat(&self) -> Result<Stat, StageError> {
+    pub(crate) fn stat(&self) -> Result<Stat, StageError> {
         Ok(rustix::fs::fstat(&self.open.handle)?)
     }
 
@@ -157,7 +157,7 @@ impl Stage {
         self.write(file, contents, end, limits)
     }
 
-    pub(super) fn set_size(&mut self, file: &StageFile, size: u64, limits: &Limits) -> Result<(), StageError> {
+    pub(crate) fn set_size(&mut self, file: &StageFile, size: u64, limits: &Limits) -> Result<(), StageError> {
         self.grow(size.saturating_sub(file.size()?), limits)?;
         Ok(rustix::fs::ftruncate(&file.open.handle, size)?)
     }
@@ -181,7 +181,7 @@ impl Stage {
     }
 
     /// Opens a file; `path` is normal and not the root.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         path: &str,
         open_flags: OpenFlags,
@@ -227,7 +227,7 @@ impl Stage {
         Ok(StageFile { open })
     }
 
-    pub(super) fn create_directory(&mut self, path: &str, limits: &Limits) -> Result<(), StageError> {
+    pub(crate) fn create_directory(&mut self, path: &str, limits: &Limits) -> Result<(), StageError> {
         if path.is_empty() {
             return Err(Errno::EXIST.into());
         }
@@ -242,12 +242,12 @@ impl Stage {
         Ok(rustix::fs::mkdirat(&parent, name, Mode::RWXU)?)
     }
 
-    pub(super) fn is_directory(&mut self, path: &str) -> bool {
+    pub(crate) fn is_directory(&mut self, path: &str) -> bool {
         self.stat(path)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
-    pub(super) fn check_directory(&mut self, path: &str) -> Result<(), StageError> {
+    pub(crate) fn check_directory(&mut self, path: &str) -> Result<(), StageError> {
         let stat = self.stat(path)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Ok(()),
@@ -255,7 +255,7 @@ impl Stage {
         }
     }
 
-    pub(super) fn stat(&mut self, path: &str) -> Result<Stat, StageError> {
+    pub(crate) fn stat(&mut self, path: &str) -> Result<Stat, StageError> {
         if path.is_empty() {
             return Ok(rustix::fs::fstat(&self.root()?.handle)?);
         }
@@ -263,17 +263,17 @@ impl Stage {
         Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    pub(super) fn entries(&mut self, path: &str) -> Result<rustix::fs::Dir, StageError> {
+    pub(crate) fn entries(&mut self, path: &str) -> Result<rustix::fs::Dir, StageError> {
         let directory = self.root()?.directory(path)?;
         Ok(rustix::fs::Dir::new(directory)?)
     }
 
-    pub(super) fn remove(&self, path: &str, flags: AtFlags) -> Result<(), StageError> {
+    pub(crate) fn remove(&self, path: &str, flags: AtFlags) -> Result<(), StageError> {
         let (parent, name) = self.existing()?.parent(path)?;
         Ok(rustix::fs::unlinkat(&parent, name, flags)?)
     }
 
-    pub(super) fn rename(&self, old: &str, new: &str) -> Result<(), StageError> {
+    pub(crate) fn rename(&self, old: &str, new: &str) -> Result<(), StageError> {
         let root = self.existing()?;
         let ((from, old), (to, new)) = (root.parent(old)?, root.parent(new)?);
         Ok(rustix::fs::renameat(&from, old, &to, new)?)

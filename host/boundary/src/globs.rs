@@ -1,0 +1,71 @@
+//! Globs of a query, compiled within bounds.
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::bindings::tool::skill::types::Failure;
+use crate::failure::failure;
+use crate::limits;
+
+/// The globs of a query.
+#[derive(Debug)]
+pub(crate) struct Globs {
+    written: Vec<String>,
+    including: Option<GlobSet>,
+    excluding: GlobSet,
+}
+
+impl Globs {
+    pub(crate) fn new(globs: &[String]) -> Result<Self, Failure> {
+        if globs.len() > limits::LIST_GLOBS_MAX {
+            let message = format!("there are more than {} globs", limits::LIST_GLOBS_MAX);
+            return Err(failure("invalid-arguments", message));
+        }
+        let (excluding, including): (Vec<&str>, Vec<&str>) =
+            globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
+        let excluding: Vec<&str> = excluding.into_iter().map(|glob| &glob[1..]).collect();
+        Ok(Self {
+            written: globs.to_vec(),
+            including: if including.is_empty() {
+                None
+            } else {
+                Some(set(&including)?)
+            },
+            excluding: set(&excluding)?,
+        })
+    }
+
+    /// True where they are these.
+    pub(crate) fn are(&self, globs: &[String]) -> bool {
+        self.written == globs
+    }
+
+    pub(crate) fn select(&self, path: &str) -> bool {
+        self.including.as_ref().is_none_or(|globs| globs.is_match(path)) && !self.excluding.is_match(path)
+    }
+}
+
+/// A glob without `/` matches the file name, wherever the file lies.
+fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
+    let mut builder = GlobSetBuilder::new();
+    for glob in globs {
+        let invalid = |why: &str| failure("invalid-arguments", format!("the glob `{glob}` is not valid: {why}"));
+        if glob.len() > limits::LIST_GLOB_BYTES_MAX {
+            return Err(invalid("it is too long"));
+        }
+        let anchored = match glob.strip_prefix('/').unwrap_or(glob) {
+            inner if inner.contains('/') || inner.len() < glob.len() => inner.to_owned(),
+            name => format!("**/{name}"),
+        };
+        let compiled = GlobBuilder::new(&anchored)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| invalid(&error.kind().to_string()))?;
+        builder.add(compiled);
+    }
+    builder.build().map_err(|error| {
+        failure(
+            "invalid-arguments",
+            format!("the globs are not valid: {}", error.kind()),
+        )
+    })
+}

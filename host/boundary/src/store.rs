@@ -1,0 +1,290 @@
+//! The store of one guest: its rights, its handles, and the limits that wasmtime asks for.
+//!
+//! `wasi`, `guard` and `imports` are implemented on [`StoreState`]: they decide what the guest sees of the world.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
+use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime_wasi::sockets::WasiSocketsCtx;
+
+use crate::budget::{CallBudget, Stop, denied};
+use crate::policy::Decision;
+use crate::services::Services;
+use crate::staging::Stage;
+use crate::{CallContext, CallError};
+use tool_core::api::{Effect, ErrorKind};
+
+/// Hint where `--allow` cannot help.
+const UNDECLARED: &str = "only what the skill's own description declares can be granted";
+
+/// Rights of a call: the session's context, and the effects that are declared and not denied.
+#[derive(Clone)]
+pub(crate) struct Grants {
+    pub(crate) context: Arc<CallContext>,
+    pub(crate) services: Arc<dyn Services>,
+    declared: Vec<Effect>,
+    /// Declared, and kept back by the repository's lock file or by what the user has pinned.
+    withheld: Vec<Effect>,
+    granted: Vec<Effect>,
+}
+
+impl Grants {
+    /// Of what a skill declares, no more than `within` counts.
+    pub(crate) fn new(
+        context: &Arc<CallContext>,
+        services: &Arc<dyn Services>,
+        declared: &[Effect],
+        within: &[Effect],
+    ) -> Self {
+        let (counted, withheld): (Vec<_>, _) = declared.iter().partition(|effect| within.contains(effect));
+        let granted = counted
+            .into_iter()
+            .filter(|&effect| context.decide(effect) != Decision::Deny)
+            .collect();
+        Self {
+            context: Arc::clone(context),
+            services: Arc::clone(services),
+            declared: declared.to_vec(),
+            withheld,
+            granted,
+        }
+    }
+
+    /// Why an effect that is not granted is denied, and what the user can do about it.
+    pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
+        let message = || format!("The effect `{effect}` is not granted here.");
+        if !self.declares(effect) {
+            return (message(), UNDECLARED.to_owned());
+        }
+        if self.withheld.contains(&effect) {
+            (
+                message(),
+                "the repository's `skills.lock`, or what the user has pinned, withholds it".to_owned(),
+            )
+        } else {
+            self.context.denial(effect)
+        }
+    }
+
+    /// Returns the denial as the error of the call.
+    pub(crate) fn denied(&self, skill: &str, effect: Effect) -> CallError {
+        denied(skill, effect, self.denial(effect).1)
+    }
+
+    pub(crate) fn declares(&self, effect: Effect) -> bool {
+        self.declared.contains(&effect)
+    }
+
+    pub(crate) fn has(&self, effect: Effect) -> bool {
+        self.granted.contains(&effect)
+    }
+
+    pub(crate) fn granted(&self) -> &[Effect] {
+        &self.granted
+    }
+}
+
+/// The data of one store.
+pub(crate) struct StoreState {
+    pub(crate) call: Arc<CallBudget>,
+    /// Absent while a component describes itself: every capability is denied, the clock and the random numbers included.
+    pub(crate) grants: Option<Grants>,
+    pub(crate) table: ResourceTable,
+    pub(crate) sockets: WasiSocketsCtx,
+    pub(crate) stage: Stage,
+    pub(crate) stderr: Vec<u8>,
+    /// Clock of a guest without grants, as in `describe()`.
+    pub(crate) told: Duration,
+    /// State of the random numbers of such a guest.
+    pub(crate) dealt: u64,
+    memory: u64,
+}
+
+impl StoreState {
+    fn new(call: &Arc<CallBudget>, grants: Option<Grants>) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(call.limits.handles);
+        let repository = grants.as_ref().map(|grants| &grants.context.repository);
+        let stage = Stage::below(repository.and_then(|repository| repository.state_directory()));
+        Self {
+            call: Arc::clone(call),
+            grants,
+            table,
+            sockets: socket_rights(),
+            stage,
+            stderr: Vec::new(),
+            told: Duration::ZERO,
+            dealt: 0,
+            memory: 0,
+        }
+    }
+
+    /// Why an effect that is not granted is denied, and what the user can do about it.
+    pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
+        match &self.grants {
+            Some(grants) => grants.denial(effect),
+            None => (
+                format!("The effect `{effect}` is not granted here."),
+                "what describes itself has no effects".to_owned(),
+            ),
+        }
+    }
+
+    /// Returns the end of a guest that uses an effect without a grant.
+    pub(crate) fn stop(&self, effect: Effect) -> Stop {
+        let (_, hint) = self.denial(effect);
+        Stop::Denied { effect, hint }
+    }
+
+    pub(crate) fn granted(&self, effect: Effect) -> Option<&Arc<CallContext>> {
+        let grants = self.grants.as_ref()?;
+        grants.has(effect).then_some(&grants.context)
+    }
+
+    /// Puts something of ours behind a handle whose type the interface names.
+    ///
+    /// The interface's own types (`Descriptor`, `DynInputStream`, …) serve as names only: nothing of those types is
+    /// ever made, so every handle that the guest holds leads to something of ours.
+    pub(crate) fn push<T: Send + 'static, R: 'static>(&mut self, entry: T) -> Result<Resource<R>, ResourceTableError> {
+        Ok(Resource::new_own(self.table.push(entry)?.rep()))
+    }
+
+    pub(crate) fn entry<T: 'static, R: 'static>(&self, handle: &Resource<R>) -> Result<&T, ResourceTableError> {
+        self.table.get(&Resource::new_borrow(handle.rep()))
+    }
+
+    pub(crate) fn entry_mut<T: 'static, R: 'static>(
+        &mut self,
+        handle: &Resource<R>,
+    ) -> Result<&mut T, ResourceTableError> {
+        self.table.get_mut(&Resource::new_borrow(handle.rep()))
+    }
+
+    pub(crate) fn remove<T: 'static, R: 'static>(&mut self, handle: &Resource<R>) -> Result<T, ResourceTableError> {
+        self.table.delete(Resource::new_own(handle.rep()))
+    }
+}
+
+impl Drop for StoreState {
+    fn drop(&mut self) {
+        self.call.release_memory(self.memory);
+    }
+}
+
+impl ResourceLimiter for StoreState {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let more = desired.saturating_sub(current) as u64;
+        let granted = self.call.grow_memory(more);
+        if granted {
+            self.memory += more;
+        }
+        Ok(granted)
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let max = self.call.limits.table_elements;
+        let more = desired.saturating_sub(current) as u64;
+        self.call.tables.add(more, max, || {
+            Stop::limit(format!("{max} table elements"), ErrorKind::TablesLimit)
+        })?;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        self.call.limits.instances
+    }
+
+    fn tables(&self) -> usize {
+        self.call.limits.instances
+    }
+
+    fn memories(&self) -> usize {
+        self.call.limits.instances
+    }
+}
+
+/// No socket may be bound or connected.
+fn socket_rights() -> WasiSocketsCtx {
+    WasiSocketsCtx::default()
+}
+
+/// A fresh store for one instance of a call.
+pub(crate) fn open_store(engine: &Engine, call: &Arc<CallBudget>, grants: Option<Grants>) -> Store<StoreState> {
+    let mut store = Store::new(engine, StoreState::new(call, grants));
+    store.limiter(|state| state);
+    store.set_hostcall_fuel(call.limits.host_call_bytes);
+    store.set_max_component_handles(call.limits.handles);
+    store.set_epoch_deadline(1);
+    store.epoch_deadline_callback(|context| {
+        context.data().call.check()?;
+        Ok(UpdateDeadline::Continue(1))
+    });
+    store
+}
+
+/// Returns the last output of a guest to standard error, for the message of its end.
+pub(crate) fn last_words(store: &Store<StoreState>) -> String {
+    String::from_utf8_lossy(&store.data().stderr).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::policy::{Cause, Policy};
+    use crate::{Limits, NoServices};
+    use tool_core::api::PolicyRequest;
+    use tool_repository::{Options, Repository};
+
+    fn call(limits: Limits) -> Arc<CallBudget> {
+        CallBudget::new("demo", limits, &CancellationToken::new())
+    }
+
+    #[test]
+    fn a_denial_says_who_keeps_the_effect_back() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let repository = Repository::open(folder.path(), &Options::default()).expect("it is a folder");
+        let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid");
+        let context = Arc::new(CallContext::unattended(repository, policy));
+        let services: Arc<dyn Services> = Arc::new(NoServices);
+        let declared = [Effect::CommitGit, Effect::Install];
+        let grants = Grants::new(&context, &services, &declared, &[Effect::CommitGit]);
+        for (effect, hint) in [
+            (Effect::CommitGit, "the user can grant it with `--allow commit-git`"),
+            (
+                Effect::Install,
+                "the repository's `skills.lock`, or what the user has pinned, withholds it",
+            ),
+            (Effect::ReadGit, UNDECLARED),
+        ] {
+            let message = format!("The effect `{effect}` is not granted here.");
+            assert_eq!(grants.denial(effect), (message, hint.to_owned()));
+        }
+        let (_, hint) = StoreState::new(&call(Limits::default()), None).denial(Effect::ReadGit);
+        assert_eq!(hint, "what describes itself has no effects");
+    }
+
+    #[test]
+    fn of_what_a_guest_says_before_a_crash_the_end_is_kept() {
+        let mut state = StoreState::new(&call(Limits::default()), None);
+        for _ in 0..100 {
+            state.say(&[b'x'; 1_000], true);
+        }
+        state.say(b"the end", true);
+        assert_eq!(state.stderr.len(), crate::limits::STDERR_TAIL_BYTES);
+        assert!(state.stderr.ends_with(b"the end"));
+    }
+
+    #[test]
+    fn a_guest_gets_as_many_instances_memories_and_tables_as_its_limit_allows() {
+        let limits = Limits {
+            instances: 7,
+            ..Limits::default()
+        };
+        let state = StoreState::new(&call(limits), None);
+        assert_eq!([state.instances(), state.memories(), state.tables()], [7; 3]);
+    }
+}

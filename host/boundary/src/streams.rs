@@ -1,0 +1,24 @@
+//! Sources and targets of the streams that a guest holds: `guard` opens them, `wasi` reads and writes them.
+
+use crate::files::RepositoryFile;
+use crate::staging::StageFile;
+
+/// Source of input.
+pub(crate) enum Input {
+    /// Nowhere: at its end from the start.
+    Empty,
+    /// A file of the repository, from a position on.
+    Repository { file: RepositoryFile, offset: u64 },
+    /// A file of the stage, from a position on.
+    Stage { file: StageFile, offset: u64 },
+}
+
+/// Target of output.
+pub(crate) enum GuestOutput {
+    /// To the bounded log; `keep` also keeps the end for the words of a crash.
+    Log { keep: bool },
+    /// To a file of the stage, from a position on.
+    Stage { file: StageFile, offset: u64 },
+    /// To the end of a file of the stage.
+    Append { file: StageFile },
+}

@@ -1,0 +1,110 @@
+//! The mark by which a run's processes are found, also after their daemon has ended.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+use rustix::process::Pid;
+
+use crate::limits;
+
+/// A mark in the environment of a run, by which processes that left its group are found.
+///
+/// A program that clears its children's environment on purpose escapes this; the process sandbox, with a process
+/// namespace of its own, is what holds there.
+#[derive(Debug)]
+pub(super) struct RunMark(String);
+
+impl RunMark {
+    /// The variable that carries it.
+    pub(super) const VARIABLE: &'static str = "TOOL_RUN";
+
+    /// It names this process too, so that the next daemon knows what one that was killed has left.
+    pub(super) fn new() -> Self {
+        let id = uuid::Uuid::new_v4().simple();
+        Self(format!("{}-{id}", name_own_process()))
+    }
+
+    pub(super) fn value(&self) -> &str {
+        &self.0
+    }
+}
+
+/// When the kernel started a process, in clock ticks since boot; absent where there is no such process, where it has
+/// ended and only waits for its parent to notice, or where there is no `/proc`.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the command in parentheses and may hold anything; the 22nd is the start time.
+    let (_, after_command) = stat.rsplit_once(')')?;
+    let mut fields = after_command.split_ascii_whitespace();
+    let has_ended = matches!(fields.next()?, "Z" | "X");
+    fields.nth(18)?.parse().ok().filter(|_| !has_ended)
+}
+
+/// This process, as a mark names it: no other one in its namespace ever has both its id and its time.
+pub(super) fn name_own_process() -> String {
+    let pid = std::process::id();
+    format!(
+        "{pid}-{}-{}",
+        start_ticks(pid).unwrap_or_default(),
+        namespace().unwrap_or_default()
+    )
+}
+
+/// The number of the namespace in which this process has its id. While anything lives in it or in one of its own, no
+/// other one has this number.
+pub(super) fn namespace() -> Option<u64> {
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+}
+
+/// The processes of this machine that this process sees.
+pub(super) fn list_processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
+}
+
+/// The environment with which a process was started, up to a bound. A zombie has none, and another user's cannot be read.
+pub(super) fn read_environment(pid: Pid) -> io::Result<Vec<u8>> {
+    read_bounded(File::open(format!("/proc/{}/environ", pid.as_raw_nonzero()))?)
+}
+
+fn read_bounded(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut environment = Vec::new();
+    file.take(limits::PROCESS_ENVIRONMENT_BYTES_MAX)
+        .read_to_end(&mut environment)?;
+    Ok(environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test is the starter")]
+    fn a_process_that_has_ended_is_gone_before_its_parent_notices() {
+        let mut child = std::process::Command::new("/bin/cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("there is a `cat`");
+        assert!(start_ticks(child.id()).is_some());
+        drop(child.stdin.take());
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while start_ticks(child.id()).is_some() && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(start_ticks(child.id()).is_none());
+        child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn of_an_environment_a_bounded_part_is_read() {
+        let max = usize::try_from(limits::PROCESS_ENVIRONMENT_BYTES_MAX).expect("it is small");
+        assert_eq!(read_bounded(&b"A=1\0"[..]).expect("it is there"), b"A=1\0");
+        assert_eq!(
+            read_bounded(io::repeat(0).take(max as u64 + 9))
+                .expect("it is there")
+                .len(),
+            max
+        );
+    }
+}

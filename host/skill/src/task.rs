@@ -1,0 +1,32 @@
+//! Tasks of helpers, as the engine sends them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Task of a helper.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Task {
+    /// Reading a git repository, and making the objects of a commit.
+    Git(GitTask),
+    /// Compiling a component.
+    Compile,
+}
+
+/// Repository and folders that a helper for git works on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GitTask {
+    /// The real path of our root.
+    pub(crate) root: PathBuf,
+    /// The work tree that is our root or holds it.
+    pub(crate) top: PathBuf,
+    /// False for a worktree or a submodule, whose `.git` is a file.
+    pub(crate) is_directory: bool,
+    /// Folder for the objects of a commit.
+    pub(crate) scratch: Option<PathBuf>,
+    /// The user's home, and the folder of configurations where it is another than usual.
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) config_home: Option<PathBuf>,
+}
