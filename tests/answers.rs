@@ -1,4 +1,4 @@
-//! What becomes of an answer on a real repository: its citations, its proposals, and every bound that may end it.
+//! Answers on a real repository: their citations, their proposals, and every bound that may end them.
 
 use serde_json::{Value, json};
 use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, ServerStep};
@@ -28,7 +28,7 @@ fn last_message(request: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// What the host wrote below the answer.
+/// Returns the host's text below the answer.
 fn closing(finished: &Finished) -> &str {
     let (_, closing) = finished
         .stdout

@@ -97,14 +97,14 @@ impl Author {
 
 impl Drop for Author {
     fn drop(&mut self) {
-        // What is not kept is compiled once more by the next run.
+        // Code that is not kept is compiled again by the next run.
         let kept = target().join(COMPILED);
         let _ = std::fs::create_dir_all(&kept);
         copy_new(&self.compiled_code(), &kept);
     }
 }
 
-/// Where compiled code stays, in the target folder.
+/// Folder of compiled code, in the target folder.
 const COMPILED: &str = "authoring/compiled";
 
 /// Copies the files of a folder that the other does not have, each in one step.

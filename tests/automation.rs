@@ -12,7 +12,7 @@ use crate::support::{Finished, Home, finish, folder};
 const ACTIONS: &str = include_str!("fixtures/automation/github-actions.yml");
 const PRE_COMMIT: &str = include_str!("fixtures/automation/pre-commit-config.yaml");
 
-/// What a model could answer to any of the operations here.
+/// An answer of a model that fits every operation here.
 const ANSWER: &str = "## Proposal\n\n`main.py:1` does too little.\n";
 
 /// Runs a step as a runner does: bash, its options, no terminal, and just these variables.
@@ -68,7 +68,7 @@ fn check_yaml(yaml: &str) {
             depth.pop();
         }
         assert_eq!(depth.last(), Some(&indent), "indentation of {line:?}");
-        // What a dash begins lies two columns deeper.
+        // The text behind a dash lies two columns deeper.
         let (content, indent) = match content.strip_prefix("- ") {
             Some(inner) => (inner, indent + 2),
             None => (content, indent),

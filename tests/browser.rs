@@ -30,7 +30,7 @@ const BROWSERS: [&str; 4] = [
 /// Longer than a browser takes to start and to try everything on a busy machine; a hang is a failure.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What a page has found: each attempt with what came of it.
+/// Findings of a page: each attempt with its result.
 type Findings = BTreeMap<String, String>;
 
 /// A browser and all of its processes, which end with it.
@@ -85,7 +85,7 @@ impl Drop for Browser {
     }
 }
 
-/// What the pages have reported, and whose turn it is.
+/// Reports of the pages, and the page that is next.
 #[derive(Default)]
 struct Stage {
     state: Mutex<State>,

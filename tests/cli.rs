@@ -84,7 +84,7 @@ fn what_makes_no_sense_or_is_not_there_is_exit_code_2_and_no_operation_begins() 
         assert!(said.starts_with(&format!("[error] {message}")), "{arguments:?}: {said}");
     }
     assert!(!repository.path().join("session-reports").exists());
-    // What is there and may not be read is denied; what a skill looks for in vain it has looked for.
+    // A file that exists and may not be read is denied; a skill that looks for something in vain has looked for it.
     home.run(repository.path(), &["explain", ".env"]).expect(1);
     let call = ["skill", "call", "read_file", r#"{"path": "nosuch.py"}"#];
     home.run(repository.path(), &call).expect(1);

@@ -40,7 +40,7 @@ fn rounds(steps: Value) -> Vec<Round> {
     script.expect("the script is valid").rounds
 }
 
-/// What a run sends: the first request, and those with results, errors, thinking and text between them.
+/// Returns the requests of a run: the first, and those with results, errors, thinking and text between them.
 fn recorded(wire: &Wire) -> Vec<Recorded> {
     let usage = json!({"usage": {"input": 5000, "output": 20}});
     // A vendor without a field for thinking never gets some back.
@@ -103,7 +103,7 @@ fn without_others_fields(wire: &Wire, body: &mut Value) {
     assert!(removed <= 1, "thinking goes back with its own message");
 }
 
-/// What the clients read of each round: three streams as they should be, one that fails, one refusal.
+/// Rounds for the clients: three complete streams, one that fails, one refusal.
 fn script() -> Vec<Round> {
     let look = json!({"steps": [
         {"reasoning": "Two looks "},
@@ -165,7 +165,7 @@ fn looks(understood: &Value) {
     );
 }
 
-/// How each answer ended, failures included.
+/// Returns the end of each answer, failures included.
 fn ends(understood: &Value) -> Value {
     let end = |answer: &Value| match answer.get("error") {
         Some(error) => json!([error, answer["status"]]),

@@ -199,7 +199,7 @@ fn begun(home: &Home, here: &Path, arguments: &[&str]) -> Child {
     child
 }
 
-/// What a terminal does to a command on Ctrl-C.
+/// Sends the signal that a terminal sends on Ctrl-C.
 fn interrupt(child: &Child) {
     let pid = rustix::process::Pid::from_child(child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");

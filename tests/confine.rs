@@ -203,7 +203,7 @@ fn broken_bytes_of_a_repository_end_as_an_answer() {
     );
 }
 
-/// What becomes of a repository after somebody was at it.
+/// Returns the state of a repository after a change.
 fn after(change: impl Fn(&Path)) -> String {
     let repository = repository();
     let context = context(repository.path());

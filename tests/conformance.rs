@@ -1,8 +1,8 @@
 //! The specification, row by row. `conformance/rows.toml` holds its rows word for word; each has one test here, of the
 //! row's name, and `coverage` fails where one of the two is missing.
 //!
-//! What several rows look at is recorded once (`recorded`, `skills`): the daemon is gone again before the rows are
-//! checked, so that they share plain data and nothing that runs.
+//! Sessions that several rows examine are recorded once (`recorded`, `skills`). The daemon is gone before the rows are
+//! checked, so the rows share plain data and no process.
 
 pub(crate) mod http;
 mod recorded;

@@ -76,7 +76,7 @@ pub(crate) fn unchanged(root: &Path, before: &BTreeMap<PathBuf, Entry>) {
     assert!(changed.is_empty(), "{changed:?}");
 }
 
-/// What the last session showed of its runs while they ran.
+/// Returns the live output of the last session's runs.
 pub(crate) fn live(home: &Home) -> Vec<String> {
     let sessions = std::fs::read_dir(home.path().join("sessions")).expect("there is one");
     let newest = sessions

@@ -1,5 +1,5 @@
-//! Who comes to the daemon's port: another user of the machine, another machine, and whoever says too much or too
-//! little; and what the access log keeps of them.
+//! Callers of the daemon's port: another user of the machine, another machine, and requests that are too long or
+//! incomplete; and the access log's record of them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,7 +31,7 @@ fn as_another_user(script: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// What runs the program of its arguments as another user. Of the environment that may keep nothing.
+/// A command that runs the program of its arguments as another user. It may clear the environment.
 #[expect(clippy::disallowed_methods, reason = "another user is another process")]
 fn another_user() -> Command {
     if rustix::process::geteuid().is_root() {
@@ -82,7 +82,7 @@ fn public() -> (TempDir, PathBuf) {
     (folder, tool)
 }
 
-/// What a server says to a request of another user.
+/// Returns a server's answer to a request of another user.
 fn asked_by_another_user(port: &str, request: &str) -> String {
     let script = "exec 3<>\"/dev/tcp/127.0.0.1/$1\"; printf %s \"$2\" >&3; cat <&3";
     let output = as_another_user(script, &[port, request]).output();
@@ -126,7 +126,7 @@ fn another_user_of_the_machine_gets_nothing_without_the_token() {
         token.trim()
     ));
     assert!(with_token.starts_with("HTTP/1.1 200 OK\r\n"), "{with_token}");
-    // The same requests of the owner, so that it is the user that makes the difference.
+    // The owner's requests with the same text succeed, so the user makes the difference.
     http::get(&address, "/tasks").expect(200);
     assert_eq!(
         http::get(&address, "/tasks").json()["tasks"],
@@ -382,7 +382,7 @@ fn another_loopback_address_is_like_the_first_and_one_of_another_machine_is_refu
     );
 }
 
-/// What a server says to bytes, until it closes.
+/// Returns a server's answer to bytes, until it closes.
 #[expect(clippy::disallowed_methods, reason = "the test is the client")]
 fn told(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address.trim_start_matches("http://")).expect("somebody listens");

@@ -1,4 +1,4 @@
-//! Where the world is not as usual: other origins, names that are not UTF-8, no home, nothing to write to, no room.
+//! Unusual surroundings: other origins, names that are not UTF-8, no home, no place to write, no room.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

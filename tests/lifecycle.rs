@@ -311,7 +311,7 @@ fn a_home_with_a_long_path_works_like_any_other() {
     );
 }
 
-/// What a shell or a hook gives a command is nothing to the daemon that the command starts.
+/// A shell or a hook gives a command open files and variables; the daemon that the command starts keeps none of them.
 #[test]
 fn a_daemon_keeps_nothing_of_where_it_was_started() {
     let (home, repository) = (Home::offline(), folder(SHOP));
@@ -426,7 +426,7 @@ fn a_signal_to_end_is_heeded_while_sessions_are_recovered() {
     holds(&tool(&home, &["history"]).expect(0).stdout, &["  complete "]);
 }
 
-/// What is under way is closed, and told to whoever reads; its report is written; nothing stays behind.
+/// Sessions under way are closed, their readers see the end, their reports are written, and nothing stays behind.
 #[test]
 fn a_signal_to_end_closes_what_is_under_way() {
     for how in [Signal::TERM, Signal::INT, Signal::QUIT] {
@@ -648,7 +648,7 @@ fn what_a_daemon_leaves_in_its_home_is_the_users_alone() {
     }
 }
 
-/// Whoever starts it gives up after a while, and must not end it by that.
+/// A client that starts the daemon gives up after a while, and must not end it by that.
 #[test]
 fn a_daemon_that_is_ready_when_nobody_waits_any_more_stays() {
     let home = Home::offline();

@@ -226,8 +226,8 @@ async fn a_fuzzer_finds_no_server_error_and_no_violation_of_the_description() {
     assert_eq!(status["status"], "running");
 }
 
-/// What the first run cannot reach: requests of the token's holder, whose policies and overrides count, and sessions of
-/// a model that changes files, whose changes can be shown and taken back.
+/// Routes that the first run cannot reach: requests of the token's holder, whose policies and overrides count, and
+/// sessions of a model that changes files, whose changes can be shown and taken back.
 #[tokio::test]
 async fn a_fuzzer_with_the_token_finds_nothing_either_where_a_model_changes_files() {
     let write = |text: &str| {

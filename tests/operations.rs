@@ -39,7 +39,7 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).expect("the file is readable")
 }
 
-/// What comes after the host's first line `---`.
+/// Returns the text after the host's first line `---`.
 #[track_caller]
 fn closing(stdout: &str) -> &str {
     stdout.split_once("\n---\n\n").expect("words of the host").1
@@ -627,7 +627,7 @@ fn a_commit_that_fails_fails_the_refactor_and_one_of_nothing_does_not() {
     // The second commit has nothing left to do.
     home.run(root, &refactor).expect(0);
     assert_eq!(git(root, &["log", "--format=%s", "-1"]).trim(), "Print one");
-    // What cannot be done here at all is no mistake of the model's either.
+    // An error that the test's surroundings cause is no mistake of the model's either.
     home.run(root, &["undo"]).expect(0);
     git(root, &["config", "gpg.format", "ssh"]);
     git(root, &["config", "commit.gpgsign", "true"]);

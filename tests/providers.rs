@@ -33,7 +33,7 @@ pub(crate) struct Wire {
     pub(crate) provider: &'static str,
     /// `api` of the hosted provider.
     pub(crate) api: Option<&'static str>,
-    /// Where its key stands.
+    /// Variable that holds its key.
     pub(crate) variable: Option<&'static str>,
 }
 
@@ -160,7 +160,7 @@ fn offered(wire: &Wire, request: &Recorded) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What the tools answered, in the order in which a request gives it back.
+/// Returns the tools' answers, in the order in which a request gives them back.
 fn tool_outputs(wire: &Wire, request: &Recorded) -> Vec<String> {
     let found = |values: Vec<&Value>| -> Vec<String> {
         values

@@ -42,7 +42,7 @@ fn skill(home: &Home, arguments: &[&str]) -> Finished {
     home.run(Path::new("/"), &[&["skill"], arguments].concat())
 }
 
-/// What the list says of one skill.
+/// Returns the list's entry of one skill.
 pub(super) fn entry(home: &Home, name: &str) -> Option<Value> {
     let listed: Value = serde_json::from_str(&skill(home, &["list", "--json"]).expect(0).stdout).expect("JSON");
     let skills = listed["skills"].as_array().expect("a list").clone();
@@ -506,7 +506,7 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
         &["2 skills are as locked."],
     );
     assert_eq!(granted(), serde_json::json!(["read-repository"]));
-    // What only its owner can mend is told with the command that does, and is not asked about again.
+    // A fault that only the owner can repair is reported with the command that does it, and causes no question.
     skill(&home, &["disable", "echo"]).expect(0);
     rewrite(root.path(), "name = \"summing\"", "name = \"adding\"");
     rewrite(root.path(), "source = \"summing.wasm\"\n", "");

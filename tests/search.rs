@@ -62,7 +62,7 @@ fn as_ripgrep(root: &Path, pattern: &str) -> BTreeSet<String> {
     found
 }
 
-/// What a search finds, as `path:line`.
+/// Returns the results of a search as `path:line`.
 fn as_skill(home: &Home, root: &Path, pattern: &str) -> BTreeSet<String> {
     let arguments = json!({"pattern": pattern, "limit": 1000}).to_string();
     let answer = home

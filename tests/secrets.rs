@@ -1,5 +1,5 @@
-//! What leaves and what comes in: keys as placeholders, untrusted text, and what a repository may say for itself. The
-//! real binary and its skills, with scripted models.
+//! Keys as placeholders, untrusted text, and the rights of a repository's own files. These tests run the real binary
+//! and its skills, with scripted models.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn report(root: &Path) -> String {
     text(&root.join("session-reports/session_latest.md"))
 }
 
-/// What the model was sent in one request.
+/// Returns one request to the model.
 fn sent(server: &ModelServer, request: usize) -> String {
     server.requests()[request].body["messages"].to_string()
 }
@@ -169,7 +169,7 @@ fn keys_leave_as_placeholders_and_come_back_where_they_were() {
         &[notice, "Strings that look like keys are replaced in this report"],
     );
     holds(&finished.stdout, &["+API_TOKEN = \"[redacted:github-token:1]\"\n"]);
-    // What the user asks for on the terminal is as it is, and the way back is whole.
+    // A user who asks on the terminal gets the text as it is, and the way back is complete.
     holds(
         &home.run(root, &["diff"]).expect(0).stdout,
         &[&format!("+API_TOKEN = \"{}\"\n", token())],
@@ -314,7 +314,7 @@ fn put_under_git(root: &Path) {
     git(root, &["commit", "--quiet", "-m", "one"]);
 }
 
-/// What a model does that reads something, changes a file and commits it.
+/// Rounds of a model that reads something, changes a file and commits it.
 fn commits_after(first: Vec<Round>) -> Vec<Round> {
     let mut rounds = first;
     rounds.extend([
@@ -610,7 +610,7 @@ fn the_question_about_a_tainted_commit_says_what_tainted_it() {
     assert!(report(root).contains("[tainted: text from outside"), "{}", report(root));
 }
 
-/// What `npm test` prints of one test that passed.
+/// Output of `npm test` for one test that passed.
 const ONE_PASSED: &str = "TAP version 13\nok 1 - a\n1..1\n# tests 1\n# pass 1\n# fail 0\n";
 
 /// The repository of [`with_others`]; its `npm test` prints this text and ends with this status.
@@ -690,7 +690,7 @@ fn no_words_of_a_test_run_cause_a_commit() {
         let root = repository.path();
         let (stderr, requests, _) = refactored(root, commits_after(vec![call("run_tests", json!({}))]), "commit-git");
         let is_committed = commits(root) == 2;
-        // Where all tests passed, the host's own sentence stands for the output.
+        // If all tests passed, the host's own sentence replaces the output.
         let shows = requests[1].contains(forged.words) || requests[1].contains("outside the user's own files");
         let sentence = requests[1].matches("PASSED: 1 passed in ").count();
         let denial = "The effect `commit-git` is not granted any more: text from outside the user's own files has \
@@ -833,7 +833,7 @@ async fn an_approval_over_http_shows_the_exact_diff_and_takes_the_starters_secre
     let url = format!("{address}/approvals/{}", asked["id"].as_str().expect("an id"));
     assert_eq!(post(&client, url.clone(), &answer("guess", true)).await.0, 403);
     assert_eq!(post(&client, url.clone(), &json!({"approve": true})).await.0, 400);
-    // What is committed is what was shown, whatever lies there by now.
+    // The shown content is committed, whatever the file holds by now.
     std::fs::write(root.join("new.py"), "y = \"another\"\n").expect("it is ours");
     assert_eq!(post(&client, url.clone(), &answer(secret, true)).await.0, 204);
     assert_eq!(
@@ -943,7 +943,7 @@ fn a_repository_narrows_reading_searching_diffs_and_the_selection_alike() {
     assert_eq!(text(&root.join("deploy/run.py")), "y = 1\n");
     let selected = home.run(root, &["context", "explain", "--paths"]).expect(0).stdout;
     assert!(!selected.contains("private/"), "{selected}");
-    // What the user reveals stays revealed.
+    // A path that the user reveals stays revealed.
     let config = LOCAL.config(&serve([]), "") + "[policy]\nreveal = [\"private/**\"]\n";
     let revealed =
         Home::configured(&config).run(root, &["skill", "call", "read_file", "{\"path\": \"private/main.py\"}"]);

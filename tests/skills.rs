@@ -10,7 +10,7 @@ fn call(home: &Home, repository: &Path, skill: &str, arguments: &str, flags: &[&
     home.run(repository, &[&["skill", "call", skill, arguments], flags].concat())
 }
 
-/// What a call that must work prints.
+/// Returns the output of a call that must work.
 #[track_caller]
 fn answer(home: &Home, repository: &Path, skill: &str, arguments: &str, flags: &[&str]) -> String {
     call(home, repository, skill, arguments, flags).expect(0).stdout

@@ -15,7 +15,7 @@ pub(crate) struct Home {
     folder: TempDir,
 }
 
-/// What a finished command left.
+/// Result of a finished command.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: i32,
@@ -170,7 +170,7 @@ impl Dice {
     }
 }
 
-/// Where `scripts/build` has put the component of a guest.
+/// Path of a guest's component, as `scripts/build` made it.
 pub(crate) fn guest(name: &str) -> PathBuf {
     let path = target().join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
     assert!(path.exists(), "{} is missing: run scripts/build", path.display());
@@ -259,7 +259,7 @@ pub(crate) fn citations(text: &str) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Where `scripts/fixtures` has unpacked a package, to be read and not changed. A missing fixture fails.
+/// Path of a package that `scripts/fixtures` has unpacked, to be read and not changed. A missing fixture fails.
 pub(crate) fn fixture_path(name: &str) -> PathBuf {
     let source = target().join("fixtures").join(name);
     assert!(source.exists(), "{} is missing: run scripts/fixtures", source.display());

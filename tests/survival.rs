@@ -31,12 +31,12 @@ fn kill(home: &Home) {
     });
 }
 
-/// How many threads a process has, or files that are open and none of [`images`].
+/// Number of threads of a process, or of its open files without [`images`].
 fn count(pid: Pid, what: &str) -> usize {
     entries(pid, what).filter(|entry| !is_image(entry)).count()
 }
 
-/// How many files hold the memories that components begin with: a few for each component that was called, on each
+/// Number of files that hold the memories that components begin with: a few for each component that was called, on each
 /// processor that has called it, and not closed again.
 fn images(pid: Pid) -> usize {
     entries(pid, "fd").filter(|entry| is_image(entry)).count()

@@ -150,7 +150,7 @@ fn a_line_says_what_is_waited_for_and_goes_away() {
     });
 }
 
-/// What tests print is seen while they run, and stays on the screen once: in the answer.
+/// The output of tests is visible while they run, and stays on the screen once: in the answer.
 #[test]
 fn what_a_run_prints_stays_on_the_screen_once() {
     let home = Home::offline();
@@ -186,7 +186,7 @@ fn a_list_fits_a_narrow_terminal() {
     }
 }
 
-/// Where nothing moves, what goes on comes between the lines of the answer and not on them.
+/// On a terminal without cursor movement, progress comes between the lines of the answer and not on them.
 #[test]
 fn on_a_terminal_of_lines_alone_each_line_is_one() {
     let look = ScriptedCall::new("read_file", json!({"path": "app.py"}));
@@ -223,8 +223,7 @@ fn model_that_commits() -> (ModelServer, Home, tempfile::TempDir) {
 
 const COMMIT: [&str; 4] = ["refactor", "commit what there is", "--deny", "run-process"];
 
-/// What the command ended with where the user is asked about a commit and answers so, and how many commits there are
-/// then.
+/// Returns the end of the command after this answer to the question about a commit, and the number of commits then.
 fn commit_with_reply(reply: &str) -> (Finished, usize) {
     let (_server, home, repository) = model_that_commits();
     let finished = on_terminal(&home, repository.path(), 80, &COMMIT, &[("REPLY", reply)]);

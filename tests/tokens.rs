@@ -1,5 +1,5 @@
-//! What a token costs on its way from a model server to standard output, in counts: the journal's lines and bytes, the
-//! daemon's writes, and its memory. Seconds are for `scripts/bench`.
+//! Cost of a token on its way from a model server to standard output, in counts: the journal's lines and bytes, the
+//! daemon's writes, and its memory. `scripts/bench` measures seconds.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -68,7 +68,7 @@ const GENERATE_CONTENT: Wire = Wire {
     ),
 };
 
-/// How an answer is sent.
+/// Packets in which an answer is sent.
 #[derive(Clone, Copy)]
 enum Packets {
     /// As much as fits into each.

@@ -1,4 +1,4 @@
-//! What somebody meets who has just begun: slips of the hand, half a configuration, a port that is taken.
+//! Errors that a beginner meets: slips of the hand, half a configuration, a port that is taken.
 
 use std::fs;
 use std::io::Read;

@@ -192,7 +192,7 @@ fn an_inspection_shows_what_is_asked_for_also_of_what_is_refused() {
     );
     assert_eq!(told["worlds"], serde_json::json!(["tool:skill@1.0.0"]));
     assert_eq!(told["parameters"]["type"], "object");
-    // The same component, had it been built for another version of the contract.
+    // A component that was built for another version of the contract.
     let wasm = fs::read(place.join("echo.wasm")).expect("it is there");
     let (from, to) = (b"tool:skill/handler@1.0.0", b"tool:skill/handler@1.9.0");
     let mut other = wasm.clone();

@@ -119,7 +119,8 @@ fn run(author: &Author, place: &Path, lines: &str) -> (String, PathBuf) {
     author.shell(place, &rest)
 }
 
-/// What a component is made of: the sources, the contract, and the program that drives its compiler.
+/// Digest of everything that a component is made of: the sources, the contract, and the program that drives its
+/// compiler.
 fn digest(place: &Path) -> String {
     let mut parts = Vec::new();
     for (path, (_, content)) in tree(place) {

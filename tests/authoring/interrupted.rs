@@ -44,7 +44,7 @@ impl Scene {
         self.project.path().join(name)
     }
 
-    /// What lies in the project beside its source.
+    /// Lists the files in the project beside its source.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(self.project.path()).expect("it is there").flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -20,7 +20,7 @@ fn history_is_filtered_by_model_operation_status_repository_and_number() {
     home.run(one.path(), &["explain", "."]).expect(0);
     home.run(two.path(), &["explain", ".", "--model", "vendor/other one"])
         .expect(0);
-    // What is hidden is there, so that a session is made of it, which fails.
+    // A hidden file exists, so a session on it starts and fails.
     std::fs::write(two.path().join(".env"), "KEY=1\n").expect("the folder is writable");
     home.run(two.path(), &["explain", ".env"]).expect(1);
     let count = |arguments: &[&str]| {

@@ -10,7 +10,7 @@ use super::told::printed;
 use super::world::{Canned, SHOP, Wire, World, documents_say, free_port, holds, says};
 use crate::support::{Finished, Home, finish, folder};
 
-/// What a provider was sent with these variables set: the head and the body of its first request. It refuses the key.
+/// Returns the first request to a provider with these variables set: its head and body. The provider refuses the key.
 fn sent(wire: Wire, variables: &[(&str, &str)]) -> (String, Finished) {
     let server = Canned::saying("401 Unauthorized", json!({"error": {"message": "no"}}));
     let (home, repository) = (Home::configured(&wire.config(&server.url)), folder(SHOP));
@@ -170,7 +170,7 @@ fn auth_tool_backend_port() {
     finish(command.output().expect("the binary runs")).expect(0);
     assert_eq!(home.record()["port"], port);
     let mut command = home.tool(repository.path(), &["service", "status"]);
-    // Where a backend runs, its record says on which port; the variable is for the next start.
+    // A running backend's record holds its port; the variable is for the next start.
     let status = finish(
         command
             .env("TOOL_BACKEND_PORT", "many")

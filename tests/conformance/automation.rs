@@ -73,7 +73,7 @@ fn automation_standard_output() {
     holds(&finished.stderr, &["reads app.py"]);
 }
 
-/// What is collected stands for itself: plain files without links out of the folder.
+/// The collected artifacts are complete: plain files without links out of the folder.
 #[test]
 fn automation_artifact() {
     let world = World::repeating(SHOP, says(&["It counts crates (app.py:1)."]));

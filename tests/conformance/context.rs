@@ -45,7 +45,7 @@ pub(super) const LARGE: &[(&str, &str)] = &[
     ("notes.txt", "nothing\n"),
 ];
 
-/// What the engine makes of a request.
+/// Returns the engine's packet for a request.
 pub(super) fn packet(root: &Path, operation: Operation, target: &str, vault: Option<&Path>) -> Packet {
     let repository = Repository::open(root, &Options::default()).expect("it can be opened");
     let target = operation::resolve_target(

@@ -8,13 +8,13 @@ use serde_json::Value;
 /// The rows, word for word.
 const ROWS: &str = include_str!("rows.toml");
 
-/// What the rows are taken from.
+/// Source of the rows.
 const SPECIFICATION: &str = include_str!("specification.md");
 
 /// Words of the specification that only lead to the rows below them.
 const LEAD_INS: [&str; 5] = ["Known structure:", "Notes:", "Exit codes:", "2.", "Conditions:"];
 
-/// Where the tests of rows are; the tests of this module are about them.
+/// Module with the tests of rows; the tests of this module check them.
 const TESTS: &str = "conformance::";
 const OWN: &str = "conformance::coverage::";
 

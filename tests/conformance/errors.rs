@@ -158,7 +158,7 @@ fn configuration(home: &Home, message: &str, remedy: &str) {
 fn error_config_missing() {
     let message = "Configuration file not found: ~/.tool/config.toml";
     configuration(&Home::empty(), message, "`tool init`");
-    // Where it really is stands in the hint: the message is the specification's wherever TOOL_HOME points.
+    // The hint holds the real path; the message is the specification's, wherever TOOL_HOME points.
     let home = Home::empty();
     let (_, hint) = printed(&home.run(Path::new("/"), &["explain", "/nosuchfile"]), 2);
     holds(&hint, &[&home.path().join("config.toml").to_string_lossy()]);

@@ -25,7 +25,7 @@ pub(super) fn exactly_one() {
     holds(&finished.stderr, &["[error] No provider is enabled\n", "tool init"]);
 }
 
-/// What a provider's address is where the file names none.
+/// Returns a provider's address if the file names none.
 fn default_url(table: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(home.path().join("config.toml"), table).expect("the folder is writable");

@@ -31,7 +31,7 @@ pub(super) struct Session {
     pub(super) report: String,
     pub(super) latest: String,
     pub(super) history_file: Value,
-    /// What the model was asked.
+    /// Requests to the model.
     pub(super) requests: Vec<Recorded>,
     /// `shop/prices.py` at the end.
     pub(super) prices: String,
@@ -66,7 +66,7 @@ pub(super) fn explain() -> &'static Session {
     SESSION.get_or_init(|| record("", "explain", ".", explaining()))
 }
 
-/// The same over the paths with `/api`.
+/// The session over the paths with `/api`.
 pub(super) fn explain_under_api() -> &'static Session {
     static SESSION: OnceLock<Session> = OnceLock::new();
     SESSION.get_or_init(|| record("/api", "explain", ".", explaining()))

@@ -12,7 +12,8 @@ use crate::support::Home;
 /// The uid of a user without rights.
 const NOBODY: u32 = 65534;
 
-/// The same command as a user whom permissions hold: as root it is run as nobody, to whom the home is given.
+/// Runs the command as a user whom permissions hold: if the tests run as root, it runs as `nobody`, who then owns the
+/// home.
 #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
 pub(super) fn unprivileged(home: &Home, command: &Command) -> Command {
     let program = Path::new(command.get_program());

@@ -1,4 +1,4 @@
-//! What the service does: the promises of its first page, each seen from outside.
+//! Promises of the specification's first page, each seen from outside.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -143,7 +143,7 @@ fn service_streams_and_logs() {
     );
 }
 
-/// What one face starts the other one shows.
+/// A session that one face starts is visible on the other.
 #[test]
 fn service_two_faces() {
     let world = World::repeating(SHOP, says(&["It counts crates (app.py:1)."]));

@@ -87,7 +87,7 @@ fn repository() -> TempDir {
     repository
 }
 
-/// What each call said; what it left in the repository under the names of files.
+/// Returns the answer of each call, and under the names of files what it left in the repository.
 fn calls() -> &'static BTreeMap<&'static str, String> {
     static CALLS: OnceLock<BTreeMap<&'static str, String>> = OnceLock::new();
     CALLS.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Where a problem is told, and that it is the same everywhere: on the terminal, as an event of `--json`, in the stream,
-//! in the result and as an HTTP error.
+//! A problem reads alike everywhere: on the terminal, as an event of `--json`, in the stream, in the result and as an
+//! HTTP error.
 
 use std::path::Path;
 use std::process::Command;
@@ -108,7 +108,7 @@ pub(super) fn has(told: &Told, message: &str, remedies: &[&str]) {
     holds(&told.hint, remedies);
 }
 
-/// What a skill says, on the terminal and as the event of a call over HTTP.
+/// Returns a skill's text on the terminal and as the event of a call over HTTP.
 #[track_caller]
 pub(super) fn skill_told(home: &Home, root: &Path, command: &mut Command, call: (&str, Value, &str)) -> Told {
     let finished = finish(command.output().expect("the binary runs"));

@@ -1,4 +1,4 @@
-//! What a row is tried on: a repository, a scripted model, a home whose provider that model is.
+//! Surroundings of a row: a repository, a scripted model, and a home whose provider is that model.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -198,7 +198,7 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// What a [`Canned`] server answers: the status line without its version, the content type, the body.
+/// Answer of a [`Canned`] server: the status line without its version, the content type, the body.
 pub(crate) type Said = (&'static str, &'static str, Vec<u8>);
 
 /// A server that is no model: it answers by the request's path, and keeps what it was asked.
@@ -230,7 +230,7 @@ impl Canned {
                     "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
                     body.len()
                 );
-                // Whoever has gone does not want the answer.
+                // A client that has gone does not want the answer.
                 let _ = connection
                     .write_all(head.as_bytes())
                     .and_then(|()| connection.write_all(&body));

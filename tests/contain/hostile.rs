@@ -75,7 +75,7 @@ def test_leave_a_process():
     raise RuntimeError("left")
 "#;
 
-/// The same for node, by its own test runner.
+/// The attempts for node, by its own test runner.
 const NODE: &str = r#"
 const test = require('node:test'), fs = require('fs'), net = require('net'), path = require('path');
 const { execFileSync, spawn } = require('child_process');
@@ -228,7 +228,7 @@ fn a_hostile_node_suite_fails_test_by_test_and_leaves_nothing() {
     Scene::node(Home::offline()).hold(run, &expected);
 }
 
-/// What the model was told of a suite that an operation ran for it.
+/// Asserts what the model gets to read of a suite that an operation ran for it.
 fn told_by(operation: &'static [&'static str]) {
     let call = ScriptedCall::new("run_tests", serde_json::json!({}));
     let (server, home) = scripted([Round::calls([call]), Round::text("Nothing to do.")]);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{repository, run_tests};
 use crate::support::{Home, folder, holds};
 
-/// What a helper says to a specification in which so many links are to be visible, each of which leads so far.
+/// Returns a helper's answer to a specification with so many visible links, each with this target.
 fn contained(links: usize, target: &str) -> Value {
     let repository = folder(&[]);
     let root = repository.path().canonicalize().expect("it is there");

@@ -16,7 +16,7 @@ use crate::support::{Home, folder};
 
 const SANDBOXES: [&str; 2] = ["namespaces", "landlock"];
 
-/// What a helper is to run, and a mark that all its processes carry. The program says that it runs, and stays.
+/// Program for a helper to run, and a mark that all its processes carry. The program prints a line and stays.
 struct Start {
     mark: String,
     spec: Vec<u8>,
@@ -71,7 +71,7 @@ impl Start {
     }
 }
 
-/// How many processes were started with this in their environment.
+/// Number of processes that were started with this in their environment.
 fn processes_of(mark: &str) -> usize {
     let entries = std::fs::read_dir("/proc").expect("it can be listed").flatten();
     let marked = entries.filter(|entry| {
@@ -146,7 +146,7 @@ fn a_helper_whose_starter_was_gone_before_it_ran_starts_nothing() {
     }
 }
 
-/// Who has closed its end, but still lives, is no parent whose death the kernel would tell.
+/// A parent that has closed its end but still lives: the kernel does not report its death.
 #[test]
 fn a_run_ends_when_nobody_holds_the_other_end_of_its_socket() {
     let home = Home::empty();
@@ -163,7 +163,7 @@ fn a_run_ends_when_nobody_holds_the_other_end_of_its_socket() {
     }
 }
 
-/// What became of an outer helper that was to be killed at one of its system calls.
+/// Result of killing an outer helper at one of its system calls.
 #[derive(Debug, PartialEq)]
 enum Reached {
     /// It was, and whether it had started the inner one by then.

@@ -19,7 +19,7 @@ impl<'a> Input<'a> {
         first
     }
 
-    /// What comes before the next NUL, which goes with it.
+    /// Takes the bytes before the next NUL, and the NUL.
     pub(crate) fn part(&mut self) -> &'a [u8] {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
         let part = &self.0[..end];
@@ -27,12 +27,12 @@ impl<'a> Input<'a> {
         part
     }
 
-    /// The same as text.
+    /// Takes the next part as text.
     pub(crate) fn text(&mut self) -> String {
         String::from_utf8_lossy(self.part()).into_owned()
     }
 
-    /// What is left.
+    /// Returns the rest.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.0
     }

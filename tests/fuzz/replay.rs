@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const CHANGED_TIME: Duration = Duration::from_secs(1);
 const CHANGED_MAX: usize = 4_000;
 
-/// What a change puts in: what parsers look for.
+/// Tokens that a change inserts: parsers look for them.
 const TOKENS: [&[u8]; 24] = [
     b"\n",
     b"\r\n",
@@ -94,7 +94,7 @@ impl<F: Fn() -> String> Drop for OnPanic<F> {
     }
 }
 
-/// The same numbers in every run.
+/// A generator of the same numbers in every run.
 struct Chance(u64);
 
 impl Chance {

@@ -128,7 +128,7 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
     ];
     for (name, error) in expected {
         let got = attempts.get(name).map_or("nothing", String::as_str);
-        // What is beside the repository is a folder of the sandbox's own, or nothing.
+        // Beside the repository lies a folder of the sandbox's own, or nothing.
         assert!(
             got.contains(error) || name == "write_outside",
             "{name}: {got} instead of {error}"
@@ -150,7 +150,7 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
     unchanged(root, &before);
     assert_eq!(home.record(), record, "the daemon lives");
 
-    // The same where it says that all went well: what it made of its own environment is kept, and nothing else.
+    // The installer reports success: its own changes to its environment are kept, and no other.
     std::fs::write(root.join("know.json"), know(0).to_string()).expect("the folder is writable");
     let before = tree(root);
     install(&home, root, TINY).expect(0);
@@ -160,7 +160,7 @@ fn a_repository_whose_pip_runs_code_gets_nowhere() {
     assert_eq!(kept, [Path::new(".venv/marker")]);
 }
 
-/// What every attempt of the last session said.
+/// Returns the result of every attempt of the last session.
 fn attempts(home: &Home) -> BTreeMap<String, String> {
     let lines = live(home);
     let attempts = lines
@@ -352,7 +352,7 @@ fn npm_projects_that_name_other_places_do_not_reach_them() {
     assert!(repository.path().join("node_modules/tiny-package/index.js").is_file());
     assert!(!repository.path().join("ran").exists());
 
-    // What a lock file or a package names is not reached.
+    // A path that a lock file or a package names is not reached.
     let lock = serde_json::json!({
         "name": "a", "version": "1.0.0", "lockfileVersion": 3, "requires": true,
         "packages": {

@@ -1,4 +1,4 @@
-//! What a model has written into `package.json` before it asks for something harmless.
+//! Entries that a model has written into `package.json` before it asks for a harmless installation.
 
 use serde_json::json;
 use tempfile::TempDir;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{fixture_path, folder, run};
 
-/// What is served at a path. `{url}` in it is the address of the mirror.
+/// Contents by path. `{url}` in a content is the address of the mirror.
 type Routes = BTreeMap<String, Vec<u8>>;
 
 /// A mirror, first to be filled.
@@ -114,7 +114,7 @@ fn answer(mut stream: TcpStream, routes: &Routes, asked: &Mutex<Vec<String>>, ur
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    // Whoever has gone has no answer.
+    // A client that has gone gets no answer.
     let _ = stream.write_all(&[head.as_bytes(), &body].concat());
 }
 

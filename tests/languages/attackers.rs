@@ -16,7 +16,7 @@ use crate::support::{fixture_path, guest};
 /// by `make_tcp_socket`; and componentize-js 0.23.0 cannot take the handle of a network, which resolving a name begins with.
 const WORDLESS: [&str; 5] = ["start_process", "start_thread", "connect", "listen", "resolve"];
 
-/// What every language must have been refused, whatever else the table holds: by the words of what was promised.
+/// Attempts that every language must have been refused, whatever else the table holds, in the words of the promises.
 const PROMISED: [(&str, &[&str]); 9] = [
     (
         "a hidden file",

@@ -76,7 +76,7 @@ impl Scene {
         report.result
     }
 
-    /// What a call that works tells.
+    /// Returns the answer of a call that works.
     #[track_caller]
     fn told(&self, arguments: &Value) -> String {
         match self.call(arguments) {
@@ -86,7 +86,7 @@ impl Scene {
     }
 }
 
-/// The same of every language.
+/// Runs a check with every language.
 fn each(allow: &[&str], deny: &[&str], check: impl Fn(&Scene)) {
     for language in LANGUAGES {
         check(&Scene::new(language, allow, deny));

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 const KEPT: &str = include_str!("../fixtures/compat/skill-1.0.0.wit");
 const NOW: &str = include_str!("../../wit/skill.wit");
 
-/// What compiled code depends on: the package, and each interface and world with its items. An item is its words, by
-/// what names it; comments and the order of items are nobody's concern, and the order of fields and cases is.
+/// Everything that compiled code depends on: the package, and each interface and world with its items. An item is the
+/// list of its words under its name; comments and the order of items do not count, the order of fields and cases does.
 type Shape = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Reads a contract.
@@ -31,7 +31,7 @@ fn shape(text: &str) -> Result<Shape, String> {
     Ok(shape)
 }
 
-/// What names an item: `record entry`, `open`, and for imports and the like all of it.
+/// Returns the name of an item: `record entry`, `open`, and for imports and the like all of it.
 fn key(item: &[String]) -> String {
     let words = match item {
         [kind, ..] if kind == "package" => 1,
@@ -83,7 +83,7 @@ fn items(words: &[String]) -> Vec<Vec<String>> {
     items
 }
 
-/// What of the one contract is not so in the other: an error that says what to do.
+/// Compares two contracts; a difference is an error that tells what to do.
 fn check(kept: &str, now: &str) -> Result<(), String> {
     let (kept, now) = (shape(kept)?, shape(now)?);
     for (place, things) in &kept {

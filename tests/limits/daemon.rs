@@ -1,4 +1,4 @@
-//! What a daemon asks of the system.
+//! Limits that a daemon sets for itself.
 
 use std::path::Path;
 

@@ -23,7 +23,7 @@ def test_bounds():
 
 #[test]
 fn a_run_meets_the_bounds_of_its_sandbox() {
-    // What the machine itself allows may be less.
+    // The machine's own limit may be lower.
     let least = |resource, bound: u64| {
         rustix::process::getrlimit(resource)
             .maximum

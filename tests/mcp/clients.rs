@@ -73,7 +73,7 @@ fn agent(home: &Home, arguments: &[&str]) -> Value {
     serde_json::from_str(&said.stdout).expect("it prints JSON")
 }
 
-/// What holds of both transports and both ways to begin.
+/// Checks that hold for both transports and both ways to begin.
 #[track_caller]
 fn check(said: &Value, protocol: &str, writes: &str) {
     assert_eq!(said["protocol"], protocol);

@@ -235,7 +235,7 @@ fn output_arrives_as_progress_and_a_cancelled_call_ends_at_once() {
         agent.early.iter().all(|message| message["id"] != id),
         "a cancelled call is not answered"
     );
-    // Whoever goes away ends what is under way.
+    // A client that goes away ends its calls.
     agent.send_call("run_tests", json!({}));
     until("the suite runs again", || !processes(&mark).is_empty());
     agent.end().expect(0);
@@ -253,7 +253,7 @@ fn with_git() -> tempfile::TempDir {
     repository
 }
 
-/// What is granted, and asked for each time because the repository is not trusted.
+/// Effects that are granted, and asked for each time because the repository is not trusted.
 const ASKING: [&str; 5] = ["--allow", "write-repository", "--allow", "commit-git", "--untrusted"];
 
 #[test]
@@ -313,7 +313,7 @@ fn questions_that_nobody_answers_keep_no_call_waiting() {
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
     other.end().expect(0);
-    // Whoever hangs up answers no question, and waits for none.
+    // A client that hangs up answers no question and waits for none.
     let begun = Instant::now();
     for agent in agents {
         agent.end().expect(0);
@@ -338,7 +338,7 @@ fn where_nobody_can_be_asked_what_would_be_asked_is_denied() {
     }
 }
 
-/// What a request of the newest revision carries.
+/// Adds the fields that a request of the newest revision carries.
 fn modern(mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -414,7 +414,7 @@ fn the_repository_lies_in_a_root_of_the_client() {
             );
             assert_eq!(result["structuredContent"]["message"], said);
         }
-        // What it was told is not asked again, until it changes.
+        // Roots that the client has sent are not asked for again, until they change.
         agent.call("list_files", json!({}));
         agent.tell("notifications/roots/list_changed", json!({}));
     }

@@ -27,7 +27,7 @@ impl Web {
         }
     }
 
-    /// The same with a connection.
+    /// A client with a connection.
     fn connected(address: &str, root: &std::path::Path) -> Self {
         let mut web = Self::new(address, root);
         let answer = web.post(&request(1, "initialize", initialize(&json!({})))).expect(200);
@@ -261,7 +261,7 @@ fn who_may_ask_is_the_gates_business_here_as_elsewhere() {
         refused.json()["error"]["message"].as_str().expect("a text"),
         &["`Upgrade: tool-mcp`"],
     );
-    // Whoever is only the same user widens nothing.
+    // A caller that is only the same user widens nothing.
     let widened = json!({"repo_path": root, "policy": {"allow": ["commit-git"]}}).to_string();
     let headers = [
         ("content-type", "application/json"),

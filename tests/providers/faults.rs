@@ -1,4 +1,4 @@
-//! What goes wrong at a provider, on every wire: the message, the exit code, no tool twice, and no key anywhere.
+//! Faults of a provider, on every wire: the message, the exit code, no tool twice, and no key anywhere.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::support::{Finished, Home};
 /// One of each wire.
 const WIRES: [Wire; 3] = [ROUTER, MESSAGES, GENERATE_CONTENT];
 
-/// How long a server may be silent here.
+/// Settings that let a server be silent only for a second.
 const IMPATIENT: &str = "first_byte_seconds = 1\nidle_seconds = 1";
 
 /// A run whose model first reads a file, and then meets what is tested.
@@ -144,7 +144,7 @@ fn round(status: ScriptedStatus) -> Round {
     Round::new([ServerStep::Status(status)])
 }
 
-/// The same answer as often as anybody could ask, to be asked again at once.
+/// Repeats an answer more often than any client asks; each asks for an immediate retry.
 fn for_ever(code: u16) -> impl Iterator<Item = Round> {
     let again = ScriptedStatus {
         retry_after: Some(RetryAfter::Seconds(0.0)),
@@ -402,7 +402,7 @@ fn fault_truncated_arguments_never_run_and_the_model_is_told() {
             ServerStep::Done,
         ])
     };
-    // Where calls come whole, a cut-off one never comes.
+    // On wires that send calls whole, a cut-off call never comes.
     for wire in [LOCAL, CHAT, MESSAGES] {
         let met = Met::new(wire, [cut_off(), Round::text("It counts (app.py:1).")]);
         assert_eq!(met.finished.code, 0, "{wire:?}: {}", met.finished.stderr);

@@ -32,7 +32,7 @@ fn a_model_is_offered_the_teams_skills_named_apart_and_calls_them() {
         let call = ScriptedCall::new("echo", json!({"text": "of the team"}));
         let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
         add(&home, "echo");
-        // How an operation with so short an answer ends is not asked here.
+        // This test does not check how an operation with so short an answer ends.
         home.run(root.path(), operation);
         let requests = server.requests();
         let tools = offered(&requests[0].body);

@@ -132,7 +132,7 @@ fn a_component_is_pushed_and_pulled_by_tag_and_by_digest() {
     other.run(root.path(), &["skill", "sync", "--frozen"]).expect(0);
     let third = Home::offline();
     skill(&third, &["add", &pinned, "--yes"]).expect(0);
-    // What was added is pushed by its name.
+    // An added skill is pushed by its name.
     let by_name = skill(&third, &["push", "echo", &registry.place("copy/echo:2")])
         .expect(0)
         .stdout;

@@ -175,7 +175,7 @@ fn what_was_pinned_before_needs_the_signature_as_well() {
     sign(&ada);
     call().expect(0);
     assert_eq!(signer(), "ada");
-    // What the pins say of who has signed is not believed: neither where the signature is gone,
+    // The signer in the pins is not believed: neither if the signature is gone,
     skill(&home, &["trust", "echo", "--yes"]).expect(0);
     let signature = home.path().join("skills/echo.wasm.sig");
     let kept = std::fs::read(&signature).expect("it is there");
@@ -189,7 +189,7 @@ fn what_was_pinned_before_needs_the_signature_as_well() {
     refused("`echo` is not signed by `ada`");
     std::fs::write(ada.public(), mine).expect("the folder is writable");
     call().expect(0);
-    // Where it cannot be known what is required, nothing is used.
+    // If the required signature cannot be determined, no skill is used.
     configure(text(&ada.public()), "nowhere.pub");
     let state = entry(&home, "echo").expect("it is there");
     holds(
@@ -198,7 +198,7 @@ fn what_was_pinned_before_needs_the_signature_as_well() {
     );
 }
 
-/// What openssl makes and checks is what we make and check: the form is that of cosign's keys and signatures.
+/// openssl and we make and check the same signatures, in the form of cosign's keys and signatures.
 #[test]
 fn openssl_makes_and_checks_the_same_signatures() {
     let openssl = |folder: &Path, arguments: &[&str]| run(folder, Path::new("openssl"), arguments);
@@ -310,8 +310,8 @@ fn a_registry_keeps_signatures_beside_components_and_none_is_believed_by_its_tag
             None => holds(&add(&place).expect(0).stderr, &["signed   by ada"]),
         }
     }
-    // What is signed is the digest of the component, not that of a manifest, a tag or a repository: elsewhere the same
-    // signature counts.
+    // The signature covers the digest of the component and not that of a manifest, a tag or a repository, so it counts
+    // elsewhere, too.
     let elsewhere = registry.place("others/echo:2.0");
     push_signed(&author, &component, &elsewhere);
     holds(&add(&elsewhere).expect(0).stderr, &["signed   by ada"]);
@@ -415,7 +415,7 @@ fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
             "[warning] `s001` is not signed by `ada`",
         ],
     );
-    // What cannot be understood stops those who need it.
+    // A file that cannot be understood stops the commands that need it.
     std::fs::write(root.path().join("skills.lock"), "version = 1\nskil = []\n").expect("the folder is writable");
     holds(
         &ask("doctor", 2).stdout,

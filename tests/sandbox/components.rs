@@ -1,4 +1,4 @@
-//! Which components are accepted, and what becomes of those that are not.
+//! Components that are accepted, and the errors for those that are not.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! What a guest has none of, how crashes are told, and the contract of a call.
+//! Resources that a guest does not have, the report of crashes, and the contract of a call.
 
 use host::api::Effect;
 use host::skill::{Limits, RawArguments};

@@ -102,7 +102,7 @@ fn a_proof_that_is_told_to_end_clears_its_folders_away() {
         assert_eq!(next(), "A skill tries to …");
         assert_eq!(next(), "pass  read_hidden_file            read a hidden file");
         kill_process(Pid::from_child(&child), signal).expect("it is ours");
-        // What is still in the pipe must not keep it.
+        // The rest of the pipe must be read, or the command waits.
         lines.for_each(drop);
         assert_eq!(child.wait().expect("it is ours").code(), Some(130), "{signal:?}");
         assert_eq!(

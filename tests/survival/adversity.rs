@@ -13,7 +13,7 @@ use crate::conformance::world::{SHOP, World, says};
 use crate::edges::in_namespace;
 use crate::support::{Finished, folder, holds};
 
-/// What a script in a namespace needs: a repository, a place to mount something, and one to keep notes.
+/// Surroundings of a script in a namespace: a repository, a place to mount something, and one to keep notes.
 struct Scene {
     repository: TempDir,
     mount: TempDir,
@@ -321,7 +321,7 @@ fn a_configuration_that_changes_is_the_next_sessions_and_a_broken_one_is_said() 
         &finished.stderr,
         &["[error] Failed to parse config: Invalid TOML syntax\nhint: "],
     );
-    // What runs goes on with what it began with.
+    // A running session goes on with the settings that it began with.
     world.server.release("go on");
     assert_eq!(end(stream).1["type"], "complete");
     let result = http::get(&address, &format!("/results/{id}")).expect(200).json();

@@ -1,4 +1,4 @@
-//! What a session holds is free again soon after it is cancelled, whatever it is doing: its thread, its request, its
+//! A cancelled session soon frees everything that it holds, whatever it is doing: its thread, its request, its
 //! processes. Measured from the request to cancel, through the real daemon.
 //!
 //! The documentation promises half a second. The tests print the measured times and fail only on a hang: a busy machine
@@ -245,7 +245,7 @@ fn a_request_to_the_model_is_given_up_when_its_session_is_cancelled() {
     ends_soon("a request to the model", &times);
 }
 
-/// The same by Ctrl-C of the command line, to the last process and the closed connection.
+/// Ctrl-C of the command line frees the same, to the last process and the closed connection.
 #[test]
 fn an_interruption_of_the_command_line_frees_the_same() {
     let silent = Silent::start();
@@ -325,7 +325,7 @@ fn cancelled_sessions_leave_nothing_open() {
     run(2);
     let before = (count(pid, "fd"), count(pid, "task"));
     run(60);
-    // What is opened once, some time after the first answer: the records of the index.
+    // The records of the index are opened once, some time after the first answer.
     let records = 1;
     until("files and threads are given back", || {
         count(pid, "fd") <= before.0 + records && count(pid, "task") <= before.1

@@ -28,7 +28,7 @@ const ROUNDS_PER_HOME: usize = 40;
 /// Paths with their contents.
 type Tree = BTreeMap<String, String>;
 
-/// What the tree holds after so many proposals.
+/// Content of the tree after so many proposals.
 fn state(proposals: usize) -> Tree {
     let mut tree = Tree::new();
     for file in 0..FILES {

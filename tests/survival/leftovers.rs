@@ -1,4 +1,4 @@
-//! What a call keeps in private folders is gone with a daemon that is killed, as soon as there is another one.
+//! Private folders of calls are removed after a daemon was killed, as soon as another one starts.
 
 use super::kill;
 use crate::support::{Home, until};
@@ -14,7 +14,7 @@ fn private_folders_of_a_killed_daemon_are_gone_with_the_next_start() {
             .collect()
     };
     home.serve();
-    // What calls under way have there; one of them has locked itself out.
+    // Folders of calls under way; one of them has locked itself out.
     let locked = place.join("tool-run-x/tree/locked");
     std::fs::create_dir_all(&locked).expect("the daemon has made the place");
     std::fs::create_dir_all(place.join("tool-git-x/store/objects")).expect("the daemon has made the place");

@@ -12,7 +12,7 @@ use super::{count, images, kibibytes};
 use crate::conformance::world::{Wire, World};
 use crate::support::{Dice, full, say, seed, until};
 
-/// What one run of this test is made of.
+/// Size of one run of this test.
 #[derive(Clone, Copy)]
 struct Size {
     sessions: usize,
@@ -133,7 +133,7 @@ async fn follow(client: reqwest::Client, address: Arc<str>, id: String, mut dice
             };
             received.extend_from_slice(&bytes);
             for event in frames(&mut received) {
-                // Whoever leaves has not seen what came after.
+                // A reader that leaves has not seen the later events.
                 if taken < most {
                     taken += 1;
                     seen.push(event);
@@ -190,7 +190,7 @@ async fn start(client: &reqwest::Client, address: &str, body: &Value) -> String 
     start["session_id"].as_str().expect("an identifier").to_owned()
 }
 
-/// What a whole stream of one session must hold.
+/// Asserts that a stream of one session is whole.
 fn is_whole(events: &Events, size: Size) {
     assert!(events.windows(2).all(|pair| pair[0].0 < pair[1].0), "numbers rise");
     assert_eq!(events.iter().filter(|(_, data)| is_end(data)).count(), 1);

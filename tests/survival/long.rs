@@ -12,7 +12,7 @@ use crate::support::Home;
 
 const MEGABYTE: usize = 1024 * 1024;
 
-/// What a daemon left that died while its model thought and thought.
+/// Writes the journal of a daemon that died while its model thought for a long time.
 fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
     let id = uuid::Uuid::now_v7().to_string();
     let folder = home.path().join("sessions").join(&id);

@@ -1,4 +1,4 @@
-//! Where a program starts, by what its manifests declare.
+//! Entry points of a program, as its manifests declare them.
 //!
 //! Pure functions from a manifest's text to places; a broken manifest declares nothing. What only a path tells is
 //! `file_role::entry_point_by_path`.
@@ -14,7 +14,7 @@ pub(crate) enum Declared {
     Package(String),
 }
 
-/// What the manifest at `path` declares; empty for anything that is no manifest.
+/// Returns the declarations of the manifest at `path`; empty if the file is not a manifest.
 pub(crate) fn declared(path: &str, text: &str) -> Vec<Declared> {
     match tool_repository::file_role::file_name(path) {
         "pyproject.toml" => pyproject(text),
@@ -121,7 +121,7 @@ fn package_json(text: &str) -> Vec<Declared> {
         strings(&document[key], 0, &mut paths);
     }
     if paths.is_empty() {
-        // What Node takes where nothing is said.
+        // Node starts `index.js` if the manifest names no file.
         paths.push("index.js".to_owned());
     }
     let file = |path: &String| !path.contains('*') && !path.ends_with(".json") && !path.ends_with(".css");

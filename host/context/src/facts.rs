@@ -1,4 +1,4 @@
-//! What one file says about a task, read from its profile.
+//! The facts of one file for a task, read from its profile.
 //!
 //! Facts hold nothing of the text: where the task's words are, which definitions share words with it, and what the file
 //! imports. What they weigh is `rank`'s business.
@@ -10,7 +10,7 @@ use super::query::Query;
 use super::words::{hash, split};
 use tool_repository::file_role::Role;
 
-/// What one file says about a task.
+/// Facts of one file for a task.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     /// Number of words.
@@ -29,7 +29,7 @@ pub(crate) struct Facts {
 pub(super) struct Defined {
     pub(super) name: String,
     pub(super) line: u32,
-    /// The same as `line` where nobody knows.
+    /// Last line of the definition; equal to `line` if the end is unknown.
     pub(super) end_line: u32,
     /// Terms among its words.
     pub(super) terms: Vec<u16>,

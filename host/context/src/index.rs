@@ -74,7 +74,7 @@ const INDEX_WAIT_FILES_MIN: usize = 1000;
 /// Indexes that are brought up to date at a time beside the sessions. One uses one processor.
 const INDEXES_FILLING_MAX: usize = 1;
 
-/// What indexes may cost.
+/// Limits of an index.
 #[derive(Debug, Clone, Copy)]
 struct IndexBounds {
     bytes: u64,
@@ -86,7 +86,7 @@ struct IndexBounds {
     filling: usize,
     wait: Duration,
     wait_files: usize,
-    /// How long before its reading a file must have been left alone.
+    /// Time for which a file must have been left alone before it was read.
     settling: Duration,
     /// Time for reading files by syntax tree after a selection.
     trees: Duration,
@@ -143,7 +143,7 @@ struct Index {
 #[derive(Debug, Default)]
 struct IndexState {
     catalogue: Arc<Catalogue>,
-    /// What is on the disk, where it is `catalogue`.
+    /// Fingerprint of the index on the disk that `catalogue` was read from.
     mark: Option<Mark>,
     /// With the number and the hash of the paths.
     layout: Option<(usize, u64, Arc<Layout>)>,
@@ -157,12 +157,12 @@ impl Indexes {
         Arc::new(Self::bounded(home, IndexBounds::default(), true).growing(parser))
     }
 
-    /// The same by text alone, where each request waits until the index is up to date.
+    /// An index by text alone; each request waits until the index is up to date.
     pub fn waiting(home: &Path) -> Arc<Self> {
         Arc::new(Self::bounded(home, IndexBounds::default(), false))
     }
 
-    /// The same with syntax trees.
+    /// An index with syntax trees; each request waits until the index is up to date.
     pub fn waiting_for_trees(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
         Arc::new(Self::bounded(home, IndexBounds::default(), false).growing(parser))
     }
@@ -184,7 +184,7 @@ impl Indexes {
         }
     }
 
-    /// What is known of a repository whose files are `list`, for a request that has waited since `asked`.
+    /// Returns the profiles of a repository whose files are `list`, for a request that has waited since `asked`.
     pub(super) fn look(
         self: &Arc<Self>,
         repository: &Arc<Repository>,
@@ -297,7 +297,7 @@ impl Index {
                 None => mark = None,
             }
         }
-        // What was cut short does not say that a file is gone.
+        // A list that was cut short does not prove that a file is gone.
         let keeps = |path: &str| !list.complete || list.find(path).is_some();
         if added.files.is_empty() && mark.is_some() && base.entries.iter().all(|entry| keeps(&entry.path)) {
             return Ok(());
@@ -438,7 +438,7 @@ impl Look {
         profile
     }
 
-    /// What does not fit is measured once more by whoever fills the index.
+    /// A file that does not fit is measured again when the index is filled.
     fn note(&self, measured: Measured) {
         let mut added = self.lock();
         let bytes = measured.record.as_ref().map_or(0, |record| record.len());
@@ -464,7 +464,7 @@ impl Look {
             return self.fill(&turn);
         }
         let name = "index".to_owned();
-        // Where no thread is to be had, the next request tries again.
+        // If no thread can be started, the next request tries again.
         let _ = std::thread::Builder::new().name(name).spawn(move || self.fill(&turn));
     }
 
@@ -530,7 +530,7 @@ impl Look {
         self.index.write(&self.list, added, &self.indexes);
     }
 
-    /// What is left to do for an index that has room.
+    /// The files that are still to be measured, for an index that has room.
     fn unmeasured(&self) -> Vec<usize> {
         if self.index.lock().is_full {
             return Vec::new();
@@ -545,7 +545,7 @@ impl Look {
     }
 }
 
-/// Where a profile will lie; only its size is known.
+/// A place without a position: only the size of the profile is known so far.
 fn unplaced(profile: Option<&Profile>) -> RecordExtent {
     RecordExtent {
         offset: 0,
@@ -587,7 +587,7 @@ impl Drop for IndexingPermit {
 /// Lets everything else on the machine go first. On Linux this is the calling thread's, and that of those it starts.
 fn yield_to_others() {
     #[cfg(target_os = "linux")]
-    // Whoever may not do so works on at the common priority.
+    // If lowering the priority is not permitted, the thread goes on at the normal priority.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 

@@ -1,4 +1,4 @@
-//! What the paths of a repository tell: what each file is, and which file an import means.
+//! Facts from the paths of a repository: the role of each file, and the file that an import means.
 //!
 //! Made of the list of paths alone, so that it is kept for as long as that stays the same.
 
@@ -18,7 +18,7 @@ pub(super) struct Layout {
     /// True for files whose words are asked for whatever the task is, and which an index keeps.
     pub(super) written: Vec<bool>,
     pub(super) resolver: Resolver,
-    /// What the imports of a file meant when it was last asked: a sum over the imports, and the files.
+    /// Files that the imports of a file meant at the last lookup: a checksum of the imports, and the files.
     resolved: Mutex<Vec<Option<Resolved>>>,
     /// A packet's overview of the paths, with the name and the bytes that it was made for.
     overview: OnceLock<(String, usize, String)>,
@@ -48,7 +48,8 @@ impl Layout {
         self.written[at] && size <= RANKED_FILE_BYTES_MAX
     }
 
-    /// What `make` says of all paths together. Kept for the first who asks, whose name and bounds are mostly everybody's.
+    /// Returns the text that `make` makes from all paths. Only the first result is kept: nearly all callers ask with
+    /// the same name and bounds.
     pub(super) fn overview(&self, name: &str, bytes_max: usize, make: impl Fn() -> String) -> String {
         let (known, bytes, text) = self.overview.get_or_init(|| (name.to_owned(), bytes_max, make()));
         if (known.as_str(), *bytes) == (name, bytes_max) {

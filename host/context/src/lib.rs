@@ -63,11 +63,11 @@ pub struct Packet {
     pub selected: Vec<SelectedFile>,
     /// The text that goes to the model: files with line numbers, notes, and what was left out.
     pub context: String,
-    /// How many files were loaded.
+    /// Number of files that were loaded.
     pub files_loaded: usize,
     /// Near misses, best first, with their reasons.
     pub near_misses: Vec<SelectedFile>,
-    /// What the user should be told: fewer files than usual, a scan cut short.
+    /// Notices for the user, such as fewer files than usual or a scan that was cut short.
     pub notices: Vec<String>,
     /// Path and SHA-256 (hexadecimal) of each chosen file that went into the packet whole and unaltered.
     pub digests: Vec<(String, String)>,
@@ -77,16 +77,16 @@ pub struct Packet {
     pub may_reveal_ignored: bool,
 }
 
-/// What a packet is built for.
+/// Input of a packet.
 #[derive(Debug, Clone, Copy)]
 pub struct BuildRequest<'a> {
     /// The repository.
     pub repository: &'a Arc<Repository>,
-    /// What was read of it before.
+    /// Profiles from earlier reads.
     pub indexes: &'a Arc<Indexes>,
-    /// What will be done.
+    /// Operation that the packet serves.
     pub operation: Operation,
-    /// What it is pointed at.
+    /// Target of the operation.
     pub target: &'a Target,
     /// Narrows the target.
     pub focus: Option<&'a str>,
@@ -242,7 +242,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
     Ok(packet)
 }
 
-/// What is said of files that no answer can name.
+/// Notice about files whose names cannot be shown.
 fn unnamed(list: &FileList) -> Option<String> {
     match list.not_utf8 {
         0 => None,
@@ -253,7 +253,7 @@ fn unnamed(list: &FileList) -> Option<String> {
     }
 }
 
-/// What is said where nothing of the directory that was asked about can be chosen.
+/// Notice for a target directory in which no file can be chosen.
 fn empty_target(target: &Target, list: &FileList) -> Option<String> {
     let (Target::Directory(path) | Target::TaskIn { path, .. }) = target else {
         return None;
@@ -278,18 +278,18 @@ pub fn is_source(path: &str) -> bool {
     file_role::is_code(path)
 }
 
-/// Where the files of a selection come from.
+/// Source of the files of a selection.
 trait Source: Sync {
     /// The content of a file; nothing where it cannot be read.
     fn read(&self, path: &str) -> Option<Vec<u8>>;
 
-    /// What is in a file, without its text.
+    /// Returns the profile of a file, without its text.
     fn profile(&self, path: &str) -> Looked {
         let text = self.read(path).and_then(text_of);
         Looked::from(text.map(|text| Profile::of(path, &text)))
     }
 
-    /// How many of the files that were asked for have no syntax tree yet and will have one.
+    /// Returns how many of the requested files have no syntax tree yet and will get one.
     fn treeless(&self) -> usize {
         0
     }
@@ -327,7 +327,7 @@ fn text_of(content: Vec<u8>) -> Option<String> {
     })
 }
 
-/// What selection knows of a repository: the list of its files, what they are, and a way to read them.
+/// A repository as the selection sees it: its list of files, their roles, and a way to read them.
 struct SelectionTree<'a> {
     /// Sorted bytewise.
     paths: Vec<&'a str>,

@@ -20,7 +20,7 @@ use tool_repository::{EntryKind, OpenError, Repository};
 
 pub use prompts::{correction, system_prompt};
 
-/// What a path turned out to be.
+/// Kind of file that a path leads to.
 enum TargetKind {
     Root,
     Directory(String),
@@ -100,7 +100,7 @@ pub fn check_place(operation: Operation, typed: &str, root: &Path, working_direc
     source_file(place, typed).map(|_| ())
 }
 
-/// Where a path may lie, from the root.
+/// Paths from the root that a typed path can mean.
 fn candidates(typed: &str, root: &Path, working_directory: &Path) -> Vec<String> {
     let places = [working_directory.join(typed), root.join(typed)];
     places.iter().filter_map(|path| relative(path, root)).collect()

@@ -152,7 +152,7 @@ struct Prepared {
     reasons: String,
     lines: Vec<String>,
     is_text: bool,
-    /// What was changed for showing it, for the model.
+    /// Remark for the model about how the text was changed for display.
     remark: &'static str,
     /// Placeholders in it.
     redacted: usize,
@@ -160,7 +160,7 @@ struct Prepared {
     digest: Option<String>,
 }
 
-/// What is shown of a file.
+/// Displayed part of a file.
 #[derive(Debug, PartialEq)]
 struct Shown {
     text: String,
@@ -274,7 +274,7 @@ impl Prepared {
         digits(at + 1) + self.lines[at].len() + 2
     }
 
-    /// What the whole file takes.
+    /// Size of the whole file as displayed.
     fn whole_bytes(&self) -> usize {
         let lines: usize = (0..self.lines.len()).map(|at| self.line_bytes(at)).sum();
         self.head().len() + lines + TAIL.len() + if self.is_text { 0 } else { NO_TEXT.len() }
@@ -402,7 +402,7 @@ impl Prepared {
         }
     }
 
-    /// What the outline takes, of the lines that are not kept.
+    /// Size of the outline, without the lines that are kept.
     fn outline_bytes(&self, outline: &[ShownLine], kept: Option<&KeptLines<'_>>) -> usize {
         let left_out = outline
             .iter()
@@ -628,7 +628,7 @@ fn note_blocks(relevant: &[vault::Relevant<'_>], redactor: &Redactor, bytes_max:
     (text, paths)
 }
 
-/// What the model should know about the selection itself.
+/// Closing remarks for the model about the selection itself.
 fn closing(selection: &Selection, bytes_max: usize) -> String {
     let mut text = String::new();
     // A name in a directory of packages is text from outside the user's own files.

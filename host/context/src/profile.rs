@@ -1,4 +1,4 @@
-//! What a file holds, as far as a selection asks for it, in the form that the index keeps.
+//! The content of a file, as far as a selection asks for it, in the form that the index keeps.
 //!
 //! A profile is measured once from a text and holds nothing of a task: hashes of the stems with the blocks of lines
 //! that they occur in, the names that are defined, and the imports as written. `facts` reads it for a task. It is made
@@ -22,7 +22,7 @@ const LINE_BYTES_MAX: usize = 2000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile(Vec<u8>);
 
-/// What definitions and imports were read from: the first byte of a profile.
+/// Source of definitions and imports: the first byte of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
     /// From lines, and nobody has tried it by a tree.
@@ -77,7 +77,7 @@ impl Profile {
         })
     }
 
-    /// The same with the symbols of a tree of the same text.
+    /// Returns the profile with the symbols of a syntax tree of the same text.
     pub(super) fn with_tree(&self, text: &str, tree: &SyntaxOutline) -> Self {
         let Some(sections) = self.sections() else {
             return self.clone();
@@ -90,14 +90,14 @@ impl Profile {
         Self(bytes)
     }
 
-    /// The same, for which no tree is to be had.
+    /// Returns the profile, marked as one for which no syntax tree can be had.
     pub(super) fn without_tree(&self) -> Self {
         let mut bytes = self.0.clone();
         bytes[0] = Made::TextAlone as u8;
         Self(bytes)
     }
 
-    /// What its symbols were read from.
+    /// Returns the source of the symbols.
     pub(super) fn made(&self) -> Made {
         match self.0.first() {
             Some(1) => Made::Tree,
@@ -106,7 +106,7 @@ impl Profile {
         }
     }
 
-    /// What was kept of an earlier one; nothing where it cannot be one.
+    /// Reads a stored profile; `None` if the bytes cannot be one.
     pub(super) fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
         let profile = Self(bytes);
         profile.sections().is_some().then_some(profile)
@@ -163,7 +163,7 @@ impl Profile {
         blocks
     }
 
-    /// Where some terms occur: block, term and count, by block. `terms` are hashes of stems, sorted.
+    /// Occurrences of some terms, by block: block, term and count. `terms` are hashes of stems, sorted.
     pub(crate) fn hits(&self, terms: &[(u32, u16)], blocks: usize) -> Vec<(u32, u16, u16)> {
         let mut hits = Vec::new();
         if let Some(mut sections) = self.sections()
@@ -301,7 +301,7 @@ impl Tally {
     }
 }
 
-/// What a profile holds beside words.
+/// Symbols of a profile, beside its words.
 #[derive(Default)]
 struct Symbols {
     count: u32,

@@ -1,4 +1,4 @@
-//! What a task says: words with weights, names that look like code, and paths.
+//! The words of a task with their weights, names that look like code, and paths.
 //!
 //! Read once a selection, from the task alone. How the words are found in files is `facts`' business.
 
@@ -9,7 +9,7 @@ use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_
 use tool_repository::file_role::file_name;
 use tool_repository::file_role::stem as file_stem;
 
-/// What a task says, split into weighted words.
+/// A task, split into weighted words.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
     pub(super) terms: Vec<Term>,
@@ -88,7 +88,7 @@ impl Query {
 
     /// True where the task says a name whole, however it is written. `folded` is the name as [`split`] joins it.
     pub(super) fn says_name(&self, name: &str, folded: u32) -> bool {
-        // What `split` cuts or leaves in place is looked up by its own joined form.
+        // A text that `split` cuts or leaves in place is looked up by its own joined form.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
         let usual = name.len() <= IDENTIFIER_BYTES_MAX && name.bytes().all(is_plain);
         (!usual || self.name_hashes.binary_search(&folded).is_ok()) && self.names.contains_key(&joined(name))

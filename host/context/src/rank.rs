@@ -1,4 +1,4 @@
-//! Which files a task is about: evidence that can be said in words, each piece with its score.
+//! Ranking of files for a task. Each piece of evidence has a score and a reason in words.
 //!
 //! A task's words are looked for in regions of the files (BM25 over windows of lines, not over whole files), in their
 //! paths and in the names that they define; then what the relevant files import gets a share. Pure functions of facts,
@@ -68,7 +68,7 @@ pub(crate) fn rank(
         .collect()
 }
 
-/// What a file's role is worth. What the task names by its path counts in full, whatever it is.
+/// Weight of a file's role. A file that the task names by its path counts in full, whatever its role.
 fn factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
     match role {
         _ if says_path(query, path) => 1.0,
@@ -82,7 +82,7 @@ fn factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
     }
 }
 
-/// How rare the words of a task are.
+/// Frequency of the words of a task.
 struct Statistics {
     /// By term: in how few files it occurs, times its weight.
     rarity: Vec<f64>,
@@ -311,7 +311,7 @@ fn says_path(query: &Query, path: &str) -> bool {
         .any(|said| lower == *said || lower.ends_with(&format!("/{said}")) || said.ends_with(&format!("/{lower}")))
 }
 
-/// What it weighs that a task says a path, or a file's name without its extension.
+/// Score of a file whose path, or name without extension, the task contains.
 fn named(query: &Query, path: &str, statistics: &Statistics, weights: &Weights) -> f64 {
     let scale = (1.0 + statistics.files).ln();
     if says_path(query, path) {

@@ -67,7 +67,7 @@ pub(super) fn select(
     draft.finish(&place)
 }
 
-/// Where an operation works.
+/// Path that an operation works on.
 #[derive(Debug, Clone, PartialEq)]
 enum WorkingPath {
     /// The empty path is the root.
@@ -311,8 +311,8 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.tree.layout.sources[at]
     }
 
-    /// Where a target directory holds few or no sources, its other text files, whatever part they play: somebody who
-    /// names a directory of tests, documents or assets asks about those, not about code elsewhere.
+    /// Adds other text files of a target directory that holds few or no sources, whatever their role: a user who names
+    /// a directory of tests, documents or assets asks about those files and not about code elsewhere.
     fn own(&mut self, directory: &str) {
         if directory.is_empty() {
             return;
@@ -342,8 +342,8 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    /// Where fewer files than wanted were found: what the chosen ones import, then sources nearby, then any text file,
-    /// nearest first.
+    /// Fills the selection if fewer files than wanted were found: the imports of the chosen files, then sources nearby,
+    /// then any text file, nearest first.
     fn fill(&mut self, directory: &str) {
         if self.chosen.len() >= SELECTED_FILES_MIN {
             return;
@@ -391,7 +391,7 @@ impl<'t, 'a> Draft<'t, 'a> {
 /// Files of a target directory that are tried: those without a known ending must be opened to see whether they are text.
 const OWN_FILES_LOOKED_AT_MAX: usize = 64;
 
-/// What is asked about where a directory is named: what people wrote there, generated files last.
+/// Order of files in a directory that the user named: files that people wrote come first, generated files last.
 fn order_in_a_target(role: Role) -> u8 {
     match role {
         Role::Source | Role::Test | Role::Example => 0,

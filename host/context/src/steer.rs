@@ -1,4 +1,4 @@
-//! What the user says about the selection itself: files that must be in it, and files that must not.
+//! The user's corrections of a selection: files that must be in it, and files that must not.
 //!
 //! Patterns are globs on paths from the root; a pattern without a wildcard is a file, or a directory and all below it.
 //! Which of the included files come first is their order; how many there is room for is `select`'s rule.

@@ -63,7 +63,7 @@ pub struct Definition<'a> {
     pub outer: bool,
 }
 
-/// What an import names, before anybody knows which file that is.
+/// Name in an import, before it is resolved to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Import<'a> {
     /// `from ..a.b import c` is level 2, module `a.b`, name `c`; an absolute import has level 0.
@@ -72,7 +72,7 @@ pub enum Import<'a> {
         level: usize,
         /// Dotted; may be empty.
         module: &'a str,
-        /// What is taken from it, where it says so on one line.
+        /// Imported item, if the line names one.
         name: Option<&'a str>,
     },
     /// A module specifier or an include, as written.

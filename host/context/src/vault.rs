@@ -36,12 +36,12 @@ pub(super) struct Note {
     pub(super) tags: BTreeSet<String>,
 }
 
-/// What a vault holds.
+/// Notes of a vault.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Notes {
     /// Sorted by path.
     pub(super) notes: Vec<Note>,
-    /// What the user should know.
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
 }
 

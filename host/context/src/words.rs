@@ -1,7 +1,7 @@
 //! Words of names and texts: how identifiers are split, stemmed and hashed, and which words say nothing.
 //!
-//! The same for a task and for the files that it is looked for in, so that both sides meet. Pure functions over bytes,
-//! which allocate nothing where a whole tree goes through them. What a word weighs is `query`'s and `rank`'s business.
+//! A task and the files are split alike, so that both sides match. These are pure functions over bytes, and they do not
+//! allocate, because a whole tree goes through them. `query` and `rank` weigh the words.
 
 /// Words of English that say nothing by themselves.
 pub(super) fn is_function_word(word: &[u8]) -> bool {
@@ -56,7 +56,7 @@ pub(super) fn joined(name: &str) -> String {
         .collect()
 }
 
-/// What counts of an identifier; longer ones are data.
+/// Bytes of an identifier that count; longer ones are data.
 pub(super) const IDENTIFIER_BYTES_MAX: usize = 64;
 
 /// Splits an identifier into lower-case words at underscores and changes of case; where there are several, the joined

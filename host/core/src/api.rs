@@ -58,7 +58,7 @@ impl Operation {
     }
 }
 
-/// What a listed session does: one of the four operations, or calls of skills.
+/// Work of a listed session: one of the four operations, or calls of skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
@@ -124,7 +124,7 @@ impl std::str::FromStr for Operation {
     }
 }
 
-/// Where a session stands.
+/// State of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -138,7 +138,7 @@ pub enum Status {
     Cancelled,
 }
 
-/// What went wrong, in the one form that HTTP errors, `error` events and the command line share.
+/// An error, in the one form that HTTP errors, `error` events and the command line share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
@@ -148,7 +148,7 @@ pub struct Problem {
     pub kind: ErrorKind,
     /// The specification's sentence where it has one.
     pub message: String,
-    /// What mends it.
+    /// Advice on how to fix it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub hint: Option<String>,
@@ -193,7 +193,7 @@ impl ToolSpec {
 /// The body of every HTTP error.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// What went wrong.
+    /// The error.
     pub error: Problem,
 }
 
@@ -233,7 +233,7 @@ fn is_zero(count: &u64) -> bool {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecuteRequest {
-    /// What to do.
+    /// Operation to run.
     pub operation: Operation,
     /// A path relative to the repository root, or a task for architect and refactor. explain: a file or a directory, by
     /// default the whole repository. test-gen: a source file. That a path does not exist is told by the stream.
@@ -252,7 +252,7 @@ pub struct ExecuteRequest {
     /// Narrows the target or the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// Where `session-reports/` is made: an existing directory of the user, absolute; default: the repository root.
+    /// Directory for `session-reports/`: an existing directory of the user, absolute; default: the repository root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^/")]
     pub working_directory: Option<String>,
@@ -281,7 +281,7 @@ pub struct ExecuteRequest {
         skip_serializing_if = "SelectionRequest::is_unset"
     )]
     pub selection: SelectionRequest,
-    /// What the session may cost; each bound that is absent has its default.
+    /// Limits of the session; each limit that is absent has its default.
     #[serde(
         default,
         deserialize_with = "read::object",
@@ -290,8 +290,8 @@ pub struct ExecuteRequest {
     pub budget: BudgetRequest,
 }
 
-/// What the user says about the selection of files. Patterns are globs from the root; one without a wildcard is a file,
-/// or a directory and all below it.
+/// The user's corrections of the file selection. Patterns are globs from the root; one without a wildcard is a file, or
+/// a directory and all below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectionRequest {
@@ -314,7 +314,7 @@ impl SelectionRequest {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContextRequest {
-    /// Whose rule chooses.
+    /// Operation whose rule chooses the files.
     pub operation: Operation,
     /// A path, or a task.
     #[serde(default)]
@@ -328,7 +328,7 @@ pub struct ContextRequest {
     /// Narrows the target or the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// What paths are relative to before the root; default: the root.
+    /// Directory that paths are relative to before the root; default: the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^/")]
     pub working_directory: Option<String>,
@@ -348,7 +348,7 @@ pub struct ContextResult {
     pub selected_files: Vec<SelectedFile>,
     /// The text that goes to the model.
     pub context: String,
-    /// How many files were loaded.
+    /// Number of files that were loaded.
     pub files_loaded: u64,
     /// Files that were nearly chosen, best first.
     pub near_misses: Vec<SelectedFile>,
@@ -356,11 +356,11 @@ pub struct ContextResult {
     pub notes: Vec<String>,
     /// Estimated tokens of `context`.
     pub tokens: u64,
-    /// What the user should know about the selection.
+    /// Notices for the user about the selection.
     pub notices: Vec<String>,
 }
 
-/// What a session may cost. Reaching a bound ends it with what there is by then, as failed.
+/// Limits of a session. Reaching one ends the session as failed, with the results so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetRequest {
@@ -405,7 +405,7 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub require_sandbox: bool,
-    /// What `allow` grants to run tests runs them without a sandbox: needs `run-process` in `allow`, and excludes
+    /// Test runs that `allow` grants run without a sandbox: needs `run-process` in `allow`, and excludes
     /// `require_sandbox`.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
@@ -470,7 +470,7 @@ pub struct Models {
 /// One provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProviderEntry {
-    /// Which of the three.
+    /// Name of the provider, one of three.
     #[schema(value_type = ProviderName)]
     pub name: String,
     /// True for exactly one.
@@ -494,14 +494,14 @@ pub struct TaskEntry {
     /// Identifier of the session.
     #[schema(format = "uuid")]
     pub session_id: String,
-    /// What it does.
+    /// Operation of the session.
     pub operation: Activity,
-    /// What it was pointed at.
+    /// Target of the operation.
     pub target: String,
     /// When it started.
     #[schema(value_type = String, format = DateTime)]
     pub timestamp: Timestamp,
-    /// Where it stands.
+    /// State of the session.
     pub status: Status,
     /// Absolute path of the repository.
     #[serde(default)]
@@ -522,7 +522,7 @@ pub struct HistoryEntry {
     /// Identifier of the session.
     #[schema(format = "uuid")]
     pub id: String,
-    /// What it did.
+    /// Operation of the session.
     pub operation: Activity,
     /// When it started.
     #[schema(value_type = String, format = DateTime)]
@@ -530,11 +530,11 @@ pub struct HistoryEntry {
     /// When it ended.
     #[schema(value_type = String, format = DateTime)]
     pub completed: Timestamp,
-    /// How many files it changed: a count here, an array of paths in a result.
+    /// Number of changed files: a count here, an array of paths in a result.
     pub files_modified: u64,
     /// Identifier of the model used.
     pub provider: String,
-    /// How it ended: `complete`, `failed` or `cancelled`.
+    /// End of the session: `complete`, `failed` or `cancelled`.
     pub status: Status,
     /// Absolute path of the repository.
     pub repository: String,
@@ -550,9 +550,9 @@ pub struct SessionResult {
     /// Identifier of the session.
     #[schema(format = "uuid")]
     pub session_id: String,
-    /// What it did.
+    /// Operation of the session.
     pub operation: Operation,
-    /// Where it stands.
+    /// State of the session.
     pub status: Status,
     /// Everything it wrote; so far, while it runs.
     pub output: String,
@@ -560,7 +560,7 @@ pub struct SessionResult {
     pub files_modified: Vec<String>,
     /// The session log: relative to the root, absolute where it lies outside; empty until it is written.
     pub report_path: String,
-    /// What failed, where it failed; absent otherwise.
+    /// The error of a failed session; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Problem)]
     pub error: Option<Problem>,
@@ -612,7 +612,7 @@ pub struct SkillEntry {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// What it does.
+    /// Description of the skill.
     pub description: String,
     /// Names of the effects it asks for.
     pub effects: Vec<Effect>,
@@ -706,7 +706,7 @@ impl std::fmt::Display for SkillState {
 /// A signature of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Signed {
-    /// Who made it, as `[skills.identities]` named them when it was checked; absent where that was nobody.
+    /// Signer, by its name in `[skills.identities]` at the time of the check; absent if no identity matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub by: Option<String>,

@@ -1,8 +1,9 @@
 //! Reading listed files one after the other, for whoever reads a whole tree.
 //!
-//! What a path of its own costs is saved: the list is not brought up to date but for its names, a file is not looked for
-//! in it, and one read takes both the content and the beginning by which a key is known. What decides whether a file may
-//! be read is the same, and it is decided on what was opened; whatever is not as the walk saw it goes the usual way.
+//! A bulk read saves the costs of a path of its own: only the names of the list are brought up to date, the list is not
+//! searched for a file, and one read takes both the content and the beginning by which a key is recognised. The same
+//! checks on the opened file decide whether it may be read. A file that is not as the walk saw it is read in the usual
+//! way.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub enum Read {
     Binary,
 }
 
-/// How far a file is read.
+/// Number of bytes that are read of each file.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// Bytes of one file at most; a longer one is left out.
@@ -95,7 +96,7 @@ impl Repository {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some((handle, stat))
     }
 
-    /// What is no plain file any more: a link is followed as always, and everything is judged again.
+    /// Reads a file that is no longer plain: a link is followed as usual, and all checks are made again.
     fn read_otherwise(
         &self,
         path: &str,
@@ -256,7 +257,7 @@ mod tests {
         text_only: true,
     };
 
-    /// What is read of each file, by path.
+    /// Returns each path with the content that was read.
     fn read(repository: &Repository, names: &Names) -> Vec<(String, Result<Read, String>, usize)> {
         let all = names.list().files.iter().enumerate();
         all.map(|(at, file)| {

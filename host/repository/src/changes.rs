@@ -77,7 +77,7 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// What helps, where the system says what is missing.
+    /// Advice, if the system names the missing thing.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { source, .. } => Disk::Repository.hint_for(source),
@@ -118,16 +118,16 @@ pub struct LeftAlone {
     pub path: String,
     /// A whole sentence without its full stop.
     pub reason: String,
-    /// What helps, where the system says what is missing.
+    /// Advice, if the system names the missing thing.
     pub hint: Option<String>,
 }
 
 /// An old file that somebody who had it open wrote into after it was replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenLate {
-    /// What was replaced.
+    /// Path of the replaced file.
     pub path: String,
-    /// Where the old file with what was written is now.
+    /// Path at which the old file with the other program's text is kept.
     pub kept: String,
 }
 
@@ -144,7 +144,7 @@ impl WrittenLate {
     }
 }
 
-/// What `recover` did.
+/// Result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// Paths that were rolled back.
@@ -284,7 +284,7 @@ fn restore<'a>(
     Ok((plan, late))
 }
 
-/// What is where a file was changed.
+/// State of a changed file's path.
 enum PresentFile {
     /// A file that may be one of the states of its history, or nothing.
     Comparable(Option<FileState>),
@@ -336,7 +336,7 @@ pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (
     Ok(finish(root, &steps))
 }
 
-/// How a rollback went.
+/// Result of a rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RolledBack {
     /// Every file is back.
@@ -361,7 +361,7 @@ fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
         for step in steps {
             if matches!(step.done, Done::Exchanged | Done::Removed) {
                 moment();
-                // Whoever had the old file open may have written into it since.
+                // A program that had the old file open may have written into it since.
                 if !discard_if(&handle, &step.temporary, step.file.before.as_ref()) {
                     late.push(WrittenLate {
                         path: step.file.path.clone(),
@@ -380,7 +380,8 @@ fn temporary(id: &str, index: usize) -> String {
     format!(".tool-proposal-{id}-{index}")
 }
 
-/// The same for a recovery, which may itself be interrupted: what lies under the other name may be somebody's work.
+/// Name for a file that a recovery puts back. A recovery may itself be interrupted, and the file under this name may be
+/// somebody's work.
 fn returning(id: &str, index: usize) -> String {
     format!("{}-back", temporary(id, index))
 }

@@ -1,4 +1,4 @@
-//! Which entries of the real tree a contained run must not find: the hidden ones, wherever they lie.
+//! The entries of the real tree that a contained run must not find: all hidden files, wherever they lie.
 //!
 //! A run sees the tree itself and not through the guard, so this looks also where lists do not: into ignored and
 //! skipped directories and at names that are not UTF-8. Sockets, FIFOs and devices count as hidden, because on their

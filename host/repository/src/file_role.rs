@@ -1,4 +1,4 @@
-//! What the listed files are: their language, and the part that each plays in its repository.
+//! Facts about listed files: their language, and the part that each plays in its repository.
 //!
 //! Everything here is decided by paths alone, so that a scan reads no file. Which files exist, and which of them are
 //! ignored or hidden, is the repository's business; what is in them is that of `symbols` and `rank`.
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use tool_core::api::ScanResult;
 
-/// What a language is, for the question whether a scan lists it.
+/// Kind of a language; it decides whether a scan lists the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     /// People write programs in it.
@@ -169,8 +169,8 @@ const KEY_FILES: &[&str] = &[
     "index.js",
 ];
 
-/// What stands in for the specification's key files where a repository has none of that kind: other forms of the
-/// read-me file and the manifests of other ecosystems.
+/// Other key files, for a repository without those of the specification: other forms of the read-me file and the
+/// manifests of other ecosystems.
 const KEY_FILES_ELSEWHERE: &[&str] = &[
     "readme.rst",
     "readme.txt",
@@ -258,7 +258,7 @@ pub fn stem(path: &str) -> &str {
     dots.into_iter().find(|at| *at > 0).map_or(name, |at| &name[..at])
 }
 
-/// What the directories above a file say of it.
+/// Facts about a file from the directories above it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Above {
     is_vendored: bool,
@@ -319,7 +319,7 @@ pub fn role(path: &str) -> Role {
     role_below(Above::of(parent(path)), path)
 }
 
-/// The same of many files. What a directory says is read once where those in it follow each other, as in a sorted list.
+/// Returns the roles of many files. A directory is judged once if its files follow each other, as in a sorted list.
 pub fn roles(paths: &[&str]) -> Vec<Role> {
     let (mut directory, mut above) = ("", Above::default());
     let mut roles = Vec::with_capacity(paths.len());
@@ -477,12 +477,12 @@ pub fn is_key_file(path: &str) -> bool {
     key_file_rank(path).is_some_and(|rank| rank < KEY_FILES.len())
 }
 
-/// How surely a path looks like the place where a program starts; absent where it does not, higher is surer.
+/// Scores how surely a path looks like a program's entry point: higher is surer, `None` if it does not look like one.
 pub fn entry_point_by_path(path: &str) -> Option<u32> {
     entry_point_of_source(path).filter(|_| role(path) == Role::Source)
 }
 
-/// The same for a path that is known to be one of a source.
+/// As [`entry_point_by_path`], for a path that is known to be a source.
 pub fn entry_point_of_source(path: &str) -> Option<u32> {
     let name = file_name(path);
     let directory = parent(path);

@@ -78,7 +78,7 @@ pub(super) fn holds(
     may_hold(scan, outside, settling) && in_parallel(&scan.basis.inside, &[], unchanged).is_some()
 }
 
-/// What can be told without a look into the root.
+/// Checks everything that needs no look into the root.
 fn may_hold(scan: &Scan, outside: &[PathBuf], settling: Duration) -> bool {
     let basis = &scan.basis;
     let same_outside = || {
@@ -101,7 +101,7 @@ fn is_same(file: &FileEntry, stat: &Stat) -> bool {
     what(&now) == what(file)
 }
 
-/// What a listed file is now; `None` where it is no file any more.
+/// Returns the present state of a listed file; `None` if it is no file any more.
 fn look(root: &Root, file: &FileEntry) -> Option<Stat> {
     let stat = rustix::fs::statat(root.handle(), file.path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;

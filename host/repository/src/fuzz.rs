@@ -15,7 +15,7 @@ use input::Input;
 #[path = "../../../tests/fuzz/input.rs"]
 mod input;
 
-/// What every hidden file of the test's tree holds, and the one outside.
+/// Content of every hidden file in the test's tree, and of the file outside.
 const CANARY: &[u8] = b"canary: nobody may read this";
 
 /// A path has one form, which never escapes; what is hidden is so in every spelling, and protected besides.

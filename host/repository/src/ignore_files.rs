@@ -263,7 +263,7 @@ impl<'a> IgnoreReader<'a> {
         self.spent().skipped.clone()
     }
 
-    /// How many files were compiled so far.
+    /// Number of files compiled so far.
     #[cfg(test)]
     pub(super) fn compiled(&self) -> usize {
         self.spent().compiled

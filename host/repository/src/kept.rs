@@ -1,7 +1,7 @@
 //! Walks that outlive the opening of a repository, so that the next one need not walk again.
 //!
-//! What is kept answers nothing by itself: `fresh` has to find that everything it rests on is as it was. A repository
-//! is the same where its root and the rules of what is hidden are.
+//! A kept scan is used only after `fresh` has found everything that it rests on unchanged. Two openings mean the same
+//! repository if the root and the rules for hidden names are equal.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ const SCANS_KEPT_MAX: usize = 8;
 /// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's.
 const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 
-/// What makes two openings ones of the same repository.
+/// Identity of a repository: two openings with equal keys share their scans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     pub(super) root: PathBuf,
@@ -27,7 +27,7 @@ pub struct Key {
     pub(super) state_directory: Option<PathBuf>,
     pub(super) hide: Vec<String>,
     pub(super) reveal: Vec<String>,
-    /// What the repository's own file hides.
+    /// Names that the repository's own file hides.
     pub(super) narrowed: Vec<String>,
 }
 

@@ -62,7 +62,7 @@ use stamp::Basis;
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
 use walk::{Scan, WalkBounds, WalkedTree};
 
-/// What the user decides about repositories.
+/// The user's decisions about repositories.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// `~/.tool`: hidden in every repository, and no root itself.
@@ -73,7 +73,7 @@ pub struct Options {
     pub reveal: Vec<String>,
     /// Globs that no proposal may touch, beside the table.
     pub protect: Vec<String>,
-    /// What the repository's own `.tool.toml` asks for does not count: for taking back what was done in it.
+    /// Ignores the requests of the repository's own `.tool.toml`, for taking back changes that were made in it.
     pub ignore_root_file: bool,
     /// The user said yes to a root that holds the home directory.
     pub home_confirmed: bool,
@@ -81,7 +81,7 @@ pub struct Options {
     pub home: Option<PathBuf>,
     /// Time-out of a scan; `None` is that of `limits`.
     pub scan_time: Option<Duration>,
-    /// Where walks are kept for the next time that the same repository is opened.
+    /// Store of walks for the next opening of the same repository.
     pub scans: Option<Arc<Scans>>,
     /// Cancels the opening, which reads the repository's own settings file.
     pub cancel: CancellationToken,
@@ -106,7 +106,7 @@ pub enum RepositoryError {
     System {
         /// The real path.
         root: PathBuf,
-        /// Which of them.
+        /// Name of the system directory.
         system: &'static str,
     },
     /// The state directory or something in it.
@@ -200,7 +200,7 @@ pub enum OpenError {
     },
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EntryKind {
     /// A regular file.
@@ -246,7 +246,7 @@ pub struct Repository {
     /// Walks of earlier openings.
     scans: Option<Arc<Scans>>,
     ignore_files: Arc<IgnoreCache>,
-    /// What the last walk learned.
+    /// Result of the last walk.
     scanned: Mutex<Option<Arc<Scan>>>,
     /// Held by whoever walks.
     scanning: Mutex<()>,
@@ -310,7 +310,7 @@ impl Repository {
             repository.rules.narrow(&repository.narrowing, "")?;
             repository.key.narrowed.clone_from(&repository.narrowing.hide);
             repository.narrow_as_around(&options.cancel)?;
-            // Where reading that file took a walk, it was one by wider rules.
+            // If reading that file took a walk, it was one by wider rules.
             repository.scanned = Mutex::new(None);
         }
         Ok(repository)
@@ -343,8 +343,8 @@ impl Repository {
         Ok(())
     }
 
-    /// What the repository's own `.tool.toml` asks for, and that of the work tree around it, whose names are not among
-    /// these. Hidden and protected names are in force already.
+    /// Returns the requests of the repository's own `.tool.toml` and of the one in the work tree around it, without
+    /// names. Hidden and protected names are in force already.
     pub fn narrowing(&self) -> &Narrowing {
         &self.narrowing
     }
@@ -370,7 +370,7 @@ impl Repository {
         self.identity
     }
 
-    /// What makes another opening one of the same repository.
+    /// Returns the key by which another opening of the same repository is recognised.
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -612,7 +612,7 @@ impl Repository {
         }
     }
 
-    /// What the state directory is, where it exists by now.
+    /// Identity of the state directory, if it exists by now.
     fn state(&self) -> Option<Identity> {
         let directory = self.state_directory.as_deref();
         let stat = rustix::fs::stat(directory?).ok()?;
@@ -671,7 +671,7 @@ impl Repository {
             Err(Unresolved::Errno(errno)) => return Err(io_error(path, errno)),
             Err(Unresolved::Outside) => return Err(denied(OUTSIDE)),
         };
-        // What counts is the name at the end of the links.
+        // The name at the end of the links counts.
         let real = &place.path;
         if let Some(reason) = self.rules.hidden(real, true) {
             return Err(denied(reason));

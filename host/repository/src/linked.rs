@@ -23,7 +23,7 @@ const LINKED_ENTRIES_MAX: u64 = 500_000;
 
 const UNKNOWN: &str = "has several names, and there are too many files to know whether one of them is hidden";
 
-/// What is known of hidden files with several names.
+/// Known hidden files that have several names.
 #[derive(Debug, Default)]
 pub(super) struct Linked(Mutex<Option<Known>>);
 

@@ -13,11 +13,11 @@ use rustix::io::Errno;
 
 use super::path;
 
-/// How many symbolic links one path may lead through; the kernel's own bound.
+/// Maximum of symbolic links in one path, the kernel's own bound.
 const LINKS_MAX: usize = 40;
 
-/// How many directories deep a path through links may lead: each holds a handle while the path is followed. Real trees
-/// are less than 30 deep.
+/// Maximum depth of a path through links: each directory holds a handle while the path is followed. Real trees are less
+/// than 30 deep.
 const LEVELS_MAX: usize = 256;
 
 /// Device and inode: what a file is, whatever its name.
@@ -59,7 +59,7 @@ impl From<Errno> for Unresolved {
     }
 }
 
-/// Where a path really leads: a directory handle and a name in it, without links.
+/// Target of a path: a directory handle and a name in it, without links.
 pub(super) struct ResolvedPath {
     /// Absent where the place is the root itself.
     parent: Option<OwnedFd>,
@@ -253,7 +253,7 @@ impl Root {
         )
     }
 
-    /// What lies at a place.
+    /// Returns the state of the entry at a place.
     pub(super) fn stat_place(&self, place: &ResolvedPath) -> Result<Stat, Errno> {
         rustix::fs::statat(
             self.at(place.parent.as_ref()),

@@ -1,4 +1,4 @@
-//! Which directory is a root: the one that is meant, and the ones that are refused.
+//! Choice of a root: the directory that the user means, and the directories that are refused.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;

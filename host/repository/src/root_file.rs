@@ -19,11 +19,11 @@ const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
 /// Its name; protected, so that no model writes it.
 pub const NAME: &str = ".tool.toml";
 
-/// What helps against every error of this module.
+/// Advice for every error of this module.
 pub const HINT: &str = "a repository may only narrow: `[policy]` of its `.tool.toml` knows `deny`, `hide`, \
     `protect`, `require_sandbox` and `untrusted`; everything else belongs in ~/.tool/config.toml";
 
-/// What a repository asks for. The default asks for nothing.
+/// Requests of a repository. The default requests nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Narrowing {
@@ -35,7 +35,7 @@ pub struct Narrowing {
     pub protect: Vec<String>,
     /// Nothing runs outside of a full sandbox.
     pub require_sandbox: bool,
-    /// What lies here is not to be trusted.
+    /// The repository's content is marked as untrusted.
     pub untrusted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which names are hidden and which are protected: the tables, and how a path is compared with them.
+//! Hidden and protected names: the tables, and the comparison of a path with them.
 //!
 //! Names count, not files: a path that does not exist yet is judged like one that does. Comparison is after case
 //! folding, because a repository may lie on a file system that folds. What only the file system knows (git
@@ -21,13 +21,13 @@ use super::root_file::Narrowing;
 pub struct Rule {
     /// Lower case.
     pub pattern: &'static str,
-    /// What it covers.
+    /// Names that the rule covers.
     pub covers: Covers,
     /// Completes the sentence "`path` is hidden: it …" or "`path` is protected: it …".
     pub reason: &'static str,
 }
 
-/// What a rule covers.
+/// Extent of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covers {
     /// Files and directories, and everything in a directory.
@@ -81,7 +81,7 @@ const fn environment(pattern: &'static str) -> Rule {
 /// Hidden: not readable, listable, searchable or selectable.
 pub const HIDDEN: &[Rule] = &[
     all(".git", GIT),
-    // What FAT and NTFS also call `.git`.
+    // Other names of `.git` on FAT and NTFS.
     all("git~1", GIT),
     environment(".env"),
     environment(".env.*"),
@@ -614,7 +614,7 @@ pub struct PatternError {
     pub of_repository: bool,
     /// As it was written.
     pub pattern: String,
-    /// What is wrong with it.
+    /// Fault of the pattern.
     pub reason: String,
 }
 
@@ -713,7 +713,7 @@ impl Rules {
 
     /// Why `path` may not be proposed, or `None` where it may.
     ///
-    /// What `[policy] reveal` lets a model read is still protected: reading and changing are different grants.
+    /// A path that `[policy] reveal` lets a model read is still protected: reading and changing are different grants.
     pub fn protected(&self, path: &str) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
@@ -909,7 +909,7 @@ impl Rule {
 struct UserGlob {
     matcher: GlobSet,
     whole_path: bool,
-    /// Where the root lies in what whole paths begin at, after [`fold`]; empty where they begin at the root.
+    /// Path of the root from the base of whole paths, after [`fold`]; empty if they begin at the root.
     below: String,
     /// Why what it matches is hidden or protected.
     reason: &'static str,
@@ -952,7 +952,7 @@ impl UserGlob {
         }
     }
 
-    /// The same of a path that begins where the patterns do.
+    /// Matches a path that begins at the base of the patterns.
     fn matches_whole(&self, folded: &str) -> bool {
         let (_, name) = path::split(folded);
         self.matcher.is_match(if self.whole_path { folded } else { name })

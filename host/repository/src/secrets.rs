@@ -5,13 +5,13 @@
 
 use super::path;
 
-/// How much of a file is looked at. A service account's `"type"` stands in its first line or two.
+/// Bytes of a file that are examined. A service account's `"type"` stands in its first line or two.
 pub(super) const HEAD_BYTES: usize = 512;
 
-/// How much of a file is looked at whose name says that it may hold several certificates and a key.
+/// Bytes examined in a file whose name allows several certificates and a key in it.
 pub(super) const BUNDLE_BYTES: usize = 64 * 1024;
 
-/// How many bytes of the beginning [`reason`] wants to see.
+/// Bytes of the beginning that [`reason`] needs.
 pub(super) fn bytes_wanted(path: &str) -> usize {
     let (_, name) = path::split(path);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

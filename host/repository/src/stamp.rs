@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Stat};
 use super::open::Identity;
 use super::path;
 
-/// What a directory or a file was when it was read.
+/// State of a directory or a file when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScanFingerprint {
     pub(super) identity: Identity,
@@ -52,7 +52,7 @@ impl ScanFingerprint {
 /// The names of the ignore files of a directory.
 pub(super) const IGNORE_FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// What a walk rested on.
+/// State of everything that a walk rests on.
 #[derive(Debug, Default)]
 pub(super) struct Basis {
     /// Directories that were read and ignore files in them, with what they were.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-/// How often it is looked again. A wake-up costs a few microseconds, and nobody notices so short a wait.
+/// Time between two checks. A wake-up costs a few microseconds, and users do not notice so short a wait.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Takes the lock; nothing where that was cancelled first.

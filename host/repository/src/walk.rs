@@ -73,7 +73,7 @@ impl FileList {
         &self.files[self.range_beneath(directory)]
     }
 
-    /// Where [`Self::beneath`] lies in the list.
+    /// Position of [`Self::beneath`] in the list.
     pub fn range_beneath(&self, directory: &str) -> Range<usize> {
         if directory.is_empty() {
             return 0..self.files.len();
@@ -82,7 +82,7 @@ impl FileList {
         self.at(&format!("{directory}/"))..self.at(&format!("{directory}0"))
     }
 
-    /// Where the first file is whose path is not before this one.
+    /// Position of the first file whose path is not before this one.
     pub fn at(&self, bound: &str) -> usize {
         self.files.partition_point(|entry| entry.path.as_str() < bound)
     }
@@ -109,12 +109,12 @@ pub(super) fn threads(cores: usize) -> usize {
     cores.min(SCAN_THREADS_MAX)
 }
 
-/// What a walk may cost, and when it may be used again.
+/// Limits of a walk, and the condition for using it again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WalkBounds {
     pub time: Duration,
     pub entries: u64,
-    /// How long before a walk everything must have been left alone for its list to be used again.
+    /// Time before a walk in which nothing may have changed, if its list is to be used again.
     pub settling: Duration,
 }
 
@@ -132,22 +132,22 @@ impl Default for WalkBounds {
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) list: Arc<FileList>,
-    /// What hidden files are, whatever their names.
+    /// Identities of hidden files, whatever their names.
     pub(super) hidden: HashSet<Identity>,
     /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
     pub(super) walked: HashSet<String>,
-    /// What makes the list right.
+    /// State that keeps the list right.
     pub(super) basis: Basis,
 }
 
 impl Scan {
-    /// How much there is to keep.
+    /// Number of entries to keep.
     pub(super) fn entries(&self) -> usize {
         self.list.files.len() + self.basis.inside.len() + self.hidden.len()
     }
 }
 
-/// What is walked, and by which rules.
+/// Root of a walk and its rules.
 pub(super) struct WalkedTree<'a> {
     pub(super) root: &'a Root,
     pub(super) rules: &'a Rules,
@@ -182,7 +182,7 @@ pub(super) fn scan(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
         let own = walk.work();
         let others = others.into_iter().filter_map(|thread| {
-            // What a thread that panicked had found is missing.
+            // The finds of a thread that panicked are missing.
             thread
                 .join()
                 .inspect_err(|_| walk.cut.store(true, Ordering::Relaxed))
@@ -233,7 +233,7 @@ fn merge(parts: Vec<WalkResult>, mut basis: Basis, complete: bool, skipped_ignor
     }
 }
 
-/// What one thread found.
+/// Finds of one thread.
 #[derive(Default)]
 struct WalkResult {
     list: FileList,
@@ -457,7 +457,7 @@ impl TreeWalk<'_> {
 /// many rules.
 const ENTRIES_BETWEEN_CHECKS: usize = 16;
 
-/// What becomes of one entry of a directory.
+/// Verdict on one entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Hidden,
@@ -606,7 +606,7 @@ pub struct DirectoryList {
 pub struct ListedEntry {
     /// Relative to the root.
     pub path: String,
-    /// What it is; links are not followed.
+    /// Kind of the entry; links are not followed.
     pub kind: EntryKind,
     /// Bytes of a file; 0 for everything else.
     pub size: u64,
@@ -632,7 +632,7 @@ struct DirectoryEntry {
 }
 
 impl DirectoryEntry {
-    /// What it is; asked for where the file system did not say it with the name.
+    /// Kind of the entry; asked for only if the file system did not give it with the name.
     fn kind(&self, directory: BorrowedFd<'_>) -> FileType {
         if self.kind != FileType::Unknown {
             return self.kind;

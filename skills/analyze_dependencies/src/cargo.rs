@@ -3,7 +3,7 @@
 use crate::model::{Dependency, Ecosystem, Manifest};
 use crate::toml_file::{Item, TomlFile};
 
-/// What stands in the place of a version that the workspace decides.
+/// Placeholder for a version that the workspace decides.
 pub(crate) const FROM_WORKSPACE: &str = "workspace";
 
 /// The group of what a workspace declares for its members.

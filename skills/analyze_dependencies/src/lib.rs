@@ -36,10 +36,10 @@ const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 const LINES_MAX: usize = 400;
 /// Names that are flagged.
 const CONFLICTS_MAX: usize = 50;
-/// Where a line is cut.
+/// Longest line of an answer; the rest is cut.
 const LINE_BYTES_MAX: usize = 500;
 
-/// What is looked for. Requirements files come under many names.
+/// Names of manifests. Requirements files come under many names.
 const MANIFEST_GLOBS: [&str; 9] = [
     "package.json",
     "pyproject.toml",
@@ -172,7 +172,7 @@ impl DependencyFiles {
 
 type Parser = fn(&str, &str) -> Manifest;
 
-/// Who reads a file, by its name.
+/// Returns the parser for a file, by its name.
 fn parser(path: &str) -> Option<Parser> {
     let name = path.rsplit('/').next().unwrap_or(path);
     Some(match name {
@@ -311,8 +311,8 @@ fn manifest_lines(lines: &mut Vec<String>, manifest: &Manifest) {
     }
 }
 
-/// What is declared in several places that do not agree. Peer dependencies are a range for others, not a choice, and a
-/// member that takes its workspace's version agrees with it.
+/// Lists the declarations of one package that do not agree. Peer dependencies are a range for others and not a choice,
+/// and a member that takes its workspace's version agrees with it.
 fn conflicts(manifests: &[Manifest]) -> Vec<String> {
     let mut declared: BTreeMap<(Ecosystem, String), Vec<(String, String)>> = BTreeMap::new();
     for manifest in manifests {

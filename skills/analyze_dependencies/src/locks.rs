@@ -29,7 +29,7 @@ pub(crate) const NAMES: [(&str, Ecosystem, bool); 12] = [
     ("go.sum", Ecosystem::Go, false),
 ];
 
-/// What a path is among [`NAMES`].
+/// Returns the kind of a path that is in [`NAMES`].
 pub(crate) fn kind_of(path: &str) -> Option<(Ecosystem, bool)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     NAMES

@@ -1,6 +1,6 @@
-//! What a manifest says, whatever its format.
+//! Content of a manifest, whatever its format.
 
-/// Whose registry a name belongs to: names of one ecosystem are compared with each other.
+/// Registry that a name belongs to: names of one ecosystem are compared with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ecosystem {
     Python,
@@ -21,7 +21,7 @@ pub(crate) struct Manifest {
     /// Whatever else is worth a line: the language's version, files that are included, locks.
     pub(crate) facts: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
-    /// What does not parse, each with its line; 0 for the file as a whole.
+    /// Faults of the file, each with its line; 0 for the file as a whole.
     pub(crate) problems: Vec<(usize, String)>,
 }
 

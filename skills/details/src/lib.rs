@@ -15,7 +15,7 @@ pub use test_run::{TestCounts, TestRun, TestRunner, TestStatus};
 /// Details of `run_tests`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestDetails {
-    /// How the run ended.
+    /// Result of the run.
     #[serde(flatten)]
     pub run: TestRun,
     /// Names of failing tests.
@@ -133,7 +133,7 @@ pub struct ListDetails {
 pub struct ListedEntry {
     /// Relative to the repository root.
     pub path: String,
-    /// Which kind it is.
+    /// Kind of the entry.
     pub kind: ListedKind,
     /// Bytes; absent for a directory and a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub enum ListedKind {
 pub struct WriteDetails {
     /// Relative to the repository root.
     pub path: String,
-    /// What becomes of the file.
+    /// Kind of the change.
     pub change: WriteChange,
     /// Added lines.
     pub added: u64,
@@ -165,7 +165,7 @@ pub struct WriteDetails {
     pub removed: u64,
 }
 
-/// What `write_file` does to a file.
+/// Change of a file by `write_file`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteChange {

@@ -12,7 +12,7 @@ const DIGITS_MAX: usize = 7;
 /// The largest number of [`DIGITS_MAX`] digits; sums of counts are bounded by it, too.
 const COUNT_MAX: u64 = 9_999_999;
 
-/// What ran the tests.
+/// Program that ran the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -23,7 +23,7 @@ pub enum TestRunner {
     Npm,
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -42,9 +42,9 @@ pub enum TestStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TestRun {
-    /// What ran the tests.
+    /// Program that ran the tests.
     pub runner: TestRunner,
-    /// How the run ended.
+    /// Result of the run.
     pub status: TestStatus,
     /// Exit status of the runner; absent after a signal or the time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,7 +140,7 @@ impl TestRun {
         format!("{word}: {what} in {}{although}", seconds(self.duration_ms))
     }
 
-    /// How the runner ended: `exit status 1`.
+    /// End of the runner, in words: `exit status 1`.
     pub fn ending(&self) -> String {
         match self.exit_code {
             _ if self.status == TestStatus::TimedOut => "stopped by the time limit".to_owned(),

@@ -18,7 +18,7 @@ const STEPS_MAX: usize = 6;
 /// Lines that are named of a function which is called often.
 const LINES_MAX: usize = 4;
 
-/// What one file defines and imports.
+/// Definitions and imports of one file.
 struct FileOutline {
     definitions: Vec<Definition>,
     imports: Vec<Import>,
@@ -133,7 +133,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Where a dotted name of a file is defined.
+    /// Finds the definition of a dotted name of a file.
     fn follow(&mut self, path: &str, dotted: &str, steps: usize) -> Option<String> {
         let steps = steps.checked_sub(1)?;
         let outline = self.outline(path)?;
@@ -182,7 +182,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Where an absolute dotted name is defined, by the longest part of it that is a file.
+    /// Finds the definition of an absolute dotted name, by the longest part of it that is a file.
     fn follow_module(&mut self, from: &str, dotted: &str, steps: usize) -> Option<String> {
         let parts: Vec<&str> = dotted.split('.').collect();
         for split in (1..=parts.len()).rev() {

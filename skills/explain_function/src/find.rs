@@ -21,7 +21,7 @@ pub(crate) struct FoundDefinitions {
     pub(crate) definitions: Vec<Definition>,
     /// Everything that the file defines.
     pub(crate) all: Vec<Definition>,
-    /// Where the file does not parse.
+    /// Faults of the file, if it does not parse.
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -31,7 +31,7 @@ impl FoundDefinitions {
         full_name(&self.path, definition)
     }
 
-    /// What stands directly in a definition.
+    /// Lists the definitions directly inside a definition.
     pub(crate) fn inside<'a>(&'a self, outer: &'a Definition) -> impl Iterator<Item = &'a Definition> {
         self.all
             .iter()
@@ -39,7 +39,7 @@ impl FoundDefinitions {
     }
 }
 
-/// What a search has seen.
+/// Results of a search so far.
 #[derive(Default)]
 pub(crate) struct Search {
     pub(crate) found: Vec<FoundDefinitions>,
@@ -47,7 +47,7 @@ pub(crate) struct Search {
     broken: Vec<String>,
     /// Files that are too large to parse.
     large: Vec<String>,
-    /// What was answered instead of what was asked.
+    /// Note that the answer is about something else than the request.
     note: Option<String>,
     files: usize,
 }

@@ -23,7 +23,7 @@ pub struct ExplainFunction;
 const LINES_MAX: usize = 400;
 /// Bytes of source in one answer, for functions that hold tables.
 const SOURCE_BYTES_MAX: usize = 48 * 1024;
-/// Where a line of source is cut; longer ones are data.
+/// Longest line of source in an answer; longer ones are data.
 const LINE_BYTES_MAX: usize = 500;
 /// Candidates in one answer.
 const CANDIDATES_MAX: usize = 60;
@@ -118,7 +118,7 @@ fn symbol(written: &str) -> Result<String, Failure> {
         .with_hint("give `name`, `Class.method` or `module.Class.method`; put a file or directory into `path`"))
 }
 
-/// How far an earlier answer came.
+/// Position at which an earlier answer ended.
 enum Cursor {
     /// Source was shown up to before this line; none at the start.
     Line(Option<usize>),

@@ -28,7 +28,7 @@ const LIMIT_DEFAULT: usize = 200;
 const LIMIT_MAX: usize = 1000;
 /// Files beyond this are data; they are named, not searched.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// What decides whether a file is text.
+/// Bytes of a file that decide whether it is text.
 const SNIFFED_BYTES: usize = 8 << 10;
 
 #[derive(Clone, Deserialize, Serialize)]
@@ -195,7 +195,7 @@ fn search(host: &dyn Host, request: &ReferenceQuery, part: Option<&Run>) -> Resu
         match content {
             Content::Whole(source) => search_file(request, path, source, &mut tally),
             Content::Large => tally.large.push(path.to_owned()),
-            // What vanished since it was listed, or may not be opened, is counted and no reason to stop.
+            // A file that vanished since it was listed, or may not be opened, is counted; the search goes on.
             Content::Unreadable | Content::Binary => tally.unread += 1,
         }
         ControlFlow::Continue(())

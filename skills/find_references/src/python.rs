@@ -1,4 +1,4 @@
-//! Which uses of a name in a Python file are references to the symbol.
+//! References to a symbol in a Python file, told from other uses of its name.
 //!
 //! A bare name means every use of it. A dotted name is compared with what each use stands for: through the imports of
 //! its file, the class around `self`, and the file's own dotted name. Types are not inferred; what they would decide
@@ -12,7 +12,7 @@ use syntax::{Module, Use, UseKind, names};
 use crate::ReferenceQuery;
 use crate::tally::{Match, MatchKind, Tally};
 
-/// What is looked for.
+/// Symbol to search for.
 pub(crate) struct Symbol {
     /// As it was asked for.
     pub(crate) written: String,
@@ -65,7 +65,7 @@ pub(crate) fn search(request: &ReferenceQuery, path: &str, module: &Module<'_>, 
     }
 }
 
-/// What names mean in one file.
+/// Meanings of names in one file.
 struct FileNames<'a> {
     path: &'a str,
     module: String,
@@ -155,7 +155,7 @@ impl<'a> FileNames<'a> {
             && let Some(class) = self.class_around(found)
         {
             let member = format!("{class}.{rest}");
-            // What the class does not define itself it may inherit from the one that is meant.
+            // A member that the class does not define may be inherited from the meant one.
             return if same(&self.full(&member)) {
                 Judgement::Same
             } else {
@@ -217,7 +217,7 @@ fn members(module: &Module<'_>) -> Vec<String> {
         .collect()
 }
 
-/// What comparing a use with the symbol gave.
+/// Result of comparing a use with the symbol.
 enum Judgement {
     Same,
     Other,

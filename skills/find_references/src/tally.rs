@@ -1,4 +1,4 @@
-//! What a search has found, as far as one page needs it, and the text of a page.
+//! Results of a search, as far as one page needs them, and the text of a page.
 
 use std::fmt::Write;
 
@@ -8,12 +8,12 @@ use skill_sdk::Outcome;
 
 use crate::ReferenceQuery;
 
-/// Where a line is cut; the match stays in sight.
+/// Longest line of an answer; the match stays visible.
 const LINE_BYTES_MAX: usize = 200;
 /// Paths that a note names.
 const NOTED_MAX: usize = 5;
 
-/// What a match is, in the order of the answer.
+/// Kind of a match, in the order of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum MatchKind {
@@ -54,7 +54,7 @@ impl Match {
     }
 }
 
-/// Where a match stands in the order of the answer.
+/// Position of a match in the order of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub(crate) struct MatchOrder {
     pub(crate) kind: MatchKind,

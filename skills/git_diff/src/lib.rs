@@ -46,7 +46,7 @@ struct GitDiffArguments {
 impl GitDiffArguments {
     fn query(&self) -> Result<DiffQuery, Failure> {
         let areas = [self.staged, self.unstaged, self.untracked];
-        // Who asks for one area by name does not mean the others.
+        // A caller that asks for one area by name does not mean the others.
         let default = !areas.contains(&Some(true));
         let [staged, unstaged, untracked] = areas.map(|area| area.unwrap_or(default));
         if !(staged || unstaged || untracked) {

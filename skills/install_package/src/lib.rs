@@ -38,7 +38,7 @@ enum ManagerChoice {
     Npm,
 }
 
-/// Who installs.
+/// Package manager that installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manager {
     Pip,

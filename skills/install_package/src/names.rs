@@ -1,4 +1,4 @@
-//! What may be asked for: a package's name with a version, and nothing that a package manager reads otherwise.
+//! Accepted requests: a package's name with a version, and nothing that a package manager reads otherwise.
 //!
 //! pip and npm take options, files, folders, URLs and repositories in the place of a name. All of these are refused by
 //! allowing only what a name and a version are made of. The host checks again.
@@ -29,7 +29,7 @@ pub(crate) fn check(manager: Manager, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// What is wrong for both.
+/// Returns the fault of a request that is a fault for both managers.
 fn common(text: &str) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! What an installation came to, read from what pip or npm printed.
+//! Result of an installation, read from the output of pip or npm.
 
 use skill_details::{InstallDetails, InstalledPackage};
 use skill_sdk::{Failure, Outcome, RunReport, code};
@@ -9,7 +9,7 @@ use crate::{Manager, names};
 const INSTALLED_MAX: usize = 1000;
 /// Lines from the end of an output that says nothing known.
 const TAIL_LINES: usize = 25;
-/// Where a line is cut: pip lists every version there is.
+/// Longest line of an answer: pip lists every version there is.
 const LINE_BYTES_MAX: usize = 300;
 
 /// The answer, or the failure with the words of the specification where it has some.
@@ -101,7 +101,7 @@ fn pip_lines(output: &str) -> Vec<String> {
                     }),
             );
         } else if line.starts_with("Requirement already satisfied: ") && !line.contains(" (from ") {
-            // What only a dependency asks for is no news.
+            // A package that only a dependency asks for is no news.
             let package = line.trim_start_matches("Requirement already satisfied: ");
             let name = package.split(" in ").next().unwrap_or(package);
             let version = package

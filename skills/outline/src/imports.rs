@@ -1,4 +1,4 @@
-//! What import statements name, by language. Each takes a node and answers whether anything else in it counts.
+//! Names in import statements, by language. Each function takes a node and answers whether anything else in it counts.
 
 use tree_sitter::Node;
 
@@ -79,11 +79,11 @@ pub(crate) fn script(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
     if let Some(path) = path {
         import_of(vec![path], into);
     }
-    // What is exported may also be defined right there.
+    // An exported name may also be defined right there.
     node.kind() == "export_statement" && path.is_none()
 }
 
-/// What stands between the quotes.
+/// Returns the text between the quotes.
 fn literal(node: Node<'_>) -> Option<Span> {
     let is_string = matches!(
         node.kind(),

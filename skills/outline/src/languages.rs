@@ -1,4 +1,4 @@
-//! What the nodes of each grammar mean. Names of nodes and fields are those of the grammars.
+//! Meaning of the nodes of each grammar. Names of nodes and fields are those of the grammars.
 
 use tree_sitter::Node;
 
@@ -31,13 +31,13 @@ pub(crate) struct Define {
     pub(crate) when: When,
 }
 
-/// Where such a node is a definition that others can mean.
+/// Condition under which such a node is a definition that others can mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
     OutsideFunctions,
     HasBody,
-    /// What the field `value` holds is a function.
+    /// The field `value` holds a function.
     FunctionValue,
     /// An assignment to a part of an object that others see.
     Exported,

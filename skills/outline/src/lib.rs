@@ -25,7 +25,7 @@ pub struct Span {
     pub end: usize,
 }
 
-/// What is defined.
+/// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionKind {
     /// Outside of types.
@@ -43,19 +43,19 @@ pub enum DefinitionKind {
 /// One definition.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
-    /// Where its name stands.
+    /// Place of its name.
     pub name: Span,
-    /// What it is.
+    /// Kind of the definition.
     pub kind: DefinitionKind,
     /// Line of the name, from 1.
     pub line: usize,
     /// Last line of the whole.
     pub end_line: usize,
-    /// How many definitions are around it.
+    /// Number of definitions around it.
     pub depth: usize,
 }
 
-/// What an import names.
+/// Name in an import.
 #[derive(Debug, Clone, Default)]
 pub struct Imported {
     /// True for a declaration that a module lies in another file.
@@ -64,11 +64,11 @@ pub struct Imported {
     pub level: usize,
     /// As the language joins them.
     pub parts: Vec<Span>,
-    /// What is taken from it.
+    /// Imported item, if there is one.
     pub item: Option<Span>,
 }
 
-/// What a file holds.
+/// Symbols of a file.
 #[derive(Debug, Default)]
 pub struct Outline {
     /// In the order of the source.

@@ -7,13 +7,13 @@ use tree_sitter::{Language, Node, Parser};
 use crate::languages::{Define, Grammar, When};
 use crate::{Definition, DefinitionKind, Imported, Outline, Span};
 
-/// What of a file is told at the most. More is data or made by a machine, and each list costs the host memory.
+/// Maximum of symbols of a file. A file with more is data or made by a machine, and each list costs the host memory.
 const ITEMS_MAX: usize = 10_000;
 
 /// Names that are longer than this are data.
 const NAME_BYTES_MAX: usize = 128;
 
-/// What is around a node.
+/// Surroundings of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Around {
     Nothing,
@@ -28,7 +28,7 @@ struct Frame {
     depth: usize,
 }
 
-/// What a grammar says of one kind of node.
+/// Meaning of one kind of node in a grammar.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rule {
     name: bool,

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// How much of a file decides whether it is text.
+/// Bytes of a file that decide whether it is text.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodedContent<'a> {
     /// Not text; the kind is for people.

@@ -11,7 +11,7 @@ use crate::{Start, decode};
 
 /// One read: large enough that the cost of a host call vanishes.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// How far a call reads to find a line: a second or two of a warm file, so that the call's time limit is far.
+/// Bytes that a call reads to find a line: a second or two of a warm file, so that the call's time limit is far.
 const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Answers about a file of `size` bytes that begins with `sniffed`.
@@ -51,13 +51,13 @@ pub(crate) fn read(
 
 /// A walk through the file.
 struct Scan {
-    /// Where the current line begins.
+    /// Start of the current line.
     at: u64,
     /// Its number.
     line: u64,
-    /// What was read of it, as far as it can be shown.
+    /// Bytes read of it, as far as they can be shown.
     pending: Vec<u8>,
-    /// What was read of it.
+    /// Number of bytes read of it.
     pending_bytes: u64,
     page: Page,
     lossy: bool,

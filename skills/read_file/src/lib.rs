@@ -48,12 +48,12 @@ pub struct ReadFileArguments {
     cursor: Option<String>,
 }
 
-/// Where to begin.
+/// Position at which to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Start {
     /// The first line to show, from 1.
     line: u64,
-    /// Where that line begins, in a file of that size; known when a page before ended there.
+    /// Start of that line, in a file of that size; known if an earlier page ended there.
     at: Option<(u64, u64)>,
 }
 

@@ -19,7 +19,7 @@ const LINE_BYTES_MAX: usize = 16 * 1024;
 /// One entry of a log.
 #[derive(Debug)]
 pub(crate) struct LogEntry {
-    /// Where it lies in the window, line breaks included.
+    /// Position in the window, line breaks included.
     pub(crate) range: Range<usize>,
     /// Number of its first line in the window, from 0.
     pub(crate) line: u64,

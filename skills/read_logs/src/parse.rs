@@ -5,7 +5,7 @@ use skill_sdk::serde_json::{self, Map, Value};
 
 use crate::time::{self, Time};
 
-/// How grave an entry is. The many names that loggers use are folded into six.
+/// Severity of an entry. The many names that loggers use are folded into six.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
@@ -93,12 +93,12 @@ impl Level {
     }
 }
 
-/// What the first line of an entry says.
+/// Content of the first line of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) time: Option<Time>,
     pub(crate) level: Option<Level>,
-    /// What follows time and level.
+    /// Text after time and level.
     pub(crate) message: String,
 }
 
@@ -211,7 +211,7 @@ fn logfmt_value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     }
 }
 
-/// Where the quote that opened before `text` closes.
+/// Finds the end of the quote that opened before `text`.
 fn closing_quote(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -314,7 +314,7 @@ fn is_space(c: char) -> bool {
     c == ' ' || c == '\t' || c == '|'
 }
 
-/// What is left once separators are gone.
+/// Returns the text without separators.
 fn message_in(rest: &str) -> &str {
     rest.trim_start_matches(|c: char| is_space(c) || "]):-".contains(c))
 }

@@ -1,4 +1,4 @@
-//! What a window of a log says: counts by level, what repeats, and the last entries.
+//! Summary of a window of a log: counts by level, repeated messages, and the last entries.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
@@ -23,7 +23,7 @@ const LINE_BYTES_MAX: usize = 500;
 /// Lines shown of the beginning and of the end of an entry.
 const ENTRY_LINES: (usize, usize) = (12, 12);
 
-/// Which entries are asked for.
+/// Filter of entries.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) level: Option<Level>,
@@ -61,7 +61,7 @@ struct LastEntry {
     line: u64,
 }
 
-/// What was found.
+/// Result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     tail: usize,
@@ -74,7 +74,7 @@ pub(crate) struct Report {
     last: Option<Time>,
     groups: HashMap<String, Group>,
     kept: VecDeque<LastEntry>,
-    /// Where the first entry that was read begins.
+    /// Start of the first entry that was read.
     pub(crate) first_at: Option<usize>,
 }
 

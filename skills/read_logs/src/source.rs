@@ -1,4 +1,4 @@
-//! Which file is read, and which part of it.
+//! Choice of the file, and of the part of it that is read.
 //!
 //! A log may be larger than memory, so a call reads one window: the end, or what lies before a place.
 
@@ -11,9 +11,9 @@ use skill_sdk::{EntryKind, Failure, Host, Query};
 use crate::parse;
 use crate::time::Time;
 
-/// What a call reads of a file: some hundred thousand lines, well within the memory and the time of a call.
+/// Bytes that a call reads of a file: some hundred thousand lines, well within the memory and the time of a call.
 pub(crate) const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
-/// What is read to learn the time at one place.
+/// Bytes that are read to learn the time at one position.
 const PROBE_BYTES: usize = 64 * 1024;
 /// Entries of a directory looked at, and log files found, at most.
 const SEEN_MAX: usize = 2000;
@@ -121,7 +121,7 @@ fn candidate(host: &dyn Host, path: String) -> Option<Candidate> {
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) bytes: Vec<u8>,
-    /// Where it begins in the file.
+    /// Start in the file.
     pub(crate) start: u64,
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn window(file: &mut File, end: u64) -> std::io::Result<Window> {
     })
 }
 
-/// Where the entries after `until` begin, found by halving: a large log is in the order of time.
+/// Finds the start of the entries after `until` by halving: a large log is in the order of time.
 pub(crate) fn position(file: &mut File, size: u64, until: Time, now_ms: i64) -> std::io::Result<u64> {
     let (mut before, mut after) = (0, size);
     while after - before > 16 * PROBE_BYTES as u64 {

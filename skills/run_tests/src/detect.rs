@@ -1,4 +1,4 @@
-//! Which test suite a repository has: signs of pytest, and a `test` script that is more than npm's placeholder.
+//! Test suites of a repository: signs of pytest, and a `test` script that is more than npm's placeholder.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use skill_sdk::{Failure, Host, Query, code};
 /// Configuration files are small; more than this is none.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// Who runs the tests.
+/// Program that runs the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runner {
     Pytest,
@@ -60,7 +60,7 @@ pub(crate) fn choose(host: &dyn Host, paths: &[String]) -> Result<Chosen, Failur
     }
 }
 
-/// What shows that pytest runs here.
+/// Returns the sign that pytest runs here.
 fn pytest_sign(host: &dyn Host) -> Option<String> {
     for name in ["pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml"] {
         if read(host, name).is_some() {
@@ -104,7 +104,7 @@ pub(crate) fn npm_script(host: &dyn Host) -> Result<String, Failure> {
         .map(str::trim)
         .filter(|script| !script.is_empty());
     match script {
-        // What `npm init` writes.
+        // The text that `npm init` writes.
         Some(script) if script.contains("no test specified") => Err(Failure::not_found(
             "package.json has only npm's placeholder as its `test` script",
         )),

@@ -20,7 +20,7 @@ use report::Results;
 #[derive(Debug)]
 pub struct RunTests;
 
-/// What the host allows at most.
+/// The host's maximum.
 const TIMEOUT_SECONDS_MAX: u32 = 900;
 /// Missing modules that are named.
 const MISSING_MAX: usize = 8;
@@ -141,7 +141,7 @@ fn after_pytest(host: &dyn Host, report: &RunReport, output: &str, note: String)
     Ok(report::render(TestRunner::Pytest, report, output, &results, &notes))
 }
 
-/// Where a module that Python did not find may come from.
+/// Advice on a module that Python did not find.
 fn module_hint(host: &dyn Host, module: &str) -> String {
     let top = module.split('.').next().unwrap_or(module);
     let places = [

@@ -97,7 +97,7 @@ fn summary<'a>(lines: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// What is printed about one failing test.
+/// Output about one failing test.
 #[derive(Clone, Copy)]
 struct Block<'a> {
     heading: &'a str,
@@ -291,7 +291,7 @@ fn own_frames<'a>(trace: &[&'a str]) -> Vec<&'a str> {
     kept
 }
 
-/// What pytest marks as the error itself.
+/// Returns the line that pytest marks as the error itself.
 fn error_text<'a>(line: &&'a str) -> Option<&'a str> {
     line.strip_prefix("E  ")
         .filter(|text| text.starts_with(' '))

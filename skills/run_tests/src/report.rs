@@ -1,4 +1,4 @@
-//! What a run came to, whatever ran it, and the words for it.
+//! Result of a run, whatever ran it, and its description in words.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const DETAILED_MAX: usize = 30;
 const NAMED_MAX: usize = 300;
 /// Lines of details of one test.
 pub(crate) const DETAIL_LINES_MAX: usize = 24;
-/// Where a line is cut.
+/// Longest line of an answer; the rest is cut.
 const LINE_BYTES_MAX: usize = 400;
 /// Lines from the end of an output that nothing could be read from.
 const TAIL_LINES: usize = 60;
@@ -23,13 +23,13 @@ const TAIL_BYTES: usize = 8 << 10;
 pub(crate) struct FailedTest {
     /// Its name, with the file where the runner says it.
     pub(crate) name: String,
-    /// What was wrong, in a line.
+    /// The failure, in a line.
     pub(crate) message: String,
     /// More lines: where, and what was compared.
     pub(crate) details: Vec<String>,
 }
 
-/// What was read from an output.
+/// Results read from an output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Results {
     /// The runner's own counts; absent where it did not come to them.

@@ -1,4 +1,4 @@
-//! What an author of a skill in Rust writes against.
+//! Interface for the authors of skills in Rust.
 //!
 //! A skill is a type that implements [`Skill`], handed to [`export_skill!`]. Its arguments are a struct of the author's,
 //! and what the model reads about them is derived from it ([`schema`]). Its logic takes the world as `&dyn` [`Host`], so
@@ -74,17 +74,17 @@ pub trait Skill {
     /// Semantic version.
     const VERSION: &'static str;
 
-    /// What the skill does and when to use it, written for the model.
+    /// Purpose of the skill and when to use it, written for the model.
     const DESCRIPTION: &'static str;
 
-    /// What the skill may cause, in the contract's words.
+    /// Effects that the skill may cause, in the contract's words.
     ///
     /// The component imports only what these effects cover, because the host refuses one that imports more. A
     /// function of [`Host`] whose effect is missing here answers `unavailable`, whatever the policy says.
     const EFFECTS: &'static [&'static str] = &["read-repository"];
 
-    /// What the model gives. Its schema is [`schema::of`] this type; the host holds every call to it, and answers one
-    /// that does not fit with where, what was expected, what came, and the nearest name.
+    /// Arguments from the model. Their schema is [`schema::of`] this type; the host holds every call to it. An error
+    /// names the position, the expected and the given value, and the nearest name.
     type Arguments: DeserializeOwned + JsonSchema;
 
     /// Runs one call.
@@ -93,7 +93,7 @@ pub trait Skill {
 
 /// The contract's interface `handler` as it is: for a skill that writes its schema by hand. Every [`Skill`] is one.
 pub trait Handler {
-    /// What the skill may cause; `describe` answers the same list (`effects: Self::EFFECTS`).
+    /// Effects that the skill may cause; `describe` answers the same list (`effects: Self::EFFECTS`).
     const EFFECTS: &'static [&'static str] = &["read-repository"];
 
     /// Describes the skill for the host and the model.
@@ -134,18 +134,18 @@ pub trait Sharded: Handler {
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure>;
 }
 
-/// What a skill says about itself.
+/// Description of a skill by itself.
 #[derive(Debug, Clone)]
 pub struct Descriptor {
     /// `[a-z][a-z0-9_]*`.
     pub name: &'static str,
     /// Semantic version.
     pub version: &'static str,
-    /// What the skill does and when to use it, written for the model.
+    /// Purpose of the skill and when to use it, written for the model.
     pub description: &'static str,
     /// JSON Schema of the arguments.
     pub parameters: serde_json::Value,
-    /// What the skill may cause.
+    /// Effects that the skill may cause.
     pub effects: &'static [&'static str],
 }
 
@@ -155,7 +155,7 @@ const DETAILS_BYTES_MAX: usize = 1024 * 1024;
 /// The answer of a call that worked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the model reads.
+    /// Text for the model.
     pub text: String,
     /// True where there is more than `text` holds.
     pub truncated: bool,
@@ -163,7 +163,7 @@ pub struct Outcome {
     pub cursor: Option<String>,
     /// Paths that this proposal removes.
     pub deletions: Vec<String>,
-    /// The same answer for programs: a JSON object, see [`Outcome::with_details`].
+    /// The answer for programs: a JSON object, see [`Outcome::with_details`].
     pub details: Option<String>,
 }
 
@@ -199,9 +199,9 @@ impl Outcome {
 pub struct Failure {
     /// One of the contract's codes, see [`code`].
     pub code: String,
-    /// What was wrong, in a sentence that the model can act on.
+    /// The fault, in a sentence that the model can act on.
     pub message: String,
-    /// What to do instead.
+    /// Advice on what to do instead.
     pub hint: Option<String>,
 }
 
@@ -209,7 +209,7 @@ pub struct Failure {
 pub mod code {
     /// The arguments do not fit.
     pub const INVALID_ARGUMENTS: &str = "invalid-arguments";
-    /// What was asked for does not exist.
+    /// The requested thing does not exist.
     pub const NOT_FOUND: &str = "not-found";
     /// The policy or the boundary refuses it.
     pub const DENIED: &str = "denied";
@@ -276,7 +276,7 @@ pub fn arguments<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
 /// Files are read with `std::fs` beneath [`Host::repo`]; everything else is a function here. In a component each of
 /// these is an import that the policy may deny; a denied one answers with the code `denied`.
 pub trait Host {
-    /// Where the repository is mounted, read-only.
+    /// Path at which the repository is mounted, read-only.
     fn repo(&self) -> &Path;
 
     /// An empty directory in which a skill with `write-repository` leaves its proposal.
@@ -314,7 +314,7 @@ pub trait Host {
     fn log(&self, level: &str, message: &str);
 }
 
-/// What every [`Host`] can do beyond the contract's functions.
+/// Helpers for every [`Host`] beyond the contract's functions.
 impl dyn Host + '_ {
     /// The place of a repository path on this host. Refuses what is absolute or climbs out, before any file is
     /// touched, with words for the model.
@@ -327,7 +327,7 @@ impl dyn Host + '_ {
         })
     }
 
-    /// What lies at a repository path, links followed, and its place on this host. Where nothing does, the failure
+    /// Finds the entry at a repository path, links followed, and its place on this host. If there is none, the failure
     /// names files of the same name elsewhere.
     pub fn locate(&self, path: &str) -> Result<(PathBuf, Metadata), Failure> {
         let place = self.path(path)?;
@@ -394,7 +394,7 @@ pub fn clean_path(path: &str) -> Result<String, Failure> {
     Ok(parts.join("/"))
 }
 
-/// Which entries to list.
+/// Query of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// A directory or a file relative to the root; empty is the root.
@@ -418,7 +418,7 @@ pub struct Entry {
     pub size: u64,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -440,10 +440,10 @@ pub struct Page {
     pub left_out: u32,
 }
 
-/// What [`Host::read_files`] calls with each path and what became of the file.
+/// Function that [`Host::read_files`] calls with each path and its content.
 pub type Visit<'a> = dyn FnMut(&str, Content<'_>) -> ControlFlow<()> + 'a;
 
-/// Which files to read, and how far.
+/// Files to read, and the bytes of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// A directory or a file relative to the root; empty is the root.
@@ -503,7 +503,7 @@ pub enum Content<'a> {
     Unreadable,
 }
 
-/// What to compare in [`Host::git_changes`].
+/// Comparison that [`Host::git_changes`] makes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiffQuery {
     /// Paths or directories; empty means all.
@@ -550,7 +550,7 @@ pub struct Diff {
     pub truncated: bool,
 }
 
-/// What was committed.
+/// A commit that was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Commit {
     /// The object id, hexadecimal.
@@ -563,7 +563,7 @@ pub struct Commit {
     pub files: Vec<String>,
 }
 
-/// What to run in [`Host::run_tests`].
+/// Request for [`Host::run_tests`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestRequest {
     /// `pytest` or `npm-test`.
@@ -576,7 +576,7 @@ pub struct TestRequest {
     pub timeout_seconds: Option<u32>,
 }
 
-/// What to add in [`Host::install`].
+/// Request for [`Host::install`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstallRequest {
     /// `pip-install` or `npm-install`.
@@ -587,7 +587,7 @@ pub struct InstallRequest {
     pub dev: bool,
 }
 
-/// What happened in a run.
+/// Report of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunReport {
     /// The argument vector that ran.
@@ -604,7 +604,7 @@ pub struct RunReport {
     pub timed_out: bool,
     /// `namespaces`, `landlock` or `none`.
     pub sandbox: String,
-    /// What the host itself says of the run; not in `output`.
+    /// The host's own remarks on the run; not in `output`.
     pub notes: Vec<String>,
 }
 

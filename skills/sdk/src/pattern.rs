@@ -18,7 +18,7 @@ use crate::Failure;
 /// Bound of a compiled pattern; `\w{1000}` and its like ask for more.
 const PATTERN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// How letters compare.
+/// Comparison of letters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Case {
@@ -88,7 +88,7 @@ impl Pattern {
             return None;
         }
         let found = self.regex.search_half(&Input::new(text).range(from..))?.offset();
-        // What follows the last line break is not a line.
+        // Text after the last line break is not a line.
         if found == text.len() && text.last() == Some(&b'\n') {
             return None;
         }

@@ -1,8 +1,8 @@
 //! The JSON Schema of a struct of arguments, as models read it best.
 //!
-//! What schemars derives is right and says more than a model needs. Here it becomes what the built-in skills write by hand:
-//! everything in place instead of by reference, one type for each property, no titles, and an object that takes no
-//! other fields, so that the host can answer a slip with the name that was meant.
+//! The schema that schemars derives is right and says more than a model needs. Here it becomes the form that the
+//! built-in skills use: everything in place instead of by reference, one type for each property, no titles, and an
+//! object that takes no other fields, so that the host can answer a slip with the nearest name.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -18,7 +18,7 @@ pub fn of<T: JsonSchema>() -> Value {
     });
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
     if let Value::Object(top) = &mut schema {
-        // What is said of the arguments as a whole is for people; models have the description of the skill.
+        // The description of the arguments as a whole is for people; models have the description of the skill.
         top.remove("description");
         top.entry("properties").or_insert_with(|| json!({}));
         top.entry("required").or_insert_with(|| json!([]));
@@ -108,7 +108,7 @@ fn drop_null(property: &mut Schema) {
     if let [Value::Object(only)] = branches.as_slice() {
         let only = only.clone();
         property.remove("anyOf");
-        // What is said of the field wins over what is said of its type.
+        // The field's description wins over the description of its type.
         for (key, value) in only {
             property.entry(key).or_insert(value);
         }
@@ -148,7 +148,7 @@ fn texts(branch: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// What says nothing to a model: how wide a number is, and that an empty field is empty.
+/// Removes details that tell a model nothing: the width of a number, and that an empty field is empty.
 fn drop_noise(schema: &mut Schema) {
     let kind = schema.get("type").and_then(Value::as_str);
     if kind.is_some_and(|kind| ["integer", "number"].contains(&kind)) {
@@ -185,23 +185,23 @@ mod tests {
 
     use super::of;
 
-    /// What people read.
+    /// Text for people.
     #[derive(JsonSchema)]
     #[expect(dead_code, reason = "only its schema is asked for")]
     struct Arguments {
-        /// Where to look, relative
+        /// Folder to search, relative
         /// to the repository root.
         #[schemars(length(min = 1))]
         path: String,
         /// At most so many.
         #[schemars(range(min = 1, max = 100))]
         limit: Option<u64>,
-        /// How many at once.
+        /// Number at once.
         #[serde(default = "eight")]
         width: u32,
-        /// How to go about it.
+        /// Mode of the search.
         mode: Option<Mode>,
-        /// What to count.
+        /// Unit to count.
         kind: Option<Kind>,
         /// Also what is hidden.
         #[serde(default)]
@@ -239,9 +239,9 @@ mod tests {
     #[derive(JsonSchema)]
     #[expect(dead_code, reason = "only its schema is asked for")]
     struct Edit {
-        /// What is there.
+        /// Old text.
         old: String,
-        /// What is to be there.
+        /// New text.
         new: Option<String>,
     }
 
@@ -257,7 +257,7 @@ mod tests {
             "path": {
               "type": "string",
               "minLength": 1,
-              "description": "Where to look, relative to the repository root."
+              "description": "Folder to search, relative to the repository root."
             },
             "limit": {
               "type": "integer",
@@ -269,7 +269,7 @@ mod tests {
               "type": "integer",
               "minimum": 0,
               "default": 8,
-              "description": "How many at once."
+              "description": "Number at once."
             },
             "mode": {
               "type": "string",
@@ -277,7 +277,7 @@ mod tests {
                 "fast",
                 "slow"
               ],
-              "description": "How to go about it. `fast`: Looks at names. `slow`: Looks at everything."
+              "description": "Mode of the search. `fast`: Looks at names. `slow`: Looks at everything."
             },
             "kind": {
               "type": "string",
@@ -285,7 +285,7 @@ mod tests {
                 "lines",
                 "words"
               ],
-              "description": "What to count."
+              "description": "Unit to count."
             },
             "all": {
               "type": "boolean",
@@ -298,11 +298,11 @@ mod tests {
                 "properties": {
                   "old": {
                     "type": "string",
-                    "description": "What is there."
+                    "description": "Old text."
                   },
                   "new": {
                     "type": "string",
-                    "description": "What is to be there."
+                    "description": "New text."
                   }
                 },
                 "required": [

@@ -94,7 +94,7 @@ pub struct FakeHost {
     base: PathBuf,
     repo: PathBuf,
     stage: PathBuf,
-    /// What every page of a list that is not recursive says was left out.
+    /// Number left out, as every page of a list that is not recursive reports it.
     pub left_out: u32,
     /// Entries on a page of a list; absent means all on one.
     pub page_entries: Option<usize>,
@@ -108,7 +108,7 @@ pub struct FakeHost {
     pub shown: RefCell<BTreeMap<String, usize>>,
     /// Requests that reached the scripted answers, in their debug form.
     pub requests: RefCell<Vec<String>>,
-    /// What was logged.
+    /// Logged messages.
     pub logged: RefCell<Vec<String>>,
 }
 
@@ -152,7 +152,7 @@ impl FakeHost {
         fs::write(place, content).expect("the folder is writable");
     }
 
-    /// What the skill proposed for `path`, if anything.
+    /// Returns the skill's proposal for `path`, if any.
     pub fn staged(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.stage.join(path)).ok()
     }

@@ -1,4 +1,4 @@
-//! What a search found, and how it is written for the model: `path:line:text`, as `grep` does.
+//! Results of a search, and their form for the model: `path:line:text`, as `grep` prints it.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use skill_sdk::text::{counted, human_size, one_line};
 use crate::SearchCodeArguments;
 use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX, MATCHES_MAX};
 
-/// What a search, or a part of one, found. The parts of a call hand it on as JSON.
+/// Result of a search or a part of one. The parts of a call hand it on as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SearchResult {
     /// The lines to show, by file.
@@ -45,7 +45,7 @@ pub(crate) struct FileFound {
 pub(crate) struct MatchLine {
     #[serde(rename = "n")]
     pub(crate) number: u64,
-    /// What it counts for in the answer's size; 0 for context.
+    /// Cost in the answer's size; 0 for context.
     #[serde(rename = "c", default, skip_serializing_if = "is_nothing")]
     pub(crate) cost: usize,
     #[serde(rename = "t")]
@@ -91,7 +91,7 @@ impl SearchResult {
         self.matches = self.matches.min(MATCHES_MAX);
     }
 
-    /// How many of a part's matching lines may follow.
+    /// Number of a part's matching lines that may follow.
     fn room_for(&self, part: &Self, arguments: &SearchCodeArguments) -> usize {
         // A part that kept less than it found has the answer's end in it: nothing of a later one may follow.
         if self.kept as u64 != self.matches {
@@ -106,7 +106,7 @@ impl SearchResult {
         fitting.take(arguments.limit().saturating_sub(self.kept)).count()
     }
 
-    /// What each matching line counts for in the answer's size.
+    /// Cost of each matching line in the answer's size.
     fn costs(&self) -> impl Iterator<Item = usize> {
         let lines = self.shown.iter().flat_map(|file| &file.lines);
         lines.filter(|line| line.matches()).map(|line| line.cost)
@@ -177,7 +177,7 @@ fn summary(arguments: &SearchCodeArguments, found: &SearchResult) -> String {
     let goes_on = arguments.cursor.as_deref().is_some_and(|cursor| !cursor.is_empty());
     let more = if goes_on { "further " } else { "" };
     if found.stopped {
-        // What else there is, and in how many files, is not known.
+        // The number of other matches and files is not known.
         return format!(
             "at least {} {more}matches; showing the first {}",
             found.matches, found.kept

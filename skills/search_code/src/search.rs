@@ -125,7 +125,7 @@ impl Search<'_> {
         }
     }
 
-    /// What a matching line takes up in an answer, with those around it, roughly.
+    /// Approximate size of a matching line in an answer, with the lines around it.
     fn cost(&self, path: &str, line: &Range<usize>) -> usize {
         (line.len().min(LINE_BYTES_MAX) + path.len() + 8) * (1 + 2 * self.context)
     }

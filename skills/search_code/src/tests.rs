@@ -20,7 +20,7 @@ fn call(host: &FakeHost, arguments: serde_json::Value) -> Outcome {
     SearchCode::call(host, &arguments.to_string()).expect("the call works")
 }
 
-/// The same call, as the host runs it on several cores; where there is but one part, it runs the call.
+/// Runs a call in parts, as the host does on several cores; with one part, it runs the call whole.
 fn sharded(host: &FakeHost, whole: serde_json::Value, parts: u32) -> Outcome {
     let arguments = whole.to_string();
     let parts = SearchCode::split(host, &arguments, parts).expect("the call splits");
@@ -241,7 +241,7 @@ fn an_answer_of_parts_is_not_longer_than_one_of_the_whole() {
     assert_eq!(sharded(&host, arguments, 4), whole);
 }
 
-/// What a line-by-line search would find.
+/// Finds what a line-by-line search finds.
 fn naive(files: &[(String, String)], needle: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in files {

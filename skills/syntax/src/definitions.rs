@@ -6,7 +6,7 @@ use tree_sitter::Node;
 
 use crate::{Descent, Module, walk};
 
-/// What is defined.
+/// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionKind {
     /// A function that no class holds directly.
@@ -31,7 +31,7 @@ impl DefinitionKind {
 /// One `def` or `class`.
 #[derive(Debug, Clone)]
 pub struct Definition {
-    /// What it is.
+    /// Kind of the definition.
     pub kind: DefinitionKind,
     /// Its own name.
     pub name: String,
@@ -53,7 +53,7 @@ pub struct Definition {
     pub signature: String,
     /// Each with its `@`.
     pub decorators: Vec<String>,
-    /// What stands between the parentheses of a class, each argument by itself.
+    /// Arguments between the parentheses of a class, each by itself.
     pub bases: Vec<String>,
     /// The documentation string with its indentation removed.
     pub docstring: Option<String>,
@@ -206,7 +206,7 @@ impl Module<'_> {
         Some(dedent(&text))
     }
 
-    /// What stands between the quotes, as it is written: escapes are not undone.
+    /// Returns the text between the quotes, as written: escapes are not undone.
     pub(crate) fn content(&self, string: Node<'_>) -> String {
         let mut cursor = string.walk();
         string

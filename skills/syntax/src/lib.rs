@@ -84,7 +84,7 @@ impl<'source> Module<'source> {
     }
 }
 
-/// Where a walk goes from a node.
+/// Next step of a walk from a node.
 #[derive(PartialEq, Eq)]
 enum Descent {
     /// To its children.
@@ -98,7 +98,7 @@ fn walk<'tree>(tree: &'tree Tree, visit: impl FnMut(Node<'tree>) -> Descent) {
     walk_from(tree.root_node(), visit);
 }
 
-/// The same beneath one node.
+/// Walks the tree beneath one node.
 fn walk_from<'tree>(node: Node<'tree>, mut visit: impl FnMut(Node<'tree>) -> Descent) {
     let mut cursor = node.walk();
     loop {

@@ -27,8 +27,8 @@ pub fn is_package(path: &str) -> bool {
     name.starts_with("__init__.")
 }
 
-/// What a module name written in the file `path` means: `..sub` in `pkg/a/b.py` is `pkg.sub`; an absolute name is
-/// itself. Climbing out of the repository ends at its root.
+/// Resolves a module name written in the file `path`: `..sub` in `pkg/a/b.py` is `pkg.sub`; an absolute name is itself.
+/// Climbing out of the repository ends at its root.
 pub fn absolute(path: &str, module: &str) -> String {
     let rest = module.trim_start_matches('.');
     let level = module.len() - rest.len();
@@ -62,7 +62,7 @@ pub fn is_word_byte(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
-/// Where `word` stands in `text` with nothing of a word on either side.
+/// Positions of `word` in `text` as a whole word.
 pub fn word_hits<'a>(text: &'a [u8], word: &'a str) -> impl Iterator<Item = usize> + 'a {
     memchr::memmem::find_iter(text, word.as_bytes()).filter(move |&at| {
         let before = at.checked_sub(1).map(|at| text[at]);
@@ -71,8 +71,8 @@ pub fn word_hits<'a>(text: &'a [u8], word: &'a str) -> impl Iterator<Item = usiz
     })
 }
 
-/// Where `def name` or `class name` is spelled out, as byte offsets of the name. Cheap, and blind to strings and
-/// comments: it tells which files are worth parsing.
+/// Positions of the name in `def name` or `class name`, in bytes. Cheap, and blind to strings and comments: it tells
+/// which files are worth parsing.
 pub fn definition_hits<'a>(text: &'a [u8], name: &'a str) -> impl Iterator<Item = usize> + 'a {
     word_hits(text, name).filter(move |&at| {
         let before = text[..at].trim_ascii_end();

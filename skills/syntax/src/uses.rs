@@ -1,4 +1,4 @@
-//! Where names are used, and as what: called, imported, taken from an object, defined or just named.
+//! Uses of names: called, imported, taken from an object, defined or just named.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use tree_sitter::Node;
 
 use crate::{Descent, Module, forward, names, walk, walk_from};
 
-/// What a name is used as.
+/// Kind of a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UseKind {
     /// The name of a `def`, a `class` or a `type`, or what a module or a class assigns to.
     Definition,
-    /// What is called, also as a decorator.
+    /// Called, also as a decorator.
     Call,
-    /// What is imported, or the module that something is imported from.
+    /// Imported, or the module that something is imported from.
     Import,
-    /// What is taken from an object or a module, without being called.
+    /// Taken from an object or a module, without being called.
     Attribute,
     /// Anything else: an argument, a base class, a parameter, an annotation.
     Name,
@@ -24,7 +24,7 @@ pub enum UseKind {
 /// One place where a name stands.
 #[derive(Debug, Clone)]
 pub struct Use {
-    /// What it is used as.
+    /// Kind of the use.
     pub kind: UseKind,
     /// Offset of the name in bytes.
     pub at: usize,
@@ -51,7 +51,7 @@ pub struct Scope {
 pub struct Import {
     /// The module as written: `os.path`, `..sub`.
     pub module: String,
-    /// What is taken from it; `None` for `import module`, `*` for everything.
+    /// Imported item; `None` for `import module`, `*` for everything.
     pub name: Option<String>,
     /// The name after `as`.
     pub alias: Option<String>,
@@ -70,7 +70,7 @@ impl Import {
         }
     }
 
-    /// What that name stands for, in a file at `path`.
+    /// Meaning of that name in a file at `path`.
     pub fn meaning(&self, path: &str) -> String {
         let module = names::absolute(path, &self.module);
         match (&self.name, &self.alias) {
@@ -85,7 +85,7 @@ impl Import {
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSite {
-    /// What is called, as far as it is a chain of names: `self.cache.get`, `?.get` after an expression.
+    /// The called name, as far as it is a chain of names: `self.cache.get`, `?.get` after an expression.
     pub dotted: String,
     /// Line, counted from 1.
     pub line: usize,

@@ -1,4 +1,4 @@
-//! What changed, as a unified diff that fits an answer.
+//! The change as a unified diff that fits an answer.
 //!
 //! Lines are compared as numbers and hunks are written here, because the whole of `similar` would make the component
 //! four times as large.
@@ -51,7 +51,7 @@ impl<'a> TextChange<'a> {
         changed.flat_map(|op| &self.new[op.new_range()]).copied()
     }
 
-    /// How many lines go.
+    /// Number of removed lines.
     pub(crate) fn removed(&self) -> usize {
         let changed = self.ops.iter().filter(|op| op.tag() != DiffTag::Equal);
         changed.map(|op| op.old_range().len()).sum()

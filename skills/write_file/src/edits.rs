@@ -12,7 +12,7 @@ use crate::newlines;
 const PLACES_MAX: usize = 10;
 /// Lines looked at for a similar one; comparing costs about a microsecond each.
 const COMPARED_MAX: usize = 20_000;
-/// What of a line is compared and shown.
+/// Bytes of a line that are compared and shown.
 const LINE_BYTES_MAX: usize = 200;
 /// Less similar lines help nobody.
 const SIMILAR: f64 = 0.6;
@@ -43,7 +43,7 @@ pub(crate) fn apply(path: &str, content: &[u8], edits: &[Edit]) -> Result<Vec<u8
 enum Mistake {
     Empty,
     Missing,
-    /// Where the text occurs, in bytes.
+    /// Positions of the text, in bytes.
     Several(Vec<usize>),
 }
 
@@ -72,7 +72,7 @@ fn replace(content: &[u8], edit: &Edit) -> Result<Vec<u8>, Mistake> {
     Err(Mistake::Missing)
 }
 
-/// Where `text` occurs, overlapping occurrences included, because they too make it ambiguous.
+/// Positions of `text`, overlapping occurrences included, because they too make it ambiguous.
 fn occurrences(content: &[u8], text: &[u8]) -> Vec<usize> {
     let finder = memchr::memmem::Finder::new(text);
     let mut places = Vec::new();
@@ -129,7 +129,7 @@ fn hint(old: &str) -> &'static str {
     }
 }
 
-/// Where the file holds something like `old`, as the end of a sentence.
+/// Describes where the file holds something like `old`, as the end of a sentence.
 fn near(content: &str, old: &str) -> String {
     let lines: Vec<&str> = content.lines().collect();
     let wanted: Vec<&str> = old.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

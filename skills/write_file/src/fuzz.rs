@@ -35,7 +35,7 @@ pub fn edits(bytes: &[u8]) {
     assert_eq!((same.added().count(), same.removed()), (0, 0));
 }
 
-/// What stands before and after the one place is untouched.
+/// The text before and after the one place is untouched.
 fn check_change(content: &[u8], changed: &[u8], edit: &Edit) {
     let pairs = [
         (edit.old.as_bytes().to_vec(), edit.new.as_bytes().to_vec()),

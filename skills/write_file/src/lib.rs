@@ -176,7 +176,7 @@ fn replaced(path: &str, old: Option<&[u8]>, content: String) -> Result<Vec<u8>, 
     let Some(old) = old else {
         return Ok(content.into_bytes());
     };
-    // What was shown lossily must not come back as if it were the text.
+    // Text that was shown lossily must not come back as if it were the file's text.
     if std::str::from_utf8(old).is_err() && content.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Failure::invalid(format!(
             "`{path}` is not valid UTF-8, and the content holds the replacement characters it was shown with"

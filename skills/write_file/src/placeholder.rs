@@ -123,7 +123,7 @@ const BEGINNINGS: &[&str] = &[
     "keep the rest",
 ];
 
-/// The same in other languages: at the beginning, or beside an ellipsis. Compared in lower case.
+/// Such phrases in other languages: at the beginning, or beside an ellipsis. Compared in lower case.
 const PHRASES: &[&str] = &[
     "rest unverändert",
     "rest bleibt",
@@ -179,7 +179,7 @@ pub(crate) fn check(change: &TextChange<'_>) -> Result<(), Failure> {
 /// Whether the line says that something was left out, and nothing else.
 fn is_placeholder(line: &str) -> bool {
     let line = line.trim();
-    // What read_file puts where it cuts a line.
+    // The mark with which read_file cuts a line.
     if line.contains("… [line cut: ") && line.ends_with(" more bytes]") {
         return true;
     }

@@ -16,7 +16,7 @@ use tool_repository::{FileEntry, Identity};
 /// text: profiles that were kept are not measured again.
 pub(super) const FORMAT: &[u8; 16] = b"tool index 0003\n";
 
-/// What a file was when it was read.
+/// State of a file when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileFingerprint {
     pub(super) size: u64,
@@ -40,7 +40,7 @@ impl FileFingerprint {
 /// SHA-256 of a file's language and content, cut to 128 bits.
 pub(super) type ContentDigest = [u8; 16];
 
-/// Where a profile lies among the records. One of no bytes stands for a file that is no text.
+/// Place of a profile among the records. A place of no bytes stands for a file that is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordExtent {
     pub(super) offset: u64,
@@ -90,7 +90,7 @@ impl Catalogue {
         }
     }
 
-    /// Where the profile of the same content lies, under whatever path.
+    /// Returns the place of the profile with the same content, whatever its path.
     pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<RecordExtent> {
         let by_digest = self.by_digest.get_or_init(|| {
             let places = self.entries.iter().map(|entry| (entry.digest, entry.place));

@@ -27,7 +27,7 @@ pub(super) const RECORDS: &str = "records-";
 /// Catalogues of more bytes than this are none of ours: a million files have some 120 MB.
 const CATALOGUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Where one index lies.
+/// Location of one index.
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct Store {
     root: Identity,
 }
 
-/// What a catalogue was when it was loaded or written, to see whether somebody else has written one since.
+/// State of a catalogue when it was loaded or written; another state means that another process has written one since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     inode: u64,
@@ -61,7 +61,7 @@ impl Measured {
     }
 }
 
-/// What was written.
+/// An index as it was written.
 pub(super) struct StoredIndex {
     pub(super) catalogue: Catalogue,
     pub(super) mark: Mark,
@@ -107,7 +107,7 @@ impl Store {
         Some((catalogue, mark))
     }
 
-    /// What the catalogue on the disk is now.
+    /// Returns the state of the catalogue on the disk.
     pub(super) fn mark(&self) -> Option<Mark> {
         let metadata = fs::symlink_metadata(self.folder.join(CATALOGUE)).ok()?;
         Some(Mark::of(&metadata))
@@ -233,7 +233,7 @@ impl<'a> Writer<'a> {
             .write(true)
             .custom_flags(flags.bits().cast_signed())
             .open(&path)?;
-        // What a writer that died has left behind the end.
+        // Bytes behind the end are left from a writer that died.
         file.set_len(base.records_bytes)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self::new(base, true, file, path, base.generation, bytes_max))
@@ -277,7 +277,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Where the record of a content lies by now; nothing where there is none, or no room for it.
+    /// Returns the place of a content's record; `None` if there is no record or no room for it.
     fn place(&mut self, digest: &ContentDigest, record: Option<&[u8]>) -> io::Result<Option<RecordExtent>> {
         if let Some(place) = self.places.get(digest) {
             return Ok(Some(*place));
@@ -359,7 +359,7 @@ pub(super) fn prune(indexes: &Path, own: &str, count_max: usize, bytes_max: u64)
         if is_own || count <= count_max && bytes <= bytes_max {
             break;
         }
-        // Whoever reads it goes on with what is open; whoever writes makes it anew.
+        // Readers go on with the files that they hold open; the next writer makes the index anew.
         let _ = fs::remove_dir_all(path);
         count -= 1;
         bytes -= size;

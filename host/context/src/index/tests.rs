@@ -536,7 +536,7 @@ fn an_index_is_written_in_pieces_that_memory_can_hold() {
     (0..50).for_each(|at| world.put(&format!("f{at:02}.py"), &format!("def name{at}(): pass\n")));
     world.settle();
     let look = world.look();
-    // What a selection measured beyond it is measured once more.
+    // Files that a selection measured beyond the bound are measured again.
     (0..50).for_each(|at| drop(defined(&look, &format!("f{at:02}.py"))));
     assert!(look.added.lock().expect("nothing panicked").bytes <= 1200);
     look.finish();

@@ -18,7 +18,8 @@ use crate::profile::{Made, Profile};
 use crate::text_of;
 use tool_repository::file_role::Role;
 
-/// What may wait is written in this many parts: on a busy machine trees take long, and somebody waits for them.
+/// Results that can wait are written in this many parts: on a busy machine trees take long, and a request may wait for
+/// them.
 const WRITES: usize = 8;
 
 impl Look {
@@ -44,7 +45,7 @@ impl Look {
         if !self.grows_now || left.is_zero() || !fits || !self.can_grow(at) {
             return profile;
         }
-        // Where there was no time, there will be some later.
+        // A file without time now is read by the next fill.
         match self.indexes.parser.outline_within(path, text, left) {
             Some(tree) => profile.with_tree(text, &tree),
             None => profile,
@@ -115,7 +116,8 @@ impl Look {
         let (profile, text) = (catalogue.profile(entry.place)??, text_of(content)?);
         let tree = self.indexes.parser.outline(&entry.path, &text);
         let grown = tree.map(|tree| profile.with_tree(&text, &tree));
-        // What could not wait to be written would be read by tree at every selection, for nothing.
+        // A profile that does not fit is dropped: kept unwritten, it would be parsed again by every selection, for
+        // nothing.
         let fits = |grown: &Profile| grown.bytes().len() <= self.indexes.bounds.pending_bytes;
         let profile = grown.filter(fits).unwrap_or_else(|| profile.without_tree());
         let entry = FileRecord {

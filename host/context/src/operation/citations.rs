@@ -24,14 +24,14 @@ pub struct Citation {
     pub path: String,
     /// From 1, if it is right.
     pub first: u64,
-    /// The same as `first` where one line is cited.
+    /// Last line; equal to `first` if one line is cited.
     pub last: u64,
     /// True where it may be something else that has the same form.
     pub is_doubtful: bool,
-    /// Where it stands in the text, in bytes.
+    /// Position in the text, in bytes.
     pub at: Range<usize>,
-    /// The same path with what stands before it, longest first, each with where it begins: a path with spaces or signs
-    /// (`it's.py`, `(1).ts`) can be told from a sentence only by whether such a file exists.
+    /// Wider readings of the path with the text before it, longest first, each with its start. Only an existing file
+    /// tells a path with spaces or signs (`it's.py`, `(1).ts`) from the words of a sentence.
     pub wider: Vec<(String, usize)>,
 }
 
@@ -99,7 +99,7 @@ pub fn parse(text: &str) -> (Vec<Citation>, bool) {
         } else {
             citations_of(looked_at, &captures)
         };
-        // What is none may begin with the first part of one that is: `x: 3/a.py:5`.
+        // A text that is not a citation may begin with the first part of one that is: `x: 3/a.py:5`.
         at = found.last().map_or(path.end, |last: &Citation| last.at.end);
         citations.extend(found);
     }

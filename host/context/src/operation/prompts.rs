@@ -1,5 +1,5 @@
-//! What the model is told. Constants only: a prompt that depended on a repository would let the repository speak. The
-//! one message that is put together quotes the model's own citations back to it, and nothing else.
+//! Prompts for the model. All are constants, because a prompt that depended on a repository would let the repository
+//! speak. One message is composed: it quotes only the model's own citations.
 //!
 //! Every text is a snapshot of the tests, so that a changed prompt is a reviewed diff. The forms that `citations` and
 //! `proposals` read are asked for here.

@@ -30,11 +30,11 @@ pub struct Unplaced {
     pub number: u32,
     /// On one line.
     pub title: String,
-    /// What is wrong with it, as the end of a sentence that begins with "it".
+    /// The fault, as the end of a sentence that begins with "it".
     pub why: String,
 }
 
-/// What is known of the proposals of an answer, corrections included.
+/// Proposals of an answer, corrections included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proposals {
     /// By number.
@@ -72,7 +72,7 @@ static LIST_ITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?P<number>\d{1,3})[.)]\s+(?P<title>.+)$").expect("a constant"));
 
 impl Unplaced {
-    /// How the host names it: by its number, and its title where it has one.
+    /// Name for messages: the number, and the title if there is one.
     fn name(&self) -> String {
         if self.title.is_empty() {
             self.number.to_string()
@@ -97,7 +97,7 @@ impl Proposals {
                     why,
                 }),
             };
-            // What was placed once stays so: a correction may be shorter than what it corrects.
+            // A proposal that was placed once stays placed: a correction may be shorter than the text that it corrects.
             let known = self.standing.entry(proposal.number).or_insert_with(|| standing.clone());
             if *known != Standing::Placed {
                 *known = standing;
@@ -136,7 +136,7 @@ impl Proposals {
         unplaced.collect()
     }
 
-    /// What the closing line says about them; empty where each has its place.
+    /// Text for the closing line; empty if each proposal has a place.
     pub fn line(&self) -> String {
         let mut sentences = Vec::new();
         let unplaced = self.unplaced();

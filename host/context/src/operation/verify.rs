@@ -27,7 +27,7 @@ pub struct CheckedCitations {
     pub is_cut: bool,
 }
 
-/// What became of a citation.
+/// Verdict on a citation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The file exists and has these lines.
@@ -115,7 +115,7 @@ fn judge(citation: &Citation, length: &Result<Length, Missing>) -> Verdict {
     }
 }
 
-/// How many lines a file has, as far as it was read.
+/// Number of lines of a file, as far as it was read.
 enum Length {
     Exactly(u64),
     AtLeast(u64),
@@ -268,14 +268,14 @@ fn count_lines(mut file: impl Read, wanted: u64) -> io::Result<(Length, u64)> {
 }
 
 impl CheckedCitations {
-    /// How many hold. A place that is cited twice counts once, here and everywhere.
+    /// Number of citations that hold. A place that is cited twice counts once, here and everywhere.
     pub fn holding(&self) -> usize {
         self.distinct()
             .filter(|(_, verdict)| *verdict == Verdict::Holds)
             .count()
     }
 
-    /// How many there are.
+    /// Number of citations.
     pub fn total(&self) -> usize {
         self.distinct().count()
     }

@@ -1,4 +1,4 @@
-//! Which files are central: the graph of imports among sources, and what it says.
+//! The graph of imports among sources, and the files that are central in it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -177,8 +177,8 @@ impl Graph {
         importers
     }
 
-    /// What makes a file worth reading: others need it, it brings others together, and it defines much. A file that
-    /// only has the first is a leaf that everybody uses, and one that only has the second is a list of parts.
+    /// Scores how much a file is worth reading: others import it, it brings others together, and it defines much. A
+    /// file with only the first is a leaf that many use; one with only the second is a list of parts.
     fn centrality(&self, starts: &[usize]) -> Vec<(usize, f64)> {
         let mut order: Vec<usize> = self.nodes.keys().copied().collect();
         order.sort_unstable();
@@ -203,7 +203,7 @@ impl Graph {
     }
 }
 
-/// The same links seen from their ends.
+/// Returns the links in the other direction.
 fn turned(links: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut turned: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
     for (from, to) in links.iter().enumerate() {

@@ -24,7 +24,7 @@ impl Draft<'_, '_> {
                 tree.sizes[*at] <= RANKED_FILE_BYTES_MAX && is_candidate(query, tree.paths[*at], role, is_written)
             })
             .collect();
-        // What the task names is read first, in case the time does not suffice for all.
+        // Files that the task names are read first, because the time may not suffice for all.
         files.sort_by_cached_key(|at| !query.names_part_of(tree.paths[*at]));
         let looked = tree.each(&files, |at| {
             let path = tree.paths[at];
@@ -95,7 +95,7 @@ impl Draft<'_, '_> {
 /// Places that are named where files are missing.
 const PLACES_MAX: usize = 3;
 
-/// Where files lie, in a few words: the parts of the directory that hold most of them, with their numbers.
+/// Describes in a few words where files lie: the parts of the directory that hold most of them, with their numbers.
 fn places(directory: &str, paths: &[&str]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for path in paths {
@@ -118,7 +118,7 @@ fn places(directory: &str, paths: &[&str]) -> String {
     told.join(", ")
 }
 
-/// What came of looking for a task in a file.
+/// Result of searching a file for a task.
 enum Seen {
     Facts(Facts),
     Nothing,

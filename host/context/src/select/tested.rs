@@ -1,4 +1,4 @@
-//! What tests of a file should look like, and which of its neighbours have none.
+//! Tests to imitate for a target file, and neighbours of it without tests.
 
 use std::collections::BTreeSet;
 
@@ -112,7 +112,7 @@ impl Draft<'_, '_> {
     }
 }
 
-/// What a test is about, by its name: `test_client.py`, `client.test.ts` and `ClientTest.java` are about `client`.
+/// Subject of a test, by its name: `test_client.py`, `client.test.ts` and `ClientTest.java` are about `client`.
 fn subject(test: &str) -> String {
     let stem = stem(test).to_ascii_lowercase();
     let stem = stem
@@ -133,7 +133,8 @@ pub(super) fn is_test_of(test: &str, target: &str) -> bool {
     Syntax::of(test) == Syntax::of(target) && names_as_subject(target).contains(&subject(test))
 }
 
-/// What tests may call a source: `client`, or with the directories above it, `http_client` for `src/http/client.py`.
+/// Names that tests may use for a source: `client`, or with the directories above it, `http_client` for
+/// `src/http/client.py`.
 fn names_as_subject(source: &str) -> Vec<String> {
     let mut name = stem(source).to_ascii_lowercase();
     let mut names = vec![name.clone()];
@@ -144,7 +145,7 @@ fn names_as_subject(source: &str) -> Vec<String> {
     names
 }
 
-/// How much a test shows how the target's tests should look: its own tests first, then tests of the same language
+/// Scores how well a test shows the form of the target's tests: its own tests first, then tests of the same language
 /// whose place mirrors the target's.
 fn exemplar_score(target: &str, test: &str) -> f64 {
     let mut score = 0.0;

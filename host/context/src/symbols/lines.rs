@@ -13,7 +13,7 @@ fn identifier(text: &str) -> Option<&str> {
     (!name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit())).then_some(name)
 }
 
-/// What follows `word`, where `text` begins with it as a whole word.
+/// Returns the text after `word`, if `text` begins with it as a whole word.
 fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(word)?;
     rest.starts_with([' ', '\t']).then(|| rest.trim_start())

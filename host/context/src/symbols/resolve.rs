@@ -1,4 +1,4 @@
-//! Which file an import means, for one list of files.
+//! Resolution of imports to files, for one list of files.
 //!
 //! Decided by paths alone. What lies outside the repository means no file.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Import, Syntax};
 use tool_repository::file_role::{self, file_name, parent};
 
-/// Which file an import means, for one list of files.
+/// Resolves imports to files, for one list of files.
 #[derive(Debug)]
 pub struct Resolver {
     /// In the order of the list; results are indices into it.
@@ -276,7 +276,7 @@ fn rust_root(from: &str) -> &str {
     }
 }
 
-/// Where the child modules of a file live.
+/// Directory that holds the child modules of a file.
 fn rust_directory(from: &str) -> String {
     let directory = parent(from);
     match file_name(from) {

@@ -85,7 +85,7 @@ fn go_java_and_c() {
     "#);
 }
 
-/// What the imports of each file resolve to.
+/// Lists the files to which the imports of each file resolve.
 fn resolved(files: &[(&str, &str)]) -> String {
     let paths: Vec<&str> = files.iter().map(|file| file.0).collect();
     let resolver = Resolver::new(&paths);

@@ -1,8 +1,8 @@
 //! Symbols as a component tells them from a syntax tree, checked.
 //!
-//! What tells them has read hostile text with a parser that may be wrong or worse, so nothing is taken on trust: a name
-//! is what stands in the text at a place that holds one, a line is one that the file has, and what is more than a file
-//! can honestly hold makes the whole answer nothing. A lie that passes is no more than a wrong name.
+//! The parser has read hostile text and may be wrong or under attack, so its answer is untrusted. Each name must stand
+//! in the text at its place, each line must exist, and an answer with more symbols than a file can honestly hold is
+//! dropped. A lie that passes is no more than a wrong name.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ impl Span {
     }
 }
 
-/// What is defined.
+/// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SymbolForm {
     /// Outside of types.
@@ -51,15 +51,15 @@ pub enum SymbolForm {
 /// A definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named {
-    /// Where its name stands.
+    /// Place of the name.
     pub name: Span,
-    /// What it is.
+    /// Kind of the definition.
     pub form: SymbolForm,
     /// Line of the name, from 1.
     pub line: u32,
     /// Last line of the whole.
     pub end_line: u32,
-    /// How many definitions are around it.
+    /// Number of definitions around it.
     pub depth: u32,
 }
 
@@ -72,7 +72,7 @@ pub struct ImportSite {
     pub level: u32,
     /// As the language joins them.
     pub parts: Vec<Span>,
-    /// What is taken from it.
+    /// Imported item, if there is one.
     pub item: Option<Span>,
 }
 
@@ -84,7 +84,7 @@ impl ImportSite {
     }
 }
 
-/// What a file holds, by its syntax tree. Every span in it holds a name of the text that it was checked against.
+/// Symbols of a file, from its syntax tree. Every span in it holds a name of the text that it was checked against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxOutline {
     syntax: Syntax,

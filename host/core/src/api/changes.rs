@@ -1,4 +1,4 @@
-//! What a session changed, and what became of taking it back.
+//! Changes of a session, and results of undoing them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ pub struct SessionDiff {
     pub session_id: String,
     /// Absolute path of the repository.
     pub repository: String,
-    /// What the session changed, as it left it: a unified diff of all files in git's form.
+    /// Changes of the session, as it left them: a unified diff of all files in git's form.
     pub diff: String,
     /// True where the diff was too long and ends early.
     #[serde(default)]
@@ -34,7 +34,7 @@ pub struct ChangedFile {
     pub removed: u64,
     /// False where a content is binary or not UTF-8: the diff says so and does not show it.
     pub is_text: bool,
-    /// What became of it since, where it is not what the session left.
+    /// Later state of the file, if it is no longer as the session left it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub since: Option<String>,
@@ -80,11 +80,11 @@ pub struct UndoResult {
     pub unchanged: Vec<String>,
     /// Paths that are not, because somebody else has changed them since.
     pub left: Vec<LeftFile>,
-    /// What the session did that no undo takes back, such as a commit or an installation: sentences without their full
-    /// stops.
+    /// Actions of the session that no undo takes back, such as a commit or an installation: sentences without their
+    /// full stops.
     #[serde(default)]
     pub notices: Vec<String>,
-    /// Where files were left: the newest session before it with changes in this repository that can be taken back.
+    /// If files were left: the newest session before it with changes in this repository that can be undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = "uuid")]
     pub next_session_id: Option<String>,
@@ -97,7 +97,7 @@ pub struct LeftFile {
     pub path: String,
     /// A sentence without its full stop.
     pub reason: String,
-    /// What helps, where the system says what is missing: room on a disk, for example.
+    /// Advice, if the system names the missing thing: room on a disk, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

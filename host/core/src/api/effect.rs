@@ -89,7 +89,7 @@ impl FromStr for Effect {
     }
 }
 
-/// What `allow` and `deny` name: an effect, or what becomes of it once text of others has entered the conversation.
+/// Value of `allow` and `deny`: an effect, or an effect after untrusted text has entered the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grant {

@@ -1,4 +1,4 @@
-//! What happens in a session: the events of a stream in both forms, and what they carry.
+//! Events of a session: the events of a stream in both forms, and their data.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::{Effect, ErrorKind, TestRun, Timestamp};
 
-/// What one skill call cost and how it ended. Kept in the journal for every call.
+/// Cost and end of one skill call. The journal keeps one for every call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Receipt {
     /// Name of the skill.
@@ -95,11 +95,11 @@ impl From<NoticeKind> for String {
     }
 }
 
-/// What happened, as clients of a stream see it in the reference form.
+/// An event, as clients of a stream see it in the reference form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// Which files were chosen.
+    /// The files that were chosen.
     Selection {
         /// Best first.
         files: Vec<SelectedFile>,
@@ -141,7 +141,7 @@ pub enum Event {
         output_tokens: u64,
         /// True where the provider did not report them and these are our own estimate.
         estimated: bool,
-        /// What the provider says that they cost so far, in US dollars; absent where it says nothing.
+        /// Cost of the tokens so far in US dollars, by the provider's count; absent if the provider gives none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = f64)]
         cost: Option<f64>,
@@ -154,7 +154,7 @@ pub enum Event {
         code: Option<NoticeKind>,
         /// A sentence.
         message: String,
-        /// What to do about it.
+        /// Advice on what to do.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         hint: Option<String>,
@@ -175,7 +175,7 @@ pub enum Event {
         title: String,
         /// The exact diff or argument vector; of a long one the beginning, and what is left out.
         detail: String,
-        /// What is left out of the detail; absent where it is whole.
+        /// Parts that the detail omits; absent if it is whole.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = LeftOut)]
         left_out: Option<LeftOut>,
@@ -185,7 +185,7 @@ pub enum Event {
     },
     /// The outcome of POST /skills/{name}/call.
     Outcome {
-        /// What the model would read.
+        /// Text that the model would read.
         text: String,
         /// True where there is more.
         truncated: bool,
@@ -199,7 +199,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Object)]
         details: Option<Value>,
-        /// What it cost.
+        /// Cost of the call.
         receipt: Box<Receipt>,
     },
     /// The session ended without failure. Terminal.
@@ -213,16 +213,16 @@ pub enum Event {
         /// Stable code; the same as in the body of an HTTP error.
         #[schema(value_type = String, pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
         code: ErrorKind,
-        /// What went wrong.
+        /// The error.
         message: String,
-        /// What mends it; absent where nothing is known to.
+        /// Advice on how to fix it; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         hint: Option<String>,
     },
 }
 
-/// How the architecture form says what `token` and `complete` say; every other event is the same in both forms.
+/// The architecture form of `token` and `complete`; every other event is the same in both forms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ArchitectureEvent {
@@ -243,7 +243,8 @@ pub enum ArchitectureEvent {
     },
 }
 
-/// What an `approval` event leaves out of a long detail. GET /approvals/{id} has all of it for as long as it is open.
+/// Parts that an `approval` event omits from a long detail. GET /approvals/{id} has all of it while the approval is
+/// open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeftOut {
     /// Lines of the detail that are not shown.

@@ -110,7 +110,7 @@ pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>
     Ok(Json(Models { providers }))
 }
 
-/// How the backend is
+/// State of the backend
 ///
 /// The specification names this route as `/api/status`.
 #[utoipa::path(

@@ -67,7 +67,7 @@ async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StyleQuery {
-    /// How events are written; default: the reference form, at `/stream/{session_id}` the architecture form.
+    /// Form of the events; default: the reference form, at `/stream/{session_id}` the architecture form.
     #[serde(default)]
     #[param(inline, nullable = false)]
     form: Option<StreamForm>,
@@ -83,7 +83,7 @@ pub(super) struct StyleQuery {
 pub(super) struct StreamQuery {
     /// Identifier of the session.
     session_id: String,
-    /// How events are written; default: the reference form, at `/stream/{session_id}` the architecture form.
+    /// Form of the events; default: the reference form, at `/stream/{session_id}` the architecture form.
     #[serde(default)]
     #[param(inline, nullable = false)]
     form: Option<StreamForm>,
@@ -275,7 +275,7 @@ pub(super) async fn history(State(state): State<AppState>, QueryOf(filter): Quer
     Json(state.sessions().history(&filter))
 }
 
-/// What became of a session
+/// Result of a session
 ///
 /// While it runs, its status is `running` and the output is what there is so far.
 #[utoipa::path(

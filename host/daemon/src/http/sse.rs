@@ -17,7 +17,7 @@ use crate::session::Stream;
 /// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
 const HEARTBEAT_SECONDS: u64 = 15;
 
-/// Which of the specification's two forms a stream speaks.
+/// Form of a stream: one of the specification's two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StreamForm {

@@ -263,7 +263,7 @@ fn note(files: &mut BTreeMap<String, FileHistory>, change: &JournalChange) {
     }
 }
 
-/// Which sessions are wanted; an absent field wants all, and each that is there must hold.
+/// Filter of sessions; an absent field matches all, and every field given must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -276,7 +276,7 @@ pub struct Filter {
     #[serde(default)]
     #[param(inline, nullable = false)]
     pub operation: Option<crate::api::Activity>,
-    /// Where the session stands.
+    /// State of the session.
     #[serde(default)]
     #[param(inline, nullable = false)]
     pub status: Option<Status>,

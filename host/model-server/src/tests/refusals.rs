@@ -1,4 +1,4 @@
-//! What each wire does not take in a request.
+//! Requests that each wire refuses.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn refusal(dialect: &dyn Dialect, body: &Value) -> String {
     }
 }
 
-/// What a check says to each of some requests that differ in one place.
+/// Lists the refusals of some requests that differ in one place.
 fn refusals(dialect: &dyn Dialect, body: &Value, changes: &[(&str, Value)]) -> String {
     assert_eq!(refusal(dialect, body), "taken");
     let said = changes.iter().map(|(pointer, value)| {

@@ -1,4 +1,4 @@
-//! What every wire shares: framing over real sockets, silence, cancellation, bodies that are no stream.
+//! Behaviour of every wire: framing over real sockets, silence, cancellation, bodies that are no stream.
 
 use super::*;
 use tool_core::api::ErrorKind;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::{FileChange, FileState, Obstacle, moment};
 use crate::{Root, mode, path};
 
-/// What is at a path now: `None` where nothing is.
+/// Returns the state of a path: `None` if nothing is there.
 ///
 /// Hidden files are read, too: whoever calls this has decided that the path may be changed.
 pub fn current(root: &Root, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
@@ -99,7 +99,7 @@ pub fn read_bounded(handle: OwnedFd, bytes_max: u64) -> Result<Vec<u8>, ReadErro
     Ok(content)
 }
 
-/// How a file got in place.
+/// The step by which a file got in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
     /// It is new.
@@ -156,8 +156,8 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         }
         Err(errno) => return given_up(failed(errno)),
     }
-    // What was taken out may be newer than the look at it. It gets its name back, and where even that fails it keeps
-    // the temporary's: it is somebody's work.
+    // The file that was taken out may be newer than the check. It gets its name back; if even that fails, it keeps the
+    // temporary name, because it is somebody's work.
     let back: Swap = match done {
         Done::Exchanged => exchange,
         Done::Removed => rename_new,
@@ -211,7 +211,7 @@ pub(super) fn discard(parent: &OwnedFd, temporary: &str) {
     let _ = rustix::fs::unlinkat(parent, temporary, AtFlags::empty());
 }
 
-/// How file systems say that they do not know a flag of `renameat2`.
+/// Errors by which file systems report that they do not know a flag of `renameat2`.
 fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
@@ -221,7 +221,8 @@ pub(super) fn is_at(parent: &OwnedFd, name: &str, expected: Option<&FileState>) 
     looks_like(parent, name, name, expected).unwrap_or(false)
 }
 
-/// The same, where it matters that a look which the system refused tells nothing. `path` is what an error calls it.
+/// Compares a file with its expected state. A refusal by the system is an error here, because it tells nothing about
+/// the file. `path` is its name in errors.
 fn looks_like(parent: &OwnedFd, name: &str, path: &str, expected: Option<&FileState>) -> Result<bool, Obstacle> {
     match (stat_at(parent, name), expected) {
         (Err(Errno::NOENT), expected) => Ok(expected.is_none()),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::WrittenLate;
 
-/// Where changes are recorded durably before they are made, so that they can be finished or undone.
+/// Durable record of changes. It is written before the changes are made, so that they can be finished or undone.
 pub trait ChangeJournal: Send + Sync {
     /// Makes a change durable before anything is touched. Old contents are stored whole; where that is more than a
     /// session keeps, the error holds a [`ContentsFull`].

@@ -29,11 +29,11 @@ pub(super) mod crash {
     type Meanwhile = (u32, Box<dyn FnOnce()>);
 
     thread_local! {
-        /// How many moments this thread still lives through; absent where it is not to die.
+        /// Moments that this thread survives; `None` if it is not to die.
         static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
         /// True from its death until somebody else works on this thread.
         pub(super) static IS_DEAD: Cell<bool> = const { Cell::new(false) };
-        /// What somebody else does meanwhile.
+        /// Action of another program at that moment.
         static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
     }
 
@@ -48,7 +48,7 @@ pub(super) mod crash {
         match LEFT.get() {
             None => {}
             Some(0) => {
-                // Whoever catches it on the way must not die again.
+                // A test that catches the panic must not die again.
                 LEFT.set(None);
                 IS_DEAD.set(true);
                 resume_unwind(Box::new(Died));

@@ -1,8 +1,8 @@
 //! Taking back what a session changed, on the user's word.
 //!
-//! What is taken back is itself a change: prepared, journalled and put in place like any other, so that a crash leaves
-//! it whole or not there, and so that it can be taken back again. A file that somebody else has changed since is not
-//! touched and named with the reason.
+//! An undo is itself a change: it is prepared, journalled and put in place like any other, so a crash leaves all or
+//! nothing of it, and it can be undone, too. A file that has been changed since by others stays as it is; the report
+//! names it with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -14,7 +14,7 @@ use super::{
 use crate::{Repository, path};
 use tool_core::disk::Disk;
 
-/// What [`undo`] did.
+/// Result of [`undo`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
     /// Paths that are now as they were before the changes, sorted.
@@ -36,17 +36,17 @@ pub enum UndoError {
     JournalInPart {
         /// Why not.
         source: std::io::Error,
-        /// What was left as it is, and why.
+        /// Path that stays as it is, with the reason.
         left: String,
     },
     /// A file could not be put in place, and another one not be taken back.
     #[error("{obstacle}; the undo was taken back, but not everywhere: {left}")]
     InPart {
-        /// What was in the way.
+        /// Reason for the failure.
         obstacle: String,
-        /// What was left as it is, and why.
+        /// Path that stays as it is, with the reason.
         left: String,
-        /// What helps, where the system says what is missing.
+        /// Advice, if the system names the missing thing.
         hint: Option<String>,
     },
     /// It takes two steps where a directory has to make room for a file, and only the first one was done.
@@ -56,13 +56,13 @@ pub enum UndoError {
         why: String,
         /// The paths of the first one.
         restored: String,
-        /// What helps, where something does.
+        /// Advice, if there is any.
         hint: Option<String>,
     },
 }
 
 impl UndoError {
-    /// What helps, where something does.
+    /// Advice, if there is any.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Journal(error) | Self::JournalInPart { source: error, .. } => {
@@ -222,10 +222,11 @@ impl Undo<'_> {
     /// Notes a change that is wholly in place.
     fn keep(&mut self, change: PreparedChange) -> Result<(), UndoError> {
         if let Err(error) = self.journal.committed(&change.id) {
-            // What is not noted as committed would be rolled back at the next start; better now, and said.
+            // A change without a note of its commit would be rolled back at the next start. Roll it back now and tell
+            // the user.
             let recovery = self.recover(&change);
-            // Where that cannot be noted either, the next start finds the change open, and what of it is left. What is out
-            // of reach now is left to it.
+            // If that cannot be noted either, the next start finds the change open and finishes what cannot be reached
+            // now.
             if recovery.is_settled() {
                 let _ = self.journal.abandoned(&change.id);
             }
@@ -269,7 +270,7 @@ impl Undo<'_> {
     }
 }
 
-/// What it takes to take the changes of one file back.
+/// Steps that take the changes of one file back.
 enum Inverse {
     Nothing,
     Whole(FileChange),
@@ -324,7 +325,7 @@ fn histories(changes: &[PreparedChange]) -> BTreeMap<&str, Vec<&FileChange>> {
     by_path
 }
 
-/// What becomes of one file when the changes of its history are taken back.
+/// Result for one file when the changes of its history are taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan<'a> {
     /// It is what it was before the oldest change.

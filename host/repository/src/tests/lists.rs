@@ -1,4 +1,4 @@
-//! What a walk lists, and how it ends.
+//! Entries that a walk lists, and the ends of a walk.
 
 use super::*;
 

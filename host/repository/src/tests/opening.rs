@@ -1,4 +1,4 @@
-//! What is opened, and what is not.
+//! Paths that are opened, and paths that are refused.
 
 use super::*;
 

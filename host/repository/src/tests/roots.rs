@@ -1,4 +1,4 @@
-//! Which directories are roots.
+//! Directories that are accepted as roots.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn system_directories_are_no_roots() {
         let expected = format!("{place} and is refused as a repository: no project lives there");
         assert!(refusal.ends_with(&expected), "{refusal}");
     }
-    // Where these lead, or whether they are there, depends on the system.
+    // The system decides where these lead and whether they exist.
     for root in ["/bin", "/sbin", "/lib", "/lib64", "/boot", "/etc/ssl", "/var/run"] {
         if Path::new(root).is_dir() {
             let refusal = refusal(Path::new(root), &options);
@@ -205,7 +205,7 @@ fn a_folder_of_a_work_tree_is_narrowed_by_the_file_at_its_root() {
     assert!(app.read("main.py", 100).is_ok());
     assert!(app.read("plans/a.py", 100).is_err() && app.read("b.dump", 100).is_err());
     assert!(app.rules().protected("ops/run.py").is_some() && app.rules().protected("main.py").is_none());
-    // The same names elsewhere are others.
+    // Equal names in another directory are other names.
     let plans = open("plans").expect("it is a root");
     assert!(plans.read("a.py", 100).is_ok());
     let refused = refusal(&around.path().join("closed"), &Options::default());
@@ -214,7 +214,8 @@ fn a_folder_of_a_work_tree_is_narrowed_by_the_file_at_its_root() {
         "{refused}"
     );
 
-    // What cannot be followed stops the folder, too; a work tree of its own asks nobody.
+    // An ignore file that cannot be followed refuses the folder, too; a work tree of its own does not ask the one
+    // around it.
     write(around.path(), ".tool.toml", "[policy]\nallow = [\"install\"]\n");
     assert!(matches!(open("app"), Err(RepositoryError::RootFile(_))));
     fs::create_dir(around.path().join("app/.git")).expect("the folder is ours");

@@ -1,7 +1,7 @@
 //! A guest that calls every function of the contract: `{"do": NAME}` calls one and tells all that it answers.
 //!
-//! What it tells is the same, word by word, in each language: `tests/languages/compat.rs` has it. It is made without the
-//! kit, of the contract as it was when version 1.0.0 was kept.
+//! Its answers are equal word by word in each language: `tests/languages/compat.rs` has them. It is written without the
+//! kit, against the contract as it was when version 1.0.0 was kept.
 
 #[cfg(target_family = "wasm")]
 mod component_face {

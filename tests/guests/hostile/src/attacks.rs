@@ -277,7 +277,7 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             format!("got {count} directories")
         }
 
-        // What a guest has none of
+        // Resources that a guest does not have.
         "environment" => some(
             std::env::vars()
                 .map(|(name, value)| format!("{name}={value}"))
@@ -361,7 +361,7 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             "shown".to_owned()
         }
         "cursor" => {
-            // What it asks to be told again, and more of it than anybody wants to tell.
+            // The cursor that it asks to get back, longer than the host should return.
             let cursor = match count {
                 0 => format!("\u{1b}[31m{path}\u{202e}"),
                 count => "x".repeat(usize::try_from(count).unwrap_or(usize::MAX)),
@@ -391,7 +391,7 @@ fn told<T: std::fmt::Display>(result: std::io::Result<T>) -> String {
     }
 }
 
-/// What there is of something that there should be nothing of.
+/// Describes the items of a list that should be empty.
 fn some(all: Vec<String>) -> String {
     if all.is_empty() {
         "refused: none".to_owned()

@@ -18,7 +18,7 @@ use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
 #[derive(Debug)]
 pub struct Hostile;
 
-/// What to do.
+/// Attack to run.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Arguments {
     pub(crate) attack: String,

@@ -1,4 +1,4 @@
-//! What the standard library does not offer, or would not let through.
+//! Calls that the standard library does not offer, or would not let through.
 #![expect(
     unsafe_code,
     reason = "calls of the C library that the standard library does not wrap"

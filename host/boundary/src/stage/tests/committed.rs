@@ -1,4 +1,4 @@
-//! What is committed.
+//! Proposals that are committed.
 
 use super::*;
 

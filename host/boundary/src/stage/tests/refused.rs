@@ -1,4 +1,4 @@
-//! What is refused.
+//! Proposals that are refused.
 
 use super::*;
 

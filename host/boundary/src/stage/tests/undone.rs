@@ -86,7 +86,7 @@ fn undo_keeps_the_permissions_that_the_user_has_given_since() {
     assert_eq!((bench.text("a.txt").as_str(), mode(&bench.root("a.txt"))), ("a", 0o700));
 }
 
-/// What somebody changes between the look and the change stays, and the rest is taken back all the same.
+/// A file that somebody changes between the check and the undo stays as it is, and the rest is undone all the same.
 #[test]
 fn undo_leaves_alone_what_is_changed_at_the_last_moment() {
     let bench = Bench::new(&[("a.txt", "a"), ("b.txt", "b")]);
@@ -163,7 +163,7 @@ fn an_undo_that_cannot_be_journalled_says_what_it_could_not_take_back() {
     assert_eq!((bench.text("a.txt"), bench.text("b.txt")), ("newer".into(), "B".into()));
 }
 
-/// Where a directory has to make room for a file there are two steps, each of which is journalled.
+/// If a directory has to make room for a file there are two steps, and each is journalled.
 #[test]
 fn an_undo_that_stops_between_its_steps_says_what_stays_restored() {
     let bench = Bench::new(&[("d", "a")]);
@@ -197,7 +197,7 @@ fn an_undo_that_stops_between_its_steps_says_what_stays_restored() {
          d/n.txt"
     );
     assert_eq!(bench.tree(), []);
-    // What is left is done by the next one.
+    // The next undo does the rest.
     assert_eq!(bench.undo(&changes).0.restored, ["d"]);
     assert_eq!(bench.text("d"), "a");
 }

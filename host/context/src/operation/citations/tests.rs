@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is found, `?` behind what is doubtful.
+/// Lists the citations found, with `?` behind a doubtful one.
 fn found(text: &str) -> String {
     let (citations, _) = parse(text);
     let shown = citations.iter().map(|citation| {

@@ -145,7 +145,7 @@ fn a_correction_without_a_number_is_about_the_only_one_that_needs_it() {
         correct("## 1. A\n\nno.py:1\n\n## 2. B\n\nno.py:1\n\n", "It is in yes.py:2."),
         "Proposals without a verified place: 1 (\"A\"), 2 (\"B\")."
     );
-    // What had its place keeps it.
+    // A proposal that had a place keeps it.
     assert_eq!(correct("## 1. A\n\nyes.py:1\n\n", "## 1. A\n\nAs I said."), "");
 }
 

@@ -1,4 +1,4 @@
-//! Who gets in: every route that there is, tried by everybody who must not use it.
+//! Access checks: callers without the right to a route try every route.
 
 use super::*;
 use crate::http::listener::Listener;
@@ -40,7 +40,7 @@ fn would_work(server: &Server, method: &'static str, path: &str) -> Ask {
     }
 }
 
-/// What a route answers, and that nothing has been started.
+/// Asserts that a route refuses a request and that nothing has been started.
 async fn refused(server: &Server, ask: Ask, status: u16, code: &str) {
     let asked = format!("{} {} {:?}", ask.method, ask.path, ask.headers);
     let response = server.send(ask).await;
@@ -143,7 +143,7 @@ async fn two_origin_or_sec_fetch_site_headers_are_refused() {
     assert_eq!(server.status(ask("GET", "/tasks").header("origin", listed)).await, 200);
 }
 
-/// What a form or a script may send to any server without asking first.
+/// Requests that a form or a script can send to any server without a preflight.
 #[tokio::test]
 async fn no_route_that_does_something_takes_what_a_form_can_send() {
     let server = Server::new(vec![]);

@@ -1,4 +1,4 @@
-//! What becomes of an answer: the checks of explain and architect, and every way in which a session is incomplete.
+//! Checks of answers: those of explain and architect, and every way in which a session is incomplete.
 
 use super::*;
 use crate::api::BudgetRequest;
@@ -169,8 +169,7 @@ async fn a_proposal_that_still_has_no_place_is_named() {
     );
 }
 
-/// What an architect's answers come to where each is the model's whole turn: the notices about proposals and the
-/// closing line.
+/// Returns the notices about proposals and the closing line, for an architect whose turns are these answers.
 async fn proposed(answers: &[&'static str]) -> (Vec<String>, String) {
     let world = World::new(answers.iter().map(|say| vec![Act::Say(say)]).collect());
     let (result, events) = world.run(world.request(Operation::Architect, "split it")).await;
@@ -337,7 +336,7 @@ async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
     ");
     assert_eq!((output.as_str(), world.asked().len()), ("", 0));
 
-    // What is left becomes the bound of the answer, and what that cuts off is this bound's doing.
+    // The rest of the budget becomes the bound of the answer, and a cut at it counts as reaching the budget.
     let world = World::new(vec![vec![Act::Say("It pri"), Act::End(StopReason::MaxTokens)]]);
     let budget = BudgetRequest {
         max_tokens: Some(3_000),

@@ -186,7 +186,7 @@ async fn a_change_that_was_cut_off_is_missing_until_it_is_made() {
     let made = vec![cut_off(), vec![write("src/main.py", "x")], vec![Act::Say("Done.")]];
     let world = super::changing::world(PASSED, made);
     assert_eq!(ended(&world, refactor(&world)).await.0, "");
-    // The same where the server does not say that it reached a limit.
+    // A server that does not report that it reached a limit.
     let call = crate::provider::ToolCall {
         id: "call_1".to_owned(),
         name: "write_file".to_owned(),

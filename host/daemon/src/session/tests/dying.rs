@@ -145,7 +145,8 @@ impl Scene {
             .any(|entry| matches!(entry, JournalEntry::Committed { .. }))
     }
 
-    /// What a start of the daemon makes of it: one terminal status, one terminal event, and files that fit the journal.
+    /// Asserts the state after a start of the daemon: one terminal status, one terminal event, and files that fit the
+    /// journal.
     async fn is_closed(&self, sessions: &Arc<Sessions>) -> SessionResult {
         let result = sessions.result(&self.id).await.expect("it exists");
         assert_eq!(result.status, Status::Failed);
@@ -226,8 +227,8 @@ async fn what_somebody_writes_after_a_death_is_neither_overwritten_nor_kept_quie
         for _ in 0..2 {
             let sessions = scene.open();
             let mut found = scene.tree();
-            // What the daemon had not written whole when it died is its own; what it had taken out of the user's hands
-            // is kept until somebody looks.
+            // Files that the daemon had not written whole when it died are its own; files that it took out of the
+            // user's hands are kept until somebody looks.
             found.retain(|path, text| !(path.starts_with(".tool-proposal-") && *text == "old b"));
             assert_eq!(found, expected, "moment {moment}");
             scene.is_closed(&sessions).await;
@@ -388,7 +389,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
         for summary in sessions.summaries().values() {
             assert!(summary.status != Status::Running);
         }
-        // Whoever does it again gets there, and back.
+        // Another undo gets to the end, and back.
         match sessions.undo(&scene.id).await {
             Ok(undone) => assert_eq!(undone.left, []),
             Err(problem) => assert_eq!((is_before, problem.kind.code()), (true, "nothing-to-undo")),
@@ -423,7 +424,7 @@ async fn a_session_of_which_nobody_was_told_leaves_nothing() {
     fs::write(unborn.join("journal.jsonl"), "").expect("it can be written");
     scene.open();
     assert!(!unborn.exists());
-    // What holds anything may be somebody's.
+    // A folder with anything in it may be somebody's.
     fs::create_dir_all(&unborn).expect("it can be made");
     fs::write(unborn.join("journal.jsonl"), "{\"seq\":1").expect("it can be written");
     scene.open();
@@ -533,7 +534,7 @@ async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_writt
     assert_eq!(again.result(&id).await.expect("it exists").status, Status::Complete);
 }
 
-/// What may happen to a session from outside, and when.
+/// A way in which a session is interrupted from outside.
 #[derive(Debug, Clone)]
 enum Blow {
     Cancel(u64),

@@ -17,7 +17,7 @@ use crate::skill::policy::Decision;
 use crate::skill::{CallContext, CallError, CallOutcome, CallReport, Question, RawArguments};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
-/// What the scripted model does next.
+/// Next step of the scripted model.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Say(&'static str),

@@ -1,4 +1,4 @@
-//! What bounds a turn: rounds, tokens, time, repetitions, and the context.
+//! Bounds of a turn: rounds, tokens, time, repetitions, and the context.
 
 use super::*;
 use tool_core::api::ErrorKind;
@@ -91,7 +91,7 @@ async fn the_rest_of_the_tokens_bounds_an_answer_where_it_is_little() {
     let lowered = bounds(Some(1000), None).await.expect("little is left");
     assert!((900..1000).contains(&lowered), "{lowered}");
 
-    // What that bound cuts off was cut off by the limit of tokens, not by the model's own.
+    // An answer that this bound cuts off was cut off by the limit of tokens, not by the model's own.
     for round in [
         vec![text("It is"), stop(StopReason::MaxTokens)],
         vec![

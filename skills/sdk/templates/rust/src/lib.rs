@@ -41,7 +41,7 @@ impl Skill for {{type}} {
             if entry.kind != EntryKind::File {
                 continue;
             }
-            // What is listed may be gone, or may not be text.
+            // A listed file may be gone, or may not be text.
             let Ok(text) = fs::read_to_string(host.repo().join(&entry.path)) else {
                 continue;
             };
