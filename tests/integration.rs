@@ -37,6 +37,7 @@ mod skills;
 mod support;
 mod survival;
 mod terminal;
+mod text_flow;
 mod tokens;
 mod usable;
 mod words;

@@ -124,7 +124,7 @@ impl Backend {
     pub(crate) async fn connect_running(&self) -> Result<Client, Error> {
         match self.running()? {
             Some(record) => self.connect(&record).await,
-            None => Err(daemon::lost(&self.home).map_or_else(refused, Error::from)),
+            None => Err(daemon::lost(&self.home).map_or(Error::NotRunning, Error::from)),
         }
     }
 
@@ -206,8 +206,8 @@ impl Backend {
             Ok(client)
         };
         match tokio::time::timeout(GREETING_TIME, greeted).await {
-            Ok(Err(_)) if !self.is_current(record) => Err(refused()),
-            Ok(Err(Error::Problem(problem))) if problem == not_running() => Err(socket_gone(record.pid).into()),
+            Ok(Err(_)) if !self.is_current(record) => Err(Error::NotRunning),
+            Ok(Err(Error::NotRunning)) => Err(socket_gone(record.pid).into()),
             Ok(greeted) => greeted,
             Err(_) => {
                 let seconds = GREETING_TIME.as_secs();
@@ -244,15 +244,11 @@ pub(crate) fn not_running() -> Problem {
         .with_hint("start it with `tool service start`")
 }
 
-fn refused() -> Error {
-    not_running().into()
-}
-
 /// Why a connection broke off: the daemon at its other end is gone, or it is there and something else failed.
 async fn lost(daemon: &ReachedDaemon, error: &dyn std::fmt::Display) -> Error {
     for _ in 0..DYING_LOOKS {
         if daemon.connect().await.is_err() {
-            return refused();
+            return Error::NotRunning;
         }
         tokio::time::sleep(DYING_TIME / DYING_LOOKS).await;
     }
@@ -268,7 +264,7 @@ fn unreachable(error: ConnectError) -> Error {
     let stranger =
         |hint: String| Problem::new(ErrorKind::Stranger, format!("{error}; nothing was sent to it")).with_hint(hint);
     match &error {
-        ConnectError::Refused(_) => refused(),
+        ConnectError::Refused(_) => Error::NotRunning,
         ConnectError::OtherUser { path, .. } => {
             let folder = path.parent().unwrap_or(path).display();
             let hint =
@@ -291,7 +287,9 @@ fn socket_gone(pid: u32) -> Problem {
 type Sender = SendRequest<Full<Bytes>>;
 
 async fn open(stream: UnixStream) -> Result<Sender, Error> {
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| refused())?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|_| Error::NotRunning)?;
     tokio::spawn(connection.with_upgrades());
     Ok(sender)
 }
@@ -426,7 +424,7 @@ impl Client {
     /// Why a connection that was upgraded has ended: the daemon is gone, or something else that the caller knows.
     pub(crate) async fn lost_or(&self, else_why: Problem) -> Error {
         match lost(&self.daemon, &"").await {
-            Error::Problem(problem) if problem == not_running() => problem.into(),
+            Error::NotRunning => Error::NotRunning,
             _ => else_why.into(),
         }
     }

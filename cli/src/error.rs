@@ -14,6 +14,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) enum Error {
     /// Something to tell the user.
     Problem(Problem),
+    /// No backend runs.
+    NotRunning,
     /// The user interrupted it and knows.
     Interrupted,
     /// The reader of our output has gone; no message reaches it.
@@ -41,6 +43,7 @@ impl Error {
             // A session or a skill that was named and is not there. Where one ends so it has looked for something itself.
             Self::Problem(problem) if problem.kind == ErrorKind::NotFound => USAGE,
             Self::Problem(problem) => problem.kind.exit_code(),
+            Self::NotRunning => ErrorKind::BackendDown.exit_code(),
             Self::Interrupted => INTERRUPTED,
             // Exit code of a process that SIGPIPE ended, as a shell reports it.
             Self::OutputClosed => 141,

@@ -17,6 +17,7 @@ use host::process::contain;
 
 use args::{CliArguments, Command};
 use client::Backend;
+use client::not_running;
 use commands::Context;
 use error::Error;
 use output::Output;
@@ -31,8 +32,10 @@ fn main() -> ExitCode {
     match run(arguments, environment, output) {
         Ok(code) => code,
         Err(error) => {
-            if let Error::Problem(problem) = &error {
-                output.problem(problem);
+            match &error {
+                Error::Problem(problem) => output.problem(problem),
+                Error::NotRunning => output.problem(&not_running()),
+                Error::Interrupted | Error::OutputClosed => {}
             }
             error.exit_code()
         }

@@ -14,7 +14,7 @@ use host::text::clean_line;
 use super::follow::{Follow, Waiting};
 use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::RunArguments;
-use crate::client::{Client, Events, not_running};
+use crate::client::{Client, Events};
 use crate::error::Error;
 use crate::output::{AnswerFile, AnswerWriter, Output};
 
@@ -173,7 +173,7 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
             match (&error, left) {
                 (Error::Interrupted, InterruptedSession::Cancelled) => session.say_cancelled().await,
                 (Error::Interrupted, left) => session.say_interrupted(left),
-                (Error::Problem(problem), _) if *problem == not_running() => session.say_lost(),
+                (Error::NotRunning, _) => session.say_lost(),
                 _ => {}
             }
             Err(error)

@@ -60,15 +60,21 @@ pub fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Resu
     if schema.validator.is_valid(&value) {
         return Ok(value.into_owned());
     }
-    let unfit = |pointer: &str, expected: String, got: String| CallError::Arguments {
+    let unfit = |pointer: &str, expected: String, got: String, is_surplus: bool| CallError::Arguments {
         skill: skill.to_owned(),
         pointer: pointer.to_owned(),
         expected,
         got,
+        is_surplus,
     };
     // Errors hold more data than the validation itself: above this bound, the host collects none.
     if work > limits::SCHEMA_ERROR_WORK_MAX {
-        return Err(unfit("", "what its schema describes".to_owned(), described(&value)));
+        return Err(unfit(
+            "",
+            "what its schema describes".to_owned(),
+            described(&value),
+            false,
+        ));
     }
     // The innermost of several errors is the one that helps: an outer one only says that a part did not fit. Of two that
     // are as deep it is the one that knows what was meant.
@@ -81,9 +87,14 @@ pub fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Resu
                     Some(name) => format!("{} (did you mean `{}`?)", expected(&error), shown(&name)),
                     None => expected(&error),
                 };
-                unfit(error.instance_path().as_str(), expected, got(&error))
+                unfit(
+                    error.instance_path().as_str(),
+                    expected,
+                    got(&error),
+                    is_surplus(&error),
+                )
             }
-            None => unfit("", "what its schema describes".to_owned(), described(&value)),
+            None => unfit("", "what its schema describes".to_owned(), described(&value), false),
         },
     )
 }
@@ -102,6 +113,7 @@ fn parse<'a>(skill: &str, arguments: &RawArguments<'a>) -> Result<Cow<'a, Value>
         pointer: String::new(),
         expected: "a JSON object".to_owned(),
         got,
+        is_surplus: false,
     };
     if let RawArguments::Text(text) = arguments
         && text.len() > limits::ARGUMENT_BYTES_MAX
@@ -185,6 +197,14 @@ fn expected(error: &ValidationError<'_>) -> String {
         Kind::FalseSchema => "nothing".to_owned(),
         kind => format!("a value that satisfies `{}` of the schema", kind.keyword()),
     }
+}
+
+/// True for an error about a field that the schema does not know.
+fn is_surplus(error: &ValidationError<'_>) -> bool {
+    matches!(
+        error.kind(),
+        ValidationErrorKind::AdditionalProperties { .. } | ValidationErrorKind::UnevaluatedProperties { .. }
+    )
 }
 
 fn got(error: &ValidationError<'_>) -> String {

@@ -116,6 +116,8 @@ pub(crate) struct Deeds {
     pub(crate) commits: Vec<String>,
     /// Names of installed packages.
     pub(crate) packages: Vec<String>,
+    /// True if a commit would have held no change.
+    pub(crate) had_nothing_to_commit: bool,
 }
 
 impl Deeds {
@@ -279,6 +281,11 @@ impl CallBudget {
         if commits.len() < DEEDS_MAX {
             commits.push(id.to_owned());
         }
+    }
+
+    /// Notes that no commit was made, because it would have held no change.
+    pub fn note_empty_commit(&self) {
+        self.lock_deeds().had_nothing_to_commit = true;
     }
 
     /// Notes packages that the host installed.

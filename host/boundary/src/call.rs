@@ -17,7 +17,7 @@ use super::loaded::Loaded;
 use super::stage::{commit, staged};
 use super::store::Grants;
 use super::turns::{CallPermit, Turns};
-use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, Limits, Services, log};
+use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, HostNotes, Limits, Services, log};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
@@ -110,10 +110,15 @@ impl PreparedCall<'_> {
         let receipt = self.receipt(&call, &grants, &result);
         // The text of a skill that is not ours may say anything about a run.
         let is_ours = self.is_builtin && result.is_ok();
-        let passed_tests = is_ours.then(|| call.deeds().passed_sentence()).flatten();
+        let deeds = call.deeds();
+        let notes = HostNotes {
+            passed_tests: is_ours.then(|| deeds.passed_sentence()).flatten(),
+            has_user_refused: self.context.approver.has_refused(),
+            had_nothing_to_commit: deeds.had_nothing_to_commit,
+        };
         CallReport {
             foreign: self.foreign(&call, &result),
-            passed_tests,
+            notes,
             result,
             receipt: Some(receipt),
         }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use wasmtime::component::{HasSelf, Linker, Resource};
 
-pub use consent::DISAGREED;
+pub(crate) use consent::DISAGREED;
 
 use crate::bindings::Skill;
 use crate::bindings::tool::skill as wit;

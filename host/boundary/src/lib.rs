@@ -65,7 +65,8 @@ pub use component::{CONTRACT, Look, Surface, inspect, look};
 pub use describe::{describe, is_name};
 pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile};
 pub use failure::{cancelled, failure, hinted};
-pub use imports::{DISAGREED, consent, denied};
+use imports::DISAGREED;
+pub use imports::{consent, denied};
 pub use loaded::Loaded;
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use services::Services;
@@ -349,7 +350,7 @@ pub enum CallError {
     #[error(
         "Invalid arguments for `{skill}`{}: expected {expected}{}.",
         at(pointer),
-        but_got(expected, got)
+        but_got(got, *is_surplus)
     )]
     Arguments {
         /// The skill.
@@ -360,6 +361,8 @@ pub enum CallError {
         expected: String,
         /// Given value, in words.
         got: String,
+        /// True for a field that the schema does not know: `expected` names it already.
+        is_surplus: bool,
     },
     /// The skill answered with a failure.
     #[error("{message}")]
@@ -415,13 +418,6 @@ pub enum CallError {
     },
 }
 
-impl CallError {
-    /// True where the user was asked and said no.
-    pub fn is_a_users_no(&self) -> bool {
-        matches!(self, Self::Failure { kind: ErrorKind::Denied, message, .. } if message.starts_with(DISAGREED))
-    }
-}
-
 /// Limit that leaves no room for one more call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Crowd {
@@ -441,8 +437,8 @@ fn at(pointer: &str) -> String {
 }
 
 /// Words for the given value. Empty for a surplus field, because `expected` names it already.
-fn but_got(expected: &str, got: &str) -> String {
-    if expected.starts_with("no field ") {
+fn but_got(got: &str, is_surplus: bool) -> String {
+    if is_surplus {
         String::new()
     } else {
         format!(", got {got}")
@@ -462,9 +458,28 @@ pub struct CallReport {
     pub receipt: Option<Receipt>,
     /// Places outside of the user's own files whose text is in the result, in words.
     pub foreign: Vec<String>,
-    /// The host's own sentence about a test run in which every test passed: numbers, and no text of the run. A model
-    /// gets it instead of the skill's text.
+    /// The host's own knowledge of the call.
+    pub notes: HostNotes,
+}
+
+/// Facts about a call that the host knows itself, whatever the skill's answer claims.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostNotes {
+    /// Sentence about a test run in which every test passed: numbers, and no text of the run. A model gets it instead of
+    /// the skill's text.
     pub passed_tests: Option<String>,
+    /// True if the user answered no to a question of the call.
+    pub has_user_refused: bool,
+    /// True if a commit would have held no change.
+    pub had_nothing_to_commit: bool,
+}
+
+impl CallReport {
+    /// True if the call was denied and the user answered no to a question of it.
+    pub fn is_refused_by_user(&self) -> bool {
+        let is_denied = matches!(&self.result, Err(CallError::Failure { kind, .. }) if *kind == ErrorKind::Denied);
+        is_denied && self.notes.has_user_refused
+    }
 }
 
 /// The arguments of a call as they came: JSON text of a model, or a value of the user.

@@ -435,6 +435,9 @@ mod tests {
             Milliseconds(500),
         ]
         .map(|value| value.to_string());
-        insta::assert_snapshot!(written.join(" | "), @"");
+        insta::assert_snapshot!(
+            written.join(" | "),
+            @"4 | 28,000 | 1,000,000 | 64 KiB | 1 GiB | 1,000 bytes | 30 s | 1 min | 24 h | 5 s | 500 ms"
+        );
     }
 }

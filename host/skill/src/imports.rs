@@ -14,7 +14,7 @@ mod tests;
 
 pub use git::recover::settle_commit;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
-pub use git_commit::NOTHING_TO_COMMIT;
+use git_commit::CommitError;
 pub use packages::place as package_folder;
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
@@ -60,11 +60,15 @@ impl Services for MachineServices {
         } else {
             commit()
         };
-        if let Ok(commit) = &commit {
-            call.note_commit(&commit.id);
-            git_commit::note_places(call, commit);
+        match &commit {
+            Ok(commit) => {
+                call.note_commit(&commit.id);
+                git_commit::note_places(call, commit);
+            }
+            Err(CommitError::Nothing(_)) => call.note_empty_commit(),
+            Err(CommitError::Failed(_)) => {}
         }
-        commit
+        commit.map_err(CommitError::into_failure)
     }
 
     fn run_tests(

@@ -22,17 +22,16 @@ use std::path::PathBuf;
 use tool_boundary::EngineError;
 use tool_core::api::Effect;
 
-pub use imports::NOTHING_TO_COMMIT;
 pub use imports::{package_folder, settle_commit};
 pub use registry::{
     ComponentOrigin, Embedded, Held, Inspection, PinSource, Pinned, SkillHost, Terms, Trial, VersionChange,
     compiler_fingerprint, precompile,
 };
 pub use tool_boundary::{
-    Approver, CallContext, CallError, CallOutcome, CallReport, ChangeKind, Conversation, Crowd, DISAGREED, Descriptor,
-    EmbeddedOutliner, HeldTurn, Limits, LockedEffects, Look, NoServices, Nobody, Outliners, Question, RawArguments,
-    SessionFiles, Unrecorded, audit, bindings, details, failures, look, outline, policy, precompile_outliner, runner,
-    stage, taint,
+    Approver, CallContext, CallError, CallOutcome, CallReport, ChangeKind, Conversation, Crowd, Descriptor,
+    EmbeddedOutliner, HeldTurn, HostNotes, Limits, LockedEffects, Look, NoServices, Nobody, Outliners, Question,
+    RawArguments, SessionFiles, Unrecorded, audit, bindings, details, failures, look, outline, policy,
+    precompile_outliner, runner, stage, taint,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target.

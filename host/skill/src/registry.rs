@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::compile;
 use super::imports::MachineServices;
 use super::signature::Signature;
-use super::{Builtin, CallContext, CallError, CallReport, Descriptor, Limits, RawArguments, SkillHostError};
+use super::{Builtin, CallContext, CallError, CallReport, Descriptor, HostNotes, Limits, RawArguments, SkillHostError};
 pub use describe::{Embedded, compiler_fingerprint, precompile};
 pub use pins::ComponentOrigin;
 use pins::Pins;
@@ -380,7 +380,7 @@ fn nothing_ran(error: CallError) -> CallReport {
         result: Err(error),
         receipt: None,
         foreign: Vec::new(),
-        passed_tests: None,
+        notes: HostNotes::default(),
     }
 }
 

@@ -133,17 +133,6 @@ fn npm_lines(output: &str) -> Vec<String> {
 
 fn failure(manager: Manager, report: &RunReport) -> Failure {
     let output = &report.output;
-    // First, because an installer takes what its proxy refuses for a network that is down.
-    if report.notes.iter().any(|note| note.contains(": refused")) {
-        return Failure::new(
-            code::DENIED,
-            "the sandbox refused what the installation wanted to reach",
-        )
-        .with_hint(
-            "only the user's registries are reached; tell the user, who can name another one in their own pip or npm \
-             configuration",
-        );
-    }
     if let Some(path) = denied_path(output) {
         return Failure::new(code::DENIED, format!("Permission denied: {path}"))
             .with_hint("install locally: into a virtual environment (.venv) for pip, into node_modules for npm");

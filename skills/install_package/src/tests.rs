@@ -153,24 +153,6 @@ fn no_rights_give_the_message_of_the_specification() {
 }
 
 #[test]
-fn what_the_sandbox_refused_is_said_and_is_not_taken_for_a_network_that_is_down() {
-    let refused = "installation tried to reach evil.example: refused (it is no package registry of the user's)";
-    let output =
-        "WARNING: Retrying: 'ProxyError('Cannot connect to proxy.')'\nERROR: No matching distribution found for a\n";
-    let mut host = host(&[("requirements.txt", "")], output, 1);
-    let report = host.run.as_mut().expect("it was made");
-    report.notes = vec![refused.to_owned()];
-    let failure = call(&host, json!({"names": ["a"]})).expect_err("it was refused");
-    assert_eq!(
-        (failure.code.as_str(), failure.message),
-        (
-            code::DENIED,
-            format!("the sandbox refused what the installation wanted to reach\n{refused}")
-        )
-    );
-}
-
-#[test]
 fn other_failures_say_what_they_are() {
     let cases = [
         (

@@ -211,12 +211,12 @@ impl ReadCall<'_> {
         let first_read = window.start + report.first_at.unwrap_or(0) as u64;
         let mut next = first_read;
         match report.last(&window.bytes, numbered) {
-            Some((last, start)) => {
+            Some(last) => {
                 text.push_str("\n\n");
-                text.push_str(&last);
+                text.push_str(&last.text);
                 // Entries that were selected but not shown come first on the next page.
-                if last.starts_with("The last ") {
-                    next = window.start + start as u64;
+                if !last.is_all {
+                    next = window.start + last.start as u64;
                 }
             }
             None => text.push_str("\n\nNo entry fits."),

@@ -61,6 +61,15 @@ struct LastEntry {
     line: u64,
 }
 
+/// The last entries of a window, as text.
+pub(crate) struct LastEntries {
+    pub(crate) text: String,
+    /// Start of the first of them in the window.
+    pub(crate) start: usize,
+    /// True if every selected entry is among them.
+    pub(crate) is_all: bool,
+}
+
 /// Result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -200,8 +209,8 @@ impl Report {
         text
     }
 
-    /// The last entries, and where in the window the first of them begins. Lines are numbered from `numbered`.
-    pub(crate) fn last(&self, window: &[u8], numbered: Option<u64>) -> Option<(String, usize)> {
+    /// The last entries. Lines are numbered from `numbered`.
+    pub(crate) fn last(&self, window: &[u8], numbered: Option<u64>) -> Option<LastEntries> {
         let mut shown = Vec::new();
         let mut bytes = 0;
         let mut start = None;
@@ -215,12 +224,17 @@ impl Report {
             shown.push(text);
         }
         shown.reverse();
+        let is_all = shown.len() as u64 == self.selected;
         let heading = match shown.len() as u64 {
             1 if self.selected == 1 => "The entry:".to_owned(),
-            all if all == self.selected => format!("All {all} entries:"),
+            all if is_all => format!("All {all} entries:"),
             last => format!("The last {last} of {} entries:", self.selected),
         };
-        start.map(|start| (format!("{heading}{}", shown.concat()), start))
+        start.map(|start| LastEntries {
+            text: format!("{heading}{}", shown.concat()),
+            start,
+            is_all,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use tool_core::api::Effect;
 use tool_core::text::clean_line;
 
 /// Start of the message of a failure after the user has said no.
-pub const DISAGREED: &str = "The user did not agree to ";
+pub(crate) const DISAGREED: &str = "The user did not agree to ";
 
 /// Refuses at once what the policy denies, before any work is done for it.
 pub fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {

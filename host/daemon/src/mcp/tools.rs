@@ -156,6 +156,7 @@ mod tests {
             pointer: "/path".into(),
             expected: "a string".into(),
             got: "7".into(),
+            is_surplus: false,
         };
         let answer = CallAnswer {
             text: error.to_string(),

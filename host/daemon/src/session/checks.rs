@@ -105,27 +105,7 @@ pub(super) fn open_repository(path: &str, options: &repository::Options) -> Resu
         let message = format!("`repo_path` must be an absolute path: `{path}`");
         return Err(Problem::new(ErrorKind::InvalidRequest, message));
     }
-    let repository = Repository::open(root, options).map_err(|error| {
-        let of_root_file = matches!(&error, RepositoryError::Pattern(pattern) if pattern.of_repository);
-        let hint = match &error {
-            _ if of_root_file => Some(repository::ROOT_FILE_HINT.to_owned()),
-            RepositoryError::RootFile(_) => Some(repository::ROOT_FILE_HINT.to_owned()),
-            RepositoryError::Home { .. } => Some(HOME_HINT.to_owned()),
-            error => std::error::Error::source(error).map(ToString::to_string),
-        };
-        let kind = match &error {
-            _ if of_root_file => ErrorKind::ConfigRepository,
-            RepositoryError::Open { .. } => ErrorKind::InvalidRepository,
-            RepositoryError::Pattern(_) => ErrorKind::ConfigInvalid,
-            RepositoryError::RootFile(_) => ErrorKind::ConfigRepository,
-            _ => ErrorKind::RefusedRepository,
-        };
-        let problem = Problem::new(kind, error.to_string());
-        match hint {
-            Some(hint) => problem.with_hint(hint),
-            None => problem,
-        }
-    })?;
+    let repository = Repository::open(root, options).map_err(|error| describe_refusal(&error))?;
     check_denied(&repository, &options.cancel)?;
     Ok(repository)
 }
@@ -151,27 +131,47 @@ pub(super) fn frozen(lock: Option<&Lock>, entries: &[SkillEntry]) -> Result<(), 
     Err(lock::drift(&differences))
 }
 
+/// Converts the refusal of a root to a problem for the user.
+pub(super) fn describe_refusal(error: &RepositoryError) -> Problem {
+    let of_root_file = matches!(error, RepositoryError::Pattern(pattern) if pattern.of_repository);
+    let hint = match error {
+        _ if of_root_file => Some(repository::ROOT_FILE_HINT.to_owned()),
+        RepositoryError::RootFile(_) => Some(repository::ROOT_FILE_HINT.to_owned()),
+        RepositoryError::Home { .. } => Some(HOME_HINT.to_owned()),
+        error => std::error::Error::source(error).map(ToString::to_string),
+    };
+    let kind = match error {
+        _ if of_root_file => ErrorKind::ConfigRepository,
+        RepositoryError::Open { .. } => ErrorKind::InvalidRepository,
+        RepositoryError::Pattern(_) => ErrorKind::ConfigInvalid,
+        RepositoryError::RootFile(_) => ErrorKind::ConfigRepository,
+        _ => ErrorKind::RefusedRepository,
+    };
+    let problem = Problem::new(kind, error.to_string());
+    match hint {
+        Some(hint) => problem.with_hint(hint),
+        None => problem,
+    }
+}
+
 /// Refuses a denial in the repository's own file that names no effect: it would deny nothing.
 fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(), Problem> {
-    let parsed = repository
-        .narrowing()
-        .deny
-        .iter()
-        .try_for_each(|name| name.parse::<Grant>().map(drop));
-    parsed.map_err(|problem| Problem {
-        kind: ErrorKind::ConfigRepository,
-        message: format!("{}: {}", denied_place(repository, &problem, cancel), problem.message),
-        hint: problem.hint,
-    })
+    for name in &repository.narrowing().deny {
+        name.parse::<Grant>().map_err(|problem| Problem {
+            kind: ErrorKind::ConfigRepository,
+            message: format!("{}: {}", denied_place(repository, name, cancel), problem.message),
+            hint: problem.hint,
+        })?;
+    }
+    Ok(())
 }
 
 /// Locates an unknown effect in the repository's file.
-fn denied_place(repository: &Repository, problem: &Problem, cancel: &CancellationToken) -> String {
+fn denied_place(repository: &Repository, name: &str, cancel: &CancellationToken) -> String {
     let text = repository
         .read_within(repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX, cancel)
         .unwrap_or_default();
-    let name = problem.message.split('`').nth(1);
-    match config::place_of(&String::from_utf8_lossy(&text), "policy", "deny", name) {
+    match config::place_of(&String::from_utf8_lossy(&text), "policy", "deny", Some(name)) {
         Some(place) => format!("`.tool.toml`, `deny`, {place}"),
         None => "`.tool.toml`, `deny`".to_owned(),
     }

@@ -6,12 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::checks::open_repository;
+use super::checks::{describe_refusal, open_repository};
 use crate::api::Grant;
 use crate::api::{ErrorKind, Problem};
 use crate::config::{self, Environment, PolicySettings};
 use crate::redaction::Redactor;
-use crate::repository::{self, Narrowing, Rules};
+use crate::repository::{self, Narrowing, Repository, RepositoryError, Rules};
 
 /// Findings of the preflight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,20 +65,21 @@ pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflig
 }
 
 fn narrowing(home: &Path, policy: &PolicySettings, root: &Path, place: &Path) -> Result<Narrowing, Problem> {
-    let root = root.to_string_lossy();
-    let narrowing = open_repository(&root, &super::repository_options(policy, home))
-        .map(|repository| repository.narrowing().clone());
-    narrowing.map_err(|problem| with_line(problem, &std::fs::read_to_string(place).unwrap_or_default()))
+    let options = super::repository_options(policy, home);
+    if let Err(error @ RepositoryError::Pattern(_)) = Repository::open(root, &options) {
+        let text = std::fs::read_to_string(place).unwrap_or_default();
+        return Err(with_line(&error, &text));
+    }
+    open_repository(&root.to_string_lossy(), &options).map(|repository| repository.narrowing().clone())
 }
 
-/// A pattern of the repository's file that is none, with its line.
-fn with_line(problem: Problem, text: &str) -> Problem {
-    let mut quoted = problem.message.split('`').skip(1).step_by(2);
-    let (pattern, key) = (
-        quoted.next(),
-        quoted.next().and_then(|key| key.strip_prefix("[policy] ")),
-    );
-    let place = key.and_then(|key| config::place_of(text, "policy", key, pattern));
+/// Describes a wrong pattern of the repository's file, with its line.
+fn with_line(error: &RepositoryError, text: &str) -> Problem {
+    let problem = describe_refusal(error);
+    let place = match error {
+        RepositoryError::Pattern(error) => config::place_of(text, "policy", error.key, Some(&error.pattern)),
+        _ => None,
+    };
     match (place, &problem.hint) {
         (Some(place), Some(hint)) => {
             let hint = format!("{place}; {hint}");
@@ -92,8 +93,10 @@ fn with_line(problem: Problem, text: &str) -> Problem {
 fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
     for (key, names) in [("allow", &policy.allow), ("deny", &policy.deny)] {
         for name in names {
-            let parsed = name.parse::<Grant>();
-            parsed.map_err(|problem| placed(problem, key, name, text))?;
+            name.parse::<Grant>().map_err(|problem| {
+                let message = format!("{} in `[policy] {key}`", problem.message);
+                placed(Problem { message, ..problem }, key, name, text)
+            })?;
         }
     }
     for name in &policy.unredacted {
@@ -107,16 +110,11 @@ fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Converts a problem to one of the configuration file: with the key, and the line where the value stands.
+/// Converts a problem to one of the configuration file, with the line of the value.
 fn placed(problem: Problem, key: &str, value: &str, text: &str) -> Problem {
-    let message = if problem.message.contains("[policy]") {
-        problem.message
-    } else {
-        format!("{} in `[policy] {key}`", problem.message)
-    };
     let place = config::place_of(text, "policy", key, Some(value)).map(|place| format!("{place} of config.toml"));
     let hint: Vec<String> = place.into_iter().chain(problem.hint).collect();
-    let placed = Problem::new(ErrorKind::ConfigInvalid, message);
+    let placed = Problem::new(ErrorKind::ConfigInvalid, problem.message);
     if hint.is_empty() {
         placed
     } else {

@@ -28,7 +28,7 @@ use super::approvals::SessionApprover;
 use super::engine::Engine;
 use super::feed::Recorder;
 use super::journal::Work;
-use crate::api::{self, BudgetRequest, ErrorKind, Event, Operation, Problem, Status};
+use crate::api::{self, BudgetRequest, ErrorKind, Event, Grant, Operation, Problem, Status};
 use crate::config::{PolicySettings, Settings};
 use crate::context::{Indexes, Steer};
 use crate::provider::Usage;
@@ -197,9 +197,14 @@ pub(super) fn merged(
     }
 }
 
-/// `commit-git:tainted` allows what `commit-git` does, and more.
+/// True if granting `allowed` lifts the denial of `denied`: `commit-git:tainted` allows what `commit-git` does, and more.
 fn covers(allowed: &str, denied: &str) -> bool {
-    allowed == denied || allowed.strip_suffix(":tainted") == Some(denied)
+    match (allowed.parse::<Grant>(), denied.parse::<Grant>()) {
+        (Ok(allowed), Ok(denied)) => {
+            allowed.effect() == denied.effect() && (allowed.is_tainted() || !denied.is_tainted())
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -33,17 +33,40 @@ use tool_core::text::clean;
 use tool_repository::changes::{ChangeJournal, Publishing, is_dead};
 use tool_repository::{OpenError, Repository, is_ignorable};
 
-/// Prefix of the failure message when there is nothing to commit.
-pub const NOTHING_TO_COMMIT: &str = "Nothing to commit";
+/// Start of the messages of [`CommitError::Nothing`].
+const NOTHING_TO_COMMIT: &str = "Nothing to commit";
+
+/// Reason why no commit was made.
+#[derive(Debug)]
+pub(super) enum CommitError {
+    /// The commit would hold no change.
+    Nothing(Failure),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl CommitError {
+    pub(super) fn into_failure(self) -> Failure {
+        match self {
+            Self::Nothing(failure) | Self::Failed(failure) => failure,
+        }
+    }
+}
+
+impl From<Failure> for CommitError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
 
 /// Commits the named paths, everything, or the files that this session changed.
-pub(super) fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
+pub(super) fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, CommitError> {
     consent::not_denied(context, Effect::CommitGit)?;
     check_message(message)?;
     let choice = choose(context, paths, all)?;
     let prepared = prepare(context, &choice, message)?;
     consent::obtain(context, &prepared.question)?;
-    finish(context, prepared)
+    Ok(finish(context, prepared)?)
 }
 
 fn check_message(message: &str) -> Result<(), Failure> {
@@ -115,7 +138,7 @@ impl CommitSelection {
     }
 }
 
-fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSelection, Failure> {
+fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSelection, CommitError> {
     if all {
         return Ok(CommitSelection::All);
     }
@@ -125,17 +148,17 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSe
             .iter()
             .find_map(|path| Some((path, context.repository.hidden(path, false)?)))
         {
-            Some((path, reason)) => Err(failure("denied", format!("`{path}` is not committed: it {reason}."))),
+            Some((path, reason)) => Err(failure("denied", format!("`{path}` is not committed: it {reason}.")).into()),
             None => Ok(CommitSelection::Named(paths)),
         };
     }
     let files = context.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if files.changed.is_empty() {
-        return Err(hinted(
+        return Err(CommitError::Nothing(hinted(
             "failed",
             format!("{NOTHING_TO_COMMIT}: this session has changed no files."),
             "name the files in `paths`, or set `all`, to commit what was there before",
-        ));
+        )));
     }
     Ok(CommitSelection::Session(files.changed.keys().cloned().collect()))
 }
@@ -149,10 +172,10 @@ struct Prepared {
     question: Question,
 }
 
-fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Result<Prepared, Failure> {
+fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Result<Prepared, CommitError> {
     let layout = super::git::layout_of(context)?;
     if layout.git.join("index.lock").symlink_metadata().is_ok() {
-        return Err(locked("index"));
+        return Err(locked("index").into());
     }
     let scratch = Scratch::new(&layout, context.repository.state_directory())?;
     let mut git = Git::open(context, Some(scratch.path()))?;
@@ -219,13 +242,13 @@ fn stored(answer: GitAnswer) -> Result<Id, Failure> {
     }
 }
 
-fn nothing(choice: &CommitSelection) -> Failure {
+fn nothing(choice: &CommitSelection) -> CommitError {
     let what = match choice {
         CommitSelection::All => "the files are as in the last commit",
         CommitSelection::Named(_) => "the named files are as in the last commit",
         CommitSelection::Session(_) => "the files that this session changed are as in the last commit",
     };
-    failure("failed", format!("{NOTHING_TO_COMMIT}: {what}."))
+    CommitError::Nothing(failure("failed", format!("{NOTHING_TO_COMMIT}: {what}.")))
 }
 
 /// One file of the commit, with what the last one holds for it.

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::keys;
-use super::missed::RefusedPurpose;
+use super::missed::{RefusedPurpose, path_of};
 use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
 use super::{Outcome, SessionRun};
@@ -108,7 +108,10 @@ impl Serving<'_> {
         };
         let mut report = self.tools.call_for_client(context, call).await;
         let why = match &report.result {
-            Err(error) => why_denied(&self.job.repository, error, &context.cancel).await,
+            Err(error) => {
+                let path = path_of(&call.arguments);
+                why_denied(&self.job.repository, error, path, &context.cancel).await
+            }
             Ok(_) => None,
         };
         if let Err(CallError::Failure { hint: hint @ None, .. }) = &mut report.result {

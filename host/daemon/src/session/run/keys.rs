@@ -261,7 +261,7 @@ pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skill::CallOutcome;
+    use crate::skill::{CallOutcome, HostNotes};
 
     #[test]
     fn keys_leave_the_details_as_they_leave_the_text() {
@@ -277,7 +277,7 @@ mod tests {
             }),
             receipt: None,
             foreign: Vec::new(),
-            passed_tests: None,
+            notes: HostNotes::default(),
         };
         redact(&mut report, &redactor, None);
         let outcome = report.result.expect("it is an answer");
@@ -305,7 +305,7 @@ mod tests {
                 result: Ok(outcome),
                 receipt: None,
                 foreign: Vec::new(),
-                passed_tests: None,
+                notes: HostNotes::default(),
             };
             redact(&mut report, &redactor, None);
             let outcome = report.result.expect("it is an answer");
@@ -395,7 +395,7 @@ mod tests {
                 result: Ok(outcome),
                 receipt: None,
                 foreign: Vec::new(),
-                passed_tests: None,
+                notes: HostNotes::default(),
             };
             let redactor = Redactor::default();
             learn_shown(&report, &repository, &redactor, &CancellationToken::new());

@@ -26,6 +26,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
     });
     let report = job.call(&context, name, OwnedArguments::Value(arguments.clone())).await;
     let (verdict, details) = (verdict(&report), details_of(&report));
+    let is_refused = report.is_refused_by_user() && !job.approver.has_expired();
     let receipt = report.receipt.map(cut_receipt);
     let result = match &report.result {
         Ok(outcome) => outcome.text.clone(),
@@ -62,13 +63,14 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
             Ok(Outcome::complete())
         }
         Err(CallError::Cancelled { .. }) => Ok(Outcome::cancelled()),
-        Err(error) if error.is_a_users_no() && !job.approver.has_expired() => {
-            Err(Problem::new(error.kind().clone(), format!("You refused `{name}`")))
-        }
+        Err(error) if is_refused => Err(Problem::new(error.kind().clone(), format!("You refused `{name}`"))),
         Err(error) => {
             let problem = Problem::new(error.kind().clone(), error.to_string());
             let hint = match hint_of(&error) {
-                None => why_denied(&job.repository, &error, &job.cancel).await,
+                None => {
+                    let path = arguments.get("path").and_then(Value::as_str).map(str::to_owned);
+                    why_denied(&job.repository, &error, path, &job.cancel).await
+                }
                 hint => hint,
             };
             Err(match hint {
@@ -94,18 +96,18 @@ async fn seen_by_the_user(job: &SessionRun, arguments: &Value) -> SessionFiles {
 pub(super) async fn why_denied(
     repository: &Arc<Repository>,
     error: &CallError,
+    path: Option<String>,
     cancel: &CancellationToken,
 ) -> Option<String> {
     let CallError::Failure {
         kind: ErrorKind::Denied,
-        message,
         hint: None,
         ..
     } = error
     else {
         return None;
     };
-    let path = message.split('`').nth(1)?.to_owned();
+    let path = path?;
     let (repository, cancel) = (Arc::clone(repository), cancel.clone());
     // Opening a hard link may walk through the whole tree.
     let opened = tokio::task::spawn_blocking(move || repository.open_within(&path, &cancel));

@@ -120,10 +120,11 @@ fn judge(report: CallReport) -> SuiteRun {
         };
         return results(&report, outcome).map_or_else(no_run, SuiteRun::Ran);
     }
+    let is_refused = report.is_refused_by_user();
     match report.result {
         Ok(_) => SuiteRun::None,
         Err(CallError::Cancelled { .. }) => SuiteRun::Stopped,
-        Err(error) if error.is_a_users_no() => SuiteRun::Refused,
+        Err(_) if is_refused => SuiteRun::Refused,
         Err(error @ CallError::Busy { .. }) => SuiteRun::Busy(error.to_string()),
         Err(CallError::Failure {
             kind: ErrorKind::NotFound,
@@ -243,7 +244,7 @@ impl SuiteRun {
 mod tests {
     use super::*;
     use crate::session::tests::test_report;
-    use crate::skill::Crowd;
+    use crate::skill::{Crowd, HostNotes};
 
     fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
         ran(TestRunner::Pytest, exit_code, output, failing)
@@ -337,7 +338,7 @@ mod tests {
                 result: Err(CallError::Busy { skill, crowd }),
                 receipt: None,
                 foreign: Vec::new(),
-                passed_tests: None,
+                notes: HostNotes::default(),
             });
             assert_eq!(say(&passed, &busy), "", "the tests were not run, and nobody knows");
             assert!(busy.line().starts_with("not run: The skill `run_tests` "), "{busy:?}");

@@ -24,8 +24,7 @@ use crate::repository::foreign;
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::Taint;
 use crate::skill::{
-    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, NOTHING_TO_COMMIT, RawArguments,
-    SessionFiles,
+    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, SessionFiles,
 };
 use crate::text::clean_line;
 use crate::turn::{Observer, Tools, TurnStep, until};
@@ -100,7 +99,7 @@ impl SessionRun {
                 }),
                 receipt: None,
                 foreign: Vec::new(),
-                passed_tests: None,
+                notes: HostNotes::default(),
             }
         })
     }
@@ -145,7 +144,7 @@ impl Tools for SessionTools<'_> {
         Box::pin(async move {
             let report = self.perform(&self.context, call).await;
             if let Err(error) = &report.result {
-                self.note_denial(call, error);
+                self.note_denial(call, error, &report);
             }
             ToolResult {
                 origin: self.origin(&report),
@@ -300,7 +299,7 @@ impl<'a> SessionTools<'a> {
         report
     }
 
-    fn note_denial(&self, call: &ToolCall, error: &CallError) {
+    fn note_denial(&self, call: &ToolCall, error: &CallError, report: &CallReport) {
         let (kind, message, hint) = match error {
             CallError::Failure {
                 kind, message, hint, ..
@@ -314,7 +313,7 @@ impl<'a> SessionTools<'a> {
         // Other failures are mistakes of the model, or facts that it has found out.
         let is_lost = match RefusedPurpose::of(&effects) {
             RefusedPurpose::Writes => true,
-            RefusedPurpose::Acts => effects.contains(&Effect::CommitGit) && !message.starts_with(NOTHING_TO_COMMIT),
+            RefusedPurpose::Acts => effects.contains(&Effect::CommitGit) && !report.notes.had_nothing_to_commit,
             RefusedPurpose::Reads => false,
         };
         // A model cannot foresee an exceeded limit, or a call that is impossible here.
@@ -330,7 +329,7 @@ impl<'a> SessionTools<'a> {
             kind: RefusedPurpose::of(&effects),
             has_failed,
             // No answer in time is no refusal.
-            by_user: error.is_a_users_no() && !self.job.approver.has_expired(),
+            by_user: report.is_refused_by_user() && !self.job.approver.has_expired(),
             is_made_good: false,
         };
         lock(&self.missed).deny(denial, &effects);
@@ -461,7 +460,7 @@ pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
 
 /// Replaces a result by the host's own sentence about the test run, where there is one. No text of the run is left.
 fn show_passed_tests(report: &mut CallReport) {
-    let sentence = report.passed_tests.take();
+    let sentence = report.notes.passed_tests.take();
     let run = report.receipt.as_ref().and_then(|receipt| receipt.tests.clone());
     if let (Some(sentence), Ok(outcome)) = (sentence, &mut report.result) {
         report.foreign.clear();
@@ -490,7 +489,7 @@ fn never_ended(skill: &str) -> CallReport {
         }),
         receipt: None,
         foreign: Vec::new(),
-        passed_tests: None,
+        notes: HostNotes::default(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::provider::{
 };
 use crate::session::engine::Variables;
 use crate::skill::policy::Decision;
-use crate::skill::{CallContext, CallError, CallOutcome, CallReport, Question, RawArguments};
+use crate::skill::{CallContext, CallError, CallOutcome, CallReport, HostNotes, Question, RawArguments};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
 /// Next step of the scripted model.
@@ -151,7 +151,7 @@ pub(in crate::session) fn test_report(
         }),
         receipt: Some(receipt("run_tests", json!({}))),
         foreign: Vec::new(),
-        passed_tests: None,
+        notes: HostNotes::default(),
     };
     report.receipt.as_mut().expect("it was just made").tests = Some(run);
     report
@@ -251,7 +251,7 @@ impl Engine for FakeEngine {
             result,
             receipt: Some(receipt),
             foreign: Vec::new(),
-            passed_tests: None,
+            notes: HostNotes::default(),
         }
     }
 }

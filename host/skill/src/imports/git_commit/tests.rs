@@ -12,6 +12,11 @@ use tool_repository::changes::dying_at;
 
 const ALLOWED: &[&str] = &["commit-git"];
 
+/// A commit whose errors are failures, as the skill sees them.
+fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
+    super::create(context, message, paths, all).map_err(CommitError::into_failure)
+}
+
 fn commit(fixture: &Fixture, paths: &[&str], all: bool) -> Result<Commit, Failure> {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
     create(&fixture.session(ALLOWED), "Say why\n\nAt length.\n\n\n", &paths, all)

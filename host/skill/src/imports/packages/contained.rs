@@ -19,7 +19,7 @@ use crate::limits::REPLACED_BYTES_MAX;
 use crate::{CallContext, stage};
 use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::failure;
+use tool_boundary::{failure, hinted};
 use tool_repository::changes::{self, Entered, FileChange, FileState};
 use tool_sandbox::contain::{Installation, LeftTrees, Sandbox};
 use tool_sandbox::{self, RunLimits};
@@ -54,7 +54,8 @@ impl InstallerRun<'_> {
         let run = || tool_sandbox::run_installation(&command, &enclosure, &limits, &context.cancel, &progress);
         let ended = recipe::without_turn(context, run)?.map_err(|error| recipe::not_run(&error))?;
         let mut report = self.recipe.report(ended.run, Sandbox::Namespaces)?;
-        let mut notes = ended.refused;
+        let refused = ended.refused;
+        let mut notes = refused.clone();
         match ended.left {
             Some(left) => {
                 // Whatever was written while the installer began is in what it has made, too.
@@ -70,6 +71,18 @@ impl InstallerRun<'_> {
                 report.exit_code = report.exit_code.filter(|&code| code != 0);
                 notes.push("nothing was changed: what the installer did before it failed is gone".to_owned());
             }
+        }
+        // An installer takes a refusal of its proxy for a network that is down, and says so in its output.
+        if report.exit_code != Some(0) && !refused.is_empty() {
+            return Err(hinted(
+                "denied",
+                format!(
+                    "the sandbox refused what the installation wanted to reach\n{}",
+                    notes.join("\n")
+                ),
+                "only the user's registries are reached; tell the user, who can name another one in their own pip or npm \
+                 configuration",
+            ));
         }
         Ok(recipe::with_notes(report, &notes))
     }
