@@ -2,7 +2,7 @@
 
 use tree_sitter::Language;
 
-use crate::{Grammar, Kind, Span};
+use crate::{DefinitionKind, Grammar, Span};
 use bindings::exports::tool::symbols::outline as wit;
 
 #[allow(missing_docs, reason = "generated from `wit/symbols`, which documents it")]
@@ -44,13 +44,13 @@ fn span(span: Span) -> wit::Span {
     }
 }
 
-fn kind(kind: Kind) -> wit::Kind {
+fn kind(kind: DefinitionKind) -> wit::Kind {
     match kind {
-        Kind::Function => wit::Kind::Function,
-        Kind::Method => wit::Kind::Method,
-        Kind::Type => wit::Kind::Type,
-        Kind::Value => wit::Kind::Value,
-        Kind::Module => wit::Kind::Module,
+        DefinitionKind::Function => wit::Kind::Function,
+        DefinitionKind::Method => wit::Kind::Method,
+        DefinitionKind::Type => wit::Kind::Type,
+        DefinitionKind::Value => wit::Kind::Value,
+        DefinitionKind::Module => wit::Kind::Module,
     }
 }
 
