@@ -78,9 +78,14 @@ def read_areas():
 
 
 def read_equivalent():
-    """The reasons by key."""
+    """Patterns of keys with their reasons."""
     rows = tomllib.loads((HERE / "equivalent.toml").read_text()).get("mutant", [])
-    return {row["key"]: row["reason"] for row in rows}
+    return [(re.compile(row["pattern"] if "pattern" in row else re.escape(row["key"])), row["reason"]) for row in rows]
+
+
+def find_reason(reasons, key):
+    """Why no test can kill a mutant; None if one should."""
+    return next((reason for pattern, reason in reasons if pattern.fullmatch(key)), None)
 
 
 def list_mutants(area):
@@ -252,8 +257,8 @@ def report():
         own = [row for row in rows if row["area"] == area]
         count = {name: sum(row["outcome"] in name for row in own) for name in (("killed", "timeout"), ("unviable",))}
         alive = [row for row in own if row["outcome"] in ("survived", "broken")]
-        equivalent = [row for row in alive if row["key"] in reasons]
-        survivors += [row for row in alive if row["key"] not in reasons]
+        equivalent = [row for row in alive if find_reason(reasons, row["key"])]
+        survivors += [row for row in alive if not find_reason(reasons, row["key"])]
         viable = len(own) - count[("unviable",)]
         # cargo-mutants guesses values, which may be of no such type; a patch has to compile.
         survivors += [row for row in own if row["outcome"] == "unviable" and area == "patches"]
@@ -265,8 +270,9 @@ def report():
     for row in survivors:
         print(f"{row['outcome']}: {row['key']} {row['detail']}")
     for row in rows:
-        if row["outcome"] == "survived" and row["key"] in reasons:
-            print(f"equivalent: {row['key']}: {reasons[row['key']]}")
+        reason = find_reason(reasons, row["key"])
+        if row["outcome"] == "survived" and reason:
+            print(f"equivalent: {row['key']}: {reason}")
     return 1 if survivors else 0
 
 

@@ -40,6 +40,10 @@ const POOL_TABLES_PER_COMPONENT: u32 = 8;
 /// or is to run, what describes itself, and what reads symbols.
 const POOL_COMPONENTS: u32 = 48;
 
+/// Room of a pool for all of them.
+const POOL_MEMORIES: u32 = POOL_COMPONENTS * POOL_MEMORIES_PER_COMPONENT;
+const POOL_TABLES: u32 = POOL_COMPONENTS * POOL_TABLES_PER_COMPONENT;
+
 /// Pools at most. Each takes three eighths of a tebibyte of the address space, of which there are 128.
 const POOLS_MAX: usize = 4;
 
@@ -205,10 +209,10 @@ fn pool() -> InstanceAllocationStrategy {
     let mut pool = PoolingAllocationConfig::default();
     pool.max_memories_per_component(POOL_MEMORIES_PER_COMPONENT)
         .max_memories_per_module(POOL_MEMORIES_PER_COMPONENT)
-        .total_memories(POOL_COMPONENTS * POOL_MEMORIES_PER_COMPONENT)
+        .total_memories(POOL_MEMORIES)
         .max_tables_per_component(POOL_TABLES_PER_COMPONENT)
         .max_tables_per_module(POOL_TABLES_PER_COMPONENT)
-        .total_tables(POOL_COMPONENTS * POOL_TABLES_PER_COMPONENT)
+        .total_tables(POOL_TABLES)
         .table_elements(usize::try_from(limits::CALL_TABLE_ELEMENTS_MAX).unwrap_or(usize::MAX))
         .linear_memory_keep_resident(POOL_KEEPS_BYTES)
         .table_keep_resident(POOL_KEEPS_BYTES)
@@ -305,5 +309,39 @@ impl Ticker {
                 idle = 0;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn the_baseline_is_read_from_the_processor() {
+        let text = std::fs::read_to_string("/proc/cpuinfo").expect("Linux has it");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("flags"))
+            .expect("x86 has flags");
+        let flags: Vec<&str> = line.split_whitespace().collect();
+        let needed = ["pni", "ssse3", "sse4_1", "sse4_2", "popcnt", "cx16"];
+        assert_eq!(baseline_available(), needed.iter().all(|flag| flags.contains(flag)));
+    }
+
+    #[test]
+    fn the_ticker_rests_while_no_call_runs() {
+        let engine = Engine::new(&config(true).expect("it is valid")).expect("the engine starts");
+        let ticker = Arc::new(Ticker {
+            calls: Mutex::default(),
+            wake: Condvar::new(),
+        });
+        let (own, engines) = (Arc::clone(&ticker), [engine.weak()]);
+        let thread = std::thread::spawn(move || own.run(&engines));
+        // It rests once the engine can be dropped for good: nothing else holds it then.
+        std::thread::sleep(Duration::from_millis(limits::EPOCH_TICK_MS) * (TICKS_UNTIL_REST + 50));
+        drop(engine);
+        std::thread::sleep(Duration::from_millis(limits::EPOCH_TICK_MS) * 50);
+        assert!(!thread.is_finished(), "a resting ticker does not look at the engine");
     }
 }

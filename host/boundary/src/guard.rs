@@ -777,3 +777,140 @@ impl types::HostDirectoryEntryStream for StoreState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Engine, Store};
+    use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
+
+    use super::types::HostDescriptor as _;
+    use super::*;
+    use crate::budget::CallBudget;
+    use crate::policy::{Cause, Policy};
+    use crate::store::{Grants, open_store};
+    use crate::{Limits, NoServices, Services};
+    use tool_core::api::{Operation, PolicyRequest};
+    use tool_repository::Options;
+
+    /// A call with these effects, and its handles of `/repo` and `/stage`.
+    fn open_call(root: &std::path::Path, effects: &[Effect]) -> (Store<StoreState>, [u32; 2]) {
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
+        let repository = Repository::open(root, &Options::default()).expect("the folder is there");
+        let policy = Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default());
+        let context = CallContext::unattended(repository, policy.expect("the request is valid"));
+        let services: Arc<dyn Services> = Arc::new(NoServices);
+        let grants = Grants::new(&Arc::new(context), &services, effects, effects);
+        let mut store = open_store(&Engine::default(), &call, Some(grants));
+        let folders = store.data_mut().get_directories().expect("there are two");
+        let handles = [folders[0].0.rep(), folders[1].0.rep()];
+        (store, handles)
+    }
+
+    fn open(
+        state: &mut StoreState,
+        folder: u32,
+        path: &str,
+        how: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Resource<Handle>> {
+        state.open_at(
+            Resource::new_borrow(folder),
+            PathFlags::empty(),
+            path.to_owned(),
+            how,
+            flags,
+        )
+    }
+
+    const BOTH: [Effect; 2] = [Effect::ReadRepository, Effect::WriteRepository];
+
+    #[test]
+    fn a_directory_of_the_stage_is_told_from_a_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (mut store, [_, stage]) = open_call(folder.path(), &BOTH);
+        let state = store.data_mut();
+        let (none, read, write) = (OpenFlags::empty(), DescriptorFlags::READ, DescriptorFlags::WRITE);
+        open(state, stage, "a", OpenFlags::CREATE, write).expect("it can be made");
+        state
+            .create_directory_at(Resource::new_borrow(stage), "d".to_owned())
+            .expect("it can be made");
+        let mut told = |path, how, flags| match open(state, stage, path, how, flags) {
+            Ok(_) => "opened".to_owned(),
+            Err(error) => error.downcast().expect("the guest gets a code").name().to_owned(),
+        };
+        for path in ["d", "d/"] {
+            assert_eq!(told(path, none, read), "opened");
+            assert_eq!(told(path, OpenFlags::DIRECTORY, read), "opened");
+            for how in [OpenFlags::CREATE, OpenFlags::TRUNCATE, OpenFlags::EXCLUSIVE] {
+                assert_eq!(told(path, how, read), "is-directory", "{path} {how:?}");
+            }
+            assert_eq!(told(path, none, write), "is-directory", "{path}");
+        }
+        assert_eq!(told("a", none, read), "opened");
+        assert_eq!(told("a/", none, read), "not-directory");
+        assert_eq!(told("a", OpenFlags::DIRECTORY, read), "not-directory");
+    }
+
+    #[test]
+    fn a_read_is_at_its_end_only_where_nothing_is_left() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("a"), "abc").expect("the folder is writable");
+        let (mut store, [repository, _]) = open_call(folder.path(), &BOTH);
+        let state = store.data_mut();
+        let file = open(state, repository, "a", OpenFlags::empty(), DescriptorFlags::READ).expect("it is there");
+        let mut read = |len, offset| {
+            let read = types::HostDescriptor::read(state, Resource::new_borrow(file.rep()), len, offset);
+            read.expect("it can be read")
+        };
+        assert_eq!(read(2, 0), (b"ab".to_vec(), false));
+        assert_eq!(read(0, 0), (Vec::new(), false));
+        assert_eq!(read(0, 3), (Vec::new(), false));
+        assert_eq!(read(1, 3), (Vec::new(), true));
+        assert_eq!(read(2, 3), (Vec::new(), true));
+    }
+
+    #[test]
+    fn what_is_removed_from_the_stage_is_gone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (mut store, [_, stage]) = open_call(folder.path(), &BOTH);
+        let state = store.data_mut();
+        open(state, stage, "a", OpenFlags::CREATE, DescriptorFlags::WRITE).expect("it can be made");
+        state
+            .create_directory_at(Resource::new_borrow(stage), "d".to_owned())
+            .expect("it can be made");
+        assert!(state.stage.is_directory("d") && !state.stage.is_directory("a"));
+        state
+            .unlink_file_at(Resource::new_borrow(stage), "a".to_owned())
+            .expect("it is there");
+        state
+            .remove_directory_at(Resource::new_borrow(stage), "d".to_owned())
+            .expect("it is there");
+        for path in ["a", "d"] {
+            assert!(state.stage.stat(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_system_keep_their_meaning() {
+        let known = [
+            (Errno::NOENT, ErrorCode::NoEntry),
+            (Errno::NOTDIR, ErrorCode::NotDirectory),
+            (Errno::ISDIR, ErrorCode::IsDirectory),
+            (Errno::EXIST, ErrorCode::Exist),
+            (Errno::NOTEMPTY, ErrorCode::NotEmpty),
+            (Errno::LOOP, ErrorCode::Loop),
+            (Errno::NAMETOOLONG, ErrorCode::NameTooLong),
+            (Errno::ILSEQ, ErrorCode::IllegalByteSequence),
+            (Errno::INVAL, ErrorCode::Invalid),
+            (Errno::ACCESS, ErrorCode::Access),
+            (Errno::PERM, ErrorCode::NotPermitted),
+            (Errno::NOSPC, ErrorCode::InsufficientSpace),
+            (Errno::DQUOT, ErrorCode::Quota),
+            (Errno::CANCELED, ErrorCode::Interrupted),
+            (Errno::BADF, ErrorCode::Io),
+        ];
+        for (errno, expected) in known {
+            assert_eq!(code(errno) as u8, expected as u8, "{errno:?}");
+        }
+    }
+}

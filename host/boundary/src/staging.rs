@@ -300,3 +300,15 @@ impl Root {
         Ok(handle)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_noted() {
+        let mut stage = Stage::default();
+        assert!(stage.noted::<()>(Err(Errno::NOENT.into())).is_err() && !stage.is_full());
+        assert!(stage.noted::<()>(Err(Errno::NOSPC.into())).is_err() && stage.is_full());
+    }
+}

@@ -346,3 +346,11 @@ fn nothing_is_begun_for_a_call_that_has_ended() {
     assert_eq!(openings.take(), Vec::<String>::new());
     let _: &Path = scene.folder.path();
 }
+
+#[test]
+fn a_selection_for_one_part_is_not_divided() {
+    let scene = Scene::new();
+    let (_call, mut store) = scene.call();
+    let starts = store.data_mut().divide(selection(), 1).expect("the call goes on");
+    assert_eq!(starts.expect("it can be listed"), Vec::<String>::new());
+}

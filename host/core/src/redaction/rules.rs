@@ -637,3 +637,38 @@ fn entropy(text: &str) -> f64 {
         .map(|count| f64::from(*count) / total);
     -shares.map(|share| share * share.log2()).sum::<f64>()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_of_an_escape_are_no_word() {
+        for before in [&b"a"[..], b"_", b"%3g", b"%g3", b"x3d"] {
+            assert!(is_inside_word(before), "{}", before.escape_ascii());
+        }
+        for before in [&b""[..], b" ", b"-", b"%3D", b"\\n"] {
+            assert!(!is_inside_word(before), "{}", before.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn entropy_is_counted_in_bits_a_character() {
+        let told = ["aaaa", "aabb", "abcd", "abcdefgh"].map(entropy);
+        assert_eq!(told, [0.0, 1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn a_strong_password_has_letters_of_both_cases_and_digits() {
+        assert!(is_strong_password("k3Q7z9V1b5X2w8"));
+        for weak in ["k3q7z9v1b5x2w8", "K3Q7Z9V1B5X2W8", "kQzVbXwJmTrFgH"] {
+            assert!(!is_strong_password(weak), "{weak}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_of_letters_digits_and_some_signs() {
+        assert!(b"aZ0_-./+=~%".iter().all(|&byte| is_key_byte(byte)));
+        assert!(!b" \"'$,;:".iter().any(|&byte| is_key_byte(byte)));
+    }
+}

@@ -393,3 +393,17 @@ impl fmt::Debug for Redactor {
         write!(formatter, "Redactor({} keys)", self.lock().kept.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_the_greatest_length_is_kept() {
+        let redactor = Redactor::default();
+        let mut keys = redactor.lock();
+        let longest = "k".repeat(limits::REDACTION_KEY_BYTES_MAX);
+        assert_eq!(keys.keep(&longest, 0, None), Some(0));
+        assert_eq!(keys.keep(&format!("{longest}k"), 0, None), None);
+    }
+}

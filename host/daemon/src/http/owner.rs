@@ -157,6 +157,16 @@ mod tests {
         rustix::process::geteuid().as_raw()
     }
 
+    #[tokio::test]
+    async fn the_owner_of_a_listener_is_known() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let port = listener.local_addr().expect("it is bound").port();
+        let owner = cfg!(target_os = "linux").then(own_uid);
+        assert_eq!(listener_of(port), owner);
+        drop(listener);
+        assert_eq!(listener_of(port), None);
+    }
+
     /// Both ends of a connection over loopback, and the addresses of the second and of ours.
     async fn connected() -> (Arc<PeerStream>, TcpStream, SocketAddr, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");

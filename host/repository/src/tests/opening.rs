@@ -444,3 +444,68 @@ fn an_environment_of_any_name_is_protected_below_the_root() {
         assert_eq!(repository.protected(path), None, "{path}");
     }
 }
+
+#[test]
+fn a_folder_with_a_dot_that_replaces_a_file_is_new() {
+    let folder = tree(&[(".settings/a", "a"), (".state", "a file")]);
+    let repository = open(&folder);
+    let new = |path| repository.find_new_dot_name(path);
+    assert_eq!(new(".settings/b"), None);
+    assert_eq!(new(".state"), None);
+    assert_eq!(new(".state/b"), Some(".state"));
+    assert_eq!(new(".other/b"), Some(".other"));
+}
+
+#[test]
+fn a_key_far_down_in_a_bundle_is_found() {
+    let certificate = format!(
+        "-----BEGIN CERTIFICATE-----\n{}-----END CERTIFICATE-----\n",
+        "QUJD\n".repeat(400)
+    );
+    let key = "-----BEGIN PRIVATE KEY-----\nQUJD\n-----END PRIVATE KEY-----\n";
+    let folder = tree(&[
+        ("public.crt", &certificate),
+        ("both.crt", &format!("{certificate}{key}")),
+    ]);
+    both_ways(&folder, |repository| {
+        assert!(repository.open_at("public.crt").is_ok());
+        assert_eq!(denied(repository, "both.crt"), "is a private key");
+    });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_special_file_is_never_opened() {
+    use rustix::fs::inotify;
+
+    let folder = tree(&[("a.txt", "a")]);
+    let fifo = folder.path().join("pipe");
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, 0o600.into(), 0).expect("a FIFO is made");
+    both_ways(&folder, |repository| {
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let queue = inotify::init(flags).expect("the system has inotify");
+        inotify::add_watch(&queue, &fifo, inotify::WatchFlags::OPEN).expect("a FIFO can be watched");
+        assert!(repository.open_at("pipe").is_err());
+        assert!(repository.open_at("a.txt").is_ok());
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+        let event = inotify::Reader::new(&queue, &mut buffer)
+            .next()
+            .map(|_| "it was opened");
+        assert_eq!(event.err(), Some(rustix::io::Errno::AGAIN));
+    });
+}
+
+#[test]
+fn a_repository_knows_the_directory_of_the_programs_state() {
+    let folder = tree(&[]);
+    let state = folder.path().join("state");
+    let options = Options {
+        state_directory: Some(state.clone()),
+        ..Options::default()
+    };
+    assert_eq!(
+        open_with(folder.path(), &options).state_directory(),
+        Some(state.as_path())
+    );
+    assert_eq!(open(&folder).state_directory(), None);
+}

@@ -374,3 +374,35 @@ fn a_cancelled_session_changes_nothing() {
         "The session was cancelled; nothing was changed",
     );
 }
+
+#[test]
+fn a_link_in_the_stage_is_not_followed() {
+    let bench = Bench::new(&[]);
+    write(&bench.stage("a.py"), "x = 1\n");
+    symlink("a.py", bench.stage("link.py")).expect("a link is made");
+    let stage = rustix::fs::openat(
+        rustix::fs::CWD,
+        bench.stage(""),
+        OFlags::RDONLY | OFlags::DIRECTORY,
+        Mode::empty(),
+    );
+    let stage = stage.expect("it is there");
+    assert_eq!(
+        read_staged(&stage, "a.py", "a.py", 100).expect("it is a file"),
+        b"x = 1\n"
+    );
+    assert!(read_staged(&stage, "link.py", "link.py", 100).is_err());
+}
+
+#[test]
+fn a_proposal_holds_files_up_to_its_bound() {
+    let mut proposal = Proposal {
+        files: (0..STAGED_ENTRIES_MAX)
+            .map(|number| (number.to_string(), None))
+            .collect(),
+        bytes: 0,
+    };
+    assert!(proposal.check_count().is_ok());
+    proposal.files.insert("one more".to_owned(), None);
+    assert!(proposal.check_count().is_err());
+}
