@@ -349,14 +349,6 @@ impl Environment {
         Self(variables)
     }
 
-    /// This environment with a session's own variables on top.
-    #[must_use]
-    pub fn overlaid(&self, variables: &BTreeMap<String, String>) -> Self {
-        let mut all = self.0.clone();
-        all.extend(variables.iter().map(|(name, value)| (name.clone(), value.clone())));
-        Self(all)
-    }
-
     /// All variables: for a program that the user runs by name on work of their own, such as a compiler.
     pub fn variables(&self) -> &BTreeMap<String, String> {
         &self.0

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -53,16 +53,6 @@ impl Record {
             started: api::now(),
             stopping: false,
         }
-    }
-
-    /// Address at which this machine reaches it: a daemon that listens on every address is reached on loopback.
-    pub fn reachable_at(&self) -> SocketAddr {
-        let address = match self.address {
-            IpAddr::V4(address) if address.is_unspecified() => loopback(),
-            IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            address => address,
-        };
-        SocketAddr::new(address, self.port)
     }
 
     /// True where other machines may reach it.
@@ -325,23 +315,20 @@ pub(super) mod tests {
     fn a_record_of_an_older_version_is_on_loopback() {
         let text = r#"{"pid":1,"start_ticks":2,"port":8000,"version":"0.0.1","started":"2026-01-01T00:00:00Z"}"#;
         let record: Record = serde_json::from_str(text).expect("it is a record");
-        assert_eq!(record.reachable_at().to_string(), "127.0.0.1:8000");
         assert!(!record.is_exposed() && !record.stopping);
     }
 
     #[test]
-    fn a_daemon_on_every_address_is_reached_on_loopback() {
-        let at = |address: &str| {
+    fn a_daemon_is_exposed_unless_it_listens_on_loopback() {
+        let is_exposed = |address: &str| {
             let record = Record {
                 address: address.parse().expect("an address"),
                 ..record()
             };
-            (record.reachable_at().to_string(), record.is_exposed())
+            record.is_exposed()
         };
-        assert_eq!(at("0.0.0.0"), ("127.0.0.1:1".to_owned(), true));
-        assert_eq!(at("::"), ("[::1]:1".to_owned(), true));
-        assert_eq!(at("192.0.2.7"), ("192.0.2.7:1".to_owned(), true));
-        assert_eq!(at("127.0.0.2"), ("127.0.0.2:1".to_owned(), false));
+        assert!(["0.0.0.0", "::", "192.0.2.7"].into_iter().all(is_exposed));
+        assert!(!["127.0.0.2", "::1"].into_iter().any(is_exposed));
     }
 
     #[test]
