@@ -384,7 +384,7 @@ fn a_worktree_elsewhere_is_denied_where_nobody_can_be_asked() {
         &[
             "git's data of this work tree lies outside of it",
             "/.git/worktrees/second",
-            "nobody can be asked whether to use it",
+            "no user can be asked whether to use it",
             "hint: ",
         ],
     );

@@ -199,7 +199,7 @@ fn a_port_of_another_process_of_the_user_is_said_to_be_that() {
     let doctor = tool_with(&home, &[("TOOL_BACKEND_PORT", &port)], &["doctor"]).expect(1);
     holds(
         &doctor.stdout,
-        &["is taken by somebody else", "a process of yours holds it"],
+        &["is taken by another program", "a process of yours holds it"],
     );
 }
 

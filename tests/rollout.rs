@@ -438,7 +438,7 @@ fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
     call(&[]).expect(1);
     // Of whom the user has not trusted it makes nobody.
     std::fs::remove_file(home.path().join("skills/pins.json")).expect("it is ours");
-    holds(&call(&[]).expect(1).stderr, &["nobody has added it"]);
+    holds(&call(&[]).expect(1).stderr, &["it has not been added"]);
 }
 
 #[test]

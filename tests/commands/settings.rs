@@ -207,7 +207,7 @@ fn doctor_finds_what_is_wrong_and_says_what_mends_it() {
     let home = Home::offline();
     command.env("TOOL_HOME", home.path()).env("TOOL_BACKEND_PORT", &port);
     let finished = finish(command.output().expect("it runs")).expect(1);
-    let expected = format!("fail  backend         not running, and port {port} is taken by somebody else");
+    let expected = format!("fail  backend         not running, and port {port} is taken by another program");
     assert!(finished.stdout.contains(&expected), "{}", finished.stdout);
 }
 

@@ -73,7 +73,9 @@ fn what_was_allowed_beforehand_does_not_cover_what_a_model_put_into_package_json
     for said in [&messages, &refused.stderr] {
         holds(
             said,
-            &["npm would install what this session has written into `package.json`, which nobody was asked about."],
+            &[
+                "npm would install what this session has written into `package.json`, which the user was not asked about.",
+            ],
         );
     }
     assert!(!repository.path().join("node_modules").exists());

@@ -360,8 +360,8 @@ fn who_has_signed_is_shown_and_so_is_that_nobody_knows_them() {
     assert!(!add().contains("signed"), "nobody has signed it");
     assert!(!listed().contains("signed"), "nobody has signed it");
     sign(&bob);
-    holds(&add(), &["  signed   by nobody in [skills.identities]"]);
-    holds(&listed(), &["signed by nobody in [skills.identities]"]);
+    holds(&add(), &["  signed   by no identity in [skills.identities]"]);
+    holds(&listed(), &["signed by no identity in [skills.identities]"]);
     assert_eq!(
         entry(&home, "echo").expect("it is there")["signature"],
         serde_json::json!({})
@@ -373,7 +373,7 @@ fn who_has_signed_is_shown_and_so_is_that_nobody_knows_them() {
     // Without identities nobody is known.
     let other = Home::offline();
     let added = skill(&other, &["add", text(&component), "--yes"]).expect(0);
-    holds(&added.stderr, &["  signed   by nobody in [skills.identities]"]);
+    holds(&added.stderr, &["  signed   by no identity in [skills.identities]"]);
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() 
     assert_eq!(host.specs().len(), 0);
     assert_eq!(
         call(),
-        "The skill `summing` cannot be used: nobody has added it; `tool skill trust summing` shows what it asks for."
+        "The skill `summing` cannot be used: it has not been added; `tool skill trust summing` shows what it asks for."
     );
 
     let shown = host.inspect_installed("summing").expect("it describes itself");

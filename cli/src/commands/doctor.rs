@@ -415,7 +415,7 @@ fn not_running(name: &'static str, address: SocketAddr) -> Check {
             name,
             Problem::new(
                 ErrorKind::PortInUse,
-                format!("not running, and port {port} is taken by somebody else"),
+                format!("not running, and port {port} is taken by another program"),
             )
             .with_hint(daemon::taken_hint(port)),
         ),

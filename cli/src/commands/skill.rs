@@ -176,7 +176,7 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
     let signed = match skill.signature.as_ref().map(|signature| &signature.by) {
         None => String::new(),
         Some(Some(name)) => format!("  signed by {name}"),
-        Some(None) => format!("  signed by {NOBODY}"),
+        Some(None) => format!("  signed by {UNKNOWN_SIGNER}"),
     };
     let effects = Effect::list(&skill.effects);
     let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
@@ -192,7 +192,7 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
 }
 
 /// Signer of a component that no known key has signed.
-const NOBODY: &str = "nobody in [skills.identities]";
+const UNKNOWN_SIGNER: &str = "no identity in [skills.identities]";
 
 async fn call(
     name: &str,

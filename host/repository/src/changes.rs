@@ -61,7 +61,7 @@ pub enum Obstacle {
         size: u64,
     },
     /// Not what it was when the change was prepared.
-    #[error("`{path}` was changed by somebody else in the meantime")]
+    #[error("`{path}` was changed by another program in the meantime")]
     Changed {
         /// Path in the repository.
         path: String,

@@ -615,12 +615,12 @@ mod tests {
         );
         let waiting = SkillEntry {
             state: SkillState::Untrusted,
-            reason: Some("nobody has added it".to_owned()),
+            reason: Some("it has not been added".to_owned()),
             ..entry("lint", 'a', &[])
         };
         assert_eq!(
             found(&[waiting]),
-            ["`lint` is locked and cannot be used: nobody has added it"]
+            ["`lint` is locked and cannot be used: it has not been added"]
         );
         let built_in = SkillEntry {
             origin: SkillOrigin::Builtin,

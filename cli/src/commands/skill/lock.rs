@@ -180,7 +180,9 @@ fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context
             return Ok(source.clone());
         }
         if !Output::can_ask() {
-            return Err(refusal("nobody can be asked here: add --yes after reading skills.lock"));
+            return Err(refusal(
+                "there is no terminal to ask on: add --yes after reading skills.lock",
+            ));
         }
         context.output.ask(&format!("Pull `{name}` from {source}? [y/N] "));
         return if read_yes() {

@@ -262,10 +262,10 @@ impl Offer {
             |hint: String| Error::from(Problem::new(ErrorKind::Declined, "Nothing was pinned").with_hint(hint));
         if !Output::can_ask() {
             return Err(refusal(if open.is_empty() {
-                "nobody can be asked here: add --yes after reading the above".to_owned()
+                "there is no terminal to ask on: add --yes after reading the above".to_owned()
             } else {
                 format!(
-                    "it asks for more than before, and nobody can be asked here: add --allow-effects {} after reading \
+                    "it asks for more than before, and there is no terminal to ask on: add --allow-effects {} after reading \
                      the above",
                     open.iter().map(|effect| effect.name()).collect::<Vec<_>>().join(",")
                 )
@@ -330,7 +330,7 @@ impl Wanted {
                 .into()),
             Err(_) if signatures.is_empty() => Ok(Signer::None),
             Err(error @ SignatureError::OtherDigest { .. }) => Ok(Signer::Unknown(error.to_string())),
-            Err(_) => Ok(Signer::Unknown(format!("by {}", super::NOBODY))),
+            Err(_) => Ok(Signer::Unknown(format!("by {}", super::UNKNOWN_SIGNER))),
         }
     }
 }

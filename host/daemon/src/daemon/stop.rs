@@ -41,7 +41,7 @@ pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
 
 fn not_stopped(record: &Record, why: &str) -> Problem {
     Problem::new(ErrorKind::StopFailed, format!("The backend was not stopped: {why}"))
-        .with_hint(format!("its process id is said to be {}", record.pid))
+        .with_hint(format!("its recorded process id is {}", record.pid))
 }
 
 /// The daemon of this home. One that says that it is about to end is waited for: then it is none, the next one, or the

@@ -108,7 +108,7 @@ impl Switch {
     }
 
     fn of_output() -> utoipa::openapi::schema::Object {
-        Self::described("`0` leaves `output` empty, for whoever has it from the stream.")
+        Self::described("`0` leaves `output` empty, if you have it from the stream.")
     }
 
     fn described(meaning: &str) -> utoipa::openapi::schema::Object {
@@ -323,7 +323,7 @@ pub(super) struct ResultQuery {
     tag = "sessions",
     params(SessionPath),
     responses(
-        (status = 202, description = "It is told to end."),
+        (status = 202, description = "The session is being cancelled."),
         Refused,
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
         (status = 409, description = "`session-ended`: it has ended already.", body = ErrorBody),

@@ -519,7 +519,7 @@ fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Opti
                 "An interrupted change was rolled back, but not everywhere: {}",
                 recovery.reasons()
             ),
-            Some("look at these files: they were changed by somebody else since".to_owned()),
+            Some("look at these files: another program has changed them since".to_owned()),
         ))),
     }
 }

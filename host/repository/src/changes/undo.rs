@@ -141,7 +141,8 @@ impl Undo<'_> {
                 Ok(Inverse::Nothing) => self.report.unchanged.push(path.to_owned()),
                 Ok(Inverse::Whole(change)) => inverse.push(change),
                 Ok(Inverse::Broken(change)) => {
-                    let reason = format!("`{path}` is back to what somebody else made of it during the session");
+                    let reason =
+                        format!("`{path}` has again the content that another program gave it during the session");
                     self.leave(path, reason, None);
                     inverse.push(change);
                 }

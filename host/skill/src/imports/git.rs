@@ -199,7 +199,7 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
         )
     };
     if !context.approver.can_ask() {
-        return Err(denied("nobody can be asked whether to use it"));
+        return Err(denied("no user can be asked whether to use it"));
     }
     let question = Question {
         effect: Effect::ReadGit,

@@ -188,7 +188,7 @@ impl SkillHost {
         }
         match pin {
             None => {
-                let reason = format!("nobody has added it; `tool skill trust {name}` shows what it asks for");
+                let reason = format!("it has not been added; `tool skill trust {name}` shows what it asks for");
                 waiting(&seen.digest, SkillState::Untrusted, reason)
             }
             Some(pin) if pin.digest != seen.digest => {

@@ -104,7 +104,7 @@ fn undo_leaves_alone_what_is_changed_at_the_last_moment() {
     assert_eq!(report.left_alone.len(), 1);
     assert_eq!(
         report.left_alone[0].reason,
-        "`b.txt` was changed by somebody else in the meantime"
+        "`b.txt` was changed by another program in the meantime"
     );
     assert_eq!(journal.notes(), ["prepare", "abandoned", "prepare", "committed"]);
     assert_eq!((bench.text("a.txt"), bench.text("b.txt")), ("a".into(), "late".into()));

@@ -66,7 +66,7 @@ pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<Str
         (true, true) if is_finished => Some((format!("The interrupted commit {commit} was finished."), None)),
         (true, true) => Some((
             format!(
-                "The commit {commit} was made, but git's index could not be updated: somebody else was at work there."
+                "The commit {commit} was made, but git's index could not be updated: another program was at work there."
             ),
             Some("`git reset` brings the index in line with it".to_owned()),
         )),

@@ -161,7 +161,7 @@ fn a_worktree_elsewhere_is_denied_by_a_no_and_where_nobody_is_there() {
     let headless = context(&second, &[], Arc::new(Nobody));
     let denied = Git::open(&headless, None).err().expect("nobody is there");
     assert!(
-        denied.message.ends_with("and nobody can be asked whether to use it."),
+        denied.message.ends_with("and no user can be asked whether to use it."),
         "{}",
         denied.message
     );

@@ -833,7 +833,7 @@ fn what_somebody_else_has_locked_or_changed_since_is_left_alone() {
     insta::assert_snapshot!(
         format!("{}\nhint: {}", said.0.replace(&left.commit, "[id]"), said.1.unwrap_or_default()),
         @r"
-    The commit [id] was made, but git's index could not be updated: somebody else was at work there.
+    The commit [id] was made, but git's index could not be updated: another program was at work there.
     hint: `git reset` brings the index in line with it
     "
     );

@@ -221,7 +221,7 @@ impl Beside {
             ));
         }
         match self.missing.as_deref() {
-            None => notes.push("package.json cannot be read, so that nobody knows what it lists".to_owned()),
+            None => notes.push("package.json cannot be read, so its list of packages is unknown".to_owned()),
             Some([]) => notes.push("package.json itself lists nothing else that is not there yet".to_owned()),
             Some(missing) => {
                 notes.push("installed as well, because package.json lists it and it is not there yet:".to_owned());
@@ -238,7 +238,7 @@ impl Beside {
     /// The failure where the user cannot be asked.
     pub(super) fn refusal(&self) -> Failure {
         let message = format!(
-            "npm would install what this session has written into {}, which nobody was asked about.",
+            "npm would install what this session has written into {}, which the user was not asked about.",
             counted(&self.changed),
         );
         hinted(

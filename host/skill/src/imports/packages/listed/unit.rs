@@ -112,7 +112,7 @@ fn where_nobody_can_be_asked_it_is_refused_until_it_is_taken_back() {
     write(&context, "package.json", EVIL);
     let refused = npm(&context, &["lodash"]).expect_err("nobody has seen it");
     insta::assert_snapshot!(format!("{}: {}\n{}", refused.code, refused.message, refused.hint.unwrap_or_default()), @r"
-    denied: npm would install what this session has written into `package.json`, which nobody was asked about.
+    denied: npm would install what this session has written into `package.json`, which the user was not asked about.
     take the change back and name the packages in the call, which records them by itself; in a session on a terminal the user is asked
     ");
     npm(&context, &["lodash", "evil-typosquat"]).expect_err("a name says nothing of what a record asks for");
@@ -197,7 +197,7 @@ fn a_manifest_that_only_npm_can_read_is_said_to_be_one() {
     let beside = Beside::read(&context, &[]).expect("nobody cancels");
     assert_eq!(
         beside.notes()[0],
-        "package.json cannot be read, so that nobody knows what it lists"
+        "package.json cannot be read, so its list of packages is unknown"
     );
 }
 
