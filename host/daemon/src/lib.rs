@@ -30,7 +30,6 @@ pub mod http;
 mod mcp;
 pub mod outline;
 pub mod session;
-pub mod user_limits;
 
 pub use tool_analyst as analyst;
 pub use tool_config as config;

@@ -21,7 +21,7 @@ pub mod report;
 mod run;
 mod running;
 mod selection;
-pub(crate) mod store;
+mod store;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,14 +57,17 @@ use checks::{
     check_budget, check_provider, check_target, open_repository, own_keys, policy, shown_target, working_directory,
 };
 use engine::Engine;
+pub use feed::JOURNAL_BYTES_MAX;
 use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
 use ids::Ids;
 use journal::{Start, Work};
+pub use report::REPORT_TRANSCRIPT_BYTES_MAX;
 use run::{OperationTask, Outcome, SessionRun, Task};
 use running::{Running, SessionPermit};
 use selection::Selecting;
 use store::Store;
+pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
 
 /// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once would
 /// take every blocking thread, and with them the answers to everybody else.

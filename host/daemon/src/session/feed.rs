@@ -27,7 +27,7 @@ use tool_repository::changes::{ChangeJournal, PreparedChange, Publishing, Writte
 
 /// Limit for the bytes of a session's journal; beyond it, entries are recorded without their text. A long session
 /// writes a few megabytes; contents of changed files lie elsewhere.
-pub(crate) const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
 /// other half is for the write itself.

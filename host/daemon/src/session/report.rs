@@ -24,7 +24,7 @@ use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
 
 /// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
-pub(crate) const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A tool call's result as the report shows it.
 const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;

@@ -28,7 +28,7 @@ use crate::skill::settle_commit;
 use tool_repository::changes::{self, ChangeJournal};
 
 /// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
-pub(crate) const SESSIONS_KEPT: usize = 100;
+pub const SESSIONS_KEPT: usize = 100;
 
 /// Time for which an ended session is kept however many come after it: a reader that lost its connection comes back
 /// within seconds, and hundreds of sessions may end meanwhile.
@@ -37,7 +37,7 @@ const SESSION_SECONDS_KEPT_MIN: i64 = 600;
 /// Bytes of all kept sessions together, contents of changed files included, but for those that have just ended and those
 /// whose changes can still be undone: of these there are at most `SESSIONS_KEPT`, each with
 /// `SESSION_CONTENTS_BYTES_MAX`.
-pub(crate) const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// File name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
