@@ -523,6 +523,7 @@ pub(crate) fn mebibytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tool_core::api::TestCounts;
 
     fn call(limits: Limits) -> Arc<CallBudget> {
         CallBudget::new("demo", limits, &CancellationToken::new())
@@ -622,6 +623,29 @@ mod tests {
         let deeds = call.deeds();
         assert_eq!(deeds.commits, names[..DEEDS_MAX]);
         assert_eq!(deeds.packages, names[..DEEDS_MAX]);
+    }
+
+    #[test]
+    fn only_a_run_with_passed_tests_and_no_failure_has_a_sentence() {
+        let told = |status, passed: Option<u64>| {
+            let counts = passed.map(|passed| TestCounts {
+                passed,
+                ..TestCounts::default()
+            });
+            let call = call(Limits::default());
+            let run = TestRun {
+                runner: TestRunner::Pytest,
+                status,
+                exit_code: None,
+                duration_ms: 1,
+                counts,
+            };
+            call.note_test_run(Some(run), "none");
+            call.deeds().passed_sentence().is_some()
+        };
+        assert!(told(TestStatus::Passed, Some(1)));
+        assert!(!told(TestStatus::Passed, Some(0)) && !told(TestStatus::Passed, None));
+        assert!(!told(TestStatus::Failed, Some(1)));
     }
 
     #[test]

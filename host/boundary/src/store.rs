@@ -287,4 +287,18 @@ mod tests {
         let state = StoreState::new(&call(limits), None);
         assert_eq!([state.instances(), state.memories(), state.tables()], [7; 3]);
     }
+
+    #[test]
+    fn memory_of_a_guest_that_ended_is_free_again() {
+        let limits = Limits {
+            memory_bytes: 100,
+            ..Limits::default()
+        };
+        let call = call(limits);
+        let grow = |state: &mut StoreState| state.memory_growing(0, 80, None).expect("it is no trap");
+        let mut first = StoreState::new(&call, None);
+        assert!(grow(&mut first) && !grow(&mut StoreState::new(&call, None)));
+        drop(first);
+        assert!(grow(&mut StoreState::new(&call, None)));
+    }
 }
