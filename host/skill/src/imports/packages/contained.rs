@@ -73,7 +73,7 @@ impl InstallerRun<'_> {
             }
         }
         // An installer takes a refusal of its proxy for a network that is down, and says so in its output.
-        if report.exit_code != Some(0) && !refused.is_empty() {
+        if report.exit_code != Some(0) && !report.timed_out && !refused.is_empty() {
             return Err(hinted(
                 "denied",
                 format!(
