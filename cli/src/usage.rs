@@ -55,12 +55,12 @@ fn meant(problem: &Problem) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// clap colours its help by what it finds out about the terminal itself.
+/// Prints a usage error or help. clap decides about colours.
 fn print(error: &clap::Error) -> Result<(), Error> {
     error.print().map_err(|_| Error::OutputClosed)
 }
 
-/// The command that the arguments call, with `tool` before it: whose help says what is right.
+/// The subcommand that the arguments name, such as `tool skill add`: the hint points to its help.
 fn command_of(arguments: &[String]) -> String {
     let mut command = &CliArguments::command();
     let mut name = command.get_name().to_owned();

@@ -1,7 +1,7 @@
-//! Small files of the user's that decide something: read whole, up to a bound, and never waited for.
+//! Reads small files of the user, such as lists of trusted keys: whole, up to a bound, without blocking.
 //!
-//! A FIFO in the place of such a file would hold its reader for ever, and a device never ends. What the bytes mean is
-//! the caller's business; files of a repository are opened by `repository` instead.
+//! A FIFO in place of such a file would block its reader for ever, and a device never ends. The caller interprets the
+//! bytes. `tool-repository` opens the files of a repository.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};

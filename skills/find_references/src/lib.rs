@@ -22,13 +22,13 @@ use tally::{Match, MatchKind, MatchOrder, Tally};
 #[derive(Debug)]
 pub struct FindReferences;
 
-/// Matches in one answer, unless the call says otherwise.
+/// One answer holds at most this many matches, unless the call sets another limit.
 const LIMIT_DEFAULT: usize = 200;
 /// The most a call may ask for: about 200 kB of text.
 const LIMIT_MAX: usize = 1000;
 /// Files beyond this are data; they are named, not searched.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of a file that decide whether it is text.
+/// A NUL within this many bytes of a file's beginning means that it is not text.
 const SNIFFED_BYTES: usize = 8 << 10;
 
 #[derive(Clone, Deserialize, Serialize)]

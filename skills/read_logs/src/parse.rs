@@ -314,7 +314,7 @@ fn is_space(c: char) -> bool {
     c == ' ' || c == '\t' || c == '|'
 }
 
-/// Returns the text without separators.
+/// Returns the text without the separators before it.
 fn message_in(rest: &str) -> &str {
     rest.trim_start_matches(|c: char| is_space(c) || "]):-".contains(c))
 }

@@ -11,7 +11,7 @@ use skill_sdk::{EntryKind, Failure, Host, Query};
 use crate::parse;
 use crate::time::Time;
 
-/// Bytes that a call reads of a file: some hundred thousand lines, well within the memory and the time of a call.
+/// A call reads at most this many bytes of a file: some hundred thousand lines, well within the memory and the time of a call.
 pub(crate) const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes that are read to learn the time at one position.
 const PROBE_BYTES: usize = 64 * 1024;

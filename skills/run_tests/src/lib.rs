@@ -20,9 +20,9 @@ use report::Results;
 #[derive(Debug)]
 pub struct RunTests;
 
-/// The host's maximum.
+/// The host's maximum of seconds for one run.
 const TIMEOUT_SECONDS_MAX: u32 = 900;
-/// Missing modules that are named.
+/// The answer names at most this many missing modules.
 const MISSING_MAX: usize = 8;
 
 #[derive(Deserialize)]

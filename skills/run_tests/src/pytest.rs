@@ -291,7 +291,7 @@ fn own_frames<'a>(trace: &[&'a str]) -> Vec<&'a str> {
     kept
 }
 
-/// Returns the line that pytest marks as the error itself.
+/// Returns the text after pytest's `E` mark; None for a line without it.
 fn error_text<'a>(line: &&'a str) -> Option<&'a str> {
     line.strip_prefix("E  ")
         .filter(|text| text.starts_with(' '))

@@ -94,7 +94,7 @@ pub struct FakeHost {
     base: PathBuf,
     repo: PathBuf,
     stage: PathBuf,
-    /// Number left out, as every page of a list that is not recursive reports it.
+    /// The `left_out` of every page of a list that is not recursive.
     pub left_out: u32,
     /// Entries on a page of a list; absent means all on one.
     pub page_entries: Option<usize>,

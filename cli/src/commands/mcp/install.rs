@@ -197,7 +197,7 @@ const CLAUDE_DESKTOP: &str = "Library/Application Support/Claude/claude_desktop_
 const CLAUDE_DESKTOP: &str = ".config/Claude/claude_desktop_config.json";
 
 impl ClientEntry {
-    /// Takes another name where one file serves every repository and the name is that of another one. True where it did.
+    /// Takes another name where one file serves all repositories and another repository has the name. Returns true if so.
     fn take_free_name(&mut self, root: &Path) -> bool {
         let text = self
             .place

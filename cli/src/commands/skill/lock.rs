@@ -44,7 +44,8 @@ pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, 
     }
 }
 
-/// Makes the skills what is locked, one by one, as far as the user says yes. `narrow` also takes what is not locked.
+/// Makes the skills those of the lock file, one by one; asks where the user must agree. `narrow` also withdraws granted
+/// effects that the file does not list.
 pub(super) async fn sync(
     dir: Option<&Path>,
     narrow: bool,

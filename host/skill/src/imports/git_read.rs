@@ -41,8 +41,8 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
     Ok(reader.diff)
 }
 
-/// Takes note of whose words a diff holds. A tracked file may lie among packages or where an ignore rule applies, and is
-/// then as little the user's own as one beside it; what is gone lies nowhere, and is known by its name alone.
+/// Taints the call where a diff shows files that other people wrote. A tracked file below a package folder or an ignore
+/// rule counts as foreign, like its neighbours. A deleted file is judged by its path alone.
 pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff) {
     if diff.changes.is_empty() {
         return;

@@ -14,7 +14,7 @@ pub struct Embedded {
     pub descriptor: Descriptor,
     /// SHA-256 of the component, hexadecimal.
     pub digest: String,
-    /// Its code, for every machine of this architecture.
+    /// The machine code, without features that only some processors of this architecture have.
     pub compiled: Vec<u8>,
 }
 

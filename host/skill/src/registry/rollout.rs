@@ -295,7 +295,7 @@ fn source(origin: Option<&ComponentOrigin>, folder: &Path, pin_source: PinSource
         return Some(pin_source(&origin.from, manifest));
     }
     let path = Path::new(&origin.from);
-    // By what is there: neither a link nor `..` puts a file inside that lies outside, or the other way round.
+    // Canonical paths: a link or `..` cannot make a file outside the folder look like one inside.
     let (folder, parent) = (fs::canonicalize(folder).ok()?, fs::canonicalize(path.parent()?).ok()?);
     let inside = parent.strip_prefix(&folder).ok()?.join(path.file_name()?);
     inside.to_str().map(str::to_owned)
@@ -329,7 +329,7 @@ fn beyond(all: &[Effect], known: &[Effect]) -> Vec<Effect> {
     all.iter().copied().filter(|effect| !known.contains(effect)).collect()
 }
 
-/// A signature goes with its component, and none of another one stays.
+/// Copies a component's signature, or removes the one that an earlier component left.
 fn copy_signature(from: &Path, to: &Path) -> Result<(), SkillHostError> {
     let target = Signature::place(to);
     match Signature::beside(from) {

@@ -1,4 +1,4 @@
-//! Going on for ever, and taking without end.
+//! Attacks that never end, or that take without end.
 
 use serde_json::{Map, Value, json};
 

@@ -79,7 +79,7 @@ pub(in crate::imports) struct Movement<'a> {
     pub(in crate::imports) moment: Moment,
 }
 
-/// The branch and the index, locked, with what is to replace them beside them. What is not put in place is removed.
+/// The locked branch and index, with their replacements beside them. Drop removes the replacements that were not used.
 pub(in crate::imports) struct Publication<'a> {
     layout: &'a Layout,
     scratch: &'a Scratch,

@@ -62,16 +62,16 @@ pub struct PackageFolder<'a> {
     pub name: &'a OsStr,
     /// Relative to the folder.
     pub masked: &'a HashSet<PathBuf>,
-    /// Until names are changed, it ends what is done.
+    /// Cancels the work until the first name changes; after that the work is completed.
     pub cancel: &'a CancellationToken,
 }
 
 /// One change of a name, relative to the folder of packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NameChange {
-    /// Something that was not there.
+    /// The name did not exist.
     New(PathBuf),
-    /// Something else than was there.
+    /// The name existed with another content.
     Other(PathBuf),
     Gone(PathBuf),
     /// The permissions of a folder.
@@ -96,7 +96,7 @@ enum Done {
     Mode { path: PathBuf, before: Mode },
 }
 
-/// A folder beside what is replaced, for what is new and for what is old.
+/// A folder beside the folder of packages. It holds the new entries before the change and the old ones after it.
 struct Stage {
     parent: OwnedFd,
     name: CString,

@@ -23,7 +23,7 @@ pub(super) fn run(context: &CallContext, request: &Request, filter: Option<&str>
     let arguments = arguments(script, filter, &paths)?;
     let program = recipe::npm(context)?;
     let mut environment = environment::for_run(&context.environment);
-    // `CI` keeps runners from watching for changes for ever; the others keep npm from talking about itself.
+    // `CI` stops runners from watching for changes; the others stop npm's notices about updates and funding.
     for (name, value) in [
         ("CI", "true"),
         ("npm_config_update_notifier", "false"),

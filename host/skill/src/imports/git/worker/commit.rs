@@ -185,7 +185,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// `HEAD` may stand for what is no branch: moving it would be to let go of that.
+    /// Refuses a `HEAD` that points to something other than a branch: a commit would move it away from there.
     fn refuse_other_head(&self) -> Result<(), Failure> {
         let head = self.git.repository.find_reference("HEAD").ok();
         match head.as_ref().and_then(git2::Reference::symbolic_target_bytes) {
