@@ -1,12 +1,11 @@
 //! Skills in Rust, Python and JavaScript: what is the same of them all.
 //!
-//! `tests/fixtures/compat` keeps a component of each language that uses the whole contract; every later host must load
-//! them and give them the same. `tests/fixtures/skills` has attackers, which get no further than the one in Rust.
-//! `scripts/fixtures` unpacks the first and builds the second.
+//! One component of each language uses every function of the contract and gets the same answers. `tests/fixtures/skills` has
+//! the sources of those in Python and JavaScript, and of attackers, which get no further than the one in Rust.
+//! `scripts/fixtures` builds them.
 
 mod attackers;
-mod compat;
-mod contract;
+mod whole;
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,9 +16,9 @@ use host::api::{SkillEntry, SkillState};
 use host::skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
 use serde_json::Value;
 
-use crate::support::fixture_path;
+use crate::support::{fixture_path, guest};
 
-/// Languages in which components are kept.
+/// Languages of the components.
 const LANGUAGES: [&str; 3] = ["rust", "python", "javascript"];
 
 /// A folder that is kept between runs, so that each component is compiled once.
@@ -36,12 +35,15 @@ fn locked(place: &Path) -> fs::File {
     lock
 }
 
-/// The component of a language that is kept of version 1.0.0 of the contract.
-fn compat(language: &str) -> PathBuf {
-    fixture_path("compat").join(format!("{language}-1.0.0.wasm"))
+/// The component of a language that uses the whole contract.
+fn whole_contract(language: &str) -> PathBuf {
+    match language {
+        "rust" => guest("contract"),
+        language => fixture_path("skills").join(format!("contract_{language}.wasm")),
+    }
 }
 
-/// A home in which what is kept has been added.
+/// A home to which the component of each language has been added.
 fn home() -> &'static Path {
     static HOME: OnceLock<PathBuf> = OnceLock::new();
     HOME.get_or_init(|| {
@@ -50,14 +52,14 @@ fn home() -> &'static Path {
         let host = host();
         for language in LANGUAGES {
             let name = format!("contract_{language}");
-            let wasm = fs::read(compat(language)).expect("it is unpacked");
+            let wasm = fs::read(whole_contract(language)).expect("it is built");
             let is_there = |entry: &SkillEntry| entry.name == name && entry.state == SkillState::Ready;
             let copy = home.join("skills").join(format!("{name}.wasm"));
             if host.entries().iter().any(is_there) && fs::read(copy).is_ok_and(|copy| copy == wasm) {
                 continue;
             }
-            let shown = host.inspect(&compat(language)).expect("every later host accepts it");
-            host.add(&shown).expect("every later host takes it");
+            let shown = host.inspect(&whole_contract(language)).expect("it is a skill");
+            host.add(&shown).expect("it is what was shown");
         }
         home
     })
@@ -91,6 +93,7 @@ fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
     let facts = fs::read(&facts).expect("it was written");
     let (digest, mut descriptor): (String, Value) = serde_json::from_slice(&facts).expect("it was written");
     descriptor["name"] = name.into();
+    descriptor["functions"][0]["name"] = name.into();
     let skill = Builtin {
         name,
         digest: digest.leak(),

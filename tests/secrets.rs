@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tool_model_server::{ModelServer, Round, ScriptedCall};
 
 use crate::providers::{LOCAL, scripted, serve};
-use crate::support::{Home, fixture_path, folder, git, holds, tree};
+use crate::support::{Home, folder, git, holds, tree};
 use crate::terminal::on_terminal;
 
 /// A token that nobody ever had, put together so that no scanner takes it for one.
@@ -418,7 +418,7 @@ fn a_call_that_ran_a_program_taints_whatever_it_answers() {
     fs::write(&python, "#!/bin/sh\necho 'python: No module named pytest'\nexit 1\n").expect("it is ours");
     fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it is ours");
     let (server, home) = scripted(commits_after(vec![call("contract_rust", json!({"do": "test"}))]));
-    let component = fixture_path("compat").join("rust-1.0.0.wasm");
+    let component = crate::support::guest("contract");
     let component = component.to_str().expect("a plain path");
     home.run(root, &["skill", "add", component, "--yes"]).expect(0);
     let flags = ["refactor", "add y", "--exclude", "vendor", "--allow", "commit-git"];

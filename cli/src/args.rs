@@ -706,7 +706,7 @@ pub(crate) enum Skill {
     #[command(after_help = "\
 Examples:
   tool skill list
-  tool skill list --json | jq '.skills[] | select(.name == \"read_file\").parameters'")]
+  tool skill list --json | jq '.skills[] | select(.name == \"read_file\").functions[0].parameters'")]
     List {
         /// Print JSON
         #[arg(long)]

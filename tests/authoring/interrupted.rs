@@ -82,7 +82,7 @@ fn a_build_that_is_terminated_leaves_neither_half_a_component_nor_a_compiler() {
 /// Compiling a component in Python for this machine takes seconds, and is the last that a build does.
 #[test]
 fn a_build_that_is_interrupted_at_its_end_ends() {
-    let component = fixture_path("compat").join("python-1.0.0.wasm");
+    let component = fixture_path("skills").join("contract_python.wasm");
     let scene = Scene::new(&format!("cp '{}' .building.wasm", component.display()));
     let mut child = scene.build();
     let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();

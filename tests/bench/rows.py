@@ -404,8 +404,8 @@ def stream(bench):
 
 def calls(bench):
     """Skill calls inside the engine, by the criterion benchmark `call`, and its price of the sandbox."""
-    if not (TARGET / "fixtures/compat").is_dir():
-        return bench.missing("calls", "skill calls", "`scripts/fixtures` unpacks the components that are called")
+    if not (TARGET / "fixtures/skills").is_dir():
+        return bench.missing("calls", "skill calls", "`scripts/fixtures` builds the components that are called")
     command = ["cargo", "bench", "--profile", "dev", "--workspace", "--locked", "--bench", "call"]
     # Where its files go is said to criterion, which runs in the folder of the crate, and so takes a relative target
     # folder for one in there.

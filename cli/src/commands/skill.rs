@@ -160,6 +160,9 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let narrow = context.output.columns().is_some_and(|columns| columns < ROW_COLUMNS);
     for skill in &skills.skills {
         context.output.line(&row(skill, width, narrow))?;
+        for function in function_rows(skill) {
+            context.output.line(&function)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -189,6 +192,17 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
     format!("{name:width$}  {version:7}  {origin:7}  {digest}  {effects}{signed}{state}")
         .trim_end()
         .to_owned()
+}
+
+/// Lines about the functions of a skill; none where its only function has its name.
+fn function_rows(skill: &SkillEntry) -> Vec<String> {
+    match &skill.functions[..] {
+        [only] if only.name == skill.name => Vec::new(),
+        functions => functions
+            .iter()
+            .map(|function| format!("  {}  {}", function.name, Effect::list(&function.effects)))
+            .collect(),
+    }
 }
 
 /// Signer of a component that no known key has signed.

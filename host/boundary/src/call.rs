@@ -57,13 +57,13 @@ pub struct PreparedCall<'a> {
     pub turns: &'a Turns,
     /// The component.
     pub loaded: &'a Loaded,
-    /// Name of the skill.
+    /// Name of the function.
     pub name: &'a str,
     /// SHA-256 of the component, hexadecimal.
     pub digest: &'a str,
     /// True for a skill of this program.
     pub is_builtin: bool,
-    /// Effects that the skill declares.
+    /// Effects that the function declares.
     pub declared: &'a [Effect],
     /// Declared effects that the user and the repository's lock file grant.
     pub within: Vec<Effect>,
@@ -244,7 +244,7 @@ impl PreparedCall<'_> {
         grants: &Grants,
         arguments: &str,
     ) -> Result<(wit::Outcome, Option<ScratchFolder>), CallError> {
-        let (answer, stage) = self.loaded.call(call, grants.clone(), arguments)?;
+        let (answer, stage) = self.loaded.call(call, grants.clone(), self.name, arguments)?;
         match answer {
             Err(_) if call.stage_full.load(Ordering::Relaxed) => Err(self.no_room()),
             Err(failure) => Err(self.failure(failure)),
@@ -267,7 +267,7 @@ impl PreparedCall<'_> {
         }
         let asked = (turns.len() + 1) * limits::CALL_PARTS_PER_THREAD;
         let asked = u32::try_from(asked).unwrap_or(u32::MAX);
-        let parts = self.loaded.split(call, grants.clone(), arguments, asked)?;
+        let parts = self.loaded.split(call, grants.clone(), self.name, arguments, asked)?;
         let parts = parts.map_err(|failure| self.failure(failure))?;
         if parts.len() > asked as usize {
             return Err(CallError::Trap {
@@ -329,7 +329,9 @@ impl PreparedCall<'_> {
         arguments: &str,
         outcomes: &[wit::Outcome],
     ) -> Result<wit::Outcome, CallError> {
-        let merged = self.loaded.merge(call, grants.clone(), arguments, outcomes)?;
+        let merged = self
+            .loaded
+            .merge(call, grants.clone(), self.name, arguments, outcomes)?;
         merged.map_err(|failure| self.failure(failure))
     }
 

@@ -14,6 +14,7 @@ mod cache;
 mod call;
 mod component;
 mod describe;
+mod descriptor;
 pub mod details;
 mod engine;
 mod failure;
@@ -45,7 +46,6 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +63,7 @@ pub use cache::Cache;
 pub use call::{PreparedCall, failures, kind_told};
 pub use component::{CONTRACT, Look, Surface, inspect, look};
 pub use describe::{describe, is_name};
+pub use descriptor::{ComponentMetadata, Descriptor, FunctionDescriptor, FunctionExample, FunctionMetadata};
 pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile};
 pub use failure::{cancelled, failure, hinted};
 use imports::DISAGREED;
@@ -72,22 +73,6 @@ pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use services::Services;
 pub use turns::{CallPermit, HeldTurn, NoRun, Turns, holding};
 pub use unattended::{NoServices, Nobody, Unrecorded};
-
-/// Description of a skill by itself, as the host keeps it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Descriptor {
-    /// Name that calls it.
-    pub name: String,
-    /// Its own version.
-    pub version: String,
-    /// Description of its work, for the model.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub parameters: Value,
-    /// Effects that it may cause.
-    pub effects: Vec<Effect>,
-}
 
 /// The bounds of calls. [`Default`] is what `limits` argues for; tests make them smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

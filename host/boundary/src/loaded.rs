@@ -75,12 +75,13 @@ impl Loaded {
         &self,
         call: &Arc<CallBudget>,
         grants: Grants,
+        name: &str,
         arguments: &str,
     ) -> Result<Left<Result<Outcome, Failure>>, CallError> {
         let linked = self.here();
         linked.enter(call, Some(grants), |store, instance| {
             let skill = linked.handler.load(&mut *store, instance)?;
-            skill.tool_skill_handler().call_call(store, arguments)
+            skill.tool_skill_handler().call_call(store, name, arguments)
         })
     }
 
@@ -89,13 +90,14 @@ impl Loaded {
         &self,
         call: &Arc<CallBudget>,
         grants: Grants,
+        name: &str,
         arguments: &str,
         parts: u32,
     ) -> Result<Result<Vec<String>, Failure>, CallError> {
         let linked = self.here();
         let split = linked.enter(call, Some(grants), |store, instance| {
-            let split = instance.get_typed_func::<(&str, u32), Split>(&mut *store, &linked.sharded()?.split)?;
-            Ok(split.call(store, (arguments, parts))?.0)
+            let split = instance.get_typed_func::<(&str, &str, u32), Split>(&mut *store, &linked.sharded()?.split)?;
+            Ok(split.call(store, (name, arguments, parts))?.0)
         });
         split.map(|(parts, _)| parts)
     }
@@ -105,14 +107,15 @@ impl Loaded {
         &self,
         call: &Arc<CallBudget>,
         grants: Grants,
+        name: &str,
         arguments: &str,
         outcomes: &[Outcome],
     ) -> Result<Result<Outcome, Failure>, CallError> {
         let linked = self.here();
         let merged = linked.enter(call, Some(grants), |store, instance| {
             let merge = &linked.sharded()?.merge;
-            let merge = instance.get_typed_func::<(&str, &[Outcome]), Merge>(&mut *store, merge)?;
-            Ok(merge.call(store, (arguments, outcomes))?.0)
+            let merge = instance.get_typed_func::<(&str, &str, &[Outcome]), Merge>(&mut *store, merge)?;
+            Ok(merge.call(store, (name, arguments, outcomes))?.0)
         });
         merged.map(|(outcome, _)| outcome)
     }

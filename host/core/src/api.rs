@@ -608,14 +608,16 @@ pub struct Stopping {
 /// One skill, in GET /skills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SkillEntry {
-    /// Name that calls it.
+    /// Name of the component: the commands that add, lock, sign and remove it take this name.
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// Description of the skill.
+    /// Purpose of the component.
     pub description: String,
-    /// Names of the effects it asks for.
+    /// The effects that at least one of its functions is granted.
     pub effects: Vec<Effect>,
+    /// Its functions, each a tool of its own; empty where they are not known.
+    pub functions: Vec<SkillFunction>,
     /// SHA-256 of the component, hexadecimal; empty where it could not be read.
     #[schema(pattern = "^([0-9a-f]{64})?$")]
     pub digest: String,
@@ -634,9 +636,35 @@ pub struct SkillEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Signed)]
     pub signature: Option<Signed>,
-    /// JSON Schema of its arguments; null where it is not known.
-    #[schema(value_type = Option<Object>, required)]
+}
+
+/// One function of a skill.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SkillFunction {
+    /// Name that calls it.
+    pub name: String,
+    /// Name for people; absent where the skill gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub title: Option<String>,
+    /// Its work and when to use it.
+    pub description: String,
+    /// The effects that it is granted.
+    pub effects: Vec<Effect>,
+    /// JSON Schema of its arguments.
+    #[schema(value_type = Object)]
     pub parameters: Value,
+    /// JSON Schema of the `details` of its answers; absent where the skill gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub output: Option<Value>,
+    /// Words by which it is found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Operations in which it is offered; absent means all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<Operation>)]
+    pub operations: Option<Vec<Operation>>,
 }
 
 /// Origin of a skill.

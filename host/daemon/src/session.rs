@@ -330,7 +330,8 @@ impl Sessions {
             return Ok(());
         }
         let entries = self.engine.entries();
-        let nearest = text::nearest(name, entries.iter().map(|entry| entry.name.as_str()));
+        let functions = entries.iter().flat_map(|entry| &entry.functions);
+        let nearest = text::nearest(name, functions.map(|function| function.name.as_str()));
         let problem = Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"));
         Err(problem.with_hint(match nearest {
             Some(near) => format!("did you mean `{near}`?"),

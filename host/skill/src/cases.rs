@@ -20,7 +20,7 @@ use toml::Spanned;
 
 use super::plain::{self, Links};
 use super::policy::{Cause, Policy};
-use super::{CallContext, RawArguments, SessionFiles, SkillHost, Trial};
+use super::{CallContext, Inspection, RawArguments, SessionFiles, SkillHost, Trial};
 use crate::limits;
 use compare::Came;
 use tool_boundary::failures;
@@ -45,6 +45,8 @@ const BY_WORD: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 pub struct Case {
     /// The case's claim, in words.
     pub name: String,
+    /// Function to call; absent where the skill has only one.
+    pub function: Option<String>,
     /// Arguments of the call.
     pub arguments: Value,
     policy: Policy,
@@ -70,6 +72,9 @@ struct Expected {
 struct WrittenCase {
     /// The case's claim, in words.
     name: Spanned<String>,
+    /// The function to call, where the skill has several.
+    #[serde(default)]
+    function: Option<String>,
     /// The arguments: a table, or the text of a JSON object.
     #[serde(default)]
     arguments: Option<Spanned<toml::Value>>,
@@ -189,6 +194,14 @@ pub enum CasesError {
         case: String,
         /// The effect.
         effect: Effect,
+    },
+    /// A case of a skill with several functions does not say which one it calls, or the skill does not have it.
+    #[error("The case `{case}` needs `function = \"NAME\"` with one of the skill's functions: {}", functions.join(", "))]
+    Function {
+        /// The case.
+        case: String,
+        /// The functions of the skill.
+        functions: Vec<String>,
     },
     /// The copy that a case works on cannot be a repository.
     #[error("the copy of `{}` is no repository: {reason}", path.display())]
@@ -322,6 +335,7 @@ impl WrittenCase {
         });
         let files = files.collect::<Result<_, Slip>>()?;
         Ok(Case {
+            function: self.function,
             arguments,
             policy,
             by_word,
@@ -430,6 +444,20 @@ impl Case {
         }
     }
 
+    /// The function that it calls.
+    pub fn function_of<'a>(&self, skill: &'a Inspection) -> Result<&'a str, CasesError> {
+        let mut names = skill.functions.iter().map(|function| function.name.as_str());
+        let called = match &self.function {
+            Some(wanted) => names.find(|name| name == wanted),
+            None if skill.functions.len() == 1 => names.next(),
+            None => None,
+        };
+        called.ok_or_else(|| CasesError::Function {
+            case: self.name.clone(),
+            functions: skill.functions.iter().map(|function| function.name.clone()).collect(),
+        })
+    }
+
     /// Makes the call, on a copy of the fixture beneath `folder`, and compares what comes of it. `granted` is what the
     /// user allows by their own word. Blocks.
     pub fn run(
@@ -440,6 +468,7 @@ impl Case {
         granted: &[Effect],
     ) -> Result<CaseResult, CasesError> {
         self.check_granted(granted)?;
+        let function = self.function_of(trial.inspection())?;
         let copy = fixture::copy(folder)?;
         let no_repository = |reason: String| CasesError::Fixture {
             path: folder.join(FIXTURE),
@@ -457,7 +486,7 @@ impl Case {
             &context.cancel,
         )));
         let context = Arc::new(context);
-        let report = host.try_out(&context, trial, RawArguments::Value(&self.arguments));
+        let report = host.try_out(&context, trial, function, RawArguments::Value(&self.arguments));
         let came = Came::new(&report, copy.root());
         let differences = compare::differences(&self.expected, &came);
         Ok(CaseResult {

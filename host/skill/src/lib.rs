@@ -28,10 +28,10 @@ pub use registry::{
     compiler_fingerprint, precompile,
 };
 pub use tool_boundary::{
-    Approver, CallContext, CallError, CallOutcome, CallReport, ChangeKind, Conversation, Crowd, Descriptor,
-    EmbeddedOutliner, HeldTurn, HostNotes, Limits, LockedEffects, Look, NoServices, Nobody, Outliners, Question,
-    RawArguments, SessionFiles, Unrecorded, audit, bindings, details, failures, look, outline, policy,
-    precompile_outliner, runner, stage, taint,
+    Approver, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata, Conversation, Crowd,
+    Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, Limits, LockedEffects, Look, NoServices,
+    Nobody, Outliners, Question, RawArguments, SessionFiles, Unrecorded, audit, bindings, details, failures, look,
+    outline, policy, precompile_outliner, runner, stage, taint,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target.

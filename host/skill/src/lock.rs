@@ -520,7 +520,7 @@ mod tests {
             state: SkillState::Ready,
             reason: None,
             signature: None,
-            parameters: serde_json::Value::Null,
+            functions: Vec::new(),
         }
     }
 

@@ -23,7 +23,10 @@ use tokio_util::sync::CancellationToken;
 use super::compile;
 use super::imports::MachineServices;
 use super::signature::Signature;
-use super::{Builtin, CallContext, CallError, CallReport, Descriptor, HostNotes, Limits, RawArguments, SkillHostError};
+use super::{
+    Builtin, CallContext, CallError, CallReport, Descriptor, FunctionDescriptor, HostNotes, Limits, RawArguments,
+    SkillHostError,
+};
 pub use describe::{Embedded, compiler_fingerprint, precompile};
 pub use pins::ComponentOrigin;
 use pins::Pins;
@@ -37,7 +40,7 @@ use tool_boundary::{
 };
 use tool_core::api::Effect;
 use tool_core::api::ToolSpec;
-use tool_core::api::{Signed, SkillEntry, SkillOrigin, SkillState};
+use tool_core::api::{Signed, SkillEntry, SkillFunction, SkillOrigin, SkillState};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean, nearest};
 use tool_repository::waiting;
@@ -53,6 +56,8 @@ pub struct SkillHost {
     turns: Arc<Turns>,
     services: Arc<dyn Services>,
     builtins: BTreeMap<&'static str, Arc<Skill>>,
+    /// The built-in component of each built-in function.
+    builtin_functions: BTreeMap<String, Arc<Skill>>,
     /// False where the built-in skills are untrusted: attacks.
     is_ours: bool,
     folder: PathBuf,
@@ -73,14 +78,15 @@ impl std::fmt::Debug for SkillHost {
     }
 }
 
-/// A skill that may be used.
+/// A component that may be used: loaded once for all of its functions.
 struct Skill {
     descriptor: Descriptor,
-    /// Effects of the descriptor that the user has granted.
-    granted: Vec<Effect>,
+    /// Effects that the user has granted, for each function of the descriptor in its order.
+    granted: Vec<Vec<Effect>>,
     digest: String,
     source: Source,
-    schema: OnceLock<Result<Schema, String>>,
+    /// Compiled schemas of the functions, in the order of the descriptor.
+    schemas: Vec<OnceLock<Result<Schema, String>>>,
     loaded: OnceLock<Loaded>,
     /// Held by the call that loads the code.
     loading: Mutex<()>,
@@ -91,22 +97,49 @@ enum Source {
     Team(PathBuf),
 }
 
+/// One function of a component.
+#[derive(Clone, Copy)]
+struct SkillFunctionRef<'a> {
+    skill: &'a Skill,
+    at: usize,
+}
+
 impl Skill {
-    fn new(descriptor: Descriptor, granted: Vec<Effect>, digest: String, source: Source) -> Arc<Self> {
+    fn new(descriptor: Descriptor, granted: Vec<Vec<Effect>>, digest: String, source: Source) -> Arc<Self> {
         Arc::new(Self {
+            schemas: std::iter::repeat_with(OnceLock::new)
+                .take(descriptor.functions.len())
+                .collect(),
             descriptor,
             granted,
             digest,
             source,
-            schema: OnceLock::new(),
             loaded: OnceLock::new(),
             loading: Mutex::default(),
         })
     }
 
-    fn schema(&self) -> Result<&Schema, String> {
-        self.schema
-            .get_or_init(|| compile_schema(&self.descriptor.parameters))
+    fn functions(&self) -> impl Iterator<Item = SkillFunctionRef<'_>> {
+        (0..self.descriptor.functions.len()).map(|at| SkillFunctionRef { skill: self, at })
+    }
+
+    fn function(&self, name: &str) -> Option<SkillFunctionRef<'_>> {
+        self.functions().find(|function| function.descriptor().name == name)
+    }
+}
+
+impl<'a> SkillFunctionRef<'a> {
+    fn descriptor(self) -> &'a FunctionDescriptor {
+        &self.skill.descriptor.functions[self.at]
+    }
+
+    fn granted(self) -> &'a [Effect] {
+        self.skill.granted.get(self.at).map_or(&[], Vec::as_slice)
+    }
+
+    fn schema(self) -> Result<&'a Schema, String> {
+        self.skill.schemas[self.at]
+            .get_or_init(|| compile_schema(&self.descriptor().parameters))
             .as_ref()
             .map_err(Clone::clone)
     }
@@ -137,12 +170,17 @@ impl SkillHost {
         let builtins = builtins
             .iter()
             .map(|builtin| Ok((builtin.name, from_builtin(builtin)?)))
-            .collect::<Result<_, SkillHostError>>()?;
+            .collect::<Result<BTreeMap<_, _>, SkillHostError>>()?;
+        let functions_of = |skill: &Arc<Skill>| {
+            let names = skill.descriptor.functions.iter().map(|function| function.name.clone());
+            names.map(|name| (name, Arc::clone(skill))).collect::<Vec<_>>()
+        };
         Ok(Self {
             runtime: Runtime::global()?,
             limits,
             turns: Arc::new(Turns::new(limits)),
             services: Arc::new(MachineServices),
+            builtin_functions: builtins.values().flat_map(functions_of).collect(),
             builtins,
             is_ours: true,
             folder: home.join("skills"),
@@ -181,71 +219,108 @@ impl SkillHost {
                 reason,
                 descriptor,
             } => {
-                let known = descriptor.map(|known| (known.version, known.description, known.effects, known.parameters));
-                let (version, description, effects, parameters) = known.unwrap_or_default();
+                let known = descriptor.map(|known| {
+                    let granted = known.functions.iter().map(|function| function.effects.clone());
+                    let functions = function_entries(&known, granted);
+                    (
+                        known.version.clone(),
+                        known.description.clone(),
+                        known.effects(),
+                        functions,
+                    )
+                });
+                let (version, description, effects, functions) = known.unwrap_or_default();
                 SkillEntry {
                     signature: signature(&name, &digest),
                     name,
                     version,
                     description,
                     effects,
+                    functions,
                     digest,
                     origin: SkillOrigin::Team,
                     state,
                     reason: Some(reason),
-                    parameters,
                 }
             }
         });
         builtin.chain(team).collect()
     }
 
-    /// Effects that a skill may cause; absent where no skill has that name.
-    pub fn effects(&self, name: &str) -> Option<Vec<Effect>> {
-        if let Some(skill) = self.builtins.get(name) {
-            return Some(skill.descriptor.effects.clone());
+    /// Name of the component that serves a function. Only this method maps the name of a function to its component:
+    /// built-in components first, then what the user has added.
+    pub fn component_of(&self, function: &str) -> Option<String> {
+        if let Some(skill) = self.builtin_functions.get(function) {
+            return Some(skill.descriptor.name.clone());
         }
-        self.one_member(name).map(|member| match member {
-            Member::Ready(skill) => skill.granted.clone(),
-            Member::Waiting { .. } => Vec::new(),
-        })
+        self.pins().ok()?.component_of(function).map(str::to_owned)
     }
 
-    /// Tools that a model is offered: every skill that is ready. Those of a team say so.
+    /// Effects that a function may cause; absent where no function has that name.
+    pub fn effects(&self, name: &str) -> Option<Vec<Effect>> {
+        let skill = match self.builtin_functions.get(name) {
+            Some(skill) => Arc::clone(skill),
+            None => match self.one_member(&self.component_of(name)?)? {
+                Member::Ready(skill) => skill,
+                Member::Waiting { .. } => return Some(Vec::new()),
+            },
+        };
+        skill.function(name).map(|function| function.granted().to_vec())
+    }
+
+    /// Tools that a model is offered: every function of each skill that is ready. Those of a team say so.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        // A schema that is refused here was added under another version; no model or provider is to work through it.
         let team = self.members().into_values().filter_map(|member| match member {
-            Member::Ready(skill) => skill.schema().is_ok().then_some(skill),
+            Member::Ready(skill) => Some(skill),
             Member::Waiting { .. } => None,
         });
-        let spec = |skill: Arc<Skill>| ToolSpec {
-            name: skill.descriptor.name.clone(),
-            description: match &skill.source {
-                Source::Builtin(_) => skill.descriptor.description.clone(),
-                Source::Team(_) => format!("{OF_THE_TEAM} {}", skill.descriptor.description),
-            },
-            parameters: skill.descriptor.parameters.clone(),
-        };
-        self.builtins.values().cloned().chain(team).map(spec).collect()
+        let mut specs = Vec::new();
+        for skill in self.builtins.values().cloned().chain(team) {
+            // A schema that is refused here was added under another version; no model or provider is to work through
+            // it. A name that another component serves would call that one.
+            let is_offered = |function: &SkillFunctionRef<'_>| {
+                let owner = self.component_of(&function.descriptor().name);
+                function.schema().is_ok() && owner.as_deref() == Some(skill.descriptor.name.as_str())
+            };
+            specs.extend(skill.functions().filter(is_offered).map(|function| ToolSpec {
+                name: function.descriptor().name.clone(),
+                description: match &skill.source {
+                    Source::Builtin(_) => function.descriptor().description.clone(),
+                    Source::Team(_) => format!("{OF_THE_TEAM} {}", function.descriptor().description),
+                },
+                parameters: function.descriptor().parameters.clone(),
+            }));
+        }
+        specs
     }
 
-    /// Calls a skill and waits for its end. Blocks: call it on a thread that may.
+    /// Calls a function and waits for its end. Blocks: call it on a thread that may.
     pub fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
-        match self.find(name) {
-            Ok(skill) => self.called(context, &skill, &arguments),
-            Err(error) => nothing_ran(error),
+        let skill = match self.find(name) {
+            Ok(skill) => skill,
+            Err(error) => return nothing_ran(error),
+        };
+        match skill.function(name) {
+            Some(function) => self.call_function(context, function, &arguments),
+            None => nothing_ran(self.unknown(name)),
         }
     }
 
-    /// Calls a skill that was found.
-    fn called(&self, context: &Arc<CallContext>, skill: &Skill, arguments: &RawArguments<'_>) -> CallReport {
-        let name = skill.descriptor.name.as_str();
+    /// Calls a function that was found.
+    fn call_function(
+        &self,
+        context: &Arc<CallContext>,
+        function: SkillFunctionRef<'_>,
+        arguments: &RawArguments<'_>,
+    ) -> CallReport {
+        let (skill, descriptor) = (function.skill, function.descriptor());
+        let name = descriptor.name.as_str();
         let work = || -> Result<CallReport, CallError> {
             let not_ready = |reason| CallError::NotReady {
                 skill: name.to_owned(),
                 reason,
             };
-            let schema = skill.schema().map_err(not_ready)?;
+            let schema = function.schema().map_err(not_ready)?;
             let arguments = check_arguments(name, schema, arguments)?;
             let loaded = self.loaded(skill, context.progress.as_ref(), &context.cancel);
             let loaded = loaded.map_err(|reason| {
@@ -256,7 +331,7 @@ impl SkillHost {
                 }
             })?;
             let _turn = self.turns.take(name, context)?;
-            let effects = &skill.descriptor.effects;
+            let effects = &descriptor.effects;
             let runs = effects.contains(&Effect::RunProcess) || effects.contains(&Effect::Install);
             let may_wait = runs || context.approver.can_ask();
             let holding = may_wait.then(|| holding(context, &self.turns));
@@ -267,9 +342,9 @@ impl SkillHost {
                 loaded,
                 name,
                 digest: &skill.digest,
-                is_builtin: self.is_ours && self.builtins.contains_key(name),
-                declared: &skill.descriptor.effects,
-                within: within(skill, context),
+                is_builtin: self.is_ours && matches!(skill.source, Source::Builtin(_)),
+                declared: effects,
+                within: within(function, context),
                 arguments,
                 context,
                 services: &self.services,
@@ -280,24 +355,28 @@ impl SkillHost {
         work().unwrap_or_else(nothing_ran)
     }
 
-    fn find(&self, name: &str) -> Result<Arc<Skill>, CallError> {
-        if let Some(skill) = self.builtins.get(name) {
+    fn find(&self, function: &str) -> Result<Arc<Skill>, CallError> {
+        if let Some(skill) = self.builtin_functions.get(function) {
             return Ok(Arc::clone(skill));
         }
-        match self.one_member(name) {
+        // A component that the user has not added has no known functions; its own name says at least that it waits.
+        let component = self.component_of(function);
+        match self.one_member(component.as_deref().unwrap_or(function)) {
             Some(Member::Ready(skill)) => Ok(skill),
             Some(Member::Waiting { reason, .. }) => Err(CallError::NotReady {
-                skill: name.to_owned(),
+                skill: function.to_owned(),
                 reason,
             }),
-            None => {
-                let members = self.members();
-                let known = self.builtins.keys().copied().chain(members.keys().map(String::as_str));
-                Err(CallError::Unknown {
-                    name: clean(name).into_owned(),
-                    nearest: nearest(name, known).map(str::to_owned),
-                })
-            }
+            None => Err(self.unknown(function)),
+        }
+    }
+
+    fn unknown(&self, function: &str) -> CallError {
+        let specs = self.specs();
+        let known = specs.iter().map(|spec| spec.name.as_str());
+        CallError::Unknown {
+            name: clean(function).into_owned(),
+            nearest: nearest(function, known).map(str::to_owned),
         }
     }
 
@@ -384,32 +463,50 @@ fn nothing_ran(error: CallError) -> CallReport {
     }
 }
 
-/// Effects of a skill that count in this context: those that the user has granted, within the repository's lock file
+/// Effects of a function that count in this context: those that the user has granted, within the repository's lock file
 /// where it names the skill.
-fn within(skill: &Skill, context: &CallContext) -> Vec<Effect> {
+fn within(function: SkillFunctionRef<'_>, context: &CallContext) -> Vec<Effect> {
+    let skill = function.skill;
     let locked = context
         .locked
         .as_ref()
         .filter(|_| matches!(skill.source, Source::Team(_)));
     let locked = locked.and_then(|lock| lock.effects(&skill.descriptor.name));
     let is_locked = |effect: &&Effect| locked.is_none_or(|effects| effects.contains(effect));
-    skill.granted.iter().filter(is_locked).copied().collect()
+    function.granted().iter().filter(is_locked).copied().collect()
 }
 
 fn ready_entry(skill: &Skill, origin: SkillOrigin) -> SkillEntry {
     let descriptor = &skill.descriptor;
+    let mut effects: Vec<Effect> = skill.granted.iter().flatten().copied().collect();
+    effects.sort_unstable();
+    effects.dedup();
     SkillEntry {
         name: descriptor.name.clone(),
         version: descriptor.version.clone(),
         description: descriptor.description.clone(),
-        effects: skill.granted.clone(),
+        effects,
+        functions: function_entries(descriptor, skill.granted.iter().cloned()),
         digest: skill.digest.clone(),
         origin,
         state: SkillState::Ready,
         reason: None,
         signature: None,
-        parameters: descriptor.parameters.clone(),
     }
+}
+
+fn function_entries(descriptor: &Descriptor, granted: impl Iterator<Item = Vec<Effect>>) -> Vec<SkillFunction> {
+    let entry = |(function, effects): (&FunctionDescriptor, Vec<Effect>)| SkillFunction {
+        name: function.name.clone(),
+        title: function.metadata.title.clone(),
+        description: function.description.clone(),
+        effects,
+        parameters: function.parameters.clone(),
+        output: function.metadata.output.clone(),
+        tags: function.metadata.tags.clone(),
+        operations: function.metadata.operations.clone(),
+    };
+    descriptor.functions.iter().zip(granted).map(entry).collect()
 }
 
 fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError> {
@@ -421,7 +518,8 @@ fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError>
     if descriptor.name != builtin.name {
         return Err(broken(format!("it calls itself `{}`", descriptor.name)));
     }
-    let granted = descriptor.effects.clone();
+    let granted = descriptor.functions.iter().map(|function| function.effects.clone());
+    let granted = granted.collect();
     Ok(Skill::new(
         descriptor,
         granted,
@@ -447,8 +545,8 @@ mod unit {
             digest: "0",
             wasm: b"",
             compiled: b"",
-            descriptor: r#"{"name": "slow", "version": "1", "description": "", "effects": [],
-                "parameters": {"type": "object"}}"#,
+            descriptor: r#"{"name": "slow", "version": "1.0.0", "description": "", "functions": [{"name": "slow",
+                "description": "", "effects": [], "parameters": {"type": "object"}}]}"#,
         };
         let host = SkillHost::new(vec![builtin].leak(), folder.path()).expect("the engine starts");
         let context = Arc::new(CallContext::unattended(

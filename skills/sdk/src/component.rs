@@ -232,16 +232,38 @@ fn selection_out(selection: &sdk::Selection) -> bulk::Selection {
     }
 }
 
-/// `handler.describe` for a skill.
+/// The description of one skill as a function of a component.
+pub fn function<S: Handler>() -> types::Function {
+    let descriptor = S::describe();
+    types::Function {
+        name: descriptor.name.to_owned(),
+        description: descriptor.description.to_owned(),
+        parameters: descriptor.parameters.to_string(),
+        effects: S::EFFECTS.iter().map(|&effect| effect.to_owned()).collect(),
+        metadata: S::metadata().to_json(),
+    }
+}
+
+/// `handler.describe` for a component whose only function is this skill.
 pub fn describe<S: Handler>() -> types::Descriptor {
     let descriptor = S::describe();
     types::Descriptor {
         name: descriptor.name.to_owned(),
         version: descriptor.version.to_owned(),
         description: descriptor.description.to_owned(),
-        parameters: descriptor.parameters.to_string(),
-        effects: S::EFFECTS.iter().map(|&effect| effect.to_owned()).collect(),
+        functions: vec![function::<S>()],
+        metadata: S::component_metadata().to_json(),
     }
+}
+
+/// The name of the function that a skill becomes.
+pub fn name<S: Handler>() -> &'static str {
+    S::describe().name
+}
+
+/// The answer to a call of a function that the component does not have.
+pub fn unknown(name: &str) -> types::Failure {
+    failure_out(sdk::Failure::not_found(format!("this skill has no function `{name}`")))
 }
 
 /// `handler.call` for a skill.

@@ -9,6 +9,7 @@
 //! [`text`] helps to write answers, `pattern` (a feature of that name) holds regular expressions over lines, and
 //! [`testing::check_description`] asserts what every description must hold.
 
+mod metadata;
 #[cfg(feature = "pattern")]
 pub mod pattern;
 pub mod schema;
@@ -27,6 +28,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use metadata::{ComponentMetadata, FunctionExample, FunctionMetadata};
 pub use serde_json;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
@@ -89,6 +91,16 @@ pub trait Skill {
 
     /// Runs one call.
     fn run(host: &dyn Host, arguments: Self::Arguments) -> Result<Outcome, Failure>;
+
+    /// Facts about the function beyond what the host enforces.
+    fn about() -> FunctionMetadata {
+        FunctionMetadata::default()
+    }
+
+    /// Facts about the component, where it is exported alone.
+    fn about_component() -> ComponentMetadata {
+        ComponentMetadata::default()
+    }
 }
 
 /// The contract's interface `handler` as it is: for a skill that writes its schema by hand. Every [`Skill`] is one.
@@ -101,6 +113,16 @@ pub trait Handler {
 
     /// Runs one call. `arguments` is a JSON object that satisfies the descriptor's schema.
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure>;
+
+    /// Facts about the function beyond what the host enforces.
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::default()
+    }
+
+    /// Facts about the component, where it is exported alone.
+    fn component_metadata() -> ComponentMetadata {
+        ComponentMetadata::default()
+    }
 }
 
 impl<S: Skill> Handler for S {
@@ -119,6 +141,14 @@ impl<S: Skill> Handler for S {
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
         S::run(host, self::arguments(arguments)?)
     }
+
+    fn metadata() -> FunctionMetadata {
+        S::about()
+    }
+
+    fn component_metadata() -> ComponentMetadata {
+        S::about_component()
+    }
 }
 
 /// A skill whose calls the host may spread over cores.
@@ -134,7 +164,7 @@ pub trait Sharded: Handler {
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure>;
 }
 
-/// Description of a skill by itself.
+/// Description of one function by itself. A component with one function has its name and its version.
 #[derive(Debug, Clone)]
 pub struct Descriptor {
     /// `[a-z][a-z0-9_]*`.
@@ -623,8 +653,10 @@ impl RunReport {
 
 /// Writes the component face of a skill. On other targets it does nothing, so that native tests build.
 ///
-/// `export_skill!(MySkill)` for a [`Skill`] or a [`Handler`], `export_skill!(sharded MySkill)` for a [`Sharded`] one. The bindings are
-/// made in the author's crate, because a component exports just what its own crate asks for.
+/// `export_skill!(MySkill)` for a [`Skill`] or a [`Handler`], `export_skill!(sharded MySkill)` for a [`Sharded`] one.
+/// Several skills become the functions of one component, with a name, a version and a description of its own:
+/// `export_skill!("my_tools", "1.0.0", "Does this and that.", [One, Another])`. The bindings are made in the author's
+/// crate, because a component exports just what its own crate asks for.
 #[macro_export]
 macro_rules! export_skill {
     ($skill:ty) => {
@@ -641,11 +673,42 @@ macro_rules! export_skill {
             $crate::bindings!("sharded-skill");
             $crate::handler_face!($skill);
             impl exports::tool::skill::sharded::Guest for Face {
-                fn split(arguments: String, parts: u32) -> Result<Vec<String>, Failure> {
+                fn split(_: String, arguments: String, parts: u32) -> Result<Vec<String>, Failure> {
                     $crate::component::split::<$skill>(&arguments, parts)
                 }
-                fn merge(arguments: String, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
+                fn merge(_: String, arguments: String, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
                     $crate::component::merge::<$skill>(&arguments, outcomes)
+                }
+            }
+            export!(Face);
+        }
+    };
+    ($name:expr, $version:expr, $description:expr, [$($skill:ty),+ $(,)?]) => {
+        #[cfg(target_family = "wasm")]
+        mod component_face {
+            use super::*;
+            use $crate::component::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
+
+            $crate::bindings!("skill");
+
+            struct Face;
+            impl exports::tool::skill::handler::Guest for Face {
+                fn describe() -> Descriptor {
+                    Descriptor {
+                        name: $name.to_owned(),
+                        version: $version.to_owned(),
+                        description: $description.to_owned(),
+                        functions: vec![$($crate::component::function::<$skill>()),+],
+                        metadata: None,
+                    }
+                }
+                fn call(name: String, arguments: String) -> Result<Outcome, Failure> {
+                    $(
+                        if name == $crate::component::name::<$skill>() {
+                            return $crate::component::call::<$skill>(&arguments);
+                        }
+                    )+
+                    Err($crate::component::unknown(&name))
                 }
             }
             export!(Face);
@@ -687,7 +750,7 @@ macro_rules! handler_face {
             fn describe() -> Descriptor {
                 $crate::component::describe::<$skill>()
             }
-            fn call(arguments: String) -> Result<Outcome, Failure> {
+            fn call(_: String, arguments: String) -> Result<Outcome, Failure> {
                 $crate::component::call::<$skill>(&arguments)
             }
         }

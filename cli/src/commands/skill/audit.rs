@@ -54,7 +54,7 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
         );
     };
     let calls = match cases {
-        Some(folder) => of_cases(folder)?,
+        Some(folder) => of_cases(folder, name)?,
         None => of_repository(name, context)?,
     };
     let recorder = Arc::new(Recorder::default());
@@ -121,7 +121,7 @@ fn named(arguments: Value) -> (String, Value) {
 const CALL_CHARACTERS: usize = 60;
 
 /// The cases of a skill's author, on the folder `fixture` beside them.
-fn of_cases(folder: &Path) -> Result<Calls, Error> {
+fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
     let unreadable = |error| super::test::unreadable(folder, error);
     let cases = cases::read(folder).map_err(unreadable)?;
     let Some(fixture) = cases::fixture_in(folder).map_err(unreadable)? else {
@@ -132,7 +132,11 @@ fn of_cases(folder: &Path) -> Result<Calls, Error> {
     };
     Ok(Calls {
         root: std::path::absolute(&fixture).map_err(|error| Error::file("Fixture", &fixture, &error))?,
-        made: cases.into_iter().map(|case| (case.name, case.arguments)).collect(),
+        made: cases
+            .into_iter()
+            .filter(|case| case.function.as_deref().is_none_or(|called| called == function))
+            .map(|case| (case.name, case.arguments))
+            .collect(),
     })
 }
 

@@ -87,7 +87,11 @@ fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode
     line("origin", entry.origin.name(), context)?;
     line("effects", &listed(&entry.effects), context)?;
     what_was_read(&shown.look, &entry.digest, shown.about.size, context)?;
-    schema(&entry.parameters, context)
+    for function in &entry.functions {
+        let head = (function.name.as_str(), function.description.as_str());
+        show_function(head, &function.effects, &function.parameters, context)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<ExitCode, Error> {
@@ -104,7 +108,11 @@ fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<Exi
     line("file", &about.path.display().to_string(), context)?;
     line("effects", &listed(&about.effects), context)?;
     what_was_read(&shown.look, &about.digest, wasm.len(), context)?;
-    schema(&about.parameters, context)
+    for function in &about.functions {
+        let head = (function.name.as_str(), function.description.as_str());
+        show_function(head, &function.effects, &function.parameters, context)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Shows the readable parts of a refused component, and the reason.
@@ -157,10 +165,19 @@ fn what_was_read(look: &Look, digest: &str, size: usize, context: &Context) -> R
     Ok(())
 }
 
-fn schema(schema: &Value, context: &Context) -> Result<ExitCode, Error> {
+fn show_function(
+    (name, description): (&str, &str),
+    effects: &[Effect],
+    schema: &Value,
+    context: &Context,
+) -> Result<(), Error> {
+    line("function", name, context)?;
+    context
+        .output
+        .line(&in_its_words(description, context.output.columns()))?;
+    line("effects", &listed(effects), context)?;
     let text = serde_json::to_string_pretty(schema).unwrap_or_default();
-    line("schema", &text.replace('\n', "\n           "), context)?;
-    Ok(ExitCode::SUCCESS)
+    line("schema", &text.replace('\n', "\n           "), context)
 }
 
 fn listed(effects: &[Effect]) -> String {

@@ -10,7 +10,8 @@ use host::api::{ErrorKind, Problem, SkillEntry};
 use host::config::SkillsSettings;
 use host::distribution::{self, RegistryReference};
 use host::skill::signature::{Identities, Signature, SignatureError};
-use host::skill::{ComponentOrigin, Held, Inspection, SkillHost, Terms, VersionChange};
+use host::skill::{ComponentOrigin, FunctionDescriptor, Held, Inspection, SkillHost, Terms, VersionChange};
+use serde_json::Value;
 
 use super::{in_its_words, refused};
 use crate::args::Consent;
@@ -178,9 +179,13 @@ impl Offer {
         let mut lines = vec![
             format!("{} {}", shown.name, shown.version),
             in_its_words(&shown.description, output.columns()),
-            format!("  effects  {}", self.effects(change)),
+            format!("  effects  {}", self.effects(&shown.effects, change)),
             format!("  digest   {}", shown.digest),
+            format!("  size     {} bytes", shown.size),
         ];
+        for function in &shown.functions {
+            lines.extend(self.function_lines(function, output.columns()));
+        }
         if let Some(origin) = &self.origin {
             let manifest = origin
                 .manifest
@@ -199,10 +204,29 @@ impl Offer {
         output.ask(&format!("{}\n", lines.join("\n")));
     }
 
-    fn effects(&self, change: Option<&VersionChange>) -> String {
+    /// Lines about a function. A model reads its description and those of its parameters, so the user sees both.
+    fn function_lines(&self, function: &FunctionDescriptor, columns: Option<usize>) -> Vec<String> {
+        let mut lines = vec![format!(
+            "  function {} ({})",
+            function.name,
+            self.effects(&function.effects, None)
+        )];
+        if function.description != self.inspection.description {
+            lines.push(in_its_words(&function.description, columns));
+        }
+        let parameters = function.parameters.get("properties").and_then(Value::as_object);
+        for (name, parameter) in parameters.into_iter().flatten() {
+            let description = parameter.get("description").and_then(Value::as_str).unwrap_or_default();
+            let words = format!("{name}: {description}");
+            lines.push(in_its_words(words.trim_end_matches([':', ' ']), columns));
+        }
+        lines
+    }
+
+    fn effects(&self, asked: &[Effect], change: Option<&VersionChange>) -> String {
         let is_granted = |effect: &&Effect| self.within.as_ref().is_none_or(|within| within.contains(*effect));
         let grown = change.map_or(&[][..], |change| &change.grown);
-        let shown = self.inspection.effects.iter().filter(is_granted).map(|effect| {
+        let shown = asked.iter().filter(is_granted).map(|effect| {
             if grown.contains(effect) {
                 format!("{effect} (new)")
             } else {

@@ -54,6 +54,10 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
     }
     let registry = registry(context)?;
     let trial = registry.trial(&component).map_err(refused)?;
+    for case in &cases {
+        case.function_of(trial.inspection())
+            .map_err(|error| unreadable(folder, error))?;
+    }
     let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut results = Vec::new();
     for case in cases {

@@ -16,13 +16,13 @@ pub(crate) fn context(root: &Path) -> Arc<CallContext> {
     ))
 }
 
-/// A guest as the product embeds its skills, or with `contract_` and a language the component that is kept of it.
+/// A guest as the product embeds its skills, or with `contract_` and a language its component that uses the whole contract.
 fn embedded(name: &'static str) -> Builtin {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
         .expect("it lies in the target folder");
     let path = match name.strip_prefix("contract_") {
-        Some(language) => target.join(format!("fixtures/compat/{language}-1.0.0.wasm")),
+        Some(language) => target.join(format!("fixtures/skills/contract_{language}.wasm")),
         None => target.join("wasm32-wasip2/skill").join(format!("{name}.wasm")),
     };
     let embedded = precompile(&path).expect("the guest is built: run scripts/build and scripts/fixtures");

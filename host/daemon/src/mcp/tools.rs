@@ -3,16 +3,17 @@
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::api::{Effect, Problem, SkillEntry};
+use crate::api::{Effect, Problem, SkillFunction};
 use crate::session::connection::CallAnswer;
 use crate::skill::{CallError, CallOutcome};
 
-/// A skill as a tool; nothing where its schema is none of an object.
-pub(super) fn tool(skill: &SkillEntry) -> Option<Tool> {
-    let schema = skill.parameters.as_object()?.clone();
-    let annotations = annotations(&skill.effects);
-    let tool = Tool::new(skill.name.clone(), skill.description.clone(), schema);
-    Some(tool.with_title(title(&skill.name)).with_annotations(annotations))
+/// A function as a tool; nothing where its schema is none of an object.
+pub(super) fn tool(function: &SkillFunction) -> Option<Tool> {
+    let schema = function.parameters.as_object()?.clone();
+    let annotations = annotations(&function.effects);
+    let title = function.title.clone().unwrap_or_else(|| title(&function.name));
+    let tool = Tool::new(function.name.clone(), function.description.clone(), schema);
+    Some(tool.with_title(title).with_annotations(annotations))
 }
 
 /// Derives a tool's annotations from its effects.
@@ -100,30 +101,27 @@ pub(super) fn problem(problem: &Problem) -> CallToolResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{SkillOrigin, SkillState};
 
-    fn skill(name: &str, effects: &[&str]) -> SkillEntry {
-        SkillEntry {
+    fn function(name: &str, effects: &[&str]) -> SkillFunction {
+        SkillFunction {
             name: name.to_owned(),
-            version: "1.0.0".to_owned(),
+            title: None,
             description: "Does it.".to_owned(),
             effects: effects
                 .iter()
                 .map(|effect| effect.parse().expect("it is one"))
                 .collect(),
-            digest: String::new(),
-            origin: SkillOrigin::Builtin,
-            state: SkillState::Ready,
-            reason: None,
-            signature: None,
             parameters: json!({"type": "object"}),
+            output: None,
+            tags: Vec::new(),
+            operations: None,
         }
     }
 
     #[test]
     fn annotations_follow_from_effects() {
         let of = |effects: &[&str]| {
-            let tool = tool(&skill("read_file", effects)).expect("it has a schema");
+            let tool = tool(&function("read_file", effects)).expect("it has a schema");
             let hints = tool.annotations.expect("each has some");
             [hints.read_only_hint, hints.destructive_hint, hints.open_world_hint].map(|hint| hint == Some(true))
         };
@@ -143,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_without_a_schema_is_no_tool() {
-        let mut skill = skill("x", &[]);
-        skill.parameters = Value::Null;
-        assert!(tool(&skill).is_none());
+    fn a_function_without_a_schema_is_no_tool() {
+        let mut function = function("x", &[]);
+        function.parameters = Value::Null;
+        assert!(tool(&function).is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::feed::Recorder;
 use super::journal::{Start, Work, cut_text};
 use super::run::{Calls, Task, merged};
 use super::{Launch, Sessions, blocking};
-use crate::api::{ConnectRequest, ErrorKind, Problem, Receipt, SkillEntry, SkillState};
+use crate::api::{ConnectRequest, ErrorKind, Problem, Receipt, SkillFunction, SkillState};
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
@@ -173,14 +173,13 @@ impl Sessions {
         })
     }
 
-    /// The skills that may be called, with their schemas.
-    pub fn tools(&self) -> Vec<SkillEntry> {
+    /// The functions that may be called, with their schemas.
+    pub fn tools(&self) -> Vec<SkillFunction> {
         let offered = self.engine.specs();
-        let is_offered = |entry: &SkillEntry| offered.iter().any(|spec| spec.name == entry.name);
-        let entries = self.engine.entries().into_iter();
-        entries
-            .filter(|entry| entry.state == SkillState::Ready && is_offered(entry))
-            .collect()
+        let is_offered = |function: &SkillFunction| offered.iter().any(|spec| spec.name == function.name);
+        let ready = self.engine.entries().into_iter();
+        let ready = ready.filter(|entry| entry.state == SkillState::Ready);
+        ready.flat_map(|entry| entry.functions).filter(is_offered).collect()
     }
 
     /// Returns the problem of an unknown skill, or nothing if the skill exists.

@@ -164,7 +164,7 @@ fn as_described(hostile: &'static [Builtin], attack: &Attack) -> &'static [Built
     let Some(schema) = attack.schema else { return hostile };
     let builtins = hostile.iter().map(|builtin| {
         let mut descriptor: Value = serde_json::from_str(builtin.descriptor).unwrap_or_default();
-        descriptor["parameters"] = schema();
+        descriptor["functions"][0]["parameters"] = schema();
         Builtin {
             descriptor: descriptor.to_string().leak(),
             ..*builtin

@@ -40,7 +40,7 @@ pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
         ))
     })?;
     let descriptor = describe(runtime, &component, &surface, Limits::default()).map_err(refused)?;
-    if let Some((effect, interface)) = surface.unused_effect(&descriptor.effects) {
+    if let Some((effect, interface)) = surface.unused_effect(&descriptor.effects()) {
         return Err(refused(format!(
             "it declares the effect `{effect}` and does not import `tool:skill/{interface}`"
         )));

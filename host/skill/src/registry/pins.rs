@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::team::{ComponentFingerprint, io, write};
-use crate::{Descriptor, SkillHostError};
+use crate::{Descriptor, FunctionDescriptor, SkillHostError};
 use tool_core::api::Effect;
 
 /// Components that the user has trusted, by name.
@@ -17,6 +17,9 @@ use tool_core::api::Effect;
 #[serde(deny_unknown_fields)]
 pub(super) struct Pins {
     pub(super) skills: BTreeMap<String, Pin>,
+    /// Component of each function, made when the file is read.
+    #[serde(skip)]
+    components: BTreeMap<String, String>,
 }
 
 /// One trusted component: the descriptor is part of what was shown, and its effects are all it will ever get. What
@@ -26,7 +29,7 @@ pub(super) struct Pins {
 pub(super) struct Pin {
     pub(super) digest: String,
     pub(super) descriptor: Descriptor,
-    /// Effects of the descriptor that it gets; absent where it gets all.
+    /// The most that its functions get of what each declares; absent where they get all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     granted: Option<Vec<Effect>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,26 +54,40 @@ pub struct ComponentOrigin {
 
 impl Pin {
     pub(super) fn new(digest: String, descriptor: Descriptor, within: Option<&[Effect]>) -> Self {
-        let granted = within.map(|within| {
-            let effects = descriptor.effects.iter().copied();
-            effects.filter(|effect| within.contains(effect)).collect()
-        });
         Self {
             digest,
             descriptor,
-            granted,
+            granted: within.map(<[Effect]>::to_vec),
             origin: None,
             disabled: false,
             stamp: None,
         }
     }
 
-    /// Effects that it gets, where the policy allows them.
+    /// Effects that its functions get together, where the policy allows them.
     pub(super) fn granted(&self) -> Vec<Effect> {
-        // Effects that it has not asked for never count, even if the file lists them.
-        let is_asked = |effect: &&Effect| self.descriptor.effects.contains(effect);
-        let granted = self.granted.as_deref().unwrap_or(&self.descriptor.effects);
-        granted.iter().filter(is_asked).copied().collect()
+        let mut effects: Vec<Effect> = self.grants().into_iter().flatten().collect();
+        effects.sort_unstable();
+        effects.dedup();
+        effects
+    }
+
+    /// Effects that each function gets, in the order of the descriptor.
+    pub(super) fn grants(&self) -> Vec<Vec<Effect>> {
+        let functions = self.descriptor.functions.iter();
+        functions.map(|function| self.granted_to(function)).collect()
+    }
+
+    /// Effects that the function of this name gets; none where the component has no such function.
+    pub(super) fn granted_to_name(&self, name: &str) -> Vec<Effect> {
+        let function = self.descriptor.function(name);
+        function.map_or_else(Vec::new, |function| self.granted_to(function))
+    }
+
+    /// Effects that a function has not asked for never count, even if the file lists them.
+    fn granted_to(&self, function: &FunctionDescriptor) -> Vec<Effect> {
+        let is_granted = |effect: &&Effect| self.granted.as_ref().is_none_or(|granted| granted.contains(*effect));
+        function.effects.iter().filter(is_granted).copied().collect()
     }
 }
 
@@ -85,10 +102,23 @@ impl Pins {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             text => text.map_err(|source| io(&path, "read", source))?,
         };
-        serde_json::from_slice(&text).map_err(|error| SkillHostError::Pins {
+        let mut pins: Self = serde_json::from_slice(&text).map_err(|error| SkillHostError::Pins {
             path,
             reason: error.to_string(),
-        })
+        })?;
+        for (component, pin) in &pins.skills {
+            for function in &pin.descriptor.functions {
+                // `pin` refuses a name that is taken, so there is a second one only in an edited file.
+                let component = || component.clone();
+                pins.components.entry(function.name.clone()).or_insert_with(component);
+            }
+        }
+        Ok(pins)
+    }
+
+    /// Name of the component that serves a function.
+    pub(super) fn component_of(&self, function: &str) -> Option<&str> {
+        self.components.get(function).map(String::as_str)
     }
 
     /// Changes the file. Others that change it at the same time wait.
@@ -126,48 +156,44 @@ impl Pins {
 mod unit {
     use super::*;
 
-    #[test]
-    fn a_file_of_an_earlier_version_is_read() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let text = r#"{"skills": {"lint": {"digest": "00", "descriptor": {"name": "lint", "version": "1.0.0",
-            "description": "", "parameters": {}, "effects": ["read-repository"]}}}}"#;
-        fs::write(Pins::path(folder.path()), text).expect("the folder is writable");
-        let pins = Pins::read(folder.path()).expect("it is right");
-        let pin = &pins.skills["lint"];
-        assert_eq!(pin.granted(), [Effect::ReadRepository]);
-        assert!(!pin.disabled && pin.origin.is_none());
+    fn descriptor(name: &str, effects: &[Effect]) -> Descriptor {
+        Descriptor {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            description: String::new(),
+            functions: vec![FunctionDescriptor {
+                name: name.to_owned(),
+                description: String::new(),
+                parameters: serde_json::Value::Null,
+                effects: effects.to_vec(),
+                metadata: Default::default(),
+            }],
+            metadata: Default::default(),
+        }
     }
 
     #[test]
     fn nothing_is_granted_that_was_not_asked_for() {
-        let descriptor = Descriptor {
-            name: "lint".to_owned(),
-            version: "1.0.0".to_owned(),
-            description: String::new(),
-            parameters: serde_json::Value::Null,
-            effects: vec![Effect::ReadRepository, Effect::ReadGit],
-        };
-        let pin = |within: Option<&[Effect]>| Pin::new(String::new(), descriptor.clone(), within).granted();
-        assert_eq!(pin(None), descriptor.effects);
+        let asked = [Effect::ReadRepository, Effect::ReadGit];
+        let pin = |within: Option<&[Effect]>| Pin::new(String::new(), descriptor("lint", &asked), within).granted();
+        assert_eq!(pin(None), asked);
         assert_eq!(pin(Some(&[Effect::ReadGit, Effect::Install])), [Effect::ReadGit]);
-        let mut edited = Pin::new(String::new(), descriptor.clone(), None);
-        edited.granted = Some(vec![Effect::Install]);
-        assert_eq!(edited.granted(), []);
+        assert_eq!(pin(Some(&[Effect::Install])), []);
+    }
+
+    #[test]
+    fn each_function_gets_what_it_asked_for_and_no_more() {
+        let mut both = descriptor("read", &[Effect::ReadRepository]);
+        let write = descriptor("write", &[Effect::ReadRepository, Effect::WriteRepository]);
+        both.functions.extend(write.functions);
+        let pin = Pin::new(String::new(), both, Some(&[Effect::WriteRepository]));
+        assert_eq!(pin.grants(), [vec![], vec![Effect::WriteRepository]]);
     }
 
     #[test]
     fn two_that_change_the_file_lose_nothing() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let pin = |name: &str| {
-            let descriptor = Descriptor {
-                name: name.to_owned(),
-                version: String::new(),
-                description: String::new(),
-                parameters: serde_json::Value::Null,
-                effects: Vec::new(),
-            };
-            Pin::new(String::new(), descriptor, None)
-        };
+        let pin = |name: &str| Pin::new(String::new(), descriptor(name, &[]), None);
         std::thread::scope(|scope| {
             for name in ["a", "b", "c", "d"] {
                 let folder = folder.path();

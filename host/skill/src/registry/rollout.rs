@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::pins::{ComponentOrigin, Pin, Pins};
 use super::team::{ComponentFingerprint, Inspected, Inspection, Member, io, write};
 use super::{Skill, SkillHost, Source, ready_entry};
-use crate::SkillHostError;
 use crate::limits;
 use crate::lock::{Lock, Locked};
 use crate::signature::Signature;
+use crate::{FunctionDescriptor, SkillHostError};
 use tool_boundary::CONTRACT;
 use tool_core::api::SkillEntry;
 use tool_core::api::{Effect, SkillOrigin};
@@ -90,16 +90,12 @@ impl SkillHost {
     /// Compares a component with the one that is pinned under its name; nothing where none is.
     pub fn change(&self, shown: &Inspection) -> Result<Option<VersionChange>, SkillHostError> {
         let pins = self.pins()?;
-        Ok(pins.skills.get(&shown.name).map(|pin| {
-            let asked = &shown.effects;
-            let had = pin.granted();
-            VersionChange {
-                version: pin.descriptor.version.clone(),
-                digest: pin.digest.clone(),
-                grown: beyond(asked, &had),
-                dropped: beyond(&pin.descriptor.effects, asked),
-                origin: pin.origin.clone(),
-            }
+        Ok(pins.skills.get(&shown.name).map(|pin| VersionChange {
+            version: pin.descriptor.version.clone(),
+            digest: pin.digest.clone(),
+            grown: grown(&shown.functions, pin, None),
+            dropped: beyond(&pin.descriptor.effects(), &shown.effects),
+            origin: pin.origin.clone(),
         }))
     }
 
@@ -170,7 +166,9 @@ impl SkillHost {
             let before = pins.skills.get(&name);
             if let Some(before) = before {
                 check_grown(&inspected, before, terms)?;
-            } else if pins.skills.len() >= limits::TEAM_SKILLS_MAX {
+            }
+            check_names(&inspected, pins)?;
+            if before.is_none() && pins.skills.len() >= limits::TEAM_SKILLS_MAX {
                 return Err(SkillHostError::Refused {
                     path: inspected.inspection.path.clone(),
                     reason: format!("there are {} skills already", limits::TEAM_SKILLS_MAX),
@@ -189,7 +187,7 @@ impl SkillHost {
                 .map(|metadata| ComponentFingerprint::of(&metadata));
             let skill = Skill::new(
                 pin.descriptor.clone(),
-                pin.granted(),
+                pin.grants(),
                 pin.digest.clone(),
                 Source::Team(path),
             );
@@ -272,7 +270,7 @@ impl SkillHost {
                         version: skill.descriptor.version.clone(),
                         digest: skill.digest.clone(),
                         world: CONTRACT.to_owned(),
-                        effects: skill.granted.iter().copied().collect(),
+                        effects: skill.granted.iter().flatten().copied().collect(),
                         source: source(origin, folder, pin_source),
                     };
                     skills.insert(name, locked);
@@ -303,17 +301,8 @@ fn source(origin: Option<&ComponentOrigin>, folder: &Path, pin_source: PinSource
 
 /// Refuses effects that the version before was not granted and that the user has not said yes to.
 fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(), SkillHostError> {
-    let asked = match &terms.within {
-        Some(within) => inspected
-            .descriptor
-            .effects
-            .iter()
-            .copied()
-            .filter(|effect| within.contains(effect))
-            .collect(),
-        None => inspected.descriptor.effects.clone(),
-    };
-    let grown = beyond(&beyond(&asked, &before.granted()), &terms.grown);
+    let grown = grown(&inspected.descriptor.functions, before, terms.within.as_deref());
+    let grown = beyond(&grown, &terms.grown);
     if grown.is_empty() {
         Ok(())
     } else {
@@ -322,6 +311,42 @@ fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(),
             effects: grown,
         })
     }
+}
+
+/// Effects that a function asks for and that the function of this name was not granted before, sorted. An effect that
+/// only another function of the component had is new.
+fn grown(functions: &[FunctionDescriptor], before: &Pin, within: Option<&[Effect]>) -> Vec<Effect> {
+    let mut all = Vec::new();
+    for function in functions {
+        let asked = function.effects.iter().copied();
+        let asked: Vec<Effect> = asked
+            .filter(|effect| within.is_none_or(|within| within.contains(effect)))
+            .collect();
+        all.extend(beyond(&asked, &before.granted_to_name(&function.name)));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Refuses a function whose name calls a function of another component that the user has added.
+fn check_names(inspected: &Inspected, pins: &Pins) -> Result<(), SkillHostError> {
+    let descriptor = &inspected.descriptor;
+    for function in &descriptor.functions {
+        let taken = pins
+            .component_of(&function.name)
+            .filter(|owner| *owner != descriptor.name);
+        if let Some(owner) = taken {
+            return Err(SkillHostError::Refused {
+                path: inspected.inspection.path.clone(),
+                reason: format!(
+                    "the name of its function `{}` is taken by the skill `{owner}`; `tool skill remove {owner}` frees it",
+                    function.name
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Effects in the first list and not in the second.

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::pins::{Pin, Pins};
@@ -17,7 +16,7 @@ use super::signed::{CheckedSignature, Required};
 use super::{Skill, SkillHost, Source, is_name};
 use crate::limits;
 use crate::plain::{self, Links};
-use crate::{Descriptor, SkillHostError};
+use crate::{ComponentMetadata, Descriptor, FunctionDescriptor, SkillHostError};
 use tool_boundary::{describe, inspect};
 use tool_core::api::{Effect, SkillState};
 use tool_core::digest::sha256_hex;
@@ -76,16 +75,18 @@ pub struct Inspection {
     pub version: String,
     /// Its own description.
     pub description: String,
-    /// The effects that it would get.
+    /// The effects that its functions would get, together.
     pub effects: Vec<Effect>,
+    /// Its functions.
+    pub functions: Vec<FunctionDescriptor>,
+    /// Facts that the host does not enforce.
+    pub metadata: ComponentMetadata,
     /// SHA-256 of the file, hexadecimal.
     pub digest: String,
     /// Bytes of the file.
     pub size: u64,
     /// The file.
     pub path: PathBuf,
-    /// JSON Schema of its arguments.
-    pub parameters: Value,
 }
 
 impl Inspection {
@@ -94,11 +95,12 @@ impl Inspection {
             name: descriptor.name.clone(),
             version: descriptor.version.clone(),
             description: descriptor.description.clone(),
-            effects: descriptor.effects.clone(),
+            effects: descriptor.effects(),
+            functions: descriptor.functions.clone(),
+            metadata: descriptor.metadata.clone(),
             digest: sha256_hex(wasm),
             size: wasm.len() as u64,
             path: path.to_owned(),
-            parameters: descriptor.parameters.clone(),
         }
     }
 }
@@ -213,7 +215,7 @@ impl SkillHost {
                         descriptor: Some(Box::new(pin.descriptor.clone())),
                     };
                 }
-                let granted = pin.granted();
+                let granted = pin.grants();
                 let fits = |skill: &&Arc<Skill>| skill.descriptor == pin.descriptor && skill.granted == granted;
                 if let Some(skill) = seen.skill.as_ref().filter(fits) {
                     return Member::Ready(Arc::clone(skill));
@@ -274,6 +276,14 @@ impl SkillHost {
         let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
         if self.builtins.contains_key(descriptor.name.as_str()) {
             let reason = format!("its name, `{}`, is that of a built-in skill", descriptor.name);
+            return Err(refused(reason));
+        }
+        let is_builtin = |function: &&FunctionDescriptor| self.builtin_functions.contains_key(&function.name);
+        if let Some(function) = descriptor.functions.iter().find(is_builtin) {
+            let reason = format!(
+                "the name of its function `{}` is that of a built-in skill",
+                function.name
+            );
             return Err(refused(reason));
         }
         Ok(Inspected {

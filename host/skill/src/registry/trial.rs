@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::team::Inspection;
-use super::{Skill, SkillHost, Source, is_name};
-use crate::{CallContext, CallReport, Descriptor, RawArguments, SkillHostError};
+use super::{Skill, SkillHost, Source, is_name, nothing_ran};
+use crate::{CallContext, CallError, CallReport, Descriptor, RawArguments, SkillHostError};
+use tool_core::text::{clean, nearest};
 
 /// A component that was checked, compiled and described, and that no list of skills knows.
 pub struct Trial {
@@ -34,24 +35,41 @@ impl SkillHost {
             name: inspection.name.clone(),
             version: inspection.version.clone(),
             description: inspection.description.clone(),
-            parameters: inspection.parameters.clone(),
-            effects: inspection.effects.clone(),
+            functions: inspection.functions.clone(),
+            metadata: inspection.metadata.clone(),
         };
-        let (granted, source) = (descriptor.effects.clone(), Source::Team(file.to_owned()));
+        let granted = descriptor.functions.iter().map(|function| function.effects.clone());
+        let (granted, source) = (granted.collect(), Source::Team(file.to_owned()));
         Ok(Trial {
             skill: Skill::new(descriptor, granted, inspection.digest.clone(), source),
             inspection,
         })
     }
 
-    /// Calls a component that is tried out, as [`Self::call`] calls a skill. Blocks.
-    pub fn try_out(&self, context: &Arc<CallContext>, trial: &Trial, arguments: RawArguments<'_>) -> CallReport {
-        self.called(context, &trial.skill, &arguments)
+    /// Calls a function of a component that is tried out, as [`Self::call`] calls a skill's. Blocks.
+    pub fn try_out(
+        &self,
+        context: &Arc<CallContext>,
+        trial: &Trial,
+        function: &str,
+        arguments: RawArguments<'_>,
+    ) -> CallReport {
+        match trial.skill.function(function) {
+            Some(function) => self.call_function(context, function, &arguments),
+            None => nothing_ran(CallError::Unknown {
+                name: clean(function).into_owned(),
+                nearest: nearest(
+                    function,
+                    trial.inspection.functions.iter().map(|known| known.name.as_str()),
+                )
+                .map(str::to_owned),
+            }),
+        }
     }
 
     /// Whether a skill that is yet to be written can have this name. The error is the end of a sentence.
     pub fn check_new_name(&self, name: &str) -> Result<(), String> {
-        match (is_name(name), self.builtins.contains_key(name)) {
+        match (is_name(name), self.builtin_functions.contains_key(name)) {
             (false, _) => Err(
                 "is not a name of a skill: it begins with a lower-case letter, goes on with lower-case \
                                letters, digits and `_`, and has at most 64 of them"

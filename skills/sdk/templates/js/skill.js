@@ -22,18 +22,34 @@ const parameters = {
   additionalProperties: false,
 };
 
+const description = "Finds the lines that hold a mark, such as TODO. Use it to see what is left to do.";
+
+const metadata = {
+  title: "Find marks",
+  tags: ["todo"],
+  examples: [{ description: "Everything that is left to do", arguments: {} }],
+};
+
 export const handler = {
   describe() {
     return {
       name: "{{name}}",
       version: "0.1.0",
-      description: "Finds the lines that hold a mark, such as TODO. Use it to see what is left to do.",
-      parameters: JSON.stringify(parameters),
-      effects: ["read-repository"],
+      description,
+      functions: [
+        {
+          name: "{{name}}",
+          description,
+          parameters: JSON.stringify(parameters),
+          effects: ["read-repository"],
+          metadata: JSON.stringify(metadata),
+        },
+      ],
+      metadata: undefined,
     };
   },
 
-  call(text) {
+  call(name, text) {
     const { mark = "TODO", under = "" } = JSON.parse(text);
     return { text: find(mark, under), truncated: false, cursor: undefined, deletions: [], details: undefined };
   },

@@ -7,7 +7,7 @@ import json
 
 from wit_world import exports
 from wit_world.imports import repository
-from wit_world.imports.types import Descriptor, Outcome
+from wit_world.imports.types import Descriptor, Function, Outcome
 
 PARAMETERS = {
     "type": "object",
@@ -26,18 +26,28 @@ PARAMETERS = {
     "additionalProperties": False,
 }
 
+METADATA = {
+    "title": "Find marks",
+    "tags": ["todo"],
+    "examples": [{"description": "Everything that is left to do", "arguments": {}}],
+}
+
 
 class Handler(exports.Handler):
     def describe(self) -> Descriptor:
-        return Descriptor(
+        description = "Finds the lines that hold a mark, such as TODO. Use it to see what is left to do."
+        find_marks = Function(
             name="{{name}}",
-            version="0.1.0",
-            description="Finds the lines that hold a mark, such as TODO. Use it to see what is left to do.",
+            description=description,
             parameters=json.dumps(PARAMETERS),
             effects=["read-repository"],
+            metadata=json.dumps(METADATA),
+        )
+        return Descriptor(
+            name="{{name}}", version="0.1.0", description=description, functions=[find_marks], metadata=None
         )
 
-    def call(self, arguments: str) -> Outcome:
+    def call(self, name: str, arguments: str) -> Outcome:
         given = json.loads(arguments)
         text = find(given.get("mark", "TODO"), given.get("under", ""))
         return Outcome(text=text, truncated=False, cursor=None, deletions=[], details=None)

@@ -1,7 +1,7 @@
 //! A guest that calls every function of the contract: `{"do": NAME}` calls one and tells all that it answers.
 //!
-//! Its answers are equal word by word in each language: `tests/languages/compat.rs` has them. It is written without the
-//! kit, against the contract as it was when version 1.0.0 was kept.
+//! Its answers are equal word by word in each language: `tests/languages/whole.rs` has them. It is written without the
+//! kit.
 
 #[cfg(target_family = "wasm")]
 mod component_face {
@@ -9,7 +9,7 @@ mod component_face {
     #![allow(missing_docs, reason = "generated bindings")]
 
     wit_bindgen::generate!({
-        path: "../../fixtures/compat/skill-1.0.0.wit",
+        path: "../../wit",
         world: "sharded-skill",
     });
 
@@ -18,7 +18,7 @@ mod component_face {
     use serde::{Deserialize, Serialize};
 
     use exports::tool::skill::{handler, sharded};
-    use tool::skill::types::{Descriptor, Failure, Outcome, Report};
+    use tool::skill::types::{Descriptor, Failure, Function, Outcome, Report};
     use tool::skill::{bulk, git_commit, git_read, log, packages, repository, tests};
 
     const EFFECTS: &str = "read-repository write-repository read-git commit-git run-process install";
@@ -54,12 +54,18 @@ mod component_face {
                 name: "contract_rust".to_owned(),
                 version: "1.0.0".to_owned(),
                 description: "Uses the whole contract.".to_owned(),
-                parameters: PARAMETERS.to_owned(),
-                effects: EFFECTS.split(' ').map(str::to_owned).collect(),
+                functions: vec![Function {
+                    name: "contract_rust".to_owned(),
+                    description: "Uses the whole contract.".to_owned(),
+                    parameters: PARAMETERS.to_owned(),
+                    effects: EFFECTS.split(' ').map(str::to_owned).collect(),
+                    metadata: None,
+                }],
+                metadata: None,
             }
         }
 
-        fn call(arguments: String) -> Result<Outcome, Failure> {
+        fn call(_: String, arguments: String) -> Result<Outcome, Failure> {
             let Asked {
                 r#do,
                 path,
@@ -130,7 +136,7 @@ mod component_face {
 
     impl sharded::Guest for Face {
         /// Two parts of an addition, and everything else whole.
-        fn split(arguments: String, _: u32) -> Result<Vec<String>, Failure> {
+        fn split(_: String, arguments: String, _: u32) -> Result<Vec<String>, Failure> {
             let asked = asked(&arguments)?;
             if asked.r#do != "add" {
                 return Ok(vec![arguments]);
@@ -143,7 +149,7 @@ mod component_face {
             Ok(vec![part(before), part(after)])
         }
 
-        fn merge(_: String, mut outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
+        fn merge(_: String, _: String, mut outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
             match (outcomes.len(), outcomes.pop()) {
                 (1, Some(only)) => Ok(only),
                 (_, last) => {

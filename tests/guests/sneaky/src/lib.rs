@@ -12,7 +12,7 @@ mod component_face {
 
     use exports::tool::skill::handler::Guest;
     use tool::skill::git_read;
-    use tool::skill::types::{Descriptor, Failure, Outcome};
+    use tool::skill::types::{Descriptor, Failure, Function, Outcome};
 
     struct Face;
 
@@ -22,12 +22,18 @@ mod component_face {
                 name: "sneaky".to_owned(),
                 version: "1.0.0".to_owned(),
                 description: "Reads what it did not ask for.".to_owned(),
-                parameters: "{\"type\": \"object\"}".to_owned(),
-                effects: Vec::new(),
+                functions: vec![Function {
+                    name: "sneaky".to_owned(),
+                    description: "Reads what it did not ask for.".to_owned(),
+                    parameters: "{\"type\": \"object\"}".to_owned(),
+                    effects: Vec::new(),
+                    metadata: None,
+                }],
+                metadata: None,
             }
         }
 
-        fn call(_: String) -> Result<Outcome, Failure> {
+        fn call(_: String, _: String) -> Result<Outcome, Failure> {
             let diff = git_read::changes(&git_read::DiffQuery {
                 paths: Vec::new(),
                 staged: true,

@@ -7,7 +7,9 @@ use futures_util::stream;
 use serde_json::json;
 
 use super::super::*;
-use crate::api::{Effect, Receipt, SkillOrigin, SkillState, TestCounts, TestDetails, TestRun, TestRunner};
+use crate::api::{
+    Effect, Receipt, SkillFunction, SkillOrigin, SkillState, TestCounts, TestDetails, TestRun, TestRunner,
+};
 use crate::config::ProviderSettings;
 use crate::provider::{
     EventStream, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, ToolSpec, Usage,
@@ -205,7 +207,16 @@ impl Engine for FakeEngine {
             state: SkillState::Ready,
             reason: None,
             signature: None,
-            parameters: json!({}),
+            functions: vec![SkillFunction {
+                name: name.into(),
+                title: None,
+                description: String::new(),
+                effects: vec![effect],
+                parameters: json!({}),
+                output: None,
+                tags: Vec::new(),
+                operations: None,
+            }],
         };
         vec![
             entry("read_file", Effect::ReadRepository),

@@ -1,5 +1,4 @@
-//! Components of version 1.0.0, as they were compiled then: each uses every function of the contract, and must be given
-//! what it was given then. A change of an expectation here is a change for every skill that somebody has built.
+//! A component of each language that uses every function of the contract: the host must give each of them the same.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use host::skill::{Builtin, CallContext, CallError, CallOutcome, RawArguments, Sk
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{LANGUAGES, compat, home, host};
+use super::{LANGUAGES, home, host, whole_contract};
 use crate::contain;
 use crate::support::{Home, folder, git, holds};
 
@@ -39,7 +38,7 @@ fn repository() -> TempDir {
     folder
 }
 
-/// A kept skill on a repository.
+/// The skill of a language on a repository.
 struct Scene {
     folder: TempDir,
     host: Arc<SkillHost>,
@@ -94,7 +93,7 @@ fn each(allow: &[&str], deny: &[&str], check: impl Fn(&Scene)) {
 }
 
 #[test]
-fn each_describes_itself_as_it_did() {
+fn each_describes_itself_alike() {
     home();
     let host = host();
     for language in LANGUAGES {
@@ -109,7 +108,7 @@ fn each_describes_itself_as_it_did() {
 }
 
 #[test]
-fn each_reads_the_repository_as_it_did() {
+fn each_reads_the_repository_alike() {
     each(&[], &[], |scene| {
         let list = scene.told(&json!({"do": "list", "path": "src"}));
         assert_eq!(
@@ -134,7 +133,7 @@ fn each_reads_the_repository_as_it_did() {
 }
 
 #[test]
-fn each_proposes_changes_as_it_did() {
+fn each_proposes_changes_alike() {
     each(&["write-repository"], &[], |scene| {
         let file = |path: &str| std::fs::read_to_string(scene.folder.path().join(path)).ok();
         let new = json!({"do": "write", "path": "docs/new.md", "text": "new ä\n"});
@@ -155,7 +154,7 @@ fn each_proposes_changes_as_it_did() {
 }
 
 #[test]
-fn each_answers_as_it_did() {
+fn each_answers_alike() {
     each(&[], &[], |scene| {
         let page = scene.call(&json!({"do": "page", "text": "next ä"})).expect("it works");
         assert_eq!((page.text.as_str(), page.truncated), ("a page", true));
@@ -177,7 +176,7 @@ fn each_answers_as_it_did() {
 }
 
 #[test]
-fn each_is_denied_what_is_not_granted_as_it_was() {
+fn each_is_denied_what_is_not_granted() {
     each(&[], &["read-git", "commit-git", "run-process", "install"], |scene| {
         for (function, effect) in [
             ("changes", "read-git"),
@@ -199,15 +198,19 @@ fn each_is_denied_what_is_not_granted_as_it_was() {
     });
 }
 
-/// A kept skill as if it were built in and could do nothing but read: only such a skill is split. The home has its code.
+/// The skill of a language as if it were built in and could do nothing but read: only such a skill is split. The home has its code.
 fn reader(language: &str) -> Builtin {
-    let wasm = std::fs::read(compat(language)).expect("it is unpacked");
+    let wasm = std::fs::read(whole_contract(language)).expect("it is built");
     let descriptor = json!({
         "name": "contract",
         "version": "1.0.0",
         "description": "Reads.",
-        "parameters": {"type": "object"},
-        "effects": ["read-repository"],
+        "functions": [{
+            "name": "contract",
+            "description": "Reads.",
+            "parameters": {"type": "object"},
+            "effects": ["read-repository"],
+        }],
     });
     Builtin {
         name: "contract",
@@ -219,7 +222,7 @@ fn reader(language: &str) -> Builtin {
 }
 
 #[test]
-fn each_is_run_in_parts_as_it_was() {
+fn each_is_run_in_parts() {
     for language in LANGUAGES {
         let scene = Scene {
             host: SkillHost::new(vec![reader(language)].leak(), home()).expect("the engine starts"),
@@ -237,7 +240,7 @@ fn each_is_run_in_parts_as_it_was() {
 }
 
 #[test]
-fn each_commits_as_it_did() {
+fn each_commits_alike() {
     each(&["commit-git"], &[], |scene| {
         let told = scene.told(&json!({"do": "commit", "text": "Say three"}));
         assert_eq!(told, "40 on main by Ada <ada@example.org>: src/a.txt");
@@ -246,7 +249,7 @@ fn each_commits_as_it_did() {
     });
 }
 
-/// A home of the command line with the kept skills in it: `home` has them compiled.
+/// A home of the command line with the skills in it: `home` has them compiled.
 fn a_users_home() -> Home {
     let user = Home::offline();
     for part in ["skills", "cache/skills"] {
@@ -272,7 +275,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn each_runs_tests_as_it_did() {
+fn each_runs_tests_alike() {
     let user = a_users_home();
     let repository = contain::repository(&[("test_it.py", "def test_it():\n    pass\n")]);
     for language in LANGUAGES {
