@@ -11,7 +11,7 @@ use host::api::ProviderName;
 use host::config::Api;
 
 pub(crate) use author::{Author, Language};
-pub(crate) use rollout::{Consent, Keys, Rollout};
+pub(crate) use rollout::{Consent, Keys, Rollout, SecretCommand, StoreCommand};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///

@@ -163,6 +163,24 @@ Examples:
   tool skill keys new"
     )]
     Keys(Keys),
+    /// Give skills a secret for requests to one host, such as an access token
+    ///
+    /// A skill that declares `secret:NAME` can send it in one header to one host. It never sees the value.
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool skill secret set tickets_token --host tickets.example.org"
+    )]
+    Secret(SecretCommand),
+    /// Clear what skills keep from call to call
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  tool skill store clear tickets"
+    )]
+    Store(StoreCommand),
     /// Sign the digest of a component
     ///
     /// Writes the signature to a file beside the component, `NAME.wasm.sig`. `push` uploads it.
@@ -176,6 +194,57 @@ Examples:
         /// The private key, a PEM file without a password
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Set a secret
+    ///
+    /// Asks for the value, which the terminal does not show, or reads it from standard input. The file with it,
+    /// ~/.tool/secrets.json, is for you alone.
+    #[command(after_help = "\
+Examples:
+  tool skill secret set tickets_token --host tickets.example.org
+  pass show tickets | tool skill secret set tickets_token --host tickets.example.org --header x-api-key")]
+    Set {
+        /// Name of the secret, as the skill's effect `secret:NAME` has it
+        name: String,
+        /// The only host that gets it, with `:PORT` if the port is not 443
+        #[arg(long)]
+        host: String,
+        /// The only header that it is sent in
+        #[arg(long, value_name = "NAME", default_value = host::config::DEFAULT_SECRET_HEADER)]
+        header: String,
+    },
+    /// List the secrets with their hosts and headers, without their values
+    #[command(after_help = "\
+Examples:
+  tool skill secret list")]
+    List,
+    /// Remove a secret
+    #[command(after_help = "\
+Examples:
+  tool skill secret remove tickets_token")]
+    Remove {
+        /// Name of the secret
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Remove what a skill has kept in this repository
+    #[command(after_help = "\
+Examples:
+  tool skill store clear tickets
+  tool skill store clear tickets --all")]
+    Clear {
+        /// Name of the skill
+        name: String,
+        /// In every repository
+        #[arg(long)]
+        all: bool,
     },
 }
 

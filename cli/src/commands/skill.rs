@@ -9,6 +9,7 @@ mod lock;
 mod new;
 mod offer;
 mod push;
+mod secret;
 mod sign;
 mod test;
 mod update;
@@ -114,6 +115,8 @@ async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error>
         Rollout::Audit { name, cases, json } => audit::run(&name, cases.as_deref(), json, context),
         Rollout::Push { component, place } => push::push(&component, &place, context).await,
         Rollout::Keys(Keys::New { out }) => sign::new_keys(&out, context),
+        Rollout::Secret(command) => secret::secret(command, context),
+        Rollout::Store(command) => secret::store(command, context),
         Rollout::Sign { component, key } => sign::sign(&component, &key, context),
     }
 }

@@ -11,3 +11,24 @@ wasmtime::component::bindgen!({
     // A host function may end its guest: at the deadline, on cancellation, at a bound.
     imports: { default: trappable },
 });
+
+/// Interfaces of WASI that need an effect.
+pub(crate) mod outside {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        inline: "
+            package tool:host;
+            world outside {
+                import wasi:http/outgoing-handler@0.2.12;
+                import wasi:config/store@0.2.0-rc.1;
+                import wasi:keyvalue/store@0.2.0-draft;
+            }
+        ",
+        world: "tool:host/outside",
+        imports: { default: trappable },
+        with: {
+            "wasi:io": wasmtime_wasi::p2::bindings::sync::io,
+            "wasi:clocks": wasmtime_wasi::p2::bindings::clocks,
+        },
+    });
+}

@@ -3,7 +3,7 @@
 //! Everything that a guest can use up is counted in [`CallBudget`], which the parts of a sharded call share. A bound that is
 //! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -14,8 +14,9 @@ use wasmtime::component::ResourceTableError;
 use crate::audit::Recorder;
 use crate::globs::Globs;
 use crate::limits;
+use crate::transport::TransportError;
 use crate::{CallError, Crowd, Limits};
-use tool_core::api::{Effect, ErrorKind, TestRun, TestRunner, TestStatus};
+use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestRunner, TestStatus};
 use tool_core::text::{beginning, clean};
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
@@ -41,8 +42,8 @@ pub enum Stop {
     /// The guest caused an effect that is not granted and that has no answer of its own.
     #[error("the effect `{effect}` is not granted")]
     Denied {
-        /// The effect.
-        effect: Effect,
+        /// The effect. It may hold a host, and errors are small.
+        effect: Box<Effect>,
         /// Advice to the user.
         hint: String,
     },
@@ -98,6 +99,12 @@ pub struct CallBudget {
     pub(crate) globs: Mutex<Vec<Weak<Globs>>>,
     /// Ignore files that a list of the call did not apply.
     skipped_ignores: Mutex<SkippedIgnores>,
+    /// Requests that it has sent.
+    pub(crate) requests: Counter,
+    /// Bytes of their bodies and of those of the responses.
+    pub(crate) bodies: Counter,
+    /// Places that are no files and whose text the guest has got.
+    outside: Mutex<BTreeSet<String>>,
     /// Recorder of an audit, if one is made.
     recorder: OnceLock<Arc<Recorder>>,
 }
@@ -118,6 +125,8 @@ pub(crate) struct Deeds {
     pub(crate) packages: Vec<String>,
     /// True if a commit would have held no change.
     pub(crate) had_nothing_to_commit: bool,
+    /// Requests over HTTP.
+    pub(crate) requests: Vec<RequestRecord>,
 }
 
 impl Deeds {
@@ -213,6 +222,9 @@ impl CallBudget {
             names: Mutex::default(),
             globs: Mutex::default(),
             skipped_ignores: Mutex::default(),
+            requests: Counter::default(),
+            bodies: Counter::default(),
+            outside: Mutex::default(),
             recorder: OnceLock::new(),
             limits,
         })
@@ -293,6 +305,54 @@ impl CallBudget {
         let packages = &mut self.lock_deeds().packages;
         let room = DEEDS_MAX.saturating_sub(packages.len());
         packages.extend(names.iter().take(room).cloned());
+    }
+
+    /// Notes a request that is sent, and that text of its host reaches the guest. Returns its place in the receipt.
+    pub(crate) fn note_request(&self, host: &HostName, method: &str, body_bytes: usize) -> usize {
+        self.note_outside(format!("`{host}`"));
+        let requests = &mut self.lock_deeds().requests;
+        requests.push(RequestRecord {
+            host: host.to_string(),
+            method: method.to_owned(),
+            status: None,
+            failure: None,
+            bytes_sent: body_bytes as u64,
+            bytes_received: 0,
+        });
+        requests.len() - 1
+    }
+
+    /// Notes status and length of the response to a request, or why there is none.
+    pub(crate) fn note_response(&self, record: usize, response: Result<(u16, usize), TransportError>) {
+        if let Some(request) = self.lock_deeds().requests.get_mut(record) {
+            match response {
+                Ok((status, body_bytes)) => {
+                    request.status = Some(status);
+                    request.bytes_received = body_bytes as u64;
+                }
+                Err(error) => request.failure = Some(error.to_string()),
+            }
+        }
+    }
+
+    /// Notes a place that is no file and whose text reaches the guest, in words.
+    pub(crate) fn note_outside(&self, place: String) {
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        if outside.len() < limits::FOREIGN_PLACES_MAX {
+            outside.insert(place);
+        }
+    }
+
+    /// Returns the places that [`Self::note_outside`] noted.
+    pub(crate) fn outside(&self) -> BTreeSet<String> {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the time until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
+        let clock = self.clock();
+        let used = self.started.elapsed().saturating_sub(clock.excluded);
+        clock.budget.saturating_sub(used)
     }
 
     /// Returns the actions of the host itself.
@@ -431,7 +491,7 @@ impl CallBudget {
                     skill,
                     crowd: Crowd::Runs,
                 },
-                Stop::Denied { effect, hint } => denied(&skill, effect, hint),
+                Stop::Denied { effect, hint } => denied(&skill, *effect, hint),
                 Stop::Exit(_) => CallError::Trap {
                     skill,
                     reason: reason(&stop.to_string(), stderr),
@@ -527,6 +587,26 @@ mod tests {
 
     fn call(limits: Limits) -> Arc<CallBudget> {
         CallBudget::new("demo", limits, &CancellationToken::new())
+    }
+
+    #[test]
+    fn a_request_is_in_the_receipt_and_its_host_taints() {
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
+        let host: HostName = "a.org".parse().expect("it is a host");
+        let (first, second) = (call.note_request(&host, "GET", 0), call.note_request(&host, "POST", 7));
+        call.note_response(first, Ok((200, 5)));
+        call.note_response(second, Err(TransportError::Timeout));
+        let requests = call.deeds().requests;
+        let told = |at: usize| {
+            (
+                requests[at].status,
+                requests[at].failure.as_deref(),
+                requests[at].bytes_sent,
+            )
+        };
+        assert_eq!(told(0), (Some(200), None, 0));
+        assert_eq!(told(1), (None, Some("the host did not answer in time"), 7));
+        assert_eq!(call.outside().into_iter().collect::<Vec<_>>(), ["`a.org`"]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_
 use super::engine::Runtime;
 use super::loaded::Loaded;
 use super::stage::{commit, staged};
-use super::store::Grants;
+use super::store::{Grants, GuestComponent};
 use super::turns::{CallPermit, Turns};
 use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, HostNotes, Limits, Services, log};
 use crate::limits;
@@ -59,6 +59,10 @@ pub struct PreparedCall<'a> {
     pub loaded: &'a Loaded,
     /// Name of the function.
     pub name: &'a str,
+    /// Name of the component: its settings and kept values belong to all of its functions.
+    pub component: &'a str,
+    /// JSON Schema of the component's settings, where it has one.
+    pub configuration: Option<&'a Value>,
     /// SHA-256 of the component, hexadecimal.
     pub digest: &'a str,
     /// True for a skill of this program.
@@ -96,7 +100,11 @@ impl PreparedCall<'_> {
             cancel: call.token.clone(),
             ..CallContext::clone(self.context)
         });
-        let grants = Grants::new(&context, self.services, self.declared, &self.within);
+        let component = GuestComponent {
+            name: self.component.to_owned(),
+            configuration: self.configuration.cloned(),
+        };
+        let grants = Grants::new(&context, self.services, self.declared, &self.within).of(component);
         let mut result = self.outcome(&call, &grants);
         if let Ok(outcome) = &mut result {
             self.note_shown(&call, &outcome.text);
@@ -159,6 +167,7 @@ impl PreparedCall<'_> {
         if self.is_builtin && self.name == LOGS && call.read.get() > 0 {
             foreign.push(format!("what `{LOGS}` read"));
         }
+        foreign.extend(call.outside());
         if call.has_more_places() {
             foreign.push(format!("more than {} places", limits::CALL_PLACES_MAX));
         }
@@ -452,6 +461,7 @@ impl PreparedCall<'_> {
             tests: deeds.tests,
             commits: deeds.commits,
             packages: deeds.packages,
+            requests: deeds.requests,
             skill: self.name.to_owned(),
             digest: self.digest.to_owned(),
             arguments: self.arguments.clone(),
@@ -537,9 +547,10 @@ fn is_shown_as_it_is(path: &str) -> bool {
 /// Only calls that cause nothing may run in parts: two proposals could contradict each other, and a question would be
 /// asked twice.
 fn may_be_split(grants: &Grants) -> bool {
-    Effect::ALL
+    grants
+        .declared()
         .iter()
-        .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit) || !grants.declares(*effect))
+        .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit))
 }
 
 /// Kinds of errors that the skill does not report itself: exceeded bounds, and obstacles.

@@ -59,19 +59,86 @@ const EFFECTS: [(&str, Effect); 6] = [
     ("packages", Effect::Install),
 ];
 
+/// An interface of WASI that needs an effect with, or without, an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OutsideInterface {
+    name: &'static str,
+    /// Its version, or the beginning of each that is accepted. A draft has exactly one.
+    version: &'static str,
+    is_exact: bool,
+    /// Names of the effects of which one is needed, without their arguments.
+    effects: &'static [&'static str],
+}
+
+const HTTP: [&str; 2] = ["http", "http-write"];
+
+const OUTSIDE: [OutsideInterface; 4] = [
+    OutsideInterface {
+        name: "wasi:http/types",
+        version: "0.2.",
+        is_exact: false,
+        effects: &HTTP,
+    },
+    OutsideInterface {
+        name: "wasi:http/outgoing-handler",
+        version: "0.2.",
+        is_exact: false,
+        effects: &HTTP,
+    },
+    OutsideInterface {
+        name: "wasi:config/store",
+        version: "0.2.0-rc.1",
+        is_exact: true,
+        effects: &["config"],
+    },
+    OutsideInterface {
+        name: "wasi:keyvalue/store",
+        version: "0.2.0-draft",
+        is_exact: true,
+        effects: &["store"],
+    },
+];
+
+impl OutsideInterface {
+    /// The interface that an import names, in a version that this host accepts.
+    fn find(interface: &str, version: &str) -> Option<&'static Self> {
+        let is_accepted = |known: &&Self| {
+            if known.is_exact {
+                known.version == version
+            } else {
+                version.starts_with(known.version)
+            }
+        };
+        OUTSIDE.iter().filter(|known| known.name == interface).find(is_accepted)
+    }
+
+    fn is_declared(&self, declared: &[Effect]) -> bool {
+        declared.iter().any(|effect| self.effects.contains(&effect.name()))
+    }
+}
+
 /// Imports of a component that need an effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surface {
     /// Imported interfaces of the contract by the effect that they need.
     imports: BTreeMap<Effect, &'static str>,
+    /// Imported interfaces of WASI that need one.
+    outside: Vec<&'static OutsideInterface>,
 }
 
 impl Surface {
     /// Refuses imports that the declared effects do not cover.
     pub fn check_effects(&self, declared: &[Effect]) -> Result<(), String> {
-        match self.imports.iter().find(|(effect, _)| !declared.contains(effect)) {
-            Some((effect, interface)) => Err(format!(
+        if let Some((effect, interface)) = self.imports.iter().find(|(effect, _)| !declared.contains(effect)) {
+            return Err(format!(
                 "it imports `tool:skill/{interface}` without declaring the effect `{effect}`"
+            ));
+        }
+        match self.outside.iter().find(|outside| !outside.is_declared(declared)) {
+            Some(outside) => Err(format!(
+                "it imports `{}` without declaring the effect `{}`",
+                outside.name,
+                outside.effects.join("` or `")
             )),
             None => Ok(()),
         }
@@ -222,7 +289,15 @@ impl Surface {
         }
         match name.split_once('@') {
             Some((interface, version)) if version.starts_with("0.2.") && WASI.contains(&interface) => Ok(()),
-            _ => Err(unknown(name)),
+            Some((interface, version)) => match OutsideInterface::find(interface, version) {
+                Some(outside) => {
+                    // Types alone, which a world may name for a library that goes unused, need no effect.
+                    self.outside.extend(has_functions.then_some(outside));
+                    Ok(())
+                }
+                None => Err(unknown(name)),
+            },
+            None => Err(unknown(name)),
         }
     }
 }

@@ -108,7 +108,7 @@ fn parse_function(described: wit::Function) -> Result<FunctionDescriptor, String
 fn parse_effects(names: &[String]) -> Result<Vec<Effect>, String> {
     let parsed = names.iter().map(|name| name.parse().map_err(|_| name.as_str()));
     let mut effects = parsed.collect::<Result<Vec<Effect>, &str>>().map_err(|unknown| {
-        let known = Effect::ALL.map(Effect::name).join(", ");
+        let known = Effect::FORMS;
         let unknown = clean(unknown);
         format!("it declares the effect `{unknown}`, which this host does not know; the effects are {known}")
     })?;

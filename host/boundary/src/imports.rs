@@ -55,7 +55,7 @@ impl StoreState {
     }
 
     /// The host's work for imports. A component that describes itself has none.
-    fn services(&self) -> wasmtime::Result<Arc<dyn Services>> {
+    pub(crate) fn services(&self) -> wasmtime::Result<Arc<dyn Services>> {
         let grants = self.grants.as_ref();
         grants
             .map(|grants| Arc::clone(&grants.services))

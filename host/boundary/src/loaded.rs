@@ -7,15 +7,15 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
-use wasmtime::{Engine, Store};
 
 use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
 use super::budget::CallBudget;
 use super::engine::{NativeComponent, Runtime};
 use super::store::{self, Grants, StoreState};
-use super::{CallError, guard, imports, wasi};
+use super::{CallError, guard, http, imports, outside, wasi};
 use tool_sandbox::scratch::ScratchFolder;
 
 /// Largest compiled code of a component that is copied: ours have up to 2.5 MiB. A component with an interpreter has
@@ -141,7 +141,7 @@ impl Linked {
     }
 
     fn link(component: &Component) -> wasmtime::Result<Self> {
-        let instance = linker(component.engine())?.instantiate_pre(component)?;
+        let instance = linker(component)?.instantiate_pre(component)?;
         let interface = component.get_export_index(None, "tool:skill/sharded@1.0.0");
         let sharded = interface.and_then(|interface| {
             Some(Sharded {
@@ -193,17 +193,32 @@ impl Linked {
 }
 
 /// The linker of every component. Made for each of them: linking is rare, and keeping one costs memory for ever.
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
+///
+/// An interface of the outside is there for a component that imports it, and for no other.
+fn linker(component: &Component) -> wasmtime::Result<Linker<StoreState>> {
+    let engine = component.engine();
     let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
     guard::link(&mut linker)?;
     imports::link(&mut linker)?;
+    let component = component.component_type();
+    let imports_from = |package: &str| component.imports(engine).any(|(name, _)| name.starts_with(package));
+    if imports_from("wasi:http/") {
+        http::link(&mut linker)?;
+    }
+    if imports_from("wasi:config/") {
+        outside::link_config(&mut linker)?;
+    }
+    if imports_from("wasi:keyvalue/") {
+        outside::link_keyvalue(&mut linker)?;
+    }
     Ok(linker)
 }
 
 #[cfg(test)]
 mod tests {
     use tokio_util::sync::CancellationToken;
+    use wasmtime::Engine;
 
     use super::super::Limits;
     use super::super::engine::precompile;

@@ -32,14 +32,12 @@ pub enum Writes {
     OnlyCreated,
 }
 
-/// A decision for each effect.
+/// The decisions on effects: the defaults of a cause, and the grants of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    decisions: [Decision; Effect::ALL.len()],
-    /// Decisions of the user for tainted conversations.
-    tainted: [Option<Decision>; Effect::ALL.len()],
-    /// Effects that `deny` names.
-    denied: Vec<Effect>,
+    cause: Cause,
+    allow: Vec<Grant>,
+    deny: Vec<Grant>,
     is_untrusted: bool,
     writes: Writes,
     allow_paths: Vec<String>,
@@ -52,27 +50,10 @@ pub struct Policy {
 impl Policy {
     /// The defaults of a cause, widened and narrowed by a request's flags. `deny` wins over `allow`.
     pub fn new(cause: Cause, request: &PolicyRequest) -> Result<Self, Problem> {
-        let mut decisions = Effect::ALL.map(|effect| default(cause, effect));
-        let mut tainted = [None; Effect::ALL.len()];
-        for grant in grants(&request.allow)? {
-            decisions[grant.effect() as usize] = Decision::Allow;
-            if grant.is_tainted() {
-                tainted[grant.effect() as usize] = Some(Decision::Allow);
-            }
-        }
-        let mut denied = Vec::new();
-        for grant in grants(&request.deny)? {
-            if grant.is_tainted() {
-                tainted[grant.effect() as usize] = Some(Decision::Deny);
-            } else {
-                decisions[grant.effect() as usize] = Decision::Deny;
-                denied.push(grant.effect());
-            }
-        }
         Ok(Self {
-            decisions,
-            tainted,
-            denied,
+            cause,
+            allow: grants(&request.allow)?,
+            deny: grants(&request.deny)?,
             is_untrusted: request.untrusted,
             writes: match cause {
                 Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
@@ -83,6 +64,36 @@ impl Policy {
             unsandboxed: Vec::new(),
             require_sandbox: request.require_sandbox,
         })
+    }
+
+    /// The decision where the conversation is not tainted and a user may be asked.
+    fn decision(&self, effect: Effect) -> Decision {
+        if self.is_denied(effect) {
+            return Decision::Deny;
+        }
+        if self.allow.iter().any(|grant| grant.names(effect)) {
+            return Decision::Allow;
+        }
+        match default(self.cause, effect) {
+            // In a sandbox, tests run unasked.
+            Decision::Ask if effect == Effect::RunProcess && self.sandbox(effect) != Sandbox::None => Decision::Allow,
+            decision => decision,
+        }
+    }
+
+    /// True where `deny` names the effect, tainted or not.
+    fn is_denied(&self, effect: Effect) -> bool {
+        self.deny.iter().any(|grant| grant.covers(effect, false))
+    }
+
+    /// The user's own decision for tainted conversations.
+    fn tainted(&self, effect: Effect) -> Option<Decision> {
+        let names = |grants: &[Grant]| grants.iter().any(|grant| grant.is_tainted() && grant.names(effect));
+        match (names(&self.deny), names(&self.allow)) {
+            (true, _) => Some(Decision::Deny),
+            (false, true) => Some(Decision::Allow),
+            (false, false) => None,
+        }
     }
 
     /// Removes the sandbox from effects that the request itself allows by name, if the request says so. Effects that
@@ -103,7 +114,7 @@ impl Policy {
     ///
     /// `available` is asked only where something may run: finding it out takes a moment the first time.
     pub fn contained<'a>(mut self, available: impl FnOnce() -> &'a Available) -> Result<Self, Problem> {
-        let [run, install] = CONTAINED.map(|effect| self.decisions[effect as usize]);
+        let [run, install] = CONTAINED.map(|effect| self.decision(effect));
         if run == Decision::Deny && install == Decision::Deny {
             return Ok(self);
         }
@@ -111,9 +122,6 @@ impl Policy {
         self.sandbox = available.sandbox;
         if self.require_sandbox && self.sandbox != Sandbox::Namespaces && run != Decision::Deny {
             return Err(sandbox_missing(available));
-        }
-        if self.sandbox(Effect::RunProcess) != Sandbox::None && run == Decision::Ask {
-            self.decisions[Effect::RunProcess as usize] = Decision::Allow;
         }
         Ok(self)
     }
@@ -141,7 +149,7 @@ impl Policy {
 
     /// Decides on `effect`. `can_ask` is true if a user will answer.
     pub fn decide(&self, effect: Effect, can_ask: bool) -> Decision {
-        match self.decisions[effect as usize] {
+        match self.decision(effect) {
             Decision::Ask if !can_ask => Decision::Deny,
             decision => decision,
         }
@@ -150,7 +158,7 @@ impl Policy {
     /// Decides on `effect` in a tainted conversation: an effect that reaches further than the repository's files then
     /// needs a yes of its own, whatever was allowed before.
     pub fn decide_tainted(&self, effect: Effect, can_ask: bool) -> Decision {
-        match (self.decisions[effect as usize], self.tainted[effect as usize]) {
+        match (self.decision(effect), self.tainted(effect)) {
             (Decision::Deny, _) | (_, Some(Decision::Deny)) => Decision::Deny,
             (_, Some(decision)) => decision,
             (Decision::Allow, None) if !effect.reaches_further() => Decision::Allow,
@@ -167,8 +175,8 @@ impl Policy {
         } else {
             (effect.to_string(), "")
         };
-        let is_tainted_denied = self.tainted[effect as usize] == Some(Decision::Deny);
-        if self.denied.contains(&effect) || is_tainted && is_tainted_denied {
+        let is_tainted_denied = self.tainted(effect) == Some(Decision::Deny);
+        if self.is_denied(effect) || is_tainted && is_tainted_denied {
             format!(
                 "it is denied by name: `--deny` goes before `--allow`, and `--allow {grant}` before `deny` in the configuration"
             )
@@ -232,14 +240,18 @@ fn sandbox_missing(available: &Available) -> Problem {
     .with_hint("`--deny run-process` goes on without running tests")
 }
 
-/// The table of the design, without a sandbox for runs.
+/// The table of the design, without a sandbox for runs. Effects of a team's skills, such as a connection, are granted
+/// when the skill is added, so that they need no question here.
 fn default(cause: Cause, effect: Effect) -> Decision {
     let changes = matches!(cause, Cause::Operation(Operation::Refactor | Operation::TestGen));
     match effect {
         Effect::ReadRepository | Effect::ReadGit => Decision::Allow,
+        Effect::Http(_) | Effect::Config | Effect::Secret(_) | Effect::Store => Decision::Allow,
         Effect::WriteRepository if changes => Decision::Allow,
-        Effect::RunProcess | Effect::CommitGit | Effect::Install if changes => Decision::Ask,
-        _ => Decision::Deny,
+        Effect::RunProcess | Effect::CommitGit | Effect::Install | Effect::HttpWrite(_) if changes => Decision::Ask,
+        Effect::WriteRepository | Effect::RunProcess | Effect::CommitGit | Effect::Install | Effect::HttpWrite(_) => {
+            Decision::Deny
+        }
     }
 }
 
@@ -249,7 +261,7 @@ mod tests {
 
     fn table(cause: Cause, request: &PolicyRequest, can_ask: bool) -> Vec<Decision> {
         let policy = Policy::new(cause, request).expect("the request is valid");
-        Effect::ALL.map(|effect| policy.decide(effect, can_ask)).into()
+        Effect::PLAIN.map(|effect| policy.decide(effect, can_ask)).into()
     }
 
     #[test]
@@ -260,7 +272,7 @@ mod tests {
             Cause::Operation(Operation::Architect),
             Cause::SkillCall,
         ] {
-            let expected = [Allow, Deny, Allow, Deny, Deny, Deny];
+            let expected = [Allow, Deny, Allow, Deny, Deny, Deny, Allow, Allow];
             assert_eq!(table(cause, &PolicyRequest::default(), true), expected, "{cause:?}");
         }
     }
@@ -305,12 +317,43 @@ mod tests {
         let cause = Cause::Operation(Operation::Refactor);
         assert_eq!(
             table(cause, &PolicyRequest::default(), true),
-            [Allow, Allow, Allow, Ask, Ask, Ask]
+            [Allow, Allow, Allow, Ask, Ask, Ask, Allow, Allow]
         );
         assert_eq!(
             table(cause, &PolicyRequest::default(), false),
-            [Allow, Allow, Allow, Deny, Deny, Deny]
+            [Allow, Allow, Allow, Deny, Deny, Deny, Allow, Allow]
         );
+    }
+
+    #[test]
+    fn a_connection_that_was_granted_is_allowed_everywhere_and_its_writing_is_asked_about() {
+        use Decision::{Allow, Ask, Deny};
+        let effect = |text: &str| text.parse::<Effect>().expect("it is one");
+        let (read, write) = (effect("http:api.example.org"), effect("http-write:api.example.org"));
+        let decided = |cause, allow: &[&str], deny: &[&str], effect| {
+            let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let request = PolicyRequest {
+                allow: list(allow),
+                deny: list(deny),
+                ..PolicyRequest::default()
+            };
+            let policy = Policy::new(cause, &request).expect("the request is valid");
+            (policy.decide(effect, true), policy.decide(effect, false))
+        };
+        let explain = Cause::Operation(Operation::Explain);
+        let refactor = Cause::Operation(Operation::Refactor);
+        for cause in [explain, refactor, Cause::SkillCall] {
+            assert_eq!(decided(cause, &[], &[], read), (Allow, Allow), "{cause:?}");
+            assert_eq!(decided(cause, &[], &[], effect("secret:token")), (Allow, Allow));
+            assert_eq!(decided(cause, &[], &["http:*"], read), (Deny, Deny));
+            assert_eq!(decided(cause, &[], &["http:other.org"], read), (Allow, Allow));
+        }
+        assert_eq!(decided(refactor, &[], &[], write), (Ask, Deny));
+        assert_eq!(decided(explain, &[], &[], write), (Deny, Deny));
+        assert_eq!(decided(Cause::SkillCall, &[], &[], write), (Deny, Deny));
+        let allowed = decided(Cause::SkillCall, &["http-write:api.example.org"], &[], write);
+        assert_eq!(allowed, (Allow, Allow));
+        assert_eq!(decided(explain, &["http-write:other.org"], &[], write), (Deny, Deny));
     }
 
     fn machine(sandbox: Sandbox) -> &'static Available {
@@ -372,10 +415,13 @@ mod tests {
             let policy = Policy::new(Cause::Operation(Operation::Refactor), request)
                 .and_then(|policy| policy.contained(|| machine(Sandbox::Namespaces)))
                 .expect("the request is valid");
-            Effect::ALL.map(|effect| policy.decide(effect, true))
+            Effect::PLAIN.map(|effect| policy.decide(effect, true))
         };
-        assert_eq!(all(&request), [Allow, Allow, Allow, Ask, Deny, Ask]);
-        assert_eq!(all(&PolicyRequest::default()), [Allow, Allow, Allow, Ask, Allow, Ask]);
+        assert_eq!(all(&request), [Allow, Allow, Allow, Ask, Deny, Ask, Allow, Allow]);
+        assert_eq!(
+            all(&PolicyRequest::default()),
+            [Allow, Allow, Allow, Ask, Allow, Ask, Allow, Allow]
+        );
     }
 
     #[test]
@@ -525,8 +571,9 @@ mod tests {
             let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the request is valid");
             (policy.decide(effect, can_ask), policy.decide_tainted(effect, can_ask))
         };
-        for effect in [Effect::CommitGit, Effect::Install] {
-            let name = effect.name();
+        let write: Effect = "http-write:api.example.org".parse().expect("it is one");
+        for effect in [Effect::CommitGit, Effect::Install, write] {
+            let name = &*effect.to_string();
             let tainted = format!("{name}:tainted");
             assert_eq!(decided(&[], &[], effect, true), (Ask, Ask));
             assert_eq!(decided(&[], &[], effect, false), (Deny, Deny));
@@ -542,7 +589,14 @@ mod tests {
             assert_eq!(decided(&[&tainted], &[&tainted], effect, true), (Allow, Deny));
             assert_eq!(decided(&[], &[&tainted], effect, true), (Ask, Deny));
         }
-        for effect in [Effect::ReadRepository, Effect::ReadGit, Effect::WriteRepository] {
+        let read: Effect = "http:api.example.org".parse().expect("it is one");
+        for effect in [
+            Effect::ReadRepository,
+            Effect::ReadGit,
+            Effect::WriteRepository,
+            read,
+            Effect::Store,
+        ] {
             assert_eq!(decided(&[], &[], effect, false), (Allow, Allow), "{effect}");
         }
         assert_eq!(
@@ -562,10 +616,6 @@ mod tests {
         ] {
             let problem = name.parse::<Grant>().expect_err("it means nothing");
             assert_eq!(problem.message, format!("Unknown effect `{name}`"));
-        }
-        for grant in Grant::ALL {
-            let written = serde_json::to_value(grant).expect("it is a name");
-            assert_eq!(written.as_str().expect("it is a name").parse(), Ok(grant));
         }
     }
 

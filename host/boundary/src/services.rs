@@ -1,12 +1,19 @@
-//! The work behind the imports that need git, a program or a network. `tool-skill` implements it.
+//! The work behind the imports that need git, a program, a network or files of the user. `tool-skill` implements it.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
 
 use crate::CallContext;
 use crate::bindings::tool::skill as wit;
 use crate::bindings::tool::skill::types::Failure;
 use crate::budget::{CallBudget, Stop};
+use crate::secrets::BoundSecret;
+use crate::transport::HttpTransport;
+use tool_core::api::SecretName;
 use tool_repository::changes::FileChange;
 
-/// The imports that need git, a program or a network. The boundary has checked the grant before it calls one of them.
+/// The imports that need more than the boundary itself. The boundary has checked the grant before it calls one of them.
 ///
 /// Each method works within the time of `call` and notes there whose text its answer holds.
 pub trait Services: Send + Sync {
@@ -44,6 +51,33 @@ pub trait Services: Send + Sync {
         request: &wit::packages::Request,
     ) -> Result<Result<wit::packages::Report, Failure>, Stop>;
 
+    /// The settings that the user has written for a component. The error is for the guest.
+    fn settings(&self, component: &str) -> Result<Map<String, Value>, String>;
+
+    /// A secret of the user. The error is for the guest.
+    fn secret(&self, name: SecretName) -> Result<BoundSecret, String>;
+
+    /// The lasting values of a component in the repository with this root. The error is for the guest.
+    fn open_store(&self, component: &str, root: &Path) -> Result<Box<dyn KeyValueStore>, String>;
+
+    /// Sends requests; absent where this process makes no connections.
+    fn http(&self) -> Option<&dyn HttpTransport>;
+
     /// Takes note of a proposal that was judged, before it is put in place.
     fn note_changes(&self, context: &CallContext, files: &[FileChange]);
+}
+
+/// Values of a skill that last, in one repository. Each function reads or writes at once. An error is the end of a sentence.
+pub trait KeyValueStore: Send {
+    /// The value of a key.
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, String>;
+
+    /// Sets the value of a key, within the bounds of the store.
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), String>;
+
+    /// Removes a key.
+    fn delete(&self, key: &str) -> Result<(), String>;
+
+    /// The keys, sorted.
+    fn keys(&self) -> Result<Vec<String>, String>;
 }

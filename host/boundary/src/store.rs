@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
@@ -19,11 +20,20 @@ use tool_core::api::{Effect, ErrorKind};
 /// Hint where `--allow` cannot help.
 const UNDECLARED: &str = "only what the skill's own description declares can be granted";
 
+/// Facts about the component of a call.
+#[derive(Debug, Default)]
+pub(crate) struct GuestComponent {
+    pub(crate) name: String,
+    /// JSON Schema of its settings.
+    pub(crate) configuration: Option<Value>,
+}
+
 /// Rights of a call: the session's context, and the effects that are declared and not denied.
 #[derive(Clone)]
 pub(crate) struct Grants {
     pub(crate) context: Arc<CallContext>,
     pub(crate) services: Arc<dyn Services>,
+    pub(crate) component: Arc<GuestComponent>,
     declared: Vec<Effect>,
     /// Declared, and kept back by the repository's lock file or by what the user has pinned.
     withheld: Vec<Effect>,
@@ -46,9 +56,18 @@ impl Grants {
         Self {
             context: Arc::clone(context),
             services: Arc::clone(services),
+            component: Arc::default(),
             declared: declared.to_vec(),
             withheld,
             granted,
+        }
+    }
+
+    /// These rights for a function of this component.
+    pub(crate) fn of(self, component: GuestComponent) -> Self {
+        Self {
+            component: Arc::new(component),
+            ..self
         }
     }
 
@@ -75,6 +94,10 @@ impl Grants {
 
     pub(crate) fn declares(&self, effect: Effect) -> bool {
         self.declared.contains(&effect)
+    }
+
+    pub(crate) fn declared(&self) -> &[Effect] {
+        &self.declared
     }
 
     pub(crate) fn has(&self, effect: Effect) -> bool {
@@ -135,7 +158,10 @@ impl StoreState {
     /// Returns the end of a guest that uses an effect without a grant.
     pub(crate) fn stop(&self, effect: Effect) -> Stop {
         let (_, hint) = self.denial(effect);
-        Stop::Denied { effect, hint }
+        Stop::Denied {
+            effect: Box::new(effect),
+            hint,
+        }
     }
 
     pub(crate) fn granted(&self, effect: Effect) -> Option<&Arc<CallContext>> {

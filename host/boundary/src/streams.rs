@@ -1,5 +1,8 @@
 //! Sources and targets of the streams that a guest holds: `guard` opens them, `wasi` reads and writes them.
 
+use std::sync::Arc;
+
+use crate::exchange::HttpExchange;
 use crate::files::RepositoryFile;
 use crate::staging::StageFile;
 
@@ -11,6 +14,8 @@ pub(crate) enum Input {
     Repository { file: RepositoryFile, offset: u64 },
     /// A file of the stage, from a position on.
     Stage { file: StageFile, offset: u64 },
+    /// The body of a response, from a position on.
+    Body { bytes: Vec<u8>, offset: usize },
 }
 
 /// Target of output.
@@ -21,4 +26,6 @@ pub(crate) enum GuestOutput {
     Stage { file: StageFile, offset: u64 },
     /// To the end of a file of the stage.
     Append { file: StageFile },
+    /// To the body of a request.
+    Body { exchange: Arc<HttpExchange> },
 }

@@ -2,14 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::bindings::tool::skill as wit;
 use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
-use super::{Approver, CallBudget, CallContext, HeldTurn, Question, Services, Stop, failure};
+use super::{
+    Approver, BoundSecret, CallBudget, CallContext, HeldTurn, HttpTransport, KeyValueStore, Question, Services, Stop,
+    failure,
+};
+use tool_core::api::SecretName;
 use tool_repository::Repository;
 use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange};
 
@@ -92,6 +98,22 @@ impl Services for NoServices {
         _: &wit::packages::Request,
     ) -> Result<Result<wit::packages::Report, Failure>, Stop> {
         Ok(Self::failure())
+    }
+
+    fn settings(&self, _: &str) -> Result<Map<String, Value>, String> {
+        Ok(Map::new())
+    }
+
+    fn secret(&self, name: SecretName) -> Result<BoundSecret, String> {
+        Err(format!("the secret `{name}` is not set"))
+    }
+
+    fn open_store(&self, _: &str, _: &Path) -> Result<Box<dyn KeyValueStore>, String> {
+        Err("this host keeps no values".to_owned())
+    }
+
+    fn http(&self) -> Option<&dyn HttpTransport> {
+        None
     }
 
     fn note_changes(&self, _: &CallContext, _: &[FileChange]) {}

@@ -5,6 +5,7 @@
 //! environment, no argument and no input. Nothing here waits on an asynchronous runtime. Files are `guard`.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use wasmtime::component::{HasSelf, Linker, Resource};
@@ -25,6 +26,7 @@ use wasmtime_wasi::p2::{
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
 
 use crate::budget::Stop;
+use crate::exchange::HttpExchange;
 use crate::staging::StageError;
 use crate::store::StoreState;
 use crate::streams::{GuestOutput, Input};
@@ -33,6 +35,9 @@ use tool_core::api::ErrorKind;
 
 /// Longest sleep between two looks at the deadline and at cancellation.
 const WAIT_SLICE: Duration = Duration::from_millis(5);
+
+/// Longest sleep between two looks at a response: those of a server nearby come within milliseconds.
+const RESPONSE_SLICE: Duration = Duration::from_millis(1);
 
 /// Resolution of the clocks. Honest guests need no finer steps, and timing attacks do.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
@@ -113,6 +118,11 @@ impl StoreState {
             Input::Empty => return Err(StreamError::Closed),
             Input::Repository { file, offset } => advance(offset, file.read_at(bytes, *offset)),
             Input::Stage { file, offset } => advance(offset, file.read_at(bytes, *offset)),
+            Input::Body { bytes: body, offset } => {
+                let part = &body[*offset..body.len().min(offset.saturating_add(bytes))];
+                *offset += part.len();
+                Ok(part.to_vec())
+            }
         };
         let data = read.map_err(failed)?;
         if data.is_empty() && bytes > 0 {
@@ -137,6 +147,10 @@ impl StoreState {
                 written
             }
             GuestOutput::Append { file } => self.stage.append(file, contents, limits),
+            GuestOutput::Body { exchange } => {
+                let exchange = Arc::clone(exchange);
+                return self.write_body(&exchange, contents).map_err(trap);
+            }
         };
         written.map_err(|error| match error {
             StageError::Io(error) => failed(error),
@@ -292,14 +306,16 @@ impl error::HostError for StoreState {
 // ---- waiting ----
 
 /// Event that a guest can wait for.
-#[derive(Debug, Clone, Copy)]
-enum Pollable {
+#[derive(Debug, Clone)]
+pub(crate) enum Pollable {
     /// Files and output never make it wait.
     Ready,
     /// A point in time.
     At(Instant),
     /// A time further away than can be told.
     Never,
+    /// The response to a request.
+    Response(Arc<HttpExchange>),
 }
 
 impl Pollable {
@@ -307,11 +323,12 @@ impl Pollable {
         now.checked_add(duration).map_or(Self::Never, Self::At)
     }
 
-    fn ready(self, now: Instant) -> bool {
+    fn ready(&self, now: Instant) -> bool {
         match self {
             Self::Ready => true,
-            Self::At(when) => when <= now,
+            Self::At(when) => *when <= now,
             Self::Never => false,
+            Self::Response(exchange) => exchange.is_ready(),
         }
     }
 }
@@ -342,7 +359,8 @@ impl StoreState {
             }
             let until = pollables.iter().filter_map(|pollable| match pollable {
                 Pollable::At(when) => Some(when.saturating_duration_since(now)),
-                _ => None,
+                Pollable::Response(_) => Some(RESPONSE_SLICE),
+                Pollable::Ready | Pollable::Never => None,
             });
             let slice = until.min().unwrap_or(WAIT_SLICE).min(WAIT_SLICE);
             std::thread::sleep(slice);
@@ -355,7 +373,7 @@ impl poll::Host for StoreState {
     fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> wasmtime::Result<Vec<u32>> {
         let pollables = pollables
             .iter()
-            .map(|pollable| self.entry(pollable).copied())
+            .map(|pollable| self.entry(pollable).cloned())
             .collect::<Result<Vec<Pollable>, _>>()?;
         if pollables.is_empty() {
             return Err(wasmtime::Error::msg("it polls nothing"));
@@ -371,7 +389,7 @@ impl poll::HostPollable for StoreState {
     }
 
     fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
-        let pollable = *self.entry::<Pollable, _>(&pollable)?;
+        let pollable = self.entry::<Pollable, _>(&pollable)?.clone();
         self.wait(&[pollable])?;
         Ok(())
     }

@@ -25,12 +25,14 @@ pub mod fuzz;
 mod layer;
 mod live;
 mod origin;
+mod skills;
 mod values;
 
 pub use edit::{DEFAULT_URL, Init, WrittenConfig, write_initial, write_port};
 use layer::{Sourced, layered};
 pub use live::Live;
 pub use origin::{FileState, Inspection, Setting, ValueOrigin, exposed, exposed_key, inspect};
+pub use skills::{DEFAULT_SECRET_HEADER, HostOrigin, SecretSettings, SkillsSettings};
 use values::check_log_level;
 pub use values::place_of;
 
@@ -279,16 +281,6 @@ pub struct PolicySettings {
     pub untrusted: bool,
     /// A repository may hold the whole home directory.
     pub home: bool,
-}
-
-/// `[skills]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SkillsSettings {
-    /// No skill of the team is added, trusted, updated, synchronised or used that none of the identities has signed.
-    pub require_signature: bool,
-    /// Public keys by the names of who has them: PEM, or a file with it, relative to the home.
-    pub identities: BTreeMap<String, String>,
 }
 
 /// The file, as written.

@@ -213,8 +213,14 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     let SkillsSettings {
         require_signature,
         identities,
+        config,
+        secrets,
+        hosts: reached,
     } = skills;
     let names: Vec<String> = identities.keys().cloned().collect();
+    let configured: Vec<String> = config.keys().cloned().collect();
+    let secrets: Vec<String> = secrets.keys().map(ToString::to_string).collect();
+    let reached: Vec<String> = reached.keys().map(ToString::to_string).collect();
     let lists = Lists { place };
     let unset = FileProvider::default();
     let mut settings = vec![home_setting(home, environment), lists.port(*port, environment)];
@@ -270,6 +276,9 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         ),
         // Only the names are listed: the keys are long and no secret.
         lists.array("skills.identities", &names),
+        lists.array("skills.config", &configured),
+        lists.array("skills.secrets", &secrets),
+        lists.array("skills.hosts", &reached),
     ]);
     settings
 }

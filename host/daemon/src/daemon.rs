@@ -30,7 +30,8 @@ use crate::limits;
 use crate::outline::SandboxedParser;
 use crate::scratch;
 use crate::session::Sessions;
-use crate::skill::{Builtin, EmbeddedOutliner, Outliners, SkillHost};
+use crate::skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
+use crate::transport::SkillTransport;
 use life::{End, Life};
 use signals::Signals;
 use state::start_failure;
@@ -148,7 +149,12 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
     let unusable =
         |error: String| Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error);
-    let skills = SkillHost::new(builtins, &home).map_err(|error| unusable(error.to_string()))?;
+    let surroundings = Surroundings {
+        transport: Some(Arc::new(SkillTransport::new(&home))),
+        environment: environment.clone(),
+    };
+    let skills = SkillHost::connected(builtins, &home, Limits::default(), surroundings)
+        .map_err(|error| unusable(error.to_string()))?;
     match orphans.await {
         Ok(0) | Err(_) => {}
         Ok(count) => tracing::warn!(count, "ended what a killed backend had left running"),

@@ -7,6 +7,7 @@
 
 mod arena;
 mod play;
+mod server;
 mod table;
 
 use serde_json::Value;

@@ -193,7 +193,7 @@ pub enum CasesError {
         /// The case.
         case: String,
         /// The effect.
-        effect: Effect,
+        effect: Box<Effect>,
     },
     /// A case of a skill with several functions does not say which one it calls, or the skill does not have it.
     #[error("The case `{case}` needs `function = \"NAME\"` with one of the skill's functions: {}", functions.join(", "))]
@@ -439,7 +439,7 @@ impl Case {
             None => Ok(()),
             Some(&effect) => Err(CasesError::Ungranted {
                 case: self.name.clone(),
-                effect,
+                effect: Box::new(effect),
             }),
         }
     }

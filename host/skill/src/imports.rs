@@ -10,8 +10,15 @@ mod git_commit;
 mod git_read;
 mod packages;
 mod recipe;
+pub(crate) mod store;
 mod tests;
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::secrets::find_secret;
 pub use git::recover::settle_commit;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
 use git_commit::CommitError;
@@ -19,13 +26,41 @@ pub use packages::place as package_folder;
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::policy::Decision;
-use tool_boundary::{CallBudget, CallContext, Services, Stop};
-use tool_core::api::Effect;
+use tool_boundary::{BoundSecret, CallBudget, CallContext, HttpTransport, KeyValueStore, Services, Stop};
+use tool_config::{Environment, SkillsSettings};
+use tool_core::api::{Effect, Problem, SecretName};
 use tool_repository::changes::FileChange;
 
-/// Does the work with the programs of this machine.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MachineServices;
+/// Does the work with the programs and the user's files of this machine.
+pub(crate) struct MachineServices {
+    home: PathBuf,
+    surroundings: Surroundings,
+}
+
+/// Surroundings that only a process with connections has. The default has none.
+#[derive(Clone, Default)]
+pub struct Surroundings {
+    /// Sends requests of skills.
+    pub transport: Option<Arc<dyn HttpTransport>>,
+    /// Variables, of which the user's configuration names those with secrets.
+    pub environment: Environment,
+}
+
+impl MachineServices {
+    pub(crate) fn new(home: &Path, surroundings: Surroundings) -> Self {
+        Self {
+            home: home.to_owned(),
+            surroundings,
+        }
+    }
+
+    /// The user's settings for skills, as they are now.
+    fn skills(&self) -> Result<SkillsSettings, String> {
+        let common = tool_config::common(&self.home, &Environment::default());
+        let unknown = |problem: Problem| format!("the configuration is not valid: {}", problem.message);
+        common.map(|common| common.skills).map_err(unknown)
+    }
+}
 
 impl Services for MachineServices {
     fn read_changes(
@@ -103,6 +138,25 @@ impl Services for MachineServices {
             call.note_packages(&request.names);
         }
         Ok(report)
+    }
+
+    fn settings(&self, component: &str) -> Result<Map<String, Value>, String> {
+        Ok(self.skills()?.config.remove(component).unwrap_or_default())
+    }
+
+    fn secret(&self, name: SecretName) -> Result<BoundSecret, String> {
+        let configured = self.skills()?.secrets.remove(&name);
+        find_secret(name, configured.as_ref(), &self.home, &self.surroundings.environment)
+    }
+
+    fn open_store(&self, component: &str, root: &Path) -> Result<Box<dyn KeyValueStore>, String> {
+        let opened = store::FileStore::open(&self.home, component, root);
+        let unusable = |error: std::io::Error| format!("the store cannot be used: {}", error.kind());
+        Ok(Box::new(opened.map_err(unusable)?))
+    }
+
+    fn http(&self) -> Option<&dyn HttpTransport> {
+        self.surroundings.transport.as_deref()
     }
 
     fn note_changes(&self, context: &CallContext, files: &[FileChange]) {

@@ -14,6 +14,7 @@ mod imports;
 pub mod lock;
 mod plain;
 mod registry;
+pub mod secrets;
 pub mod signature;
 mod task;
 
@@ -22,16 +23,17 @@ use std::path::PathBuf;
 use tool_boundary::EngineError;
 use tool_core::api::Effect;
 
-pub use imports::{package_folder, settle_commit};
+pub use imports::{Surroundings, package_folder, settle_commit};
 pub use registry::{
     ComponentOrigin, Embedded, Held, Inspection, PinSource, Pinned, SkillHost, Terms, Trial, VersionChange,
     compiler_fingerprint, precompile,
 };
 pub use tool_boundary::{
-    Approver, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata, Conversation, Crowd,
-    Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, Limits, LockedEffects, Look, NoServices,
-    Nobody, Outliners, Question, RawArguments, SessionFiles, Unrecorded, audit, bindings, details, failures, look,
-    outline, policy, precompile_outliner, runner, stage, taint,
+    Approver, BoundSecret, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
+    Conversation, Crowd, Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, HttpTransport,
+    InboundResponse, Limits, LockedEffects, Look, NoServices, Nobody, OutboundRequest, Outliners, Question,
+    RawArguments, SessionFiles, TransportError, Unrecorded, audit, bindings, details, failures, look, outline, policy,
+    precompile_outliner, runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target.

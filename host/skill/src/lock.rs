@@ -226,11 +226,7 @@ impl fmt::Display for Difference {
 }
 
 fn listed(effects: &[Effect]) -> String {
-    effects
-        .iter()
-        .map(|effect| effect.name())
-        .collect::<Vec<_>>()
-        .join(", ")
+    effects.iter().map(Effect::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Differences as one problem, each on a line, with what mends those that there are.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 use super::compile;
-use super::imports::MachineServices;
+use super::imports::{MachineServices, Surroundings};
 use super::signature::Signature;
 use super::{
     Builtin, CallContext, CallError, CallReport, Descriptor, FunctionDescriptor, HostNotes, Limits, RawArguments,
@@ -156,14 +156,33 @@ impl SkillHost {
         Ok(Arc::new(Self::made(builtins, home, limits)?))
     }
 
-    /// Like [`Self::with_limits`], but trusts the built-in skills as little as a team's components.
+    /// Like [`Self::new`], for a process that makes connections for skills.
+    pub fn connected(
+        builtins: &'static [Builtin],
+        home: &Path,
+        limits: Limits,
+        surroundings: Surroundings,
+    ) -> Result<Arc<Self>, SkillHostError> {
+        let host = Self::made(builtins, home, limits)?;
+        Ok(Arc::new(Self {
+            services: Arc::new(MachineServices::new(home, surroundings)),
+            ..host
+        }))
+    }
+
+    /// Like [`Self::connected`], but trusts the built-in skills as little as a team's components.
     pub fn of_strangers(
         builtins: &'static [Builtin],
         home: &Path,
         limits: Limits,
+        surroundings: Surroundings,
     ) -> Result<Arc<Self>, SkillHostError> {
         let host = Self::made(builtins, home, limits)?;
-        Ok(Arc::new(Self { is_ours: false, ..host }))
+        Ok(Arc::new(Self {
+            services: Arc::new(MachineServices::new(home, surroundings)),
+            is_ours: false,
+            ..host
+        }))
     }
 
     fn made(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Self, SkillHostError> {
@@ -179,7 +198,7 @@ impl SkillHost {
             runtime: Runtime::global()?,
             limits,
             turns: Arc::new(Turns::new(limits)),
-            services: Arc::new(MachineServices),
+            services: Arc::new(MachineServices::new(home, Surroundings::default())),
             builtin_functions: builtins.values().flat_map(functions_of).collect(),
             builtins,
             is_ours: true,
@@ -341,6 +360,8 @@ impl SkillHost {
                 turns: &self.turns,
                 loaded,
                 name,
+                component: &skill.descriptor.name,
+                configuration: skill.descriptor.metadata.configuration.as_ref(),
                 digest: &skill.digest,
                 is_builtin: self.is_ours && matches!(skill.source, Source::Builtin(_)),
                 declared: effects,

@@ -71,6 +71,7 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
     let SkillsSettings {
         require_signature,
         identities: configured,
+        ..
     } = common.skills;
     if configured.is_empty() && !require_signature {
         return Vec::new();

@@ -150,7 +150,7 @@ fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> 
 
 /// Proposing is allowed, since nothing of it is kept; what would run or commit something is not.
 fn policy() -> Result<Policy, Error> {
-    let names = |effects: &[Effect]| effects.iter().map(|effect| effect.name().to_owned()).collect();
+    let names = |effects: &[Effect]| effects.iter().map(Effect::to_string).collect();
     let request = PolicyRequest {
         allow: names(&[Effect::WriteRepository]),
         deny: names(&[Effect::CommitGit, Effect::RunProcess, Effect::Install]),
@@ -161,14 +161,7 @@ fn policy() -> Result<Policy, Error> {
 
 fn show(shown: &Shown, output: Output) -> Result<(), Error> {
     let audit = &shown.audit;
-    let effects = |effects: &[Effect]| {
-        list(
-            &effects
-                .iter()
-                .map(|effect| effect.name().to_owned())
-                .collect::<Vec<_>>(),
-        )
-    };
+    let effects = |effects: &[Effect]| list(&effects.iter().map(Effect::to_string).collect::<Vec<_>>());
     let calls = if audit.calls == 1 { "call" } else { "calls" };
     let failed = match audit.failed {
         0 => String::new(),

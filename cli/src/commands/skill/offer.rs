@@ -230,7 +230,7 @@ impl Offer {
             if grown.contains(effect) {
                 format!("{effect} (new)")
             } else {
-                effect.name().to_owned()
+                effect.to_string()
             }
         });
         let shown: Vec<String> = shown.collect();
@@ -291,7 +291,7 @@ impl Offer {
                 format!(
                     "it asks for more than before, and there is no terminal to ask on: add --allow-effects {} after reading \
                      the above",
-                    open.iter().map(|effect| effect.name()).collect::<Vec<_>>().join(",")
+                    open.iter().map(Effect::to_string).collect::<Vec<_>>().join(",")
                 )
             }));
         }
@@ -332,6 +332,7 @@ impl Wanted {
         let SkillsSettings {
             require_signature,
             identities,
+            ..
         } = host::config::common(&context.backend.home, &context.backend.environment)?.skills;
         Ok(Self {
             is_required: require_signature || consent.require_signature,

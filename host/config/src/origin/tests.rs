@@ -98,6 +98,9 @@ deny = ["install"]
     policy.home = false (default)
     skills.require_signature = false (default)
     skills.identities = [] (default)
+    skills.config = [] (default)
+    skills.secrets = [] (default)
+    skills.hosts = [] (default)
     "#);
 }
 
@@ -151,6 +154,9 @@ fn defaults_are_shown_as_such() {
     policy.home = false (default)
     skills.require_signature = false (default)
     skills.identities = [] (default)
+    skills.config = [] (default)
+    skills.secrets = [] (default)
+    skills.hosts = [] (default)
     "#);
 }
 

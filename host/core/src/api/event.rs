@@ -40,8 +40,33 @@ pub struct Receipt {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(min_items = 1)]
     pub packages: Vec<String>,
+    /// Requests that the host sent for the call; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(min_items = 1)]
+    pub requests: Vec<RequestRecord>,
     /// `ok`, or the failure's code, or `trap`, `timeout`, `memory`, `cancelled`.
     pub verdict: String,
+}
+
+/// A request of a skill over HTTP. Paths, queries and header fields may hold secrets and are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestRecord {
+    /// The host, with its port where that is not the one of TLS.
+    pub host: String,
+    /// The method.
+    pub method: String,
+    /// Status of the response; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u16)]
+    pub status: Option<u16>,
+    /// Why there is no response; absent where there is one, or where the call ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub failure: Option<String>,
+    /// Bytes of the request's body.
+    pub bytes_sent: u64,
+    /// Bytes of the response's body.
+    pub bytes_received: u64,
 }
 
 /// One file that the context engine chose.

@@ -140,7 +140,7 @@ async fn drive(
                     context.ct.run_until_cancelled(told).await.ok_or_else(gone)?;
                 }
                 Meanwhile::Question(asking) if ask::goes_with_result(context) => {
-                    return Ok(parked(line, under_way, asking));
+                    return Ok(parked(line, under_way, *asking));
                 }
                 Meanwhile::Question(asking) => {
                     let approved = tokio::select! {

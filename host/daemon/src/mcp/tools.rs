@@ -22,7 +22,7 @@ fn annotations(effects: &[Effect]) -> ToolAnnotations {
     ToolAnnotations::new()
         .read_only(is_read_only)
         .destructive(!is_read_only)
-        .open_world(effects.contains(&Effect::Install))
+        .open_world(effects.iter().any(|effect| effect.reaches_network()))
 }
 
 /// `read_file` as people write it.

@@ -253,7 +253,7 @@ impl SessionApprover {
             approvals: Arc::clone(&self.approvals),
         };
         // A reader that takes nothing more is waited for as long as the answer, and no longer.
-        if relay.to.send(Meanwhile::Question(asking)).await.is_ok() {
+        if relay.to.send(Meanwhile::Question(Box::new(asking))).await.is_ok() {
             std::future::pending().await
         }
     }

@@ -43,7 +43,7 @@ pub enum Meanwhile {
     /// A line of live output, without keys.
     Line(String),
     /// The policy asks before it goes on.
-    Question(Asking),
+    Question(Box<Asking>),
 }
 
 /// The end of a call.

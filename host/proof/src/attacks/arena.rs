@@ -12,16 +12,17 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Attack;
+use super::server::EchoTransport;
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::{Options, Repository};
 use tool_skill::policy::{Cause, Policy};
-use tool_skill::{Builtin, CallContext, Limits, SkillHost};
+use tool_skill::{Builtin, CallContext, Limits, SkillHost, Surroundings};
 
 /// Content of every file that no answer may reveal.
 pub(super) const SECRET: &str = "SECRET";
 
 /// Files, relative to the arena.
-const FILES: [(&str, &str); 20] = [
+const FILES: [(&str, &str); 22] = [
     ("repo/README.md", "hello"),
     ("repo/src/main.rs", "fn main() {}"),
     ("repo/.env", "SECRET=1"),
@@ -41,7 +42,17 @@ const FILES: [(&str, &str); 20] = [
     ("repo/race.txt", "inside"),
     ("repo/race/secret", "inside"),
     ("outside/secret", "SECRET 10"),
-    ("home/nothing", ""),
+    (
+        "home/config.toml",
+        "[providers.hosted]\napi_key = \"SECRET 14\"\n[skills.config.other]\ntoken = \"SECRET 15\"\n",
+    ),
+    (
+        "home/secrets.json",
+        r#"{"secrets": {
+            "token": {"host": "granted.example.org", "header": "authorization", "value": "SECRET 16"},
+            "other": {"host": "granted.example.org", "header": "authorization", "value": "SECRET 17"}}}"#,
+    ),
+    ("home/store/other/key", "SECRET 18"),
 ];
 
 /// Directories that hold nothing.
@@ -105,10 +116,14 @@ impl Arena {
             environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),
             ..CallContext::unattended(repository, policy)
         };
+        let surroundings = Surroundings {
+            transport: Some(Arc::new(EchoTransport)),
+            ..Surroundings::default()
+        };
         let mut limits = Limits::default();
         (attack.bounds)(&mut limits);
         Ok(Self {
-            host: SkillHost::of_strangers(as_described(hostile, attack), &base.join("home"), limits)
+            host: SkillHost::of_strangers(as_described(hostile, attack), &base.join("home"), limits, surroundings)
                 .map_err(io::Error::other)?,
             context: Arc::new(context),
             _folder: folder,

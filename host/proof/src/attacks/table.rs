@@ -3,6 +3,7 @@
 
 mod bounds;
 mod host;
+mod outside;
 mod reading;
 mod writing;
 
@@ -55,9 +56,15 @@ fn small_stage(limits: &mut Limits) {
 /// Tries of a race.
 const SWAPS: u64 = 1500;
 
-const PARTS: [&[Attack]; 4] = [reading::ATTACKS, writing::ATTACKS, bounds::ATTACKS, host::ATTACKS];
+const PARTS: [&[Attack]; 5] = [
+    reading::ATTACKS,
+    writing::ATTACKS,
+    bounds::ATTACKS,
+    host::ATTACKS,
+    outside::ATTACKS,
+];
 
-const COUNT: usize = PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len();
+const COUNT: usize = PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len() + PARTS[4].len();
 
 /// All of them.
 pub const ATTACKS: &[Attack] = &joined();

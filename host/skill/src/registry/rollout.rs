@@ -13,11 +13,12 @@ use serde::Serialize;
 use super::pins::{ComponentOrigin, Pin, Pins};
 use super::team::{ComponentFingerprint, Inspected, Inspection, Member, io, write};
 use super::{Skill, SkillHost, Source, ready_entry};
+use crate::imports::store;
 use crate::limits;
 use crate::lock::{Lock, Locked};
 use crate::signature::Signature;
 use crate::{FunctionDescriptor, SkillHostError};
-use tool_boundary::CONTRACT;
+use tool_boundary::{CONTRACT, is_name};
 use tool_core::api::SkillEntry;
 use tool_core::api::{Effect, SkillOrigin};
 use tool_sandbox::scratch::{self, ScratchFolder};
@@ -198,6 +199,9 @@ impl SkillHost {
 
     /// Takes a team's component away: its pin, its file and its signature.
     pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
+        if is_name(name) {
+            self.clear_store(name, None)?;
+        }
         let is_pinned = self.pins()?.skills.contains_key(name);
         let path = match self.installed(name) {
             // Its file may be gone; what was granted goes all the same.
@@ -218,6 +222,15 @@ impl SkillHost {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(&path, "removed", error)),
             _ => Ok(()),
         }
+    }
+
+    /// Removes what a skill has kept: in the repository with this root, or in all. True where there was something.
+    pub fn clear_store(&self, name: &str, root: Option<&Path>) -> Result<bool, SkillHostError> {
+        let home = self.folder.parent().unwrap_or(&self.folder);
+        if !is_name(name) {
+            return Err(SkillHostError::Unknown { name: name.to_owned() });
+        }
+        store::clear(home, name, root).map_err(|source| io(home, "cleared", source))
     }
 
     /// Switches a pinned component off, or on again. What it is and what it may do stays pinned.

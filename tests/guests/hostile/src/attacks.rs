@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use skill_sdk::{Content, DiffQuery, Failure, Host, Outcome, Query, Selection};
 
-use crate::{Arguments, raw};
+use crate::{Arguments, outside, raw};
 
 /// Runs one.
 pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -111,6 +111,48 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
         "trap-after-write" => {
             fs::write(path, "owned").map_err(|error| Failure::io(path, &error))?;
             panic!("trapped on purpose");
+        }
+
+        // Requests, settings and kept values
+        "request" => reached(outside::request(&message(arguments, &[], b""))),
+        "request-with" => {
+            let headers = [arguments.to.clone()];
+            reached(outside::request(&message(arguments, &headers, b"")))
+        }
+        "post" => reached(outside::request(&outside::Message {
+            method: &arguments.to,
+            ..message(arguments, &[], b"owned")
+        })),
+        "post-much" => {
+            let body = vec![b'x'; usize::try_from(count).unwrap_or(usize::MAX)];
+            reached(outside::request(&outside::Message {
+                method: "POST",
+                ..message(arguments, &[], &body)
+            }))
+        }
+        "requests" => {
+            let mut answer = Err("none".to_owned());
+            for _ in 0..count {
+                answer = outside::request(&message(arguments, &[], b""));
+            }
+            reached(answer)
+        }
+        "setting" => some(outside::setting(path).ok().flatten().into_iter().collect()),
+        "settings" => some(outside::settings().unwrap_or_default()),
+        "kept" => match outside::kept(&arguments.to, path) {
+            Ok(value) => some(value.into_iter().collect()),
+            Err(reason) => format!("refused: {reason}"),
+        },
+        "kept-keys" => some(outside::kept_keys(path).unwrap_or_default()),
+        "keep" => {
+            let value = vec![b'x'; usize::try_from(count).unwrap_or(usize::MAX)];
+            reached(outside::keep("", path, &value).map(|()| "kept".to_owned()))
+        }
+        "keep-many" => {
+            let value = vec![b'x'; 1024 * 1024];
+            let kept = (0..count).map(|number| outside::keep("", &number.to_string(), &value));
+            let kept: Result<Vec<()>, String> = kept.collect();
+            reached(kept.map(|kept| format!("{} kept", kept.len())))
         }
 
         // Endless work and endless waiting
@@ -392,6 +434,22 @@ fn told<T: std::fmt::Display>(result: std::io::Result<T>) -> String {
 }
 
 /// Describes the items of a list that should be empty.
+fn message<'a>(arguments: &'a Arguments, headers: &'a [String], body: &'a [u8]) -> outside::Message<'a> {
+    outside::Message {
+        method: "GET",
+        url: &arguments.path,
+        headers,
+        body,
+    }
+}
+
+fn reached(answer: Result<String, String>) -> String {
+    match answer {
+        Ok(text) => format!("got {text}"),
+        Err(reason) => format!("refused: {reason}"),
+    }
+}
+
 fn some(all: Vec<String>) -> String {
     if all.is_empty() {
         "refused: none".to_owned()

@@ -5,6 +5,11 @@
 
 mod attacks;
 #[cfg(target_family = "wasm")]
+mod outside;
+#[cfg(not(target_family = "wasm"))]
+#[path = "outside_native.rs"]
+mod outside;
+#[cfg(target_family = "wasm")]
 mod raw;
 #[cfg(not(target_family = "wasm"))]
 #[path = "raw_native.rs"]
@@ -31,7 +36,16 @@ pub(crate) struct Arguments {
 }
 
 impl Handler for Hostile {
-    const EFFECTS: &'static [&'static str] = &["read-repository", "write-repository", "read-git"];
+    const EFFECTS: &'static [&'static str] = &[
+        "read-repository",
+        "write-repository",
+        "read-git",
+        "http:granted.example.org",
+        "http:second.example.org",
+        "config",
+        "secret:token",
+        "store",
+    ];
 
     fn describe() -> Descriptor {
         Descriptor {

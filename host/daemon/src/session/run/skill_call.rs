@@ -133,6 +133,7 @@ fn empty_receipt(name: &str, arguments: &Value, verdict: &str) -> Receipt {
         tests: None,
         commits: Vec::new(),
         packages: Vec::new(),
+        requests: Vec::new(),
         verdict: verdict.to_owned(),
     }
 }

@@ -173,6 +173,7 @@ fn receipt(name: &str, arguments: serde_json::Value) -> Receipt {
         tests: None,
         commits: Vec::new(),
         packages: Vec::new(),
+        requests: Vec::new(),
         verdict: "ok".to_owned(),
     }
 }

@@ -73,6 +73,7 @@ mod tests {
             tests: None,
             commits: owned(commits),
             packages: owned(packages),
+            requests: Vec::new(),
             verdict: verdict.into(),
         };
         JournalLine {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::Nobody;
-use crate::imports::MachineServices;
 use crate::imports::git::testing::ScriptedApproval;
 use crate::imports::packages::install;
 use crate::imports::recipe::testing::Project;
+use crate::imports::{MachineServices, Surroundings};
 use crate::stage;
 use tool_boundary::bindings::tool::skill::packages::Request;
 use tool_boundary::bindings::tool::skill::tests::Report;
@@ -43,7 +43,8 @@ fn write(context: &CallContext, path: &str, content: &str) {
     let staged = folder.path().join(path);
     std::fs::create_dir_all(staged.parent().expect("it has a parent")).expect("folders can be made");
     std::fs::write(staged, content).expect("files can be written");
-    stage::commit(context, &MachineServices, folder.path(), &[]).expect("it may be written");
+    let services = MachineServices::new(folder.path(), Surroundings::default());
+    stage::commit(context, &services, folder.path(), &[]).expect("it may be written");
 }
 
 /// The lines of the last question that are about packages beside the named ones.

@@ -1,0 +1,233 @@
+//! Requests of a guest over HTTP: `wasi:http/outgoing-handler`, within the effects `http:HOST` and `http-write:HOST`.
+//!
+//! A request is checked here, gets its secrets, and goes to the transport of the daemon. Body and response are held whole,
+//! so that a secret is masked wherever the server repeats it. Redirects are responses like others: the guest's next request
+//! is checked as any other. The data types of `wasi:http` are in `types`.
+
+mod types;
+
+use std::sync::Arc;
+
+use wasmtime::component::{HasSelf, Linker, Resource};
+
+use crate::bindings::outside::wasi::http::outgoing_handler;
+use crate::bindings::outside::wasi::http::types as wit;
+use crate::budget::Stop;
+use crate::exchange::{ExchangeError, HttpExchange, Progress, SentRequest, WaitingRequest};
+use crate::imports::consent;
+use crate::secrets::{self, SecretMask};
+use crate::store::StoreState;
+use crate::transport::{OutboundRequest, TransportError};
+use crate::{CallContext, Question};
+use tool_core::api::{Effect, ErrorKind, HostName};
+use tool_core::text::{beginning, clean};
+use types::{OutgoingRequest, RequestOptions};
+
+/// Requests of a call.
+pub(crate) const REQUESTS_MAX: u64 = 200;
+
+/// Bytes of all bodies of a call, those of requests and of responses together: they are in the host's memory.
+pub(crate) const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Largest body of a request.
+pub(crate) const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of a body that the user is shown with the question whether it may be sent.
+const SHOWN_BODY_BYTES_MAX: usize = 4 * 1024;
+
+/// Adds the interfaces, for a component that imports them.
+pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+    let stable = wit::LinkOptions::default();
+    wit::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, &stable, |state| state)?;
+    outgoing_handler::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
+}
+
+impl outgoing_handler::Host for StoreState {
+    fn handle(
+        &mut self,
+        request: Resource<wit::OutgoingRequest>,
+        options: Option<Resource<wit::RequestOptions>>,
+    ) -> wasmtime::Result<Result<Resource<wit::FutureIncomingResponse>, wit::ErrorCode>> {
+        self.call.check()?;
+        let request: OutgoingRequest = self.remove(&request)?;
+        if let Some(options) = options {
+            // The time of the call bounds every request; a guest's own time-outs could only end it earlier.
+            self.remove::<RequestOptions, _>(&options)?;
+        }
+        let exchange = Arc::clone(&request.exchange);
+        let waiting = match checked(request) {
+            Ok(waiting) => waiting,
+            Err(code) => return Ok(Err(code)),
+        };
+        self.allow(effect_of(&waiting))?;
+        *exchange.progress() = Progress::Waiting(Box::new(waiting));
+        self.send_complete(&exchange)?;
+        Ok(Ok(self.push(exchange)?))
+    }
+}
+
+/// The effect that a request needs.
+fn effect_of(request: &WaitingRequest) -> Effect {
+    match &*request.method {
+        "GET" | "HEAD" => Effect::Http(request.host),
+        _ => Effect::HttpWrite(request.host),
+    }
+}
+
+/// A request as it would be sent, or why there can be none of that form.
+fn checked(request: OutgoingRequest) -> Result<WaitingRequest, wit::ErrorCode> {
+    let is_encrypted = match request.scheme {
+        None | Some(wit::Scheme::Https) => true,
+        Some(wit::Scheme::Http) => false,
+        Some(wit::Scheme::Other(_)) => return Err(wit::ErrorCode::HttpProtocolError),
+    };
+    let authority = request.authority.unwrap_or_default().to_ascii_lowercase();
+    let usual_port = if is_encrypted { ":443" } else { ":80" };
+    let host: HostName = authority
+        .strip_suffix(usual_port)
+        .unwrap_or(&authority)
+        .parse()
+        .map_err(|_| wit::ErrorCode::HttpRequestUriInvalid)?;
+    Ok(WaitingRequest {
+        host,
+        is_encrypted,
+        method: request.method,
+        path_with_query: request.path_with_query.unwrap_or_else(|| "/".to_owned()),
+        fields: request.fields,
+    })
+}
+
+impl StoreState {
+    /// The session's context where an effect is granted; else the guest ends.
+    pub(crate) fn allow(&self, effect: Effect) -> Result<Arc<CallContext>, Stop> {
+        if let Some(recorder) = self.call.recorder() {
+            recorder.effect(effect);
+        }
+        self.granted(effect).cloned().ok_or_else(|| self.stop(effect))
+    }
+
+    /// Sends a request whose body is complete. One that still waits for it is sent when the guest finishes the body.
+    fn send_complete(&mut self, exchange: &Arc<HttpExchange>) -> wasmtime::Result<()> {
+        let mut progress = exchange.progress();
+        let body = {
+            let mut body = exchange.body();
+            if body.is_open && !body.is_finished {
+                return Ok(());
+            }
+            body.is_finished = true;
+            std::mem::take(&mut body.bytes)
+        };
+        *progress = match std::mem::take(&mut *progress) {
+            Progress::Waiting(request) => self.send(*request, body)?,
+            other => other,
+        };
+        Ok(())
+    }
+
+    fn send(&self, mut request: WaitingRequest, body: Vec<u8>) -> Result<Progress, Stop> {
+        let effect = effect_of(&request);
+        let context = self.allow(effect)?;
+        let ended = |error| Ok(Progress::Ended(Err(error)));
+        let masks = match self.fill_secrets(&mut request)? {
+            Ok(masks) => masks,
+            Err(reason) => return ended(ExchangeError::Secret(reason)),
+        };
+        if matches!(effect, Effect::HttpWrite(_)) {
+            self.ask(&context, effect, &request, &body)?;
+        }
+        let Some(transport) = self.grants.as_ref().and_then(|grants| grants.services.http()) else {
+            return ended(ExchangeError::Transport(TransportError::Unavailable));
+        };
+        self.call.requests.add(1, REQUESTS_MAX, || {
+            Stop::limit(format!("{REQUESTS_MAX} requests"), ErrorKind::Output)
+        })?;
+        let record = self.call.note_request(&request.host, &request.method, body.len());
+        let receiver = transport.send(
+            OutboundRequest {
+                host: request.host,
+                is_encrypted: request.is_encrypted,
+                method: request.method,
+                path_with_query: request.path_with_query,
+                fields: request.fields,
+                body,
+                timeout: self.call.time_left(),
+            },
+            self.call.token.clone(),
+        );
+        Ok(Progress::Sent(SentRequest {
+            receiver,
+            masks,
+            record,
+        }))
+    }
+
+    /// Fills in the secrets that a request's fields name. The inner error says why one cannot be had.
+    fn fill_secrets(&self, request: &mut WaitingRequest) -> Result<Result<Vec<SecretMask>, String>, Stop> {
+        let mut masks = Vec::new();
+        for (header, value) in &mut request.fields {
+            let name = match secrets::placeholder(value) {
+                None => continue,
+                Some(Err(())) => return Ok(Err(format!("the header `{header}` names no secret"))),
+                Some(Ok(name)) => name,
+            };
+            self.allow(Effect::Secret(name))?;
+            let services = self.grants.as_ref().map(|grants| &grants.services);
+            let secret = match services.map(|services| services.secret(name)) {
+                Some(Ok(secret)) => secret,
+                Some(Err(reason)) => return Ok(Err(reason)),
+                None => return Ok(Err(format!("the secret `{name}` is not there"))),
+            };
+            let is_its_place = secret.host == request.host && secret.header == *header;
+            let Some(mask) = SecretMask::new(&name, &secret.value).filter(|_| is_its_place) else {
+                return Ok(Err(format!(
+                    "the secret `{name}` goes to {} in the header `{}` alone",
+                    secret.host, secret.header
+                )));
+            };
+            *value = secrets::fill(value, &name, &secret);
+            masks.push(mask);
+        }
+        if !masks.is_empty() {
+            secrets::forbid_encodings(&mut request.fields);
+        }
+        Ok(Ok(masks))
+    }
+
+    /// Asks the user about a request that may change something, where the policy says so.
+    fn ask(&self, context: &CallContext, effect: Effect, request: &WaitingRequest, body: &[u8]) -> Result<(), Stop> {
+        let path = request.path_with_query.split('?').next().unwrap_or_default();
+        let text = String::from_utf8_lossy(body);
+        let question = Question {
+            effect,
+            title: format!("`{}` sends {} {}{path}", self.call.skill, request.method, request.host),
+            detail: clean(beginning(&text, SHOWN_BODY_BYTES_MAX)).into_owned(),
+        };
+        let answer = self.call.unclocked(|| consent::obtain(context, &question));
+        answer.map_err(|failure| Stop::Denied {
+            effect: Box::new(effect),
+            hint: failure.hint.unwrap_or(failure.message),
+        })
+    }
+}
+
+/// The code of the interface for an end without a response.
+fn code_of(error: ExchangeError) -> wit::ErrorCode {
+    use wit::ErrorCode;
+    match error {
+        ExchangeError::BodyUnfinished => ErrorCode::HttpRequestBodySize(None),
+        ExchangeError::Encoded => ErrorCode::HttpResponseContentCoding(None),
+        ExchangeError::Secret(reason) => ErrorCode::InternalError(Some(reason)),
+        ExchangeError::Transport(error) => match error {
+            TransportError::NoAddress => ErrorCode::DestinationNotFound,
+            TransportError::ProhibitedAddress => ErrorCode::DestinationIpProhibited,
+            TransportError::NotEncrypted => ErrorCode::HttpRequestDenied,
+            TransportError::Refused => ErrorCode::ConnectionRefused,
+            TransportError::Encryption => ErrorCode::TlsCertificateError,
+            TransportError::Timeout => ErrorCode::HttpResponseTimeout,
+            TransportError::BodyTooLong => ErrorCode::HttpResponseBodySize(None),
+            TransportError::FieldsTooLong => ErrorCode::HttpResponseHeaderSectionSize(None),
+            TransportError::Invalid => ErrorCode::HttpProtocolError,
+            TransportError::Unavailable => ErrorCode::DestinationUnavailable,
+        },
+    }
+}

@@ -1,0 +1,227 @@
+//! Secrets of the user in requests: the guest writes a placeholder, and the host puts the value in its place.
+//!
+//! The guest never holds the value. A response in which the server repeats it, as it is or in a usual encoding, gets a mask
+//! instead. A server that transforms the value in another way can still tell it: the user gives a secret only to a host that
+//! may know it.
+
+use std::fmt;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+use tool_core::api::{HostName, SecretName};
+
+use crate::transport::{HeaderFields, InboundResponse};
+
+/// Shorter values cannot be masked: they stand in every other text.
+pub const SECRET_BYTES_MIN: usize = 8;
+
+/// Longest value.
+pub const SECRET_BYTES_MAX: usize = 8 * 1024;
+
+/// Beginning and end of a placeholder, as in `{{secret:token}}`.
+const OPENING: &str = "{{secret:";
+const CLOSING: &str = "}}";
+
+/// Request fields by which a server would send the value in pieces or compressed, so that no mask finds it.
+const REVEALING: [&str; 3] = ["accept-encoding", "range", "if-range"];
+
+/// A secret, and the only place that it may go to.
+#[derive(Clone)]
+pub struct BoundSecret {
+    /// The host.
+    pub host: HostName,
+    /// The header field, in lower case.
+    pub header: String,
+    /// The value.
+    pub value: String,
+}
+
+impl fmt::Debug for BoundSecret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a secret for `{}` of {}", self.header, self.host)
+    }
+}
+
+/// Returns the name in the placeholder of a field's value; `Err` for a placeholder that names no secret.
+pub(crate) fn placeholder(value: &[u8]) -> Option<Result<SecretName, ()>> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (_, rest) = text.split_once(OPENING)?;
+    let name = rest.split_once(CLOSING).map_or("", |(name, _)| name);
+    Some(name.parse().map_err(|_| ()))
+}
+
+/// Puts the value in the place of the placeholder.
+pub(crate) fn fill(value: &[u8], name: &SecretName, secret: &BoundSecret) -> Vec<u8> {
+    let written = format!("{OPENING}{name}{CLOSING}");
+    String::from_utf8_lossy(value)
+        .replace(&written, &secret.value)
+        .into_bytes()
+}
+
+/// Makes a server answer so that a mask finds the value.
+pub(crate) fn forbid_encodings(fields: &mut HeaderFields) {
+    fields.retain(|(name, _)| !REVEALING.contains(&&**name));
+    fields.push(("accept-encoding".to_owned(), b"identity".to_vec()));
+}
+
+/// True for a body in an encoding that no mask looks into.
+pub(crate) fn is_encoded(response: &InboundResponse) -> bool {
+    response
+        .fields
+        .iter()
+        .any(|(name, value)| name == "content-encoding" && !value.eq_ignore_ascii_case(b"identity"))
+}
+
+/// Replaces a secret's value, and its usual encodings, in a response.
+pub(crate) struct SecretMask {
+    patterns: AhoCorasick,
+    mask: String,
+}
+
+impl SecretMask {
+    pub(crate) fn new(name: &SecretName, value: &str) -> Option<Self> {
+        let patterns = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(encodings(value))
+            .ok()?;
+        Some(Self {
+            patterns,
+            mask: format!("[secret:{name}]"),
+        })
+    }
+
+    pub(crate) fn apply(&self, response: &mut InboundResponse) {
+        // A field that is named after the value tells it as well.
+        response.fields.retain(|(name, _)| !self.patterns.is_match(name));
+        for (_, value) in &mut response.fields {
+            self.replace_in(value);
+        }
+        self.replace_in(&mut response.body);
+    }
+
+    fn replace_in(&self, bytes: &mut Vec<u8>) {
+        if self.patterns.is_match(&*bytes) {
+            let masks = vec![self.mask.as_str(); self.patterns.patterns_len()];
+            *bytes = self.patterns.replace_all_bytes(bytes, &masks);
+        }
+    }
+}
+
+/// The value, and the forms in which a server may repeat it: percent-encoded, within JSON, hexadecimal, and in Base64 at each
+/// of the three places that it can have among the bytes before it.
+fn encodings(value: &str) -> Vec<String> {
+    let percent_encoded: String = value
+        .bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect();
+    let in_json = serde_json::Value::from(value).to_string();
+    let hexadecimal: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut encodings = vec![
+        value.to_owned(),
+        percent_encoded,
+        in_json.trim_matches('"').to_owned(),
+        hexadecimal,
+    ];
+    for before in 0..3 {
+        let bytes = [&vec![0; before][..], value.as_bytes()].concat();
+        // Only the letters that stand for bits of the value alone.
+        let letters = (before * 8).div_ceil(6)..bytes.len() * 8 / 6;
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            encodings.push(engine.encode(&bytes)[letters.clone()].to_owned());
+        }
+    }
+    encodings.sort_unstable();
+    encodings.dedup();
+    encodings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUE: &str = "s3cr\"t/value+1";
+
+    fn name() -> SecretName {
+        "token".parse().expect("it is a name")
+    }
+
+    fn response(body: &str) -> InboundResponse {
+        InboundResponse {
+            status: 200,
+            fields: vec![("x-echo".to_owned(), format!("<{VALUE}>").into_bytes())],
+            body: body.as_bytes().to_vec(),
+        }
+    }
+
+    #[test]
+    fn an_echo_of_a_secret_is_masked_in_every_usual_encoding() {
+        let mask = SecretMask::new(&name(), VALUE).expect("it is a pattern");
+        for (body, masked) in [
+            (VALUE.to_owned(), "[secret:token]"),
+            (VALUE.to_uppercase(), "[secret:token]"),
+            (format!("a{VALUE}b{VALUE}"), "a[secret:token]b[secret:token]"),
+            ("s3cr%22t%2Fvalue%2b1".to_owned(), "[secret:token]"),
+            (
+                serde_json::json!({"a": VALUE}).to_string(),
+                "{\"a\":\"[secret:token]\"}",
+            ),
+            ("s3cr\"t/value".to_owned(), "s3cr\"t/value"),
+        ] {
+            let mut response = response(&body);
+            mask.apply(&mut response);
+            assert_eq!(String::from_utf8_lossy(&response.body), masked);
+            assert_eq!(response.fields[0].1, b"<[secret:token]>");
+        }
+        for before in ["", "u", "us", "user:", "Bearer "] {
+            let text = STANDARD_NO_PAD.encode(format!("{before}{VALUE} and more"));
+            let mut response = response(&text);
+            mask.apply(&mut response);
+            let body = String::from_utf8_lossy(&response.body);
+            assert!(body.contains("[secret:token]"), "{before}: {body}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_named_after_a_secret_is_dropped() {
+        let mask = SecretMask::new(&name(), "abcdefgh").expect("it is a pattern");
+        let mut response = response("");
+        response.fields.push(("x-abcdefgh".to_owned(), Vec::new()));
+        mask.apply(&mut response);
+        assert_eq!(response.fields.len(), 1);
+    }
+
+    #[test]
+    fn a_placeholder_names_a_secret_or_is_an_error() {
+        assert_eq!(placeholder(b"Bearer x"), None);
+        assert_eq!(placeholder(b"Bearer {{secret:token}}"), Some(Ok(name())));
+        for broken in ["{{secret:}}", "{{secret:token", "{{secret:TOKEN}}", "{{secret:a b}}"] {
+            assert_eq!(placeholder(broken.as_bytes()), Some(Err(())), "{broken}");
+        }
+        let secret = BoundSecret {
+            host: "a.org".parse().expect("it is a host"),
+            header: "authorization".to_owned(),
+            value: VALUE.to_owned(),
+        };
+        assert_eq!(
+            fill(b"Bearer {{secret:token}}", &name(), &secret),
+            format!("Bearer {VALUE}").into_bytes()
+        );
+        assert!(!format!("{secret:?}").contains("s3cr"));
+    }
+
+    #[test]
+    fn a_server_is_not_asked_for_pieces_of_a_secret() {
+        let field = |name: &str| (name.to_owned(), b"x".to_vec());
+        let mut fields = vec![field("range"), field("accept-encoding"), field("accept")];
+        forbid_encodings(&mut fields);
+        let names: Vec<&str> = fields.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["accept", "accept-encoding"]);
+        assert_eq!(fields[1].1, b"identity");
+    }
+}
