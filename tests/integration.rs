@@ -27,6 +27,7 @@ mod operations;
 mod overview;
 mod protected;
 mod providers;
+mod reaching;
 mod rest;
 mod rollout;
 mod sandbox;

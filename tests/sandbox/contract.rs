@@ -106,7 +106,10 @@ fn a_receipt_says_what_a_call_cost() {
         .receipt
         .expect("it ran");
     assert_eq!(receipt.skill, "hostile");
-    assert_eq!(receipt.grants, [Effect::ReadRepository, Effect::ReadGit]);
+    assert_eq!(
+        Effect::list(&receipt.grants),
+        "read-repository, read-git, http:granted.example.org, http:second.example.org, config, secret:token, store"
+    );
     assert_eq!((receipt.bytes_in, receipt.bytes_out), (5, 9));
     assert_eq!(receipt.verdict, "ok");
     assert!(receipt.peak_memory_bytes > 64 * 1024 && receipt.wall_us > 0);
@@ -115,4 +118,13 @@ fn a_receipt_says_what_a_call_cost() {
         .receipt
         .expect("it ran");
     assert_eq!(receipt.verdict, "trap");
+}
+
+#[test]
+fn a_call_that_opened_its_store_taints_the_conversation() {
+    let arena = Arena::new();
+    let foreign = |arguments: &serde_json::Value| arena.report("hostile", arguments).foreign;
+    assert_eq!(foreign(&json!({"attack": "nothing"})), [""; 0]);
+    let opened = foreign(&json!({"attack": "keep", "path": "a", "count": 1}));
+    assert_eq!(opened, ["the store of `hostile`"]);
 }
