@@ -89,6 +89,7 @@ fn our_requests_are_right_by_the_official_types() {
     chat: 9 requests are right, N wrong forms were refused
     messages: 3 requests are right, N wrong forms were refused
     generate-content: 3 requests are right, N wrong forms were refused
+    responses: 3 requests are right, N wrong forms were refused
     ");
 }
 
@@ -190,6 +191,20 @@ fn the_official_client_reads_the_chat_wire() {
     let understood = understood("chat");
     looks(&understood);
     insta::assert_snapshot!(ends(&understood), @r#"["tool_calls","tool_calls","length",["APIError","overloaded"],["RateLimitError",429],"tool_calls"]"#);
+    assert_eq!(understood["streams"][0]["ids"], 3, "each call has an id of its own");
+    assert_eq!(understood["models"], json!(["tiny", "large"]));
+}
+
+#[test]
+fn the_official_client_reads_the_responses_wire() {
+    let understood = understood("responses");
+    looks(&understood);
+    insta::assert_snapshot!(ends(&understood), @r#"["completed","completed","max_output_tokens",["error","overloaded"],["RateLimitError",429],"completed"]"#);
+    assert_eq!(
+        understood["streams"][0]["signed"],
+        json!([true]),
+        "reasoning is encrypted"
+    );
     assert_eq!(understood["streams"][0]["ids"], 3, "each call has an id of its own");
     assert_eq!(understood["models"], json!(["tiny", "large"]));
 }

@@ -67,8 +67,13 @@ pub(crate) const GENERATE_CONTENT: Wire = Wire {
     ..MESSAGES
 };
 
+pub(crate) const RESPONSES: Wire = Wire {
+    api: Some("responses"),
+    ..CHAT
+};
+
 /// Every provider with every wire that it speaks.
-pub(crate) const ALL: [Wire; 5] = [LOCAL, ROUTER, MESSAGES, CHAT, GENERATE_CONTENT];
+pub(crate) const ALL: [Wire; 6] = [LOCAL, ROUTER, MESSAGES, CHAT, GENERATE_CONTENT, RESPONSES];
 
 impl Wire {
     /// A configuration that enables it, with further lines of its section.
@@ -153,6 +158,7 @@ fn offered(wire: &Wire, request: &Recorded) -> Vec<String> {
     let (list, name) = match wire.api {
         Some("messages") => (&request.body["tools"], "/name"),
         Some("generate-content") => (&request.body["tools"][0]["functionDeclarations"], "/name"),
+        Some("responses") => (&request.body["tools"], "/name"),
         _ => (&request.body["tools"], "/function/name"),
     };
     let tools = list.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -183,6 +189,10 @@ fn tool_outputs(wire: &Wire, request: &Recorded) -> Vec<String> {
                 .iter()
                 .collect(),
         ),
+        Some("responses") => {
+            let items = request.body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
+            found(items.iter().map(|item| &item["output"]).collect())
+        }
         _ => found(
             with_role(&request.body, "tool")
                 .iter()

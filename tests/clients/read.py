@@ -93,6 +93,41 @@ def chat(url):
     return stream, at_once, lambda: [model.id for model in client.models.list()], openai.APIError
 
 
+def responses(url):
+    import openai
+
+    client = openai.OpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0, _strict_response_validation=True)
+    tool = {"type": "function", "name": "read_file", "parameters": {"type": "object"}, "strict": False}
+    question = {"model": "tiny", "input": ASK, "tools": [tool], "store": False}
+
+    def understood(response):
+        calls = [item for item in response.output if item.type == "function_call"]
+        thoughts = [item for item in response.output if item.type == "reasoning"]
+        usage = response.usage
+        return {
+            "text": response.output_text,
+            "reasoning": "".join(part.text for item in thoughts for part in item.summary),
+            "signed": [bool(item.encrypted_content) for item in thoughts],
+            "calls": [[call.name, json.loads(call.arguments)] for call in calls],
+            "ids": len({call.call_id for call in calls}),
+            "finish": response.incomplete_details.reason if response.incomplete_details else response.status,
+            "usage": [usage.input_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens],
+        }
+
+    def stream():
+        for event in client.responses.create(**question, stream=True):
+            if event.type == "error":
+                return {"error": event.type, "status": event.code, "message": event.message}
+            if event.type in ("response.completed", "response.incomplete"):
+                last = event.response
+        return understood(last)
+
+    def at_once():
+        return understood(client.responses.create(**question))
+
+    return stream, at_once, lambda: [model.id for model in client.models.list()], openai.APIError
+
+
 def generate_content(url):
     from google import genai
     from google.genai import errors, types
@@ -132,7 +167,7 @@ def generate_content(url):
     return stream, at_once, lambda: [model.name for model in client.models.list()], errors.APIError
 
 
-WIRES = {"messages": messages, "chat": chat, "generate-content": generate_content}
+WIRES = {"messages": messages, "chat": chat, "responses": responses, "generate-content": generate_content}
 
 
 def main():

@@ -58,6 +58,32 @@ def chat():
     return lambda body: drained(adapter.validate_python([body]))
 
 
+def responses():
+    from openai.types import responses as types
+    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+    from openai.types.responses.response_input_param import FunctionCallOutput
+
+    request = strict(ResponseCreateParamsStreaming)
+    # The list of items takes many types; so each item is held to its own.
+    items = {
+        "reasoning": strict(types.ResponseReasoningItemParam),
+        "function_call": strict(types.ResponseFunctionToolCallParam),
+        "function_call_output": strict(FunctionCallOutput),
+    }
+    messages = {
+        "user": strict(types.EasyInputMessageParam),
+        "assistant": strict(types.ResponseOutputMessageParam),
+    }
+
+    def validate(body):
+        drained(request.validate_python([body]))
+        for item in body["input"]:
+            adapter = items.get(item["type"]) or messages[item["role"]]
+            drained(adapter.validate_python([item]))
+
+    return validate
+
+
 def generate_content():
     from google.genai import types
 
@@ -92,7 +118,7 @@ def generate_content():
     return validate
 
 
-WIRES = {"messages": messages, "chat": chat, "generate-content": generate_content}
+WIRES = {"messages": messages, "chat": chat, "responses": responses, "generate-content": generate_content}
 
 # What is free to a tool, and where a new field is therefore no mistake.
 FREE = ("input", "input_schema", "parameters", "args", "response")

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tool_model_server::Script;
 
-use super::{GENERATE_CONTENT, LOCAL, MESSAGES, repository};
+use super::{GENERATE_CONTENT, LOCAL, MESSAGES, RESPONSES, repository};
 use crate::documents::read_page;
 use crate::support::{Home, folder};
 
@@ -76,10 +76,11 @@ fn the_example_serves_a_run_on_every_wire_as_it_is_told_to() {
     assert!(port.parse::<u16>().is_ok_and(|port| port != 0), "{root}");
     let chat_url = format!("{root}/v1");
     let repository = repository();
-    for wire in [LOCAL, MESSAGES, GENERATE_CONTENT] {
+    for wire in [LOCAL, MESSAGES, GENERATE_CONTENT, RESPONSES] {
         let mut init = vec!["init", "--provider", wire.provider, "--model", "scripted"];
         init.extend(wire.api.iter().flat_map(|api| ["--api", api]));
-        init.extend(["--url", if wire.api.is_none() { &chat_url } else { &root }]);
+        let has_version = matches!(wire.api, None | Some("responses"));
+        init.extend(["--url", if has_version { &chat_url } else { &root }]);
         wire.run(&home, &repository, &init).expect(0);
         let finished = wire.run(&home, &repository, &["explain", "."]).expect(0);
         let answer = "Let me look at the repository.\n\nThis repository describes itself in README.md:1.";
@@ -93,6 +94,7 @@ fn the_example_serves_a_run_on_every_wire_as_it_is_told_to() {
       tool init --provider local --model scripted --url http://ADDRESS/v1
       export HOSTED_API_KEY=scripted; tool init --provider hosted --api messages --model scripted --url http://ADDRESS
       export VENDOR_C_API_KEY=scripted; tool init --provider hosted --api generate-content --model scripted --url http://ADDRESS
+      export VENDOR_B_API_KEY=scripted; tool init --provider hosted --api responses --model scripted --url http://ADDRESS/v1
     GET /v1/models -> the model list
     GET /api/v1/models -> 404: GET /api/v1/models is not served here
     GET /props -> 404: GET /props is not served here
@@ -106,6 +108,9 @@ fn the_example_serves_a_run_on_every_wire_as_it_is_told_to() {
     POST /v1beta/models/scripted:streamGenerateContent -> round 1 of 3
     POST /v1beta/models/scripted:streamGenerateContent -> round 2 of 3, status 429
     POST /v1beta/models/scripted:streamGenerateContent -> round 3 of 3
+    POST /v1/responses -> round 1 of 3
+    POST /v1/responses -> round 2 of 3, status 429
+    POST /v1/responses -> round 3 of 3
     ");
 }
 

@@ -75,14 +75,17 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
 const HOW: &str = "To use it, one of:";
 
 /// Commands that point `tool` at the server, one line for each wire. Any key will do.
-fn directions(root: &str, model: &str) -> [String; 3] {
-    let hosted = |variable: &str, api: &str| {
-        format!("  export {variable}=scripted; tool init --provider hosted --api {api} --model {model} --url {root}")
+fn directions(root: &str, model: &str) -> [String; 4] {
+    let hosted = |variable: &str, api: &str, path: &str| {
+        format!(
+            "  export {variable}=scripted; tool init --provider hosted --api {api} --model {model} --url {root}{path}"
+        )
     };
     [
         format!("  tool init --provider local --model {model} --url {root}/v1"),
-        hosted("HOSTED_API_KEY", "messages"),
-        hosted("VENDOR_C_API_KEY", "generate-content"),
+        hosted("HOSTED_API_KEY", "messages", ""),
+        hosted("VENDOR_C_API_KEY", "generate-content", ""),
+        hosted("VENDOR_B_API_KEY", "responses", "/v1"),
     ]
 }
 

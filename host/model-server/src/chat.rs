@@ -68,7 +68,7 @@ impl Dialect for Chat {
 }
 
 /// Some second of the past: the same in every run, so that answers can be compared.
-const CREATED: u64 = 1_760_000_000;
+pub(super) const CREATED: u64 = 1_760_000_000;
 
 /// Type, code and sentence of an error.
 fn words(code: u16) -> (&'static str, Value, &'static str) {

@@ -6,6 +6,7 @@
 pub(super) mod chat;
 pub(super) mod generate_content;
 pub(super) mod messages;
+pub(super) mod responses;
 
 use std::collections::HashSet;
 

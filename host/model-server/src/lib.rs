@@ -25,6 +25,7 @@ mod form;
 mod generate_content;
 mod messages;
 mod play;
+mod responses;
 mod server;
 
 #[cfg(test)]
@@ -109,7 +110,7 @@ pub enum ServerStep {
     /// Why the answer ends: `stop`, `tool_calls`, `length`, `content_filter`, each in the wire's own word, or whatever
     /// a server may say. Then the rest of the script decides whether an end mark follows.
     Finish(String),
-    /// The end mark of the wire, where it has one: `[DONE]`, or `message_stop`.
+    /// The end mark of the wire, where it has one of its own: `[DONE]`, or `message_stop`.
     Done,
     /// Waits.
     DelayMs(u64),

@@ -23,6 +23,7 @@ use super::chat::Chat;
 use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
+use super::responses::Responses;
 use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, play};
 use tool_core::text::estimated_tokens;
 
@@ -125,7 +126,7 @@ impl ModelServer {
         self.address
     }
 
-    /// Base URL of the Chat Completions wire.
+    /// Base URL of the Chat Completions and the Responses wire.
     pub fn url(&self) -> String {
         format!("{}/v1", self.root())
     }
@@ -203,6 +204,14 @@ impl ServerShared {
 
 /// Returns the number of the model's answers in a conversation.
 fn answers_in(body: &Value) -> usize {
+    if let Some(items) = body["input"].as_array() {
+        // An answer of this wire is a run of items.
+        let is_own = |item: &Value| {
+            item["role"] == "assistant" || matches!(item["type"].as_str(), Some("reasoning" | "function_call"))
+        };
+        let runs = items.chunk_by(|left, right| is_own(left) == is_own(right));
+        return runs.filter(|run| run.first().is_some_and(is_own)).count();
+    }
     let messages = body["messages"].as_array().or_else(|| body["contents"].as_array());
     let is_answer = |message: &&Value| matches!(message["role"].as_str(), Some("assistant" | "model"));
     messages.into_iter().flatten().filter(is_answer).count()
@@ -289,6 +298,9 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
     let stream = request.body["stream"] == true;
     if path.ends_with("/chat/completions") {
         return Some((&Chat, Ask::Answer { model, stream }));
+    }
+    if path.ends_with("/responses") {
+        return Some((&Responses, Ask::Answer { model, stream }));
     }
     if path.ends_with("/v1/messages") {
         return Some((&Messages, Ask::Answer { model, stream }));

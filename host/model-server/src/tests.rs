@@ -9,6 +9,7 @@ use super::chat::Chat;
 use super::dialect::{Action, Dialect, Telling, stream, whole};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
+use super::responses::Responses;
 use super::*;
 use tool_core::api::ErrorKind;
 
@@ -153,6 +154,57 @@ fn messages_are_told_in_numbered_blocks() {
 }
 
 #[test]
+fn responses_are_told_in_items() {
+    let told = bytes(&Responses, conversation());
+    let events: Vec<Value> = told
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
+        .collect();
+    let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+    insta::assert_snapshot!(kinds.join("\n"), @r"
+    response.created
+    response.in_progress
+    response.output_item.added
+    response.reasoning_summary_part.added
+    response.reasoning_summary_text.delta
+    response.reasoning_summary_text.done
+    response.reasoning_summary_part.done
+    response.output_item.done
+    response.output_item.added
+    response.content_part.added
+    response.output_text.delta
+    response.output_text.delta
+    response.output_text.done
+    response.content_part.done
+    response.output_item.done
+    response.output_item.added
+    response.function_call_arguments.delta
+    response.function_call_arguments.delta
+    response.function_call_arguments.done
+    response.output_item.done
+    response.output_item.added
+    response.function_call_arguments.delta
+    response.function_call_arguments.done
+    response.output_item.done
+    response.completed
+    ");
+    let numbers = events.iter().map(|event| event["sequence_number"].as_u64());
+    assert!(
+        numbers.eq((0..events.len() as u64).map(Some)),
+        "each event has the next number"
+    );
+    let done = events
+        .iter()
+        .filter(|event| event["type"] == "response.output_item.done");
+    let items: Vec<&Value> = done.map(|event| &event["item"]).collect();
+    let completed = events.last().expect("a stream has an end");
+    let output = completed["response"]["output"].as_array().expect("a list");
+    assert!(items.iter().copied().eq(output), "the end repeats the items");
+    insta::assert_snapshot!(json!(items), @r#"[{"id":"rs_0_0","type":"reasoning","summary":[{"type":"summary_text","text":"Hm."}],"encrypted_content":"ScriptedSign6e72d95cb4b4fe164ee677f8ddce4bde2e5af04e9e282ccd4a2a17fa6ec71d81"},{"id":"msg_0_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Let me look.","annotations":[],"logprobs":[]}]},{"id":"fc_0_0","type":"function_call","status":"completed","call_id":"call_0_0","name":"read_file","arguments":"{\"path\":\"a.py\"}"},{"id":"fc_0_1","type":"function_call","status":"completed","call_id":"call_0_1","name":"list_files","arguments":"{}"}]"#);
+    insta::assert_snapshot!(completed["response"]["usage"], @r#"{"input_tokens":90,"input_tokens_details":{"cached_tokens":40,"cache_write_tokens":0},"output_tokens":12,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":102}"#);
+}
+
+#[test]
 fn generate_content_is_told_in_partial_responses() {
     insta::assert_snapshot!(bytes(&GenerateContent, conversation()), @r#"
     data: {"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":90,"totalTokenCount":90},"modelVersion":"tiny","responseId":"script-0"}
@@ -247,7 +299,7 @@ fn faults_that_only_the_stream_shows() {
         text.contains(r#"<tool_call>\n{\"name\":\"x\",\"arguments\":{\"a\":1}}\n</tool_call>"#),
         "{text}"
     );
-    for dialect in [&Chat as &dyn Dialect, &Messages, &GenerateContent] {
+    for dialect in [&Chat as &dyn Dialect, &Messages, &GenerateContent, &Responses] {
         assert_eq!(
             bytes(dialect, json!([{"comment": "ping"}, {"raw": "x"}, "stall"])),
             ": ping\n\nx<Stall>"

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Checked, at, is_word, list, name, object, optional_list, schema, text, unique, words};
+use super::{Checked, at, list, name, object, optional_list, schema, text, unique, words};
 
-const FIELDS: [&str; 34] = [
+const FIELDS: [&str; 35] = [
     "model",
     "messages",
     "stream",
@@ -39,6 +39,7 @@ const FIELDS: [&str; 34] = [
     "models",
     "usage",
     "transforms",
+    "cache_control",
 ];
 
 const MESSAGE_FIELDS: [&str; 9] = [
@@ -168,17 +169,24 @@ fn assistant<'v>(message: &'v Value, place: &str) -> Checked<Vec<&'v str>> {
     let place = format!("{place}.tool_calls");
     let mut ids = Vec::new();
     for (place, call) in at(list(calls, &place)?, &place) {
-        object(call, &place, &["id", "type", "function"])?;
-        let id = text(&call["id"], &format!("{place}.id"))?;
-        if !is_word(id) {
-            return Err(format!("{place}.id: `{id}` does not match ^[a-zA-Z0-9_-]+$"));
-        }
+        // Some servers carry a signature in a member of their own, and want it back.
+        object(
+            call,
+            &place,
+            &["id", "type", "function", "extra_content", "provider_specific_fields"],
+        )?;
+        let id = words(&call["id"], &format!("{place}.id"))?;
         if call["type"] != "function" {
             return Err(format!("{place}.type: must be \"function\""));
         }
-        object(&call["function"], &format!("{place}.function"), &["name", "arguments"])?;
-        text(&call["function"]["name"], &format!("{place}.function.name"))?;
-        text(&call["function"]["arguments"], &format!("{place}.function.arguments"))?;
+        let function = &call["function"];
+        let place = format!("{place}.function");
+        object(function, &place, &["name", "arguments", "provider_specific_fields"])?;
+        text(&function["name"], &format!("{place}.name"))?;
+        let arguments = text(&function["arguments"], &format!("{place}.arguments"))?;
+        if !matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) {
+            return Err(format!("{place}.arguments: must be the JSON of an object"));
+        }
         ids.push(id);
     }
     unique(ids.iter().copied(), &format!("{place}: the ids"))?;

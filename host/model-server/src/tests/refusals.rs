@@ -8,6 +8,7 @@ use crate::chat::Chat;
 use crate::dialect::{Dialect, HasHeader, Incoming, signature};
 use crate::generate_content::GenerateContent;
 use crate::messages::Messages;
+use crate::responses::Responses;
 
 #[derive(Debug)]
 struct AllHeaders;
@@ -170,7 +171,7 @@ fn chat_requests_are_held_to_the_wire() {
     messages.1.content: must be a list
     messages.2.tool_calls: must not be empty
     messages.2.tool_calls: the ids: `a` must be unique
-    messages.2.tool_calls.0.id: `` does not match ^[a-zA-Z0-9_-]+$
+    messages.2.tool_calls.0.id: must be non-empty and contain non-whitespace text
     messages.2.tool_calls.0.function.arguments: must be a string
     messages.3: a message with role `tool` must be a response to a preceding message with `tool_calls`: `b` is not open
     messages.4: an assistant message needs content or `tool_calls`
@@ -251,5 +252,57 @@ fn generate_content_requests_are_held_to_the_wire() {
     Invalid value at 'tools.0.function_declarations.0.parameters.properties[path].type': Proto field is not repeating, cannot start list.
     tools.0.function_declarations.0.parameters.required.0: property `place` is not defined
     tools.0.function_declarations: the names: `read_file` must be unique
+    "#);
+}
+
+#[test]
+fn responses_requests_are_held_to_the_wire() {
+    let signed = signature("Hm.");
+    let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "x"});
+    let body = json!({
+        "model": "m",
+        "instructions": "Be brief.",
+        "store": false,
+        "stream": true,
+        "include": ["reasoning.encrypted_content"],
+        "tools": [{"type": "function", "name": "read_file", "description": "reads", "strict": false,
+            "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}],
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
+            {"type": "reasoning", "id": "rs_1", "encrypted_content": signed,
+             "summary": [{"type": "summary_text", "text": "Hm."}]},
+            {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "read_file", "arguments": "{}"},
+            output("a"),
+        ],
+    });
+    let input = &body["input"];
+    insta::assert_snapshot!(refusals(&Responses, &body, &[
+        ("/messages", json!([])),
+        ("/max_output_tokens", json!(9)),
+        ("/tools/0/strict", json!(true)),
+        ("/tools/0/function", json!({})),
+        ("/input/0/content/0/type", json!("text")),
+        ("/input/1/encrypted_content", json!(null)),
+        ("/input/1/summary/0/text", json!("Hmm.")),
+        ("/input/2/arguments", json!("{\"path\": a}")),
+        ("/input/3", output("b")),
+        ("/input", json!([input[0], input[2]])),
+        ("/input", json!([input[0], input[1]])),
+        ("/input", json!([input[0], input[2], input[3], input[2], input[3]])),
+        ("/input/0/type", json!("new")),
+    ]), @r#"
+    request.messages: unknown field
+    max_output_tokens: must be at least 16
+    tools.0.strict: without `false` every property must be required, and this schema has optional ones
+    tools.0.function: unknown field
+    input.0.content.0.type: must be `input_text`, not `text`
+    Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.
+    input.1: the encrypted content could not be verified
+    input.2.arguments: must be the JSON of an object
+    No tool call found for function call output with call_id b.
+    No tool output found for function call a.
+    Item 'rs_1' of type 'reasoning' was provided without its required following item.
+    input: the ids of function calls: `a` must be unique
+    input.0.type: `new` is unknown
     "#);
 }

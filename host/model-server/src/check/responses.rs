@@ -1,0 +1,160 @@
+//! Checks of the Responses API, for requests that store nothing.
+
+use serde_json::Value;
+
+use super::super::dialect::{SIGNATURE, signature};
+use super::{Checked, at, list, name, object, optional_list, schema, text, unique, words};
+
+const FIELDS: [&str; 19] = [
+    "model",
+    "input",
+    "instructions",
+    "stream",
+    "store",
+    "include",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning",
+    "text",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "metadata",
+    "service_tier",
+    "truncation",
+    "prompt_cache_key",
+    "user",
+];
+
+/// The smallest output bound that the API takes.
+const OUTPUT_TOKENS_MIN: u64 = 16;
+
+/// The first thing that is wrong with a request.
+pub(in super::super) fn check(body: &Value) -> Checked {
+    object(body, "request", &FIELDS)?;
+    words(&body["model"], "model")?;
+    if body["max_output_tokens"]
+        .as_u64()
+        .is_some_and(|bound| bound < OUTPUT_TOKENS_MIN)
+    {
+        return Err(format!("max_output_tokens: must be at least {OUTPUT_TOKENS_MIN}"));
+    }
+    tools(&body["tools"])?;
+    match &body["input"] {
+        Value::String(_) => Ok(()),
+        items => input(list(items, "input")?),
+    }
+}
+
+fn tools(tools: &Value) -> Checked {
+    let tools = optional_list(tools, "tools")?;
+    for (place, tool) in at(tools, "tools") {
+        object(tool, &place, &["type", "name", "description", "parameters", "strict"])?;
+        if tool["type"] != "function" {
+            return Err(format!("{place}.type: must be \"function\""));
+        }
+        name(&tool["name"], &format!("{place}.name"), 64)?;
+        schema(&tool["parameters"], &format!("{place}.parameters"))?;
+        if tool["strict"] != false {
+            return Err(format!(
+                "{place}.strict: without `false` every property must be required, and this schema has optional ones"
+            ));
+        }
+    }
+    unique(
+        tools.iter().filter_map(|tool| tool["name"].as_str()),
+        "tools: the names",
+    )
+}
+
+fn input(items: &[Value]) -> Checked {
+    let (mut asked, mut answered) = (Vec::new(), Vec::new());
+    for (index, (place, item)) in at(items, "input").enumerate() {
+        match item["type"].as_str() {
+            Some("message") | None => message(item, &place)?,
+            Some("reasoning") => reasoning(item, items.get(index + 1), &place)?,
+            Some("function_call") => {
+                object(
+                    item,
+                    &place,
+                    &["type", "id", "call_id", "name", "arguments", "status", "namespace"],
+                )?;
+                asked.push(words(&item["call_id"], &format!("{place}.call_id"))?);
+                text(&item["name"], &format!("{place}.name"))?;
+                let arguments = text(&item["arguments"], &format!("{place}.arguments"))?;
+                if !matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) {
+                    return Err(format!("{place}.arguments: must be the JSON of an object"));
+                }
+            }
+            Some("function_call_output") => {
+                object(item, &place, &["type", "id", "call_id", "output", "status"])?;
+                let id = text(&item["call_id"], &format!("{place}.call_id"))?;
+                if !asked.contains(&id) {
+                    return Err(format!(
+                        "No tool call found for function call output with call_id {id}."
+                    ));
+                }
+                text(&item["output"], &format!("{place}.output"))?;
+                answered.push(id);
+            }
+            Some(kind) => return Err(format!("{place}.type: `{kind}` is unknown")),
+        }
+    }
+    unique(asked.iter().copied(), "input: the ids of function calls")?;
+    unique(answered.iter().copied(), "input: the ids of function call outputs")?;
+    match asked.iter().find(|id| !answered.contains(id)) {
+        Some(open) => Err(format!("No tool output found for function call {open}.")),
+        None => Ok(()),
+    }
+}
+
+fn message(item: &Value, place: &str) -> Checked {
+    object(item, place, &["type", "id", "role", "content", "status", "phase"])?;
+    let kind = match text(&item["role"], &format!("{place}.role"))? {
+        "assistant" => "output_text",
+        "user" | "system" | "developer" => "input_text",
+        role => return Err(format!("{place}.role: `{role}` is unknown")),
+    };
+    let place = format!("{place}.content");
+    if item["content"].is_string() {
+        return words(&item["content"], &place).map(drop);
+    }
+    at(list(&item["content"], &place)?, &place).try_for_each(|(place, part)| match part["type"].as_str() {
+        Some(own) if own == kind => text(&part["text"], &format!("{place}.text")).map(drop),
+        Some("refusal") if kind == "output_text" => text(&part["refusal"], &format!("{place}.refusal")).map(drop),
+        other => Err(format!(
+            "{place}.type: must be `{kind}`, not `{}`",
+            other.unwrap_or_default()
+        )),
+    })
+}
+
+/// Nothing is stored, so that the encrypted content is all that the server knows. Ours belongs to its summary; others
+/// come from a script's own frames and are taken as they are.
+fn reasoning(item: &Value, next: Option<&Value>, place: &str) -> Checked {
+    object(
+        item,
+        place,
+        &["type", "id", "summary", "content", "encrypted_content", "status"],
+    )?;
+    let id = text(&item["id"], &format!("{place}.id"))?;
+    let Some(encrypted) = item["encrypted_content"].as_str() else {
+        return Err(format!(
+            "Item with id '{id}' not found. Items are not persisted when `store` is set to false."
+        ));
+    };
+    let parts = item["summary"].as_array().into_iter().flatten();
+    let summary: String = parts.filter_map(|part| part["text"].as_str()).collect();
+    if encrypted.starts_with(SIGNATURE) && encrypted != signature(&summary) {
+        return Err(format!("{place}: the encrypted content could not be verified"));
+    }
+    let is_followed = next.is_some_and(|next| next["type"] != "function_call_output" && next["role"] != "user");
+    if is_followed {
+        Ok(())
+    } else {
+        Err(format!(
+            "Item '{id}' of type 'reasoning' was provided without its required following item."
+        ))
+    }
+}
