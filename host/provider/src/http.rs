@@ -20,12 +20,13 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::answer_origin;
 use super::body::{Body, Tap};
 use super::context_size::{self, cut_in_silence, too_long};
 use super::failure::{Class, Failure, one_line, without_credentials};
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
-use super::wire::{Progress, Wire};
+use super::wire::{Adaptation, Progress, Wire};
 use super::{EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::limits;
 use tool_config::ProviderSettings;
@@ -45,6 +46,8 @@ pub(super) struct HttpProvider {
     context: OnceCell<Option<u64>>,
     /// Set by a probe.
     tap: Option<Tap>,
+    /// Names server, wire and model in the data that goes back to them alone.
+    tag: String,
     /// True once the user was told that prompt and context do not fit together.
     alarmed: AtomicBool,
 }
@@ -68,6 +71,7 @@ impl HttpProvider {
             wire,
             context: OnceCell::new(),
             tap: None,
+            tag: answer_origin::tag(settings),
             alarmed: AtomicBool::new(false),
         };
         // Better now than at the first request.
@@ -280,6 +284,10 @@ impl Exchange<'_> {
         for event in joined(events) {
             let event = match event {
                 ProviderEvent::Notice(said) => ProviderEvent::Notice(scrubbed(&said, &self.provider.settings)),
+                ProviderEvent::Stop { reason, opaque } => ProviderEvent::Stop {
+                    reason,
+                    opaque: answer_origin::tagged(opaque, &self.provider.tag),
+                },
                 event => event,
             };
             let sentence = match &event {
@@ -294,7 +302,11 @@ impl Exchange<'_> {
     /// Decides what follows a failure: the request again, later or changed, or its end.
     fn fail(&mut self, failure: &Failure) {
         let settings = &self.provider.settings;
-        if !self.put_out && self.adaptations < ADAPTATIONS_MAX && self.provider.wire.adapt(failure) {
+        let may_adapt = !self.put_out && self.adaptations < ADAPTATIONS_MAX;
+        if let Some(adaptation) = may_adapt.then(|| self.provider.wire.adapt(failure)).flatten() {
+            if let Adaptation::Announced(sentence) = adaptation {
+                self.ready.push_back(Ok(ProviderEvent::Notice(sentence.to_owned())));
+            }
             self.adaptations += 1;
             self.phase = Phase::Send;
             return;
@@ -341,12 +353,17 @@ fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
 /// Sends a request and reads the head of the answer.
 async fn send<'a>(provider: &'a HttpProvider, request: ModelRequest<'a>) -> Result<Reading<'a>, Failure> {
     let first_byte_until = Instant::now() + provider.options.first_byte;
+    let messages = answer_origin::without_others(request.messages, &provider.tag);
+    let sent = ModelRequest {
+        messages: &messages,
+        ..request
+    };
     let builder = provider
         .request(Method::POST, &provider.wire.path())
         .map_err(|problem| Failure::new(Class::Rejected, problem.message))?
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "text/event-stream")
-        .body(provider.wire.body(&request).to_string());
+        .body(provider.wire.body(&sent).to_string());
     let response = match timeout_at(first_byte_until, builder.send()).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => return Err(from_transport(&error)),

@@ -1,11 +1,15 @@
-//! Identifiers of tool calls: of safe characters, and each its own in the conversation, whatever a server sends.
+//! Tool calls on their way back to the server: identifiers that are each their own in the conversation and otherwise
+//! unchanged, and arguments that every server can read.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+
+use serde_json::Value;
 
 use super::{Message, ToolCall};
 
-/// Longest identifier that is passed on.
-const ID_CHARS_MAX: usize = 64;
+/// Longest identifier that is passed on. The longest signatures within identifiers have some kilobytes.
+const ID_BYTES_MAX: usize = 64 * 1024;
 
 /// The identifiers of a conversation's calls.
 pub(super) fn used(messages: &[Message]) -> HashSet<String> {
@@ -20,17 +24,49 @@ pub(super) fn calls_of(messages: &[Message]) -> impl Iterator<Item = &ToolCall> 
     })
 }
 
-/// The given identifier with its odd characters replaced, or one made up where it is empty or taken. `round` and
-/// `number` tell the made-up ones of one answer from those of others.
+/// The identifier as the server gave it, or one made up where it is empty, taken or too long: some routers carry a
+/// vendor's signature in it and want it back to the letter. `round` and `number` tell the made-up ids of one answer
+/// from those of others.
 pub(super) fn unique(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
-    let clean = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let given: String = given.chars().take(ID_CHARS_MAX).map(clean).collect();
     let made = (0..).map(|again| match again {
         0 => format!("call_{round}_{number}"),
         again => format!("call_{round}_{number}_{again}"),
     });
-    let mut candidates = (!given.is_empty()).then_some(given).into_iter().chain(made);
+    let is_usable = !given.is_empty() && given.len() <= ID_BYTES_MAX;
+    let mut candidates = is_usable.then(|| given.to_owned()).into_iter().chain(made);
     candidates
         .find(|id| used.insert(id.clone()))
         .expect("the made-up ids never end")
+}
+
+/// Like [`unique`], for a wire that takes back no characters but `[A-Za-z0-9_-]`.
+pub(super) fn unique_word(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let given: String = given.chars().map(clean).collect();
+    unique(&given, used, round, number)
+}
+
+/// The arguments of a call in a form that every server takes back: several parse the history, and refuse it where they
+/// find no object. The tool's error says what was wrong with them.
+pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
+    match serde_json::from_str(arguments) {
+        Ok(Value::Object(_)) => arguments.into(),
+        _ => "{}".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_changed_only_where_it_is_empty_taken_or_endless() {
+        let mut used = HashSet::from(["taken".to_owned()]);
+        let signed = format!("call_1__thought__{}", "CiQB4KWEo+pZ/Ab9=".repeat(18));
+        assert_eq!(unique(&signed, &mut used, 3, 0), signed);
+        for given in ["", "taken", &signed, &"x".repeat(ID_BYTES_MAX + 1)] {
+            assert!(unique(given, &mut used, 3, 1).starts_with("call_3_1"), "{given}");
+        }
+        assert_eq!(unique_word("a+b c", &mut used, 3, 2), "a_b_c");
+    }
 }

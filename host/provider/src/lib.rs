@@ -1,14 +1,16 @@
 //! One neutral event model over every provider's wire.
 //!
 //! A provider turns a [`ModelRequest`] into a stream of [`ProviderEvent`]s; everything peculiar to a wire stays in its own
-//! module, as a pure state machine from bytes to events ([`sse`] frames them, `messages`, `chat` and
-//! `generate_content` read them). `http` is the only place of the engine that opens outbound connections. Nothing here
+//! module, as a pure state machine from bytes to events ([`sse`] frames them, `messages`, `chat`, `generate_content` and
+//! `responses` read them). `http` is the only place of the engine that opens outbound connections. Nothing here
 //! runs a tool: that is `turn`.
 
 #![forbid(unsafe_code)]
 
+mod answer_origin;
 mod body;
 mod chat;
+mod classify;
 mod context_size;
 mod failure;
 #[cfg(any(test, fuzzing))]
@@ -22,15 +24,19 @@ mod models;
 mod probe;
 mod receiver;
 mod redact;
+mod responses;
 mod retry;
 mod retry_after;
 mod schema;
 pub mod sse;
 pub mod turn;
+mod usage;
 mod wire;
 
 #[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod replays;
 #[cfg(test)]
 mod tests;
 
@@ -101,7 +107,8 @@ pub enum Message {
 /// A tool that the model asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Unique within the conversation; `[A-Za-z0-9_-]+`.
+    /// Unique within the conversation. Some servers carry data of their own in it, so it may be long and hold any
+    /// character.
     pub id: String,
     /// As the model wrote it.
     pub name: String,
@@ -174,6 +181,8 @@ pub enum ProviderEvent {
     TextCall {
         /// The part of its text that was held back: shown, should it turn out to be the answer after all.
         held: String,
+        /// True where the text stands in the conversation already: then it may well be an answer.
+        is_quoted: bool,
     },
     /// Always last, exactly once, unless the stream ends with an error.
     Stop {
@@ -395,6 +404,7 @@ fn over_http(settings: &ProviderSettings, options: &Options) -> Result<http::Htt
         Api::Chat => Box::new(chat::ChatWire::new(settings)),
         Api::Messages => Box::new(messages::MessagesWire::new(settings)),
         Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
+        Api::Responses => Box::new(responses::ResponsesWire::new(settings)),
         Api::Analyst => {
             let problem = Problem::new(
                 ErrorKind::InvalidProvider,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use self::plain::TextDelta;
 use super::failure::{Class, Failure};
 use super::sse::Frame;
-use super::wire::{Decoder, Progress, Wire, completed, count};
+use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{DATA_RULE, LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema};
 use crate::limits::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
@@ -76,18 +76,14 @@ impl Wire for MessagesWire {
     }
 
     /// An older model says `max_tokens: 32000 > 8192, which is the maximum`.
-    fn adapt(&self, failure: &Failure) -> bool {
-        let Some((_, rest)) = failure.said.split_once("max_tokens: ") else {
-            return false;
-        };
+    fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+        let (_, rest) = failure.said.split_once("max_tokens: ")?;
         let maximum = rest.split_once("> ").map(|(_, rest)| {
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             rest[..digits].parse()
         });
-        match maximum {
-            Some(Ok(maximum)) => self.output_tokens.swap(maximum, Ordering::Relaxed) != maximum,
-            _ => false,
-        }
+        let maximum = maximum?.ok()?;
+        Adaptation::silent(self.output_tokens.swap(maximum, Ordering::Relaxed) != maximum)
     }
 }
 
@@ -387,7 +383,7 @@ impl<'a> MessagesDecoder<'a> {
         let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
         let calls = self.blocks.iter_mut().filter(|block| block.is("tool_use"));
         for (number, block) in calls.enumerate() {
-            block.value["id"] = ids::unique(&block.text("id"), &mut used, round, number).into();
+            block.value["id"] = ids::unique_word(&block.text("id"), &mut used, round, number).into();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Streams as servers of the three wires send them, each read whole and cut at every byte.
+//! Streams as servers of the four wires send them, each read whole and cut at every byte.
 //!
 //! The recordings lie beside this file, one folder a wire; identifiers and signatures are made up. What comes of each
 //! is a snapshot, so that a change in what the loop gets is seen.
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::wire::{Wire, decode};
-use super::{LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, generate_content, messages};
+use super::{LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, generate_content, messages, responses};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
 
-struct Recording {
-    name: &'static str,
-    api: Api,
-    bytes: &'static [u8],
+pub(super) struct Recording {
+    pub(super) name: &'static str,
+    pub(super) api: Api,
+    pub(super) bytes: &'static [u8],
 }
 
 macro_rules! recordings {
@@ -41,6 +41,9 @@ const RECORDINGS: &[Recording] = recordings! {
     GenerateContent: "generate_content" [
         "text", "parallel_tools", "thoughts_and_tools", "odd_usage", "error_mid_stream", "utf8", "blocked",
     ],
+    Responses: "responses" [
+        "text", "parallel_tools", "reasoning_and_tools", "odd_usage", "error_mid_stream", "utf8", "cut_off", "refusal",
+    ],
 };
 
 fn wire(api: Api) -> Box<dyn Wire> {
@@ -57,13 +60,14 @@ fn wire(api: Api) -> Box<dyn Wire> {
     match api {
         Api::Messages => Box::new(messages::MessagesWire::new(&settings)),
         Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(&settings)),
+        Api::Responses => Box::new(responses::ResponsesWire::new(&settings)),
         _ => Box::new(chat::ChatWire::new(&settings)),
     }
 }
 
 type Decoded = (Vec<ProviderEvent>, Result<(), Failure>);
 
-fn read(recording: &Recording, pieces: &[&[u8]]) -> Decoded {
+pub(super) fn read(recording: &Recording, pieces: &[&[u8]]) -> Decoded {
     let messages = [Message::User {
         text: "What is this?".into(),
     }];
@@ -194,7 +198,7 @@ fn chat_recordings_are_read_as_they_should() {
       failure: Server: upstream is gone
     chat/utf8
       text: Zoë läuft |🦀 über |日本語
-      call: call__ read_file {"path":"dök/日.md"}
+      call: call_ü read_file {"path":"dök/日.md"}
       stop: ToolUse
     chat/printed_call
       call: printed_1_0 read_file {"path":"a"}
@@ -252,6 +256,59 @@ fn generate_content_recordings_are_read_as_they_should() {
     "#);
 }
 
+#[test]
+fn responses_recordings_are_read_as_they_should() {
+    insta::assert_snapshot!(all(Api::Responses), @r#"
+    responses/text
+      text: The service| has two faces.
+      usage: {"input_tokens":25,"cached_tokens":16,"output_tokens":8,"estimated":false}
+      stop: EndTurn
+        {"id":"msg_67ccd3acc8d48190","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"The service has two faces.","annotations":[],"logprobs":[]}]}
+    responses/parallel_tools
+      call: call_a read_file {"path":"src/app.py"}
+      call: call_b list_files {}
+      usage: {"input_tokens":120,"cached_tokens":0,"output_tokens":34,"estimated":false}
+      stop: ToolUse
+        {"id":"fc_call_a","type":"function_call","status":"completed","arguments":"{\"path\":\"src/app.py\"}","call_id":"call_a","name":"read_file"}
+        {"id":"fc_call_b","type":"function_call","status":"completed","arguments":"{}","call_id":"call_b","name":"list_files"}
+    responses/reasoning_and_tools
+      reasoning: **Finding the| entry point**|\n\n|I will read it.
+      text: Let me look.
+      call: call_c read_file {"path":"main.py"}
+      usage: {"input_tokens":194,"cached_tokens":128,"output_tokens":80,"estimated":false}
+      stop: ToolUse
+        {"id":"rs_0","type":"reasoning","summary":[{"type":"summary_text","text":"**Finding the entry point**"},{"type":"summary_text","text":"I will read it."}],"encrypted_content":"gAAAAABpZm9v"}
+        {"id":"msg_67ccd3acc8d48190","type":"message","role":"assistant","phase":"commentary","status":"completed","content":[{"type":"output_text","text":"Let me look.","annotations":[],"logprobs":[]}]}
+        {"id":"fc_call_c","type":"function_call","status":"completed","arguments":"{\"path\":\"main.py\"}","call_id":"call_c","name":"read_file"}
+    responses/odd_usage
+      text: Yes|.
+      usage: {"input_tokens":16,"cached_tokens":0,"output_tokens":5,"estimated":false}
+      stop: EndTurn
+        {"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Yes.","annotations":[]}]}
+    responses/error_mid_stream
+      text: The service has
+      failure: Server: The server had an error while processing your request. Sorry about that!
+    responses/utf8
+      text: Zoë läuft |🦀 über |日本語
+      call: call_日 read_file {"path":"dök/日.md"}
+      usage: {"input_tokens":25,"cached_tokens":0,"output_tokens":20,"estimated":false}
+      stop: ToolUse
+        {"id":"msg_67ccd3acc8d48190","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Zoë läuft 🦀 über 日本語","annotations":[],"logprobs":[]}]}
+        {"id":"fc_call_日","type":"function_call","status":"completed","arguments":"{\"path\":\"dök/日.md\"}","call_id":"call_日","name":"read_file"}
+    responses/cut_off
+      text: I write it.
+      other: CutOffCall { name: "write_file", arguments: "{\"path\":\"a\",\"con" }
+      usage: {"input_tokens":25,"cached_tokens":0,"output_tokens":64,"estimated":false}
+      stop: MaxTokens
+        {"id":"msg_67ccd3acc8d48190","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"I write it.","annotations":[],"logprobs":[]}]}
+    responses/refusal
+      text: I can't |help with that.
+      usage: {"input_tokens":25,"cached_tokens":0,"output_tokens":7,"estimated":false}
+      stop: Refusal
+        {"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"refusal","refusal":"I can't help with that."}]}
+    "#);
+}
+
 fn split_everywhere(recording: &Recording) {
     let (bytes, name) = (recording.bytes, recording.name);
     let whole = read(recording, &[bytes]);
@@ -267,7 +324,7 @@ fn split_everywhere(recording: &Recording) {
 
 #[test]
 fn providers_every_byte_split_gives_the_same_events() {
-    for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
+    for api in [Api::Messages, Api::Chat, Api::GenerateContent, Api::Responses] {
         let count = RECORDINGS.iter().filter(|recording| recording.api == api).count();
         assert!(count >= 5, "{api:?} has {count} recordings");
     }

@@ -27,8 +27,25 @@ pub(super) trait Wire: Send + Sync {
     /// Reads the answer to a request.
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a>;
 
-    /// Drops a field that the server has just refused. True where the request is worth sending again at once.
-    fn adapt(&self, failure: &Failure) -> bool;
+    /// Changes what the server has just refused, so that the request is worth sending again at once; none where nothing
+    /// can be changed.
+    fn adapt(&self, failure: &Failure) -> Option<Adaptation>;
+}
+
+/// A change of the requests after a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Adaptation {
+    /// The answer is none the worse.
+    Silent,
+    /// The user should know, in this sentence.
+    Announced(&'static str),
+}
+
+impl Adaptation {
+    /// A silent change, where there is one.
+    pub(super) fn silent(is_changed: bool) -> Option<Self> {
+        is_changed.then_some(Self::Silent)
+    }
 }
 
 /// The state machine of one answer.

@@ -17,6 +17,7 @@ pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
     let whole = match api {
         Api::Chat => choices(&chunks).any(|choice| choice.get("message").is_some()),
         Api::Messages => chunks.iter().any(|chunk| chunk["type"] == "message"),
+        Api::Responses => chunks.iter().any(|chunk| chunk["object"] == "response"),
         Api::GenerateContent | Api::Analyst => false,
     };
     let mut said = Vec::new();
@@ -31,13 +32,14 @@ pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
     said
 }
 
-/// The remarks on the calls of an answer. Calls of generateContent come whole, and without identifiers by right.
+/// The remarks on the calls of an answer. Calls of generateContent come whole, and without identifiers by right; those of
+/// the Responses API come in items of their own.
 pub(super) fn of_calls(api: Api, frames: &[Frame]) -> Vec<&'static str> {
     let chunks = chunks(frames);
     match api {
         Api::Chat => chat_calls(&chunks),
         Api::Messages => messages_calls(&chunks),
-        Api::GenerateContent | Api::Analyst => vec![],
+        Api::GenerateContent | Api::Responses | Api::Analyst => vec![],
     }
 }
 
@@ -131,6 +133,7 @@ fn counts(chunk: &Value) -> bool {
         "/choices/0/usage",
         "/timings",
         "/message/usage",
+        "/response/usage",
         "/usageMetadata",
     ];
     places
