@@ -71,10 +71,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["diff --git "],
     ),
     (
-        "host/provider/src/failure.rs",
+        "host/provider/src/classify.rs",
         "answers of servers",
-        &["<!doctype html", "no endpoints found"],
+        &["no endpoints found"],
     ),
+    ("host/provider/src/failure.rs", "answers of servers", &["<!doctype html"]),
     ("host/provider/src/http.rs", "hyper's errors", &["invalid HTTP"]),
     ("host/repository/src/file_role.rs", "names of languages", &["Go Module"]),
     (

@@ -5,41 +5,21 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
+use super::classify::classify;
+pub(super) use super::classify::{Class, is_template_complaint};
 use super::redact::scrubbed;
 use super::retry_after;
 use crate::limits::{PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
-use tool_config::ProviderSettings;
+use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
 use tool_core::api::{ErrorKind, Problem};
 
 /// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
 /// each some four levels deep.
 const ERROR_NESTING_MAX: usize = 16;
-
-/// Kinds of failure that lead to different sentences or different retries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    Authentication,
-    Payment,
-    RateLimit,
-    Overflow,
-    UnknownModel,
-    NoTools,
-    Template,
-    NotAServer,
-    Redirect,
-    Refused,
-    Unreachable,
-    OtherUser,
-    Broken,
-    Timeout,
-    Protocol,
-    Empty,
-    Server,
-    Rejected,
-}
 
 /// A failed request, before it is put into words for the user.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,7 +135,8 @@ impl Failure {
         match self.class {
             // Some servers word a rate limit as 413: waiting does not make that request smaller.
             Class::RateLimit => self.status.is_none_or(|status| matches!(status, 429 | 500..)),
-            Class::Server | Class::Broken | Class::Unreachable => true,
+            // The model is sampled anew, and mostly writes a proper call.
+            Class::Server | Class::Broken | Class::Unreachable | Class::MalformedCall => true,
             _ => false,
         }
     }
@@ -171,6 +152,7 @@ impl Failure {
     pub(super) fn reason(&self, settings: &ProviderSettings) -> String {
         let reason = match (self.class, self.status) {
             (Class::RateLimit, _) => self.rate_limit(),
+            (Class::MalformedCall, _) => "The provider could not read the model's tool call".to_owned(),
             (_, Some(status)) => format!("The provider answered {}", status_line(status)),
             (Class::Broken, None) => "The connection broke off".to_owned(),
             _ => format!("The connection failed ({})", self.said),
@@ -190,7 +172,14 @@ impl Failure {
             Class::Authentication => (
                 ErrorKind::AuthenticationFailed,
                 "Authentication failed: Invalid API key".to_owned(),
-                key_advice(settings),
+                format!("{}; {quoted}", key_advice(settings)),
+            ),
+            Class::Forbidden => (
+                ErrorKind::ProviderRejected,
+                format!("The provider refused access: {}", self.what_came()),
+                format!(
+                    "your key may be right: check what your account may use at {peer}, its region, and the provider's rules"
+                ),
             ),
             Class::Payment => (
                 ErrorKind::ProviderCredits,
@@ -200,7 +189,10 @@ impl Failure {
             Class::RateLimit => (
                 ErrorKind::RateLimited,
                 self.rate_limit(),
-                format!("wait 60 seconds or change the plan; {quoted}"),
+                match self.time_to_come_back(Utc::now()) {
+                    Some(time) => format!("{time}; {quoted}"),
+                    None => format!("wait 60 seconds or change the plan; {quoted}"),
+                },
             ),
             Class::Overflow => (
                 ErrorKind::ContextLengthExceeded,
@@ -214,6 +206,29 @@ impl Failure {
                 ErrorKind::ModelNotFound,
                 format!("Model not found: {model}"),
                 format!("set `model` to an identifier that {peer} offers (`tool init`, or `--model`); {quoted}"),
+            ),
+            Class::WrongEndpoint => (
+                ErrorKind::ProviderRejected,
+                format!(
+                    "The model `{model}` does not work with `api = \"{}\"`: {said}",
+                    settings.api.name()
+                ),
+                match settings.api {
+                    Api::Chat => {
+                        "use a model for chats, or set `api = \"responses\"` in [providers.hosted] of config.toml \
+                         (`tool init --provider hosted --api responses --model MODEL`)"
+                    }
+                    _ => "use another model, or another `api` in [providers.hosted] of config.toml",
+                }
+                .to_owned(),
+            ),
+            Class::MalformedCall => (
+                ErrorKind::ProviderRejected,
+                format!(
+                    "The provider could not read the model's tool call: {}",
+                    self.what_came()
+                ),
+                "run the operation again, or choose another model".to_owned(),
             ),
             Class::NoTools => (
                 ErrorKind::ToolsUnsupported,
@@ -292,7 +307,10 @@ impl Failure {
             Class::Server => (
                 ErrorKind::ProviderUnavailable,
                 format!("The provider is not available: it answered {}", self.what_came()),
-                "try again in a few minutes".to_owned(),
+                match self.time_to_come_back(Utc::now()) {
+                    Some(time) => time,
+                    None => "try again in a few minutes".to_owned(),
+                },
             ),
             Class::Rejected => (
                 ErrorKind::ProviderRejected,
@@ -300,6 +318,17 @@ impl Failure {
                 format!("check `model` and `url` of the provider {}", settings.name.name()),
             ),
         }
+    }
+
+    /// Advice to come back at the time that the provider names, where that is later than we wait.
+    fn time_to_come_back(&self, now: DateTime<Utc>) -> Option<String> {
+        let wait = self.retry_after.filter(|wait| *wait > retry_after::longest())?;
+        let time = now + TimeDelta::from_std(wait).ok()?;
+        Some(format!(
+            "try again at {}, in {}: the provider asks for this wait",
+            time.format("%Y-%m-%d %H:%M UTC"),
+            rounded(wait)
+        ))
     }
 
     fn overflow_hint(&self, settings: &ProviderSettings) -> String {
@@ -318,128 +347,14 @@ impl Failure {
     }
 }
 
-/// Names the place of a failure by status and lower-case wording.
-fn classify(status: Option<u16>, wording: &str) -> Class {
-    let says = |words: &[&str]| words.iter().any(|word| wording.contains(word));
-    match status {
-        Some(401 | 403) => return Class::Authentication,
-        Some(402) => return Class::Payment,
-        _ => {}
+/// A long wait in words, never shorter than it is.
+fn rounded(wait: Duration) -> String {
+    let minutes = wait.as_secs().div_ceil(60);
+    match minutes {
+        0..=120 => format!("{minutes} minutes"),
+        121..=2_880 => format!("{} hours", minutes.div_ceil(60)),
+        _ => format!("{} days", minutes.div_ceil(24 * 60)),
     }
-    if says(&[
-        "insufficient_quota",
-        "credit balance",
-        "insufficient credits",
-        "billing_error",
-    ]) {
-        return Class::Payment;
-    }
-    // Before the overflow class: "too many tokens per minute" is not a prompt that is too long.
-    let rate_limited = [
-        "rate limit",
-        "rate_limit",
-        "ratelimit",
-        "too many requests",
-        "per minute",
-        "resource_exhausted",
-    ];
-    if status == Some(429) || says(&rate_limited) {
-        return Class::RateLimit;
-    }
-    if status == Some(413) || says(&OVERFLOW_WORDING) {
-        return Class::Overflow;
-    }
-    if says(&[
-        "invalid_api_key",
-        "invalid api key",
-        "incorrect api key",
-        "api_key_invalid",
-        "api key not valid",
-        "api key expired",
-    ]) {
-        return Class::Authentication;
-    }
-    if says(&NO_TOOLS_WORDING) {
-        return Class::NoTools;
-    }
-    if matches!(status, None | Some(400 | 404 | 422)) && is_unknown_model(wording) {
-        return Class::UnknownModel;
-    }
-    if says(&TEMPLATE_WORDING) {
-        return Class::Template;
-    }
-    match status {
-        Some(408 | 500..) => Class::Server,
-        Some(404 | 405) => Class::NotAServer,
-        _ => Class::Rejected,
-    }
-}
-
-const OVERFLOW_WORDING: [&str; 14] = [
-    "context_length_exceeded",
-    "context length",
-    "context size",
-    "context window",
-    "context_window",
-    "exceed_context_size_error",
-    "maximum context",
-    "prompt is too long",
-    "prompt too long",
-    "input is too long",
-    "input token count",
-    "request_too_large",
-    "n_keep >= n_ctx",
-    "number of tokens to keep from the initial prompt is greater",
-];
-
-const NO_TOOLS_WORDING: [&str; 6] = [
-    "does not support tool",
-    "support tool use",
-    "enable-auto-tool-choice",
-    "tools param requires",
-    "does not support function",
-    "tool calling is not supported",
-];
-
-const TEMPLATE_WORDING: [&str; 5] = [
-    "jinja",
-    "chat template",
-    "chat_template",
-    "error rendering prompt",
-    "failed to apply template",
-];
-
-/// A server's complaint about its template where the answer should be. A model's own words may mention one, but do not
-/// begin so.
-pub(super) fn is_template_complaint(answer: &str) -> bool {
-    const BEGINNINGS: [&str; 4] = [
-        "error rendering prompt",
-        "jinja exception",
-        "failed to apply template",
-        "error: jinja",
-    ];
-    let answer = answer
-        .trim_start()
-        .trim_start_matches("[ERROR]")
-        .trim_start()
-        .to_lowercase();
-    BEGINNINGS.iter().any(|beginning| answer.starts_with(beginning))
-}
-
-fn is_unknown_model(wording: &str) -> bool {
-    let missing = [
-        "not found",
-        "not exist",
-        "not a valid model",
-        "no such model",
-        "unknown model",
-        "no endpoints found",
-        "model_not_found",
-        "is not supported for generatecontent",
-        "failed to load model",
-    ];
-    (wording.contains("model") || wording.contains("no endpoints found"))
-        && missing.iter().any(|word| wording.contains(word))
 }
 
 /// `429 Too Many Requests`.
@@ -558,7 +473,7 @@ fn retry_after_of(value: &Value) -> Option<Duration> {
         let text = seconds.as_str()?.trim();
         text.strip_suffix('s').unwrap_or(text).parse().ok()
     })?;
-    Some(retry_after::clamped(seconds))
+    Some(retry_after::bounded(seconds))
 }
 
 /// The size of the context: a field of its own, or the number that the sentence names as the maximum.
@@ -654,11 +569,10 @@ fn key_advice(settings: &ProviderSettings) -> String {
 }
 
 fn key_place(settings: &ProviderSettings) -> String {
-    use tool_config::Api;
     let variable = match (settings.name, settings.api) {
         (ProviderName::Router, _) => "ROUTER_API_KEY",
         (ProviderName::Local, _) => return "`api_key` under `[providers.local]` in ~/.tool/config.toml".to_owned(),
-        (ProviderName::Hosted, Api::Chat) => "VENDOR_B_API_KEY",
+        (ProviderName::Hosted, Api::Chat | Api::Responses) => "VENDOR_B_API_KEY",
         (ProviderName::Hosted, Api::GenerateContent) => "VENDOR_C_API_KEY",
         (ProviderName::Hosted, _) => "HOSTED_API_KEY",
     };
@@ -670,6 +584,27 @@ mod unit {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_long_wait_is_told_as_a_time() {
+        let now = DateTime::from_timestamp(1_800_000_000, 0).expect("a time");
+        let failure = |seconds| Failure {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..Failure::new(Class::RateLimit, "slow down")
+        };
+        assert_eq!(failure(60).time_to_come_back(now), None, "we wait that long");
+        let said = |seconds| failure(seconds).time_to_come_back(now).expect("it is long");
+        assert_eq!(
+            said(3_600),
+            "try again at 2027-01-15 09:00 UTC, in 60 minutes: the provider asks for this wait"
+        );
+        assert!(
+            said(86_400).contains("2027-01-16 08:00 UTC, in 24 hours:"),
+            "{}",
+            said(86_400)
+        );
+        assert!(said(86_400 * 30).contains("in 30 days:"));
+    }
 
     #[test]
     fn errors_within_errors_are_unfolded_up_to_a_bound() {

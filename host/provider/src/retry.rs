@@ -17,7 +17,9 @@ pub(super) fn delay(failure: &Failure, attempt: u32, base: Duration, jitter: f64
     let backoff = base * 2_u32.pow(attempt - 1);
     // Between half and the whole: clients that failed together must not come back together.
     let backoff = backoff.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
-    Some(failure.retry_after.unwrap_or(backoff).min(longest()))
+    let wait = failure.retry_after.unwrap_or(backoff.min(longest()));
+    // A longer wait is the user's to decide.
+    (wait <= longest()).then_some(wait)
 }
 
 #[cfg(test)]
@@ -54,6 +56,9 @@ mod tests {
             (Class::Timeout, false),
             (Class::Protocol, false),
             (Class::Empty, false),
+            (Class::MalformedCall, true),
+            (Class::Forbidden, false),
+            (Class::WrongEndpoint, false),
         ] {
             assert_eq!(Failure::new(class, "").is_retryable(), expected, "{class:?}");
         }
@@ -73,5 +78,12 @@ mod tests {
     fn retry_24_the_servers_own_wait_wins() {
         let failure = Failure::from_answer(429, "", Some(Duration::from_secs(3)));
         assert_eq!(delay(&failure, 1, BASE, 0.0), Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn retry_24_a_wait_beyond_our_patience_ends_at_once() {
+        let failure = |wait| Failure::from_answer(429, "", Some(wait));
+        assert_eq!(delay(&failure(longest()), 1, BASE, 0.0), Some(longest()));
+        assert_eq!(delay(&failure(longest() + BASE), 1, BASE, 0.0), None);
     }
 }

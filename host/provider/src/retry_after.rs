@@ -1,5 +1,4 @@
-//! The wait that a server asks for before the next attempt: in seconds, milliseconds or as a date, clamped to the longest
-//! wait of the engine.
+//! The wait that a server asks for before the next attempt: in seconds, milliseconds or as a date.
 
 use std::time::Duration;
 
@@ -10,28 +9,31 @@ use crate::limits::PROVIDER_RETRY_SECONDS_MAX;
 /// Reads `Retry-After` (seconds, a float, milliseconds, a date) and `Retry-After-Ms`.
 pub(super) fn retry_after(header: Option<&str>, header_ms: Option<&str>, now: DateTime<Utc>) -> Option<Duration> {
     if let Some(milliseconds) = header_ms.and_then(|text| text.trim().parse::<f64>().ok()) {
-        return Some(clamped(milliseconds / 1000.0));
+        return Some(bounded(milliseconds / 1000.0));
     }
     let text = header?.trim();
     if let Some(milliseconds) = text.strip_suffix("ms") {
-        return Some(clamped(milliseconds.trim().parse::<f64>().ok()? / 1000.0));
+        return Some(bounded(milliseconds.trim().parse::<f64>().ok()? / 1000.0));
     }
     let seconds = text.strip_suffix('s').unwrap_or(text);
     if let Ok(seconds) = seconds.parse::<f64>() {
-        return Some(clamped(seconds));
+        return Some(bounded(seconds));
     }
     let date = DateTime::parse_from_rfc2822(text).ok()?;
-    Some(clamped((date.with_timezone(&Utc) - now).as_seconds_f64()))
+    Some(bounded((date.with_timezone(&Utc) - now).as_seconds_f64()))
 }
 
 /// A wait within bounds, whatever the server says.
-pub(super) fn clamped(seconds: f64) -> Duration {
+pub(super) fn bounded(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds)
-        .unwrap_or(if seconds > 0.0 { longest() } else { Duration::ZERO })
-        .min(longest())
+        .unwrap_or(if seconds > 0.0 { WAIT_MAX } else { Duration::ZERO })
+        .min(WAIT_MAX)
 }
 
-/// The longest wait.
+/// Longest wait that is told to the user: a year.
+const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The longest wait before the engine itself tries again.
 pub(super) fn longest() -> Duration {
     Duration::from_secs(PROVIDER_RETRY_SECONDS_MAX)
 }
@@ -46,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_24_every_form_of_retry_after_is_read_and_clamped() {
+    fn retry_24_every_form_of_retry_after_is_read_and_bounded() {
         let seconds = Duration::from_secs_f64;
         assert_eq!(at("20"), Some(seconds(20.0)));
         assert_eq!(at("1.5"), Some(seconds(1.5)));
@@ -54,8 +56,8 @@ mod tests {
         assert_eq!(at("7s"), Some(seconds(7.0)));
         assert_eq!(at("Fri, 20 Nov 2026 08:00:30 GMT"), Some(seconds(30.0)));
         assert_eq!(at("Fri, 20 Nov 2026 07:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(at("86400"), Some(seconds(60.0)));
-        assert_eq!(at("1e300"), Some(seconds(60.0)));
+        assert_eq!(at("86400"), Some(seconds(86_400.0)));
+        assert_eq!(at("1e300"), Some(WAIT_MAX));
         assert_eq!(at("-4"), Some(Duration::ZERO));
         assert_eq!(at("NaN"), Some(Duration::ZERO));
         assert_eq!(at("soon"), None);

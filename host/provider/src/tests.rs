@@ -1,5 +1,6 @@
 //! The transport against the scripted model server: over real sockets, with faults.
 
+mod failures;
 mod local;
 mod receivers;
 mod retry;

@@ -317,11 +317,13 @@ async fn local_20_a_server_that_wants_a_key_is_told_from_one_that_refuses_it() {
     for (key, hint) in [
         (
             None,
-            "this server wants a key: set `api_key` under `[providers.local]` in ~/.tool/config.toml",
+            "this server wants a key: set `api_key` under `[providers.local]` in ~/.tool/config.toml; the \
+             provider says: no",
         ),
         (
             Some(Secret::new(KEY)),
-            "run `tool init` again, or set `api_key` under `[providers.local]` in ~/.tool/config.toml",
+            "run `tool init` again, or set `api_key` under `[providers.local]` in ~/.tool/config.toml; the provider \
+             says: no",
         ),
     ] {
         let server = server([Round::status(401, json!({"error": {"message": "no"}}))]);
