@@ -6,18 +6,22 @@
 
 mod calls;
 mod plain;
+mod printed;
 mod text;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
 
 use self::calls::Calls;
-use self::text::{Sorted, TextSorter, occurs_in, printed_calls};
+use self::printed::{occurs_in, printed_calls};
+use self::text::{Sorted, TextSorter};
 use super::failure::{Class, Failure, is_template_complaint};
-use super::ids::{self, calls_of};
+use super::ids::{self, arguments_object, calls_of};
 use super::sse::Frame;
-use super::wire::{Decoder, Progress, Wire, completed, count};
+use super::usage::{read_timings, read_usage};
+use super::wire::{Adaptation, Decoder, Progress, Wire, completed};
 use super::{DATA_RULE, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema};
 use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
@@ -36,7 +40,21 @@ pub(super) struct ChatWire {
     stream_options: AtomicBool,
     /// True where the bound of the output is called `max_completion_tokens`.
     completion_tokens: AtomicBool,
+    /// True once the server has refused tools beside reasoning.
+    reasoning_off: AtomicBool,
+    /// True where the router is asked to cache the prompt: it then sets the marks that this vendor's own wire needs.
+    caching: AtomicBool,
+    /// True where the model's template begins its thinking, so that only the end of it comes as text.
+    begins_within_thinking: Arc<AtomicBool>,
 }
+
+/// Parts of the names of models that always think, and whose templates begin it. A local server without a parser for
+/// reasoning sends the end alone.
+const THINKING_NAMES: [&str; 4] = ["deepseek-r1", "qwq", "-thinking", "minimax-m"];
+
+/// Some models take tools on this wire only where they do not reason.
+const REASONING_OFF: &str = "The model's reasoning is off: with tools, its vendor allows it only on another wire. Set \
+    `api = \"responses\"` in [providers.hosted] of config.toml to have both.";
 
 impl ChatWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
@@ -45,8 +63,24 @@ impl ChatWire {
             text_calls: settings.text_calls,
             stream_options: AtomicBool::new(true),
             completion_tokens: AtomicBool::new(settings.name == ProviderName::Hosted),
+            reasoning_off: AtomicBool::new(false),
+            caching: AtomicBool::new(settings.name == ProviderName::Router && needs_cache_marks(&settings.model)),
+            begins_within_thinking: Arc::new(AtomicBool::new(
+                settings.name == ProviderName::Local && thinks_always(&settings.model),
+            )),
         }
     }
+}
+
+/// True for the models whose vendor caches nothing unasked.
+fn needs_cache_marks(model: &str) -> bool {
+    let model = model.to_lowercase();
+    model.starts_with("anthropic/") || model.contains("claude")
+}
+
+fn thinks_always(model: &str) -> bool {
+    let model = model.to_lowercase();
+    THINKING_NAMES.iter().any(|part| model.contains(part))
 }
 
 impl Wire for ChatWire {
@@ -84,20 +118,34 @@ impl Wire for ChatWire {
             };
             body[field] = json!(bound);
         }
+        if self.caching.load(Ordering::Relaxed) {
+            body["cache_control"] = json!({"type": "ephemeral"});
+        }
+        if self.reasoning_off.load(Ordering::Relaxed) {
+            body["reasoning_effort"] = "none".into();
+        }
         body
     }
 
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
-        Box::new(ChatDecoder::new(request, self.text_calls))
+        let thinking = Arc::clone(&self.begins_within_thinking);
+        Box::new(ChatDecoder::new(request, self.text_calls, thinking))
     }
 
-    fn adapt(&self, failure: &Failure) -> bool {
+    fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
         if !matches!(failure.status, Some(400 | 422)) {
-            return false;
+            return None;
         }
         let said = failure.said.to_lowercase();
         if said.contains("stream_options") || said.contains("include_usage") {
-            return self.stream_options.swap(false, Ordering::Relaxed);
+            return Adaptation::silent(self.stream_options.swap(false, Ordering::Relaxed));
+        }
+        if said.contains("cache_control") {
+            return Adaptation::silent(self.caching.swap(false, Ordering::Relaxed));
+        }
+        if said.contains("reasoning_effort") && said.contains("tools") {
+            let was_off = self.reasoning_off.swap(true, Ordering::Relaxed);
+            return (!was_off).then_some(Adaptation::Announced(REASONING_OFF));
         }
         let names_bound = said.contains("max_tokens") || said.contains("max_completion_tokens");
         let refuses = [
@@ -111,9 +159,9 @@ impl Wire for ChatWire {
         if names_bound && refuses.iter().any(|word| said.contains(word)) {
             // The other name; the transport bounds how often a request is changed.
             self.completion_tokens.fetch_xor(true, Ordering::Relaxed);
-            return true;
+            return Some(Adaptation::Silent);
         }
-        false
+        None
     }
 }
 
@@ -170,21 +218,27 @@ fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Option<Value> {
     let content = if text.is_empty() { Value::Null } else { json!(text) };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
-        let calls = calls.iter().map(|call| {
-            let arguments = if call.arguments.is_empty() {
-                "{}"
-            } else {
-                &call.arguments
-            };
-            json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+        let calls = calls.iter().enumerate().map(|(at, call)| {
+            let function = json!({"name": call.name, "arguments": arguments_object(&call.arguments)});
+            let mut entry = json!({"id": call.id, "type": "function", "function": function});
+            calls::add_members(&mut entry, &opaque[CALL_MEMBERS][at]);
+            entry
         });
         message["tool_calls"] = calls.collect();
     }
-    for (key, value) in opaque.as_object().into_iter().flatten() {
-        message[key] = value.clone();
+    for field in RETURNED {
+        if let Some(value) = opaque.get(field) {
+            message[field] = value.clone();
+        }
     }
     Some(message)
 }
+
+/// Fields of an answer that go back as they came.
+const RETURNED: [&str; 2] = ["reasoning_details", "reasoning_content"];
+
+/// The key of the opaque data under which the unknown members of each call are kept.
+const CALL_MEMBERS: &str = "call_members";
 
 /// Why the server says that it stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,10 +252,13 @@ enum Finish {
 struct ChatDecoder<'a> {
     request: ModelRequest<'a>,
     text_calls: bool,
+    begins_within_thinking: Arc<AtomicBool>,
     text: TextSorter,
     calls: Calls,
     finish: Option<Finish>,
     done_mark: bool,
+    /// The server's words about a call that it could not read itself.
+    broken_call: Option<String>,
     /// True once a chunk held any part of an answer.
     spoke: bool,
     usage: Option<Usage>,
@@ -218,14 +275,21 @@ struct ChatDecoder<'a> {
 }
 
 impl<'a> ChatDecoder<'a> {
-    fn new(request: ModelRequest<'a>, text_calls: bool) -> Self {
+    fn new(request: ModelRequest<'a>, text_calls: bool, begins_within_thinking: Arc<AtomicBool>) -> Self {
+        let watches_calls = !request.tools.is_empty();
         Self {
             request,
             text_calls,
-            text: TextSorter::new(!request.tools.is_empty()),
+            text: if begins_within_thinking.load(Ordering::Relaxed) {
+                TextSorter::within_thinking(watches_calls)
+            } else {
+                TextSorter::new(watches_calls)
+            },
+            begins_within_thinking,
             calls: Calls::default(),
             finish: None,
             done_mark: false,
+            broken_call: None,
             spoke: false,
             usage: None,
             reasoning_content: String::new(),
@@ -318,6 +382,9 @@ impl<'a> ChatDecoder<'a> {
                 .filter_map(|detail| detail.get("text").or(detail.get("summary"))?.as_str());
             Some(texts.collect::<String>()).filter(|text| !text.is_empty())
         });
+        if shown.is_some() {
+            self.text.take_text_as_answer();
+        }
         self.output_bytes += shown.as_ref().map_or(0, String::len);
         events.extend(shown.map(ProviderEvent::Reasoning));
         details.iter().for_each(|detail| self.keep_detail(detail));
@@ -377,26 +444,33 @@ impl<'a> ChatDecoder<'a> {
 
     /// Calls that were printed as text, where they count; else the sign that the model needs a hint.
     fn printed(&self, held: &str) -> Printed {
-        let known = |name: &str| self.request.tools.iter().any(|tool| tool.name == name);
-        let calls = printed_calls(held, known);
+        let calls = printed_calls(held, self.request.tools);
         if calls.is_empty() {
             return Printed::No;
         }
-        let accepted = self.text_calls
-            && self.text.held_is_whole()
-            && !native_call_seen(self.request.messages)
-            && !occurs_in(held, texts_from_elsewhere(self.request.messages));
-        if accepted { Printed::Calls(calls) } else { Printed::Hint }
+        let is_quoted = occurs_in(held, texts_from_elsewhere(self.request.messages));
+        let accepted =
+            self.text_calls && self.text.held_is_whole() && !native_call_seen(self.request.messages) && !is_quoted;
+        if accepted {
+            Printed::Calls(calls)
+        } else {
+            Printed::Hint { is_quoted }
+        }
     }
 
-    fn opaque(&mut self, with_calls: bool) -> Value {
+    fn opaque(&mut self, calls: &Calls) -> Value {
         let mut fields = Map::new();
+        fields.extend(
+            calls
+                .unknown_members()
+                .map(|members| (CALL_MEMBERS.to_owned(), members)),
+        );
         if !self.reasoning_details.is_empty() {
             fields.insert(
                 "reasoning_details".into(),
                 std::mem::take(&mut self.reasoning_details).into(),
             );
-        } else if with_calls && !self.reasoning_content.is_empty() {
+        } else if !calls.is_empty() && !self.reasoning_content.is_empty() {
             // Servers that think between calls refuse the next round without their own thinking.
             fields.insert(
                 "reasoning_content".into(),
@@ -413,7 +487,7 @@ impl<'a> ChatDecoder<'a> {
 
 enum Printed {
     Calls(Vec<(String, String)>),
-    Hint,
+    Hint { is_quoted: bool },
     No,
 }
 
@@ -444,13 +518,24 @@ impl Decoder for ChatDecoder<'_> {
             || chunk.get("error").is_some_and(|error| !error.is_null())
             || chunk.get("object").is_some_and(|object| object == "error");
         if is_error {
-            return Err(Failure::from_value(None, &chunk));
+            let failure = Failure::from_value(None, &chunk);
+            if failure.class == Class::MalformedCall && self.spoke {
+                // The text before it is out, so that nothing is tried again; the loop tells the model about its call.
+                self.broken_call = Some(failure.said);
+                self.finish = Some(Finish::Stop);
+                self.done_mark = true;
+                return Ok(());
+            }
+            return Err(failure);
         }
         self.chunk(&chunk, events)
     }
 
     fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         let mut sorted = Vec::new();
+        if self.text.had_lone_end() {
+            self.begins_within_thinking.store(true, Ordering::Relaxed);
+        }
         let held = self.text.finish(&mut sorted);
         events.extend(sorted.into_iter().map(into_event));
         let finish = match self.check_end() {
@@ -462,7 +547,7 @@ impl Decoder for ChatDecoder<'_> {
         };
         let calls = std::mem::take(&mut self.calls);
         let arguments_bytes = calls.bytes();
-        let opaque = self.opaque(!calls.is_empty());
+        let opaque = self.opaque(&calls);
         let round = self.request.messages.len();
         let mut reason = match finish {
             Finish::Stop => StopReason::EndTurn,
@@ -470,7 +555,10 @@ impl Decoder for ChatDecoder<'_> {
             Finish::Refusal => StopReason::Refusal,
         };
         let mut text = Some(held).filter(|held| !held.is_empty()).map(ProviderEvent::Text);
-        if finish == Finish::Length {
+        if let Some(said) = self.broken_call.take() {
+            events.extend(text.take());
+            events.push(ProviderEvent::BrokenCall { said });
+        } else if finish == Finish::Length {
             events.extend(text.take());
             events.extend(
                 calls
@@ -493,7 +581,7 @@ impl Decoder for ChatDecoder<'_> {
                     events.extend(printed_tool_calls(calls, round));
                     reason = StopReason::ToolUse;
                 }
-                Printed::Hint => events.push(ProviderEvent::TextCall { held }),
+                Printed::Hint { is_quoted } => events.push(ProviderEvent::TextCall { held, is_quoted }),
                 Printed::No => events.push(ProviderEvent::Text(held)),
             }
         }
@@ -546,49 +634,6 @@ fn texts_from_elsewhere(messages: &[Message]) -> impl Iterator<Item = &str> {
         Message::ToolResults { results } => results.iter().map(|result| result.text.as_str()).collect(),
         Message::Assistant { .. } => Vec::new(),
     })
-}
-
-/// The counts of a report, by whatever names. A report of zeros is what servers send that do not count.
-fn read_usage(value: &Value) -> Option<Usage> {
-    let number = |pointers: &[&str]| pointers.iter().find_map(|pointer| count(value.pointer(pointer)?));
-    let total = number(&["/total_tokens"]).unwrap_or(0);
-    let output = number(&["/completion_tokens", "/output_tokens"]);
-    let input = number(&["/prompt_tokens", "/input_tokens"]);
-    let usage = Usage {
-        input_tokens: input.unwrap_or(total.saturating_sub(output.unwrap_or(0))),
-        cached_tokens: number(&[
-            "/prompt_tokens_details/cached_tokens",
-            "/input_tokens_details/cached_tokens",
-            "/prompt_cache_hit_tokens",
-            "/cached_tokens",
-        ])
-        .unwrap_or(0),
-        output_tokens: output.unwrap_or(total.saturating_sub(input.unwrap_or(total))),
-        estimated: false,
-        cost_nanos: read_cost(value),
-    };
-    (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
-}
-
-/// A router's price of the request in US dollars; where it only passed the user's own key on, what the vendor takes.
-fn read_cost(usage: &Value) -> Option<u64> {
-    let dollars = |pointer: &str| usage.pointer(pointer).and_then(Value::as_f64);
-    let own_key = usage.get("is_byok").and_then(Value::as_bool).unwrap_or(false);
-    let upstream = dollars("/cost_details/upstream_inference_cost").filter(|_| own_key);
-    let cost = dollars("/cost")? + upstream.unwrap_or(0.0);
-    (cost.is_finite() && cost >= 0.0).then(|| (cost * 1e9).round() as u64)
-}
-
-/// One kind of local server counts in its timings only, what it had in its cache apart.
-fn read_timings(timings: &Value) -> Option<Usage> {
-    let number = |key: &str| timings.get(key).and_then(count).unwrap_or(0);
-    let usage = Usage {
-        input_tokens: number("prompt_n") + number("cache_n"),
-        cached_tokens: number("cache_n"),
-        output_tokens: number("predicted_n"),
-        ..Usage::default()
-    };
-    (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
 }
 
 /// Adds a piece of a reasoning block to what there is of it. False, and nothing is changed, where they are two blocks.

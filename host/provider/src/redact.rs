@@ -127,6 +127,7 @@ impl Shield {
         };
         match event {
             ProviderEvent::ToolCall(mut call) => {
+                call.id = mask(call.id);
                 call.name = mask(call.name);
                 call.arguments = mask(call.arguments);
                 ProviderEvent::ToolCall(call)
@@ -136,7 +137,10 @@ impl Shield {
                 arguments: mask(arguments),
             },
             ProviderEvent::BrokenCall { said } => ProviderEvent::BrokenCall { said: mask(said) },
-            ProviderEvent::TextCall { held } => ProviderEvent::TextCall { held: mask(held) },
+            ProviderEvent::TextCall { held, is_quoted } => ProviderEvent::TextCall {
+                held: mask(held),
+                is_quoted,
+            },
             ProviderEvent::Waiting { reason } => ProviderEvent::Waiting { reason: mask(reason) },
             ProviderEvent::Notice(said) => ProviderEvent::Notice(mask(said)),
             // Text and thinking come in pieces, see `pass`; what is opaque goes back to where it came from, unread.

@@ -209,6 +209,12 @@ struct CutOff {
     arguments: String,
 }
 
+/// A call that the model printed as text.
+struct PrintedCall {
+    held: String,
+    is_quoted: bool,
+}
+
 /// One answer of the model.
 #[derive(Default)]
 struct Round {
@@ -217,7 +223,7 @@ struct Round {
     calls: Vec<ToolCall>,
     cut_off: Vec<CutOff>,
     broken_call: Option<String>,
-    printed_call: Option<String>,
+    printed_call: Option<PrintedCall>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
     opaque: Value,
@@ -311,15 +317,19 @@ impl<'a> TurnState<'a> {
     }
 
     fn end_turn(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
-        if let Some(held) = round.printed_call.take() {
+        if let Some(PrintedCall { held, is_quoted }) = round.printed_call.take() {
             if !std::mem::replace(&mut self.hinted, true) {
                 let text = self.said_in(&round).to_owned() + &held;
                 self.turn.messages.push(Message::said(text));
                 self.say(PRINTED_CALL_HINT.to_owned());
                 return Ok(None);
             }
-            // Told once, it did so again: then it is what it wants to say.
+            // Told once, it did so again: a quotation is then what it wants to say.
             self.put_out(&mut round, &held);
+            if !is_quoted {
+                self.keep(&round);
+                return Err(Stop::Failed(printed_calls(self.turn.provider.name()).into()));
+            }
         }
         if self.said_in(&round).trim().is_empty() {
             if !std::mem::replace(&mut self.nudged, true) {
@@ -606,7 +616,7 @@ impl<'a> TurnState<'a> {
             ProviderEvent::ToolCall(call) => round.calls.push(call),
             ProviderEvent::CutOffCall { name, arguments } => round.cut_off.push(CutOff { name, arguments }),
             ProviderEvent::BrokenCall { said } => round.broken_call = Some(said),
-            ProviderEvent::TextCall { held } => round.printed_call = Some(held),
+            ProviderEvent::TextCall { held, is_quoted } => round.printed_call = Some(PrintedCall { held, is_quoted }),
             ProviderEvent::Usage(usage) => round.usage = Some(usage),
             ProviderEvent::Waiting { reason } => observer.step(TurnStep::Notice(&reason)),
             ProviderEvent::Notice(text) => observer.step(TurnStep::Notice(&text)),
@@ -655,6 +665,18 @@ impl<'a> TurnState<'a> {
 const PRINTED_CALL_HINT: &str = "Your last message has the form of a tool call, printed as text. Nothing was run. If \
     you want to use a tool, call it through the tool interface. If that text was meant as your answer, write the \
     answer again in your own words.";
+
+/// The problem of a model that prints its calls even after the hint.
+fn printed_calls(provider: &str) -> Problem {
+    Problem::new(
+        ErrorKind::ToolsUnsupported,
+        "The answer is incomplete: the model printed a tool call as text, and it was not run",
+    )
+    .with_hint(format!(
+        "choose a model or a server with native tool calls, or set `text_calls = true` in [providers.{provider}] of \
+         config.toml: then such calls count"
+    ))
+}
 
 const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
 

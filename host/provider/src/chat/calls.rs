@@ -6,9 +6,9 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::limits;
 use crate::{ToolCall, ids};
 
@@ -18,12 +18,19 @@ pub(super) struct Calls {
     slots: Vec<PendingCall>,
 }
 
+/// Bytes of the members of one call that are kept beside its arguments. The longest thought signatures have some
+/// kilobytes.
+const MEMBER_BYTES_MAX: usize = 256 * 1024;
+
 #[derive(Debug, Default)]
 struct PendingCall {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: ArgumentText,
+    /// Members that mean something to the server alone, such as thought signatures.
+    members: Map<String, Value>,
+    member_bytes: usize,
 }
 
 /// The arguments of a call as far as they have arrived. Each byte is scanned once, however many pieces there are.
@@ -104,6 +111,7 @@ struct CallDelta<'a> {
     id: &'a str,
     name: &'a str,
     arguments: CallArguments<'a>,
+    entry: &'a Value,
 }
 
 enum CallArguments<'a> {
@@ -140,6 +148,43 @@ impl<'a> CallDelta<'a> {
                 Some(Value::String(text)) => CallArguments::Text(text),
                 Some(value) => CallArguments::Whole(value),
             },
+            entry,
+        }
+    }
+
+    /// The members that this module does not read, in the shape in which they came; null where there are none.
+    fn unknown_members(&self) -> Value {
+        const ENTRY: [&str; 6] = ["index", "id", "type", "function", "name", "arguments"];
+        const FUNCTION: [&str; 2] = ["name", "arguments"];
+        let others = |value: &Value, known: &[&str]| -> Map<String, Value> {
+            let fields = value.as_object().into_iter().flatten();
+            let unknown = fields.filter(|(key, value)| !known.contains(&key.as_str()) && !value.is_null());
+            unknown.map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        let mut members = others(self.entry, &ENTRY);
+        let function = others(&self.entry["function"], &FUNCTION);
+        if !function.is_empty() {
+            members.insert("function".to_owned(), function.into());
+        }
+        if members.is_empty() {
+            Value::Null
+        } else {
+            members.into()
+        }
+    }
+}
+
+/// Adds members to an object. Where both hold an object under one key, the inner members are added to it.
+pub(super) fn add_members(into: &mut Value, members: &Value) {
+    let (Some(fields), Some(members)) = (into.as_object_mut(), members.as_object()) else {
+        return;
+    };
+    for (key, value) in members {
+        match fields.get_mut(key) {
+            Some(inner) if inner.is_object() && value.is_object() => add_members(inner, value),
+            _ => {
+                fields.insert(key.clone(), value.clone());
+            }
         }
     }
 }
@@ -156,7 +201,7 @@ impl Calls {
             if !piece.name.is_empty() {
                 named_in_chunk.push(at);
             }
-            self.slots[at].absorb(&piece);
+            self.slots[at].absorb(&piece)?;
             if self.slots.len() > limits::PROVIDER_CALLS_MAX {
                 return Err(Failure::too_many_calls());
             }
@@ -172,6 +217,12 @@ impl Calls {
     /// Bytes of all arguments.
     pub(super) fn bytes(&self) -> usize {
         self.slots.iter().map(|slot| slot.arguments.text.len()).sum()
+    }
+
+    /// The unknown members of each call, in order; none where no call has any.
+    pub(super) fn unknown_members(&self) -> Option<Value> {
+        let has_members = self.slots.iter().any(|slot| !slot.members.is_empty());
+        has_members.then(|| self.slots.iter().map(|slot| json!(slot.members)).collect())
     }
 
     /// The names of the calls, for the case that none may run.
@@ -248,7 +299,7 @@ impl Calls {
 }
 
 impl PendingCall {
-    fn absorb(&mut self, piece: &CallDelta<'_>) {
+    fn absorb(&mut self, piece: &CallDelta<'_>) -> Result<(), Failure> {
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);
         }
@@ -259,6 +310,25 @@ impl PendingCall {
             CallArguments::Text(text) => self.arguments.append(text),
             CallArguments::Whole(value) => self.arguments.replace(value),
         }
+        self.keep_members(piece.unknown_members())
+    }
+
+    fn keep_members(&mut self, more: Value) -> Result<(), Failure> {
+        if more.is_null() {
+            return Ok(());
+        }
+        self.member_bytes += more.to_string().len();
+        if self.member_bytes > MEMBER_BYTES_MAX {
+            let kib = MEMBER_BYTES_MAX / 1024;
+            let said = format!("a tool call holds more than {kib} KiB beside its arguments");
+            return Err(Failure::new(Class::Protocol, said));
+        }
+        let mut members = Value::Object(std::mem::take(&mut self.members));
+        add_members(&mut members, &more);
+        if let Value::Object(members) = members {
+            self.members = members;
+        }
+        Ok(())
     }
 }
 
@@ -282,7 +352,6 @@ fn normalised(arguments: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     /// Chunks of `tool_calls` arrays to `(id, name, arguments)`.
     fn assembled(chunks: Value) -> Vec<(String, String, String)> {
@@ -431,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn chat_13_ids_are_unique_in_the_conversation_and_of_safe_characters() {
+    fn chat_13_ids_are_unique_in_the_conversation_and_otherwise_unchanged() {
         let mut calls = Calls::default();
         let entries = [
             piece(json!(0), "taken", "read_file", A),
@@ -440,7 +509,7 @@ mod tests {
         calls.take(&entries).expect("they are few");
         let used = HashSet::from(["taken".to_owned(), "call_5_0".to_owned()]);
         let ids: Vec<_> = calls.into_tool_calls(used, 5).into_iter().map(|call| call.id).collect();
-        assert_eq!(ids, ["call_5_0_1", "functions_read_file_0"]);
+        assert_eq!(ids, ["call_5_0_1", "functions.read_file:0"]);
     }
 
     #[test]

@@ -67,6 +67,14 @@ impl Decoded {
         calls.collect()
     }
 
+    fn tool_calls(&self) -> Vec<ToolCall> {
+        let calls = self.events.iter().filter_map(|event| match event {
+            ProviderEvent::ToolCall(call) => Some(call.clone()),
+            _ => None,
+        });
+        calls.collect()
+    }
+
     fn usage(&self) -> Vec<Usage> {
         let usages = self.events.iter().filter_map(|event| match event {
             ProviderEvent::Usage(usage) => Some(*usage),
@@ -104,7 +112,7 @@ fn decode_for(messages: &[Message], text_calls: bool, pieces: &[&[u8]]) -> Decod
         max_tokens: None,
         mark: LabelMark(7),
     };
-    let (mut decoder, mut framer) = (ChatDecoder::new(request, text_calls), Framer::default());
+    let (mut decoder, mut framer) = (ChatDecoder::new(request, text_calls, Arc::default()), Framer::default());
     let (mut events, mut frames) = (Vec::new(), Vec::new());
     for piece in pieces {
         framer.feed(piece, &mut frames).expect("the frames are small");
@@ -400,11 +408,13 @@ fn chat_16_a_printed_call_counts_under_all_conditions_only() {
         ("in the context", vec![user(PRINTED)], true, PRINTED.to_owned()),
     ] {
         let decoded = printed(&messages, allowed, &text);
+        let is_quoted = why.starts_with("in ");
         assert_eq!(decoded.calls(), [], "{why}");
         assert!(
-            decoded
-                .events
-                .contains(&ProviderEvent::TextCall { held: PRINTED.into() }),
+            decoded.events.contains(&ProviderEvent::TextCall {
+                held: PRINTED.into(),
+                is_quoted
+            }),
             "{why}"
         );
     }

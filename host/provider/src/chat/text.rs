@@ -5,7 +5,7 @@
 //! and, after the mark of a call or in a message that starts like one, the rest up to a bound. Held text is looked at
 //! once: a server that sends it in tiny pieces must not cost the square of its length.
 
-use serde_json::Value;
+use super::printed::{CALL_MARKS, QWEN_FUNCTION, is_tagged};
 
 /// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
 const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
@@ -32,8 +32,16 @@ pub(super) struct TextSorter {
     watches_calls: bool,
     /// True once anything but white space was let through as answer.
     answered: bool,
+    /// The last character that was let through as answer.
+    last: Option<char>,
     /// True right after thinking: the blank lines there belong to neither.
     skips_blank: bool,
+    /// True until a mark of thinking was seen: a lone end may still come.
+    awaits_end: bool,
+    /// True once thinking ended that had not begun.
+    had_lone_end: bool,
+    /// Text that was shown as thinking on the assumption that its end comes.
+    assumed: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +50,8 @@ enum Stage {
     Start,
     /// Inside `<think>`.
     Thinking,
+    /// Inside thinking that the template has begun, as far as is known.
+    Assumed,
     /// The first text of the answer: a call without a mark stands here.
     Opening,
     /// Answer; marks of calls are looked for.
@@ -52,15 +62,22 @@ enum Stage {
     Open,
 }
 
+/// Result of a look for thinking that ends without having begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LoneEnd {
+    Found,
+    /// The next character decides.
+    Undecided,
+    Absent,
+}
+
 /// White space at the beginning of an answer that is held until it is clear whether thinking follows. Models write a
 /// few line feeds there; longer white space is let through as answer.
 const BLANK_BYTES_MAX: usize = 4096;
 
 const FENCE: &str = "```";
-const THINK: &str = "<think>";
-const THINK_END: &str = "</think>";
-const CALL_MARKS: [&str; 3] = ["<tool_call>", "<|python_tag|>", "[TOOL_CALLS]"];
-const CALL_ENDS: [&str; 5] = ["</tool_call>", "<|eom_id|>", "<|eot_id|>", "<|im_end|>", "</s>"];
+const THINK: [&str; 2] = ["<think>", "<mm:think>"];
+const THINK_END: [&str; 2] = ["</think>", "</mm:think>"];
 
 impl TextSorter {
     /// A sorter for one answer.
@@ -72,8 +89,33 @@ impl TextSorter {
             scanner: CallScanner::default(),
             watches_calls,
             answered: false,
+            last: None,
             skips_blank: false,
+            awaits_end: true,
+            had_lone_end: false,
+            assumed: String::new(),
         }
+    }
+
+    /// A sorter for a model whose template begins the thinking, so that only its end comes.
+    pub(super) fn within_thinking(watches_calls: bool) -> Self {
+        Self {
+            stage: Stage::Assumed,
+            ..Self::new(watches_calls)
+        }
+    }
+
+    /// Thinking comes in a field of its own: the text is answer from its beginning.
+    pub(super) fn take_text_as_answer(&mut self) {
+        self.awaits_end = false;
+        if self.stage == Stage::Assumed && self.assumed.is_empty() {
+            self.stage = Stage::Start;
+        }
+    }
+
+    /// True once thinking ended that had not begun: the model's template begins it.
+    pub(super) fn had_lone_end(&self) -> bool {
+        self.had_lone_end
     }
 
     /// Takes the next piece of content.
@@ -98,7 +140,21 @@ impl TextSorter {
         let held = std::mem::take(&mut self.held);
         match self.stage {
             Stage::Thinking => sorted.extend((!held.is_empty()).then_some(Sorted::Reasoning(held))),
+            Stage::Assumed => {
+                // The end never came, so that all of it was the answer.
+                let text = std::mem::take(&mut self.assumed) + &held;
+                *self = Self::new(self.watches_calls);
+                self.take(&text, sorted);
+                return self.finish(sorted);
+            }
             Stage::Opening | Stage::Holding => return held,
+            Stage::Passing if self.awaits_end && !self.answered => match without_end(&held) {
+                Some(thought) => {
+                    self.had_lone_end = true;
+                    sorted.push(Sorted::Reasoning(thought.to_owned()));
+                }
+                None => self.answer(held, sorted),
+            },
             _ => self.answer(held, sorted),
         }
         String::new()
@@ -118,6 +174,7 @@ impl TextSorter {
         match self.stage {
             Stage::Start => self.start(),
             Stage::Thinking => self.think(sorted),
+            Stage::Assumed => self.assume(sorted),
             Stage::Opening => self.open(),
             Stage::Passing => self.pass(sorted),
             Stage::Holding => self.hold(),
@@ -132,44 +189,77 @@ impl TextSorter {
     fn start(&mut self) -> bool {
         let text = self.held[self.blank..].trim_start();
         self.blank = self.held.len() - text.len();
-        if let Some(rest) = text.strip_prefix(THINK) {
+        if let Some(rest) = THINK.iter().find_map(|mark| text.strip_prefix(mark)) {
             self.held = rest.to_owned();
             self.stage = Stage::Thinking;
-        } else if THINK.starts_with(text) && self.blank < BLANK_BYTES_MAX {
+            self.awaits_end = false;
+        } else if THINK.iter().any(|mark| mark.starts_with(text)) && self.blank < BLANK_BYTES_MAX {
             return false;
         } else {
-            self.stage = if self.watches_calls {
-                Stage::Opening
-            } else {
-                Stage::Open
-            };
+            self.stage = Stage::Opening;
         }
         true
     }
 
     fn think(&mut self, sorted: &mut Vec<Sorted>) -> bool {
-        if let Some(end) = self.held.find(THINK_END) {
-            let rest = self.held.split_off(end);
-            let thought = std::mem::replace(&mut self.held, rest[THINK_END.len()..].to_owned());
-            self.skips_blank = true;
-            sorted.extend((!thought.is_empty()).then_some(Sorted::Reasoning(thought)));
-            self.stage = if self.watches_calls {
-                Stage::Opening
-            } else {
-                Stage::Open
-            };
+        if let Some((end, mark)) = find_mark(&self.held, &THINK_END) {
+            self.end_thinking(end, mark, sorted);
             return true;
         }
-        let keep = partial_mark(&self.held, &[THINK_END]);
+        let keep = partial_mark(&self.held, THINK_END.into_iter());
         let rest = self.held.split_off(self.held.len() - keep);
         let thought = std::mem::replace(&mut self.held, rest);
         sorted.extend((!thought.is_empty()).then_some(Sorted::Reasoning(thought)));
         false
     }
 
+    /// Like [`Self::think`], with a copy of the text, should its end never come.
+    fn assume(&mut self, sorted: &mut Vec<Sorted>) -> bool {
+        if self.assumed.is_empty() {
+            let text = self.held.trim_start();
+            if let Some(rest) = THINK.iter().find_map(|mark| text.strip_prefix(mark)) {
+                self.held = rest.to_owned();
+                self.stage = Stage::Thinking;
+                self.awaits_end = false;
+                return true;
+            }
+            if THINK.iter().any(|mark| mark.starts_with(text)) {
+                return false;
+            }
+        }
+        let before = sorted.len();
+        let has_ended = self.think(sorted);
+        if has_ended {
+            self.had_lone_end = true;
+            self.assumed.clear();
+        } else {
+            for piece in &sorted[before..] {
+                if let Sorted::Reasoning(text) = piece {
+                    self.assumed.push_str(text);
+                }
+            }
+        }
+        has_ended
+    }
+
+    /// The held text is thinking up to a mark; what follows is answer.
+    fn end_thinking(&mut self, end: usize, mark: &str, sorted: &mut Vec<Sorted>) {
+        let rest = self.held.split_off(end);
+        let thought = std::mem::replace(&mut self.held, rest[mark.len()..].to_owned());
+        self.skips_blank = true;
+        self.awaits_end = false;
+        sorted.extend((!thought.is_empty()).then_some(Sorted::Reasoning(thought)));
+        self.stage = Stage::Opening;
+    }
+
     /// At the first text: a bare or fenced JSON object that starts like a call is held.
     fn open(&mut self) -> bool {
-        match self.scanner.scan(&self.held) {
+        let likeness = if self.watches_calls {
+            self.scanner.scan(&self.held)
+        } else {
+            Likeness::Text
+        };
+        match likeness {
             Likeness::Unclear if self.held.len() < TEXT_CALL_BYTES_MAX => false,
             Likeness::Call => {
                 self.stage = Stage::Holding;
@@ -183,8 +273,18 @@ impl TextSorter {
     }
 
     fn pass(&mut self, sorted: &mut Vec<Sorted>) -> bool {
-        let mark = CALL_MARKS.iter().filter_map(|mark| self.held.find(mark)).min();
-        let keep_from = mark.unwrap_or_else(|| self.held.len() - partial_mark(&self.held, &CALL_MARKS));
+        if self.awaits_end {
+            match self.pass_thinking(sorted) {
+                LoneEnd::Found => return true,
+                LoneEnd::Undecided => return false,
+                LoneEnd::Absent => {}
+            }
+        }
+        let calls = if self.watches_calls { &CALL_MARKS[..] } else { &[] };
+        let thoughts: &[[&str; 2]] = if self.awaits_end { &[THINK, THINK_END] } else { &[] };
+        let mark = find_mark(&self.held, calls).map(|(at, _)| at);
+        let marks = calls.iter().copied().chain(thoughts.iter().flatten().copied());
+        let keep_from = mark.unwrap_or_else(|| self.held.len() - partial_mark(&self.held, marks));
         let rest = self.held.split_off(keep_from);
         let text = std::mem::replace(&mut self.held, rest);
         self.answer(text, sorted);
@@ -193,6 +293,46 @@ impl TextSorter {
             self.stage = Stage::Holding;
         }
         mark.is_some()
+    }
+
+    /// Looks for a lone end of thinking, which some templates begin in the prompt.
+    fn pass_thinking(&mut self, sorted: &mut Vec<Sorted>) -> LoneEnd {
+        let begin = find_mark(&self.held, &THINK);
+        let Some((end, mark)) = find_mark(&self.held, &THINK_END) else {
+            // From here on the text speaks of the mark.
+            self.awaits_end = begin.is_none();
+            return LoneEnd::Absent;
+        };
+        // Templates put a line feed after it, some models nothing; a text that speaks of it has more to say.
+        let next = self.held[end + mark.len()..].chars().next();
+        let is_spoken_of = self
+            .last_before(end)
+            .is_some_and(|last| matches!(last, '`' | '"' | '\''))
+            || next.is_some_and(|next| !(next.is_alphanumeric() || matches!(next, '\n' | '\r')))
+            || begin.is_some_and(|(begin, _)| begin < end);
+        if is_spoken_of {
+            self.awaits_end = false;
+            return LoneEnd::Absent;
+        }
+        if next.is_none() {
+            return LoneEnd::Undecided;
+        }
+        self.had_lone_end = true;
+        if self.answered {
+            // It is out already: all that is left to do is to tell the two apart.
+            let text = self.held[..end].to_owned() + "\n\n";
+            self.answer(text, sorted);
+            self.held.drain(..end);
+            self.end_thinking(0, mark, sorted);
+        } else {
+            self.end_thinking(end, mark, sorted);
+        }
+        LoneEnd::Found
+    }
+
+    /// The character before a place in the held text.
+    fn last_before(&self, end: usize) -> Option<char> {
+        self.held[..end].chars().next_back().or(self.last)
     }
 
     /// Lets go of what is no call after all.
@@ -206,17 +346,29 @@ impl TextSorter {
 
     fn answer(&mut self, text: String, sorted: &mut Vec<Sorted>) {
         self.answered = self.answered || !text.trim().is_empty();
+        self.last = text.chars().next_back().or(self.last);
         sorted.extend((!text.is_empty()).then_some(Sorted::Answer(text)));
     }
 }
 
+/// A text that ends with the end of thinking, without it.
+fn without_end(text: &str) -> Option<&str> {
+    THINK_END.iter().find_map(|mark| text.strip_suffix(mark))
+}
+
+/// The first of these marks in a text, with its place.
+fn find_mark<'m>(text: &str, marks: &[&'m str]) -> Option<(usize, &'m str)> {
+    let found = marks.iter().filter_map(|mark| Some((text.find(mark)?, *mark)));
+    found.min_by_key(|(at, _)| *at)
+}
+
 /// Length of the longest end of `text` that a mark may begin with.
-fn partial_mark(text: &str, marks: &[&str]) -> usize {
-    let longest = marks.iter().map(|mark| mark.len()).max().unwrap_or(0).min(text.len());
+fn partial_mark<'m>(text: &str, marks: impl Iterator<Item = &'m str> + Clone) -> usize {
+    let longest = marks.clone().map(str::len).max().unwrap_or(0).min(text.len());
     (1..=longest)
         .rev()
         .filter(|length| text.is_char_boundary(text.len() - length))
-        .find(|length| marks.iter().any(|mark| mark.starts_with(&text[text.len() - length..])))
+        .find(|length| marks.clone().any(|mark| mark.starts_with(&text[text.len() - length..])))
         .unwrap_or(0)
 }
 
@@ -280,6 +432,14 @@ impl CallScanner {
             }
             // One call, or a list of calls.
             ExpectedPart::Bracket if rest.is_empty() => false,
+            ExpectedPart::Bracket if rest.starts_with('<') => {
+                self.likeness = match () {
+                    () if rest.starts_with(QWEN_FUNCTION) => Likeness::Call,
+                    () if QWEN_FUNCTION.starts_with(rest) => Likeness::Unclear,
+                    () => Likeness::Text,
+                };
+                false
+            }
             ExpectedPart::Bracket => {
                 self.expect(ExpectedPart::Brace, usize::from(rest.starts_with('[')));
                 true
@@ -301,6 +461,9 @@ impl CallScanner {
 
     fn read_mark(&mut self, rest: &str) -> bool {
         if let Some(mark) = CALL_MARKS.iter().find(|mark| rest.starts_with(**mark)) {
+            if is_tagged(mark) {
+                self.likeness = Likeness::Call;
+            }
             self.expect(ExpectedPart::Bracket, mark.len());
         } else if rest.starts_with(FENCE) {
             self.expect(ExpectedPart::FenceLine, FENCE.len());
@@ -325,56 +488,6 @@ impl CallScanner {
         self.expected = next;
         self.at += read_bytes;
     }
-}
-
-/// The calls that a text consists of: names and arguments as JSON text. Empty where it is anything else, be it only
-/// by one word or one unknown name.
-pub(super) fn printed_calls(text: &str, known: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-    let mut bare = text.trim().to_owned();
-    if let Some((_, body)) = bare.strip_prefix("```").and_then(|fenced| fenced.split_once('\n')) {
-        bare = body.trim_end().trim_end_matches("```").to_owned();
-    }
-    for mark in CALL_MARKS.iter().chain(&CALL_ENDS) {
-        bare = bare.replace(mark, " ");
-    }
-    let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&bare).into_iter().collect();
-    let flat = values.unwrap_or_default().into_iter().flat_map(|value| match value {
-        Value::Array(items) => items,
-        value => vec![value],
-    });
-    let calls: Option<Vec<_>> = flat.map(|value| printed_call(&value)).collect();
-    let calls = calls.unwrap_or_default();
-    if calls.iter().all(|(name, _)| known(name)) {
-        calls
-    } else {
-        Vec::new()
-    }
-}
-
-fn printed_call(value: &Value) -> Option<(String, String)> {
-    let fields = match value.get("function") {
-        Some(function @ Value::Object(_)) => function,
-        _ => value,
-    };
-    let name = ["name", "function", "tool"]
-        .iter()
-        .find_map(|key| fields.get(*key)?.as_str())?;
-    let arguments = ["arguments", "parameters", "args", "input"]
-        .iter()
-        .find_map(|key| fields.get(*key))?;
-    let arguments = match arguments {
-        Value::Object(_) => arguments.to_string(),
-        Value::String(text) if matches!(serde_json::from_str(text), Ok(Value::Object(_))) => text.clone(),
-        _ => return None,
-    };
-    Some((name.to_owned(), arguments))
-}
-
-/// True where `text` occurs in `context`, whatever the line numbers, spacing and quoting around it: only letters count.
-pub(super) fn occurs_in<'a>(text: &str, context: impl Iterator<Item = &'a str>) -> bool {
-    let letters = |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
-    let (needle, haystack) = (letters(text), context.map(letters).collect::<Vec<_>>());
-    haystack.iter().any(|letters| letters.contains(&needle))
 }
 
 #[cfg(test)]
@@ -515,45 +628,62 @@ mod tests {
     }
 
     #[test]
-    fn chat_16_printed_calls_are_read_whole_or_not_at_all() {
-        let known = |name: &str| name == "read_file";
-        let expected = [("read_file".to_owned(), r#"{"path":"a"}"#.to_owned())];
-        for text in [
-            CALL.to_owned(),
-            format!("<tool_call>{CALL}</tool_call>"),
-            format!("```json\n{CALL}\n```"),
-            format!("<|python_tag|>{CALL}<|eom_id|>"),
-            format!("[{CALL}]"),
-            r#"{"type":"function","function":{"name":"read_file","arguments":"{\"path\":\"a\"}"}}"#.to_owned(),
-            r#"{"name":"read_file","parameters":{"path":"a"}}"#.to_owned(),
-        ] {
-            let got: Vec<_> = printed_calls(&text, known)
-                .into_iter()
-                .map(|(name, arguments)| (name, arguments.replace(' ', "")))
-                .collect();
-            assert_eq!(got, expected, "{text}");
-        }
-        assert_eq!(
-            printed_calls(&format!("<tool_call>{CALL}</tool_call>{CALL}"), known).len(),
-            2
-        );
-        for text in [
-            format!("{CALL} and more"),
-            CALL.replace("read_file", "rm"),
-            r#"{"name": "read_file"}"#.to_owned(),
-            r#"{"name": "read_file", "arguments": [1]}"#.to_owned(),
-            r#"{"name": "read_file", "arguments": {"path": "#.to_owned(),
-            String::new(),
-        ] {
-            assert_eq!(printed_calls(&text, known), [], "{text}");
+    fn chat_16_the_forms_of_current_models_are_held() {
+        for (form, text) in super::super::printed::FORMS {
+            let (answer, reasoning, held) = sorted(&[text]);
+            assert_eq!(
+                (answer, reasoning, held.as_str()),
+                (String::new(), String::new(), text),
+                "{form}"
+            );
+            expect(&format!("Let me look.\n{text}"), "Let me look.\n", "", text);
         }
     }
 
     #[test]
-    fn chat_16_a_quotation_is_found_through_line_numbers() {
-        let context =
-            "   12\t{\n   13\t  \"name\": \"read_file\",\n   14\t  \"arguments\": {\"path\": \"a\"}\n   15\t}";
-        assert!(occurs_in(CALL, [context].into_iter()));
-        assert!(!occurs_in(CALL, ["the tool read_file takes a path"].into_iter()));
+    fn chat_17_text_before_a_lone_end_of_thinking_is_thinking() {
+        let (answer, reasoning, _) = sorted(&["Hm, 2 < 3</think>\n\nYes."]);
+        assert_eq!((answer.as_str(), reasoning.as_str()), ("Yes.", "Hm, 2 < 3"));
+        expect("<mm:think>Hm.</mm:think>\nYes.", "Yes.", "Hm.", "");
+        for quote in [
+            "The mark `</think>` ends it.",
+            "I use <think> and </think>.",
+            "The </think> tag.",
+        ] {
+            expect(quote, quote, "", "");
+        }
+        // Text that is out already stays; the mark itself is no text.
+        assert_eq!(sorted(&["Hm, ", "two</think>\n\nYes."]).0, "Hm, two\n\nYes.");
+        assert_eq!(sorted(&["Hm.</think>Yes."]).0, "Yes.");
+    }
+
+    #[test]
+    fn chat_17_thinking_that_the_template_begins_is_sorted_from_its_first_piece() {
+        let within = |pieces: &[&str]| {
+            let (mut sorter, mut sorted) = (TextSorter::within_thinking(true), Vec::new());
+            pieces.iter().for_each(|piece| sorter.take(piece, &mut sorted));
+            let held = sorter.finish(&mut sorted);
+            let of = |wanted: fn(&Sorted) -> Option<&str>| sorted.iter().filter_map(wanted).collect::<String>();
+            let answer = of(|piece| match piece {
+                Sorted::Answer(text) => Some(text),
+                Sorted::Reasoning(_) => None,
+            });
+            let reasoning = of(|piece| match piece {
+                Sorted::Reasoning(text) => Some(text),
+                Sorted::Answer(_) => None,
+            });
+            (answer, reasoning, held)
+        };
+        let expected = |answer: &str, reasoning: &str, held: &str| (answer.into(), reasoning.into(), held.into());
+        assert_eq!(
+            within(&["Hm, ", "two</th", "ink>\n\nYes."]),
+            expected("Yes.", "Hm, two", "")
+        );
+        assert_eq!(within(&["<thi", "nk>Hm.</think>", "Yes."]), expected("Yes.", "Hm.", ""));
+        assert_eq!(
+            within(&["Just an ", "answer."]),
+            expected("Just an answer.", "Just an answer.", "")
+        );
+        assert_eq!(within(&[CALL]), expected("", CALL, CALL));
     }
 }

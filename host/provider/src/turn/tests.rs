@@ -380,25 +380,34 @@ async fn text_that_the_output_limit_cut_off_is_partial() {
 
 #[tokio::test]
 async fn chat_16_a_printed_call_gets_one_hint_and_one_retry() {
-    let printed = || ProviderEvent::TextCall {
+    let printed = |is_quoted| ProviderEvent::TextCall {
         held: "{\"name\":\"echo\"}".into(),
+        is_quoted,
     };
     let ran = run_script(vec![
-        vec![printed(), stop(StopReason::EndTurn)],
+        vec![printed(false), stop(StopReason::EndTurn)],
         vec![text("Sorry."), stop(StopReason::EndTurn)],
     ])
     .await;
     assert_eq!(*ran.report.text, "Sorry.");
     assert!(matches!(&ran.asked[1][2], Message::User { text } if text.contains("Nothing was run")));
 
-    // The second time it is the answer.
-    let ran = run_script(vec![
-        vec![printed(), stop(StopReason::EndTurn)],
-        vec![printed(), stop(StopReason::EndTurn)],
-    ])
-    .await;
+    // The second time a quotation is the answer, and anything else is none.
+    let twice = |is_quoted| {
+        run_script(vec![
+            vec![printed(is_quoted), stop(StopReason::EndTurn)],
+            vec![printed(is_quoted), stop(StopReason::EndTurn)],
+        ])
+    };
+    let ran = twice(true).await;
     assert_eq!(ran.report.end, Ok(TurnEnd::Complete));
     assert_eq!(*ran.report.text, "{\"name\":\"echo\"}");
+    let ran = twice(false).await;
+    let Err(ProviderError::Failed(problem)) = ran.report.end else {
+        panic!("{:?} is no failure", ran.report.end);
+    };
+    assert_eq!(problem.kind, ErrorKind::ToolsUnsupported);
+    assert_eq!(*ran.report.text, "{\"name\":\"echo\"}", "it is shown all the same");
 }
 
 #[tokio::test]

@@ -114,13 +114,121 @@ fn chat_18_what_a_server_refuses_is_not_sent_again() {
     };
     let refused = |message: &str| Failure::from_answer(400, &json!({"error": {"message": message}}).to_string(), None);
     assert!(wire.body(&request).get("stream_options").is_some());
-    assert!(wire.adapt(&refused("Unknown field: stream_options")));
-    assert!(!wire.adapt(&refused("Unknown field: stream_options")), "only once");
+    let silent = Some(Adaptation::Silent);
+    assert_eq!(wire.adapt(&refused("Unknown field: stream_options")), silent);
+    assert_eq!(wire.adapt(&refused("Unknown field: stream_options")), None, "only once");
     assert!(wire.body(&request).get("stream_options").is_none());
-    assert!(wire.adapt(&refused(
-        "Unrecognized request argument supplied: max_completion_tokens"
-    )));
+    let unrecognized = refused("Unrecognized request argument supplied: max_completion_tokens");
+    assert_eq!(wire.adapt(&unrecognized), silent);
     assert_eq!(wire.body(&request)["max_tokens"], 5);
-    assert!(!wire.adapt(&refused("max_tokens is too large: 5000000")));
-    assert!(!wire.adapt(&Failure::from_answer(500, "stream_options", None)));
+    assert_eq!(wire.adapt(&refused("max_tokens is too large: 5000000")), None);
+    assert_eq!(wire.adapt(&Failure::from_answer(500, "stream_options", None)), None);
+}
+
+#[test]
+fn chat_18_reasoning_is_turned_off_where_tools_are_refused_beside_it() {
+    let wire = ChatWire::new(&settings(ProviderName::Hosted));
+    let said = "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To \
+        use function tools, use /v1/responses or set reasoning_effort to 'none'.";
+    let refusal = Failure::from_answer(400, &json!({"error": {"message": said}}).to_string(), None);
+    assert_eq!(refusal.class, Class::WrongEndpoint);
+    assert_eq!(wire.adapt(&refusal), Some(Adaptation::Announced(REASONING_OFF)));
+    assert_eq!(wire.adapt(&refusal), None, "only once");
+    let request = ModelRequest {
+        system: "",
+        messages: &[],
+        tools: &[],
+        max_tokens: None,
+        mark: LabelMark(7),
+    };
+    assert_eq!(wire.body(&request)["reasoning_effort"], "none");
+}
+
+#[test]
+fn chat_10_a_router_is_asked_to_cache_where_the_vendor_does_not_by_itself() {
+    let wire = |name, model: &str| {
+        ChatWire::new(&ProviderSettings {
+            model: model.into(),
+            ..settings(name)
+        })
+    };
+    let request = ModelRequest {
+        system: "",
+        messages: &[],
+        tools: &[],
+        max_tokens: None,
+        mark: LabelMark(7),
+    };
+    let mark = json!({"type": "ephemeral"});
+    let claude = wire(ProviderName::Router, "anthropic/claude-sonnet-4.5");
+    assert_eq!(claude.body(&request)["cache_control"], mark);
+    for other in [
+        wire(ProviderName::Router, "openai/gpt-5"),
+        wire(ProviderName::Hosted, "claude"),
+    ] {
+        assert!(other.body(&request).get("cache_control").is_none());
+    }
+    let refusal = json!({"error": {"message": "Unrecognized request argument supplied: cache_control"}});
+    let refusal = Failure::from_answer(400, &refusal.to_string(), None);
+    assert_eq!(claude.adapt(&refusal), Some(Adaptation::Silent));
+    assert!(claude.body(&request).get("cache_control").is_none());
+}
+
+#[test]
+fn chat_15_arguments_that_are_no_object_go_back_as_an_empty_one() {
+    for arguments in ["{\"path\": README.md}", "[\"README.md\"]", "\"a\"", "7", ""] {
+        let call = ToolCall {
+            id: "a".into(),
+            name: "read_file".into(),
+            arguments: arguments.into(),
+        };
+        let message = Message::Assistant {
+            text: String::new(),
+            tool_calls: vec![call],
+            opaque: Value::Null,
+        };
+        let body = request_body(ProviderName::Local, &[user("hello"), message], None);
+        assert_eq!(
+            body["messages"][2]["tool_calls"][0]["function"]["arguments"], "{}",
+            "{arguments}"
+        );
+    }
+}
+
+/// Google's endpoint, and LiteLLM in both of its forms.
+#[test]
+fn chat_13_members_and_ids_of_calls_go_back_as_they_came() {
+    let signature = "CiQB4KWEo+pZ/Ab9+/Ab9==";
+    let id = format!("call_1__thought__{signature}");
+    let chunk = |calls: Value| {
+        let chunk = json!({"choices": [{"delta": {"tool_calls": calls}}]});
+        format!("data: {chunk}\n\n")
+    };
+    let extra = json!({"google": {"thought_signature": signature}});
+    let fields = json!({"thought_signature": signature});
+    let body = [
+        chunk(
+            json!([{"index": 0, "id": id, "type": "function", "extra_content": extra,
+            "function": {"name": "read_file", "arguments": "{\"path\":"}}]),
+        ),
+        chunk(json!([{"index": 0, "function": {"arguments": "\"a\"}", "provider_specific_fields": fields}}])),
+        chunk(json!([{"index": 1, "id": "b", "function": {"name": "list_files", "arguments": "{}"}}])),
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n".to_owned(),
+    ]
+    .concat();
+    let decoded = decode_for(&[user("hello")], false, &[body.as_bytes()]);
+    let answer = Message::Assistant {
+        text: String::new(),
+        tool_calls: decoded.tool_calls(),
+        opaque: decoded.opaque().clone(),
+    };
+    let sent = request_body(ProviderName::Hosted, &[user("hello"), answer], None);
+    assert_eq!(
+        sent["messages"][2]["tool_calls"],
+        json!([
+            {"id": id, "type": "function", "extra_content": extra, "function": {
+                "name": "read_file", "arguments": "{\"path\":\"a\"}", "provider_specific_fields": fields}},
+            {"id": "b", "type": "function", "function": {"name": "list_files", "arguments": "{}"}},
+        ])
+    );
 }
