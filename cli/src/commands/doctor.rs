@@ -450,7 +450,10 @@ async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
     let (what, options) = (format!("asking {} for its models", settings.url), options(context));
     let look = waiting(what, provider::inspect_server(settings, &options), context.output).await;
     match look {
-        Ok(look) => vec![reached(settings, &look), known(&settings.model, &look.models, settings)],
+        Ok(look) => match &look.models {
+            Some(models) => vec![reached(settings, &look), known(&settings.model, models, settings)],
+            None => vec![reached(settings, &look), without_list(settings)],
+        },
         Err(problem) => vec![Check::failed("provider", problem)],
     }
 }
@@ -467,6 +470,18 @@ fn reached(settings: &ProviderSettings, look: &ServerReport) -> Check {
         } else {
             answers
         },
+    )
+}
+
+/// A server without a model list may serve requests all the same; so may a wrong `url` look.
+fn without_list(settings: &ProviderSettings) -> Check {
+    Check::warn(
+        "model",
+        format!(
+            "{} has no model list, so neither `url` nor the model `{}` could be checked",
+            settings.url, settings.model
+        ),
+        "tool doctor --probe",
     )
 }
 
@@ -628,7 +643,7 @@ mod tests {
     fn a_server_whose_user_is_unknown_is_reported_as_unchecked() {
         let detail = |receiver_is_unknown| {
             let look = ServerReport {
-                models: Vec::new(),
+                models: Some(Vec::new()),
                 receiver_is_unknown,
             };
             reached(&settings(), &look).detail

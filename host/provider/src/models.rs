@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::Value;
 
+use super::failure::{Class, Failure};
 use super::http::HttpProvider;
 use super::{Options, over_http};
 use tool_config::{Api, ProviderSettings};
@@ -37,8 +38,8 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
 /// The models that a provider's server offers, and whether the kernel names the user that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerReport {
-    /// See [`models`].
-    pub models: Vec<String>,
+    /// See [`models`]; absent where the server has no list.
+    pub models: Option<Vec<String>>,
     /// True where the server is on this machine and the kernel does not tell which user receives what is sent to it.
     pub receiver_is_unknown: bool,
 }
@@ -46,20 +47,30 @@ pub struct ServerReport {
 /// Asks the provider's server for its models, and checks which user receives the request.
 pub async fn inspect_server(settings: &ProviderSettings, options: &Options) -> Result<ServerReport, Problem> {
     let provider = over_http(settings, options)?;
+    let models = match ask_list(&provider).await {
+        Ok(body) => Some(identifiers(&body)),
+        // Some gateways serve requests alone.
+        Err(failure) if failure.class == Class::NotAServer && matches!(failure.status, Some(404 | 405 | 501)) => None,
+        Err(failure) => return Err(failure.problem(settings, 0)),
+    };
     Ok(ServerReport {
-        models: listed(&provider).await?,
+        models,
         receiver_is_unknown: provider.receiver_is_unknown(),
     })
 }
 
 /// See [`models`].
 pub(super) async fn listed(provider: &HttpProvider) -> Result<Vec<String>, Problem> {
-    let builder = provider.request(Method::GET, provider.wire().models_path())?;
-    let bound = Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX);
-    let body = super::http::fetch(builder, bound)
-        .await
-        .map_err(|failure| failure.problem(provider.settings(), 0))?;
+    let body = ask_list(provider).await;
+    let body = body.map_err(|failure| failure.problem(provider.settings(), 0))?;
     Ok(identifiers(&body))
+}
+
+async fn ask_list(provider: &HttpProvider) -> Result<String, Failure> {
+    let builder = provider
+        .request(Method::GET, provider.wire().models_path())
+        .map_err(|problem| Failure::new(Class::Rejected, problem.message))?;
+    super::http::fetch(builder, Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX)).await
 }
 
 /// The identifiers in the forms that lists have: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with
