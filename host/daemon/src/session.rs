@@ -454,12 +454,15 @@ impl Sessions {
     /// Streams the events of a session after number `after`.
     pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
         if let Some(live) = self.live(id) {
-            let model = live.recorder.summary().start.model;
+            let summary = live.recorder.summary();
+            let (model, has_ended) = (summary.start.model, summary.status != Status::Running);
             let events = Events::follow(Arc::clone(&live.recorder), id, after);
             live.streams.send_modify(|count| *count += 1);
             let _attached = Some(Attached(live));
             return Ok(Stream {
                 events,
+                first: None,
+                has_ended,
                 model,
                 _attached,
             });
@@ -467,6 +470,8 @@ impl Sessions {
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
         Ok(Stream {
             events: Events::replay(self.store.folder(id), id, after),
+            first: None,
+            has_ended: true,
             model: summary.start.model,
             _attached: None,
         })
@@ -697,6 +702,10 @@ impl Live {
 /// A follower of a session.
 pub struct Stream {
     events: Events,
+    /// Events that were read ahead.
+    first: Option<Vec<Numbered>>,
+    /// True where the session had ended when the stream was opened.
+    has_ended: bool,
     model: String,
     _attached: Option<Attached>,
 }
@@ -704,7 +713,19 @@ pub struct Stream {
 impl Stream {
     /// The next events, at least one; absent after the terminal one.
     pub async fn next(&mut self) -> Option<Vec<Numbered>> {
-        self.events.next().await
+        match self.first.take() {
+            Some(first) => Some(first),
+            None => self.events.next().await,
+        }
+    }
+
+    /// True where the session has ended and the reader has had its last event. Does not wait for a running session.
+    pub async fn is_spent(&mut self) -> bool {
+        if !self.has_ended || self.first.is_some() {
+            return false;
+        }
+        self.first = self.events.next().await;
+        self.first.is_none()
     }
 
     /// Identifier of the model, for the form that names it in events.

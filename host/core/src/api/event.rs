@@ -80,7 +80,7 @@ pub struct SelectedFile {
     pub score: f64,
     /// Line ranges that were sent, first and last line inclusive, from 1; empty means the whole file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(min_items = 1)]
+    #[schema(min_items = 1, value_type = Vec<[u32; 2]>)]
     pub regions: Vec<(u32, u32)>,
     /// Estimated tokens of what was sent.
     pub tokens: u64,
@@ -125,16 +125,19 @@ impl From<NoticeKind> for String {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The files that were chosen.
+    #[schema(title = "SelectionEvent")]
     Selection {
         /// Best first.
         files: Vec<SelectedFile>,
     },
     /// Model output.
+    #[schema(title = "TokenEvent")]
     Token {
         /// A piece of text.
         content: String,
     },
     /// A skill is executed.
+    #[schema(title = "SkillEvent")]
     Skill {
         /// Its name.
         name: String,
@@ -143,6 +146,7 @@ pub enum Event {
         args: Value,
     },
     /// A skill call ended.
+    #[schema(title = "SkillResultEvent")]
     SkillResult {
         /// Its name.
         name: String,
@@ -159,11 +163,16 @@ pub enum Event {
         details: Option<Value>,
     },
     /// Tokens used so far.
+    #[schema(title = "UsageEvent")]
     Usage {
         /// Input tokens of all rounds.
         input_tokens: u64,
         /// Output tokens of all rounds.
         output_tokens: u64,
+        /// Of the input tokens, those that the provider had in its cache; absent where there are none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = u64)]
+        cached_tokens: Option<u64>,
         /// True where the provider did not report them and these are our own estimate.
         estimated: bool,
         /// Cost of the tokens so far in US dollars, by the provider's count; absent if the provider gives none.
@@ -172,6 +181,7 @@ pub enum Event {
         cost: Option<f64>,
     },
     /// Something that the user should know and that is not the answer.
+    #[schema(title = "NoticeEvent")]
     Notice {
         /// Stable, where it is an error that did not end the session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,11 +195,13 @@ pub enum Event {
         hint: Option<String>,
     },
     /// A line that a run under way has printed. The skill's answer holds it again, with what came before and after.
+    #[schema(title = "LiveEvent")]
     Live {
         /// The line, without control characters.
         line: String,
     },
     /// Somebody must say yes or no.
+    #[schema(title = "ApprovalEvent")]
     Approval {
         /// For POST /approvals/{id}.
         id: String,
@@ -209,6 +221,7 @@ pub enum Event {
         expires: Timestamp,
     },
     /// The outcome of POST /skills/{name}/call.
+    #[schema(title = "OutcomeEvent")]
     Outcome {
         /// Text that the model would read.
         text: String,
@@ -228,12 +241,14 @@ pub enum Event {
         receipt: Box<Receipt>,
     },
     /// The session ended without failure. Terminal.
+    #[schema(title = "CompleteEvent")]
     Complete {
         /// Identifier of the session.
         #[schema(format = "uuid")]
         session_id: String,
     },
     /// The session failed. Terminal.
+    #[schema(title = "ErrorEvent")]
     Error {
         /// Stable code; the same as in the body of an HTTP error.
         #[schema(value_type = String, pattern = "^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -252,6 +267,7 @@ pub enum Event {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ArchitectureEvent {
     /// Model output.
+    #[schema(title = "OutputEvent")]
     Output {
         /// A piece of text.
         content: String,
@@ -259,6 +275,7 @@ pub enum ArchitectureEvent {
         model: String,
     },
     /// The session ended without failure. Terminal.
+    #[schema(title = "DoneEvent")]
     Done {
         /// `completed`.
         #[schema(pattern = "^completed$")]

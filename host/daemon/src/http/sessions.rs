@@ -130,7 +130,8 @@ fn style(form: Option<StreamForm>, default: StreamForm, strict: Option<Switch>) 
 /// Follow a session
 ///
 /// From its first event on, whenever the stream is opened, also after the session has ended; with `Last-Event-ID` from
-/// the event after that one.
+/// the event after that one. With that of the terminal event the answer is 204, which ends the reconnections of an
+/// `EventSource`.
 #[utoipa::path(
     get,
     path = "/stream",
@@ -139,6 +140,7 @@ fn style(form: Option<StreamForm>, default: StreamForm, strict: Option<Switch>) 
     params(StreamQuery, LastEventId),
     responses(
         Followed, Refused,
+        (status = 204, description = "`Last-Event-ID` is that of the terminal event: nothing more will come."),
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
     ),
 )]
@@ -149,7 +151,7 @@ pub(super) async fn stream_by_query(
     QueryOf(query): QueryOf<StreamQuery>,
 ) -> Answer<Response> {
     let style = style(query.form, StreamForm::Reference, query.strict);
-    follow(&state, &query.session_id, &headers, style, peer)
+    follow(&state, &query.session_id, &headers, style, peer).await
 }
 
 /// Follow a session, in the architecture form
@@ -163,6 +165,7 @@ pub(super) async fn stream_by_query(
     params(SessionPath, StyleQuery, LastEventId),
     responses(
         Followed, Refused,
+        (status = 204, description = "`Last-Event-ID` is that of the terminal event: nothing more will come."),
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
     ),
 )]
@@ -174,7 +177,7 @@ pub(super) async fn stream_by_path(
     QueryOf(query): QueryOf<StyleQuery>,
 ) -> Answer<Response> {
     let style = style(query.form, StreamForm::Architecture, query.strict);
-    follow(&state, &session_id, &headers, style, peer)
+    follow(&state, &session_id, &headers, style, peer).await
 }
 
 /// Start an operation and follow it
@@ -201,7 +204,7 @@ pub(super) async fn execute_and_stream(
 ) -> Answer<Response> {
     let session = start(&state, caller, request).await?;
     let style = style(query.form, StreamForm::Reference, query.strict);
-    started_stream(&state, &session, style, peer)
+    started_stream(&state, &session, style, peer).await
 }
 
 #[derive(IntoParams)]
@@ -222,13 +225,13 @@ struct LastEventId {
 }
 
 /// Follows a session that this request has started; what only its starter may know is in the headers.
-pub(super) fn started_stream(
+pub(super) async fn started_stream(
     state: &AppState,
     session: &SessionStart,
     style: Style,
     peer: MaybePeer,
 ) -> Answer<Response> {
-    let mut response = follow(state, &session.session_id, &HeaderMap::new(), style, peer)?;
+    let mut response = follow(state, &session.session_id, &HeaderMap::new(), style, peer).await?;
     let value = |text: &str| HeaderValue::from_str(text).expect("ids and secrets are hexadecimal");
     let headers = response.headers_mut();
     headers.insert("x-session-id", value(&session.session_id));
@@ -236,8 +239,13 @@ pub(super) fn started_stream(
     Ok(response)
 }
 
-fn follow(state: &AppState, id: &str, headers: &HeaderMap, style: Style, peer: MaybePeer) -> Answer<Response> {
-    let stream = state.sessions().events(id, sse::last_event_id(headers))?;
+async fn follow(state: &AppState, id: &str, headers: &HeaderMap, style: Style, peer: MaybePeer) -> Answer<Response> {
+    let after = sse::last_event_id(headers);
+    let mut stream = state.sessions().events(id, after)?;
+    // An EventSource reconnects after every end, and stops at this status alone.
+    if after > 0 && stream.is_spent().await {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     Ok(sse::response(stream, style, peer.map(|Extension(peer)| peer)))
 }
 

@@ -72,5 +72,5 @@ pub(super) async fn call(
         form: StreamForm::Reference,
         strict: false,
     };
-    started_stream(&state, &session, style, peer)
+    started_stream(&state, &session, style, peer).await
 }

@@ -100,7 +100,14 @@ fn header(text: &mut String, summary: &Summary) {
         let estimated = if usage.estimated { " (estimated)" } else { "" };
         let cost = usage.cost().map(|cost| format!(", {cost:.6} US dollars"));
         let (input, output) = (usage.input_tokens, usage.output_tokens);
-        format!("{input} in, {output} out{estimated}{}", cost.unwrap_or_default())
+        let cached = match usage.cached_tokens {
+            0 => String::new(),
+            cached => format!(" ({cached} from the cache)"),
+        };
+        format!(
+            "{input} in{cached}, {output} out{estimated}{}",
+            cost.unwrap_or_default()
+        )
     });
     let rows = [
         ("Session", start.session_id.clone()),

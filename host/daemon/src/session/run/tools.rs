@@ -403,6 +403,7 @@ impl Observer for SessionTools<'_> {
             TurnStep::Usage(usage) => recorder.event(Event::Usage {
                 input_tokens: usage.input_tokens,
                 output_tokens: usage.output_tokens,
+                cached_tokens: Some(usage.cached_tokens).filter(|cached| *cached > 0),
                 estimated: usage.estimated,
                 cost: usage.cost(),
             }),
