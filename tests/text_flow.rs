@@ -75,7 +75,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "answers of servers",
         &["no endpoints found"],
     ),
-    ("host/provider/src/failure.rs", "answers of servers", &["<!doctype html"]),
+    (
+        "host/provider/src/failure.rs",
+        "answers of servers",
+        &["<!doctype html"],
+    ),
     ("host/provider/src/http.rs", "hyper's errors", &["invalid HTTP"]),
     ("host/repository/src/file_role.rs", "names of languages", &["Go Module"]),
     (

@@ -172,7 +172,7 @@ impl Failure {
             Class::Authentication => (
                 ErrorKind::AuthenticationFailed,
                 "Authentication failed: Invalid API key".to_owned(),
-                format!("{}; {quoted}", key_advice(settings)),
+                format!("{}; the provider says: {}", key_advice(settings), without_keys(said)),
             ),
             Class::Forbidden => (
                 ErrorKind::ProviderRejected,
@@ -568,6 +568,15 @@ fn key_advice(settings: &ProviderSettings) -> String {
     }
 }
 
+/// The words about a refused key, without anything that looks like one: a server may repeat a part of the key that it was
+/// sent, or another one that it knows.
+fn without_keys(said: &str) -> String {
+    const KEY_CHARS_MIN: usize = 16;
+    let is_key = |word: &str| word.len() >= KEY_CHARS_MIN && word.bytes().any(|byte| byte.is_ascii_digit());
+    let words = said.split(' ').map(|word| if is_key(word) { "***" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn key_place(settings: &ProviderSettings) -> String {
     let variable = match (settings.name, settings.api) {
         (ProviderName::Router, _) => "ROUTER_API_KEY",
@@ -584,6 +593,13 @@ mod unit {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_key_that_a_server_repeats_is_not_shown() {
+        let said = "Incorrect API key provided: sk-proj-****0123. Get one at https://platform.example/keys";
+        let shown = "Incorrect API key provided: *** Get one at https://platform.example/keys";
+        assert_eq!(without_keys(said), shown);
+    }
 
     #[test]
     fn a_long_wait_is_told_as_a_time() {
