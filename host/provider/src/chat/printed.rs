@@ -51,12 +51,15 @@ const CALL_ENDS: [&str; 6] = [
 /// A call: its name, and its arguments as the text of a JSON object.
 type PrintedCall = (String, String);
 
+/// Reads the calls of a text in one form; none where it has another.
+type FormReader = fn(&str, &[ToolSpec]) -> Option<Vec<PrintedCall>>;
+
 /// The calls that a text consists of. Empty where it is anything else, be it only by one word or one unknown name.
 pub(super) fn printed_calls(text: &str, tools: &[ToolSpec]) -> Vec<PrintedCall> {
     let text = CALL_ENDS[1..]
         .iter()
         .fold(text.trim().to_owned(), |text, end| text.replace(end, " "));
-    let forms: [fn(&str, &[ToolSpec]) -> Option<Vec<PrintedCall>>; 7] = [
+    let forms: [FormReader; 7] = [
         json_calls,
         qwen_calls,
         harmony_calls,
