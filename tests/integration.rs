@@ -41,4 +41,5 @@ mod terminal;
 mod text_flow;
 mod tokens;
 mod usable;
+mod vendors;
 mod words;

@@ -2,6 +2,7 @@
 
 mod author;
 mod rollout;
+mod setup;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use host::config::Api;
 
 pub(crate) use author::{Author, Language};
 pub(crate) use rollout::{Consent, Keys, Rollout, SecretCommand, StoreCommand};
+pub(crate) use setup::{Init, ModelsArguments, ModelsCommand};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///
@@ -50,18 +52,34 @@ pub(crate) struct CliArguments {
 pub(crate) enum Command {
     /// Create or change ~/.tool/config.toml
     ///
-    /// Asks you on a terminal. Without a terminal it enables `hosted` if HOSTED_API_KEY and HOSTED_MODEL are set, and
-    /// the embedded analyst otherwise. Keys and comments in the file stay. Switching the provider or API removes the
-    /// old `url` and prints a note.
+    /// Asks you on a terminal: for the vendor, a missing key and the model; then it sends one tiny request. Without a
+    /// terminal it enables `hosted` if HOSTED_API_KEY and HOSTED_MODEL are set, and the embedded analyst otherwise.
+    /// `--vendor` asks nothing, and exits with 2 if the key or the model is missing. Keys and comments in the file stay.
+    /// Switching the provider or API removes the old `url` and prints a note.
     #[command(after_help = "\
 Examples:
   tool init                                        asks, on a terminal
+  tool init --vendor anthropic --model MODEL       the key in ANTHROPIC_API_KEY
+  tool init --vendor ollama --model qwen3-coder    a model server on this machine
   tool init --offline                              the embedded analyst: no key, no network
   tool init --provider local --model qwen3-coder   a model server on this machine
   tool init --provider hosted --model MODEL        the key in HOSTED_API_KEY
   tool init --provider hosted --model MODEL --api-key-stdin < key.txt
   tool init --port 8123                            another port, if 8000 is taken")]
     Init(Init),
+
+    /// List models and servers, or switch to another
+    ///
+    /// Without a subcommand it lists the servers in your configuration and the models that the enabled one offers, with
+    /// context size and price where the server says. Several servers may be configured; one is enabled.
+    #[command(after_help = "\
+Examples:
+  tool models
+  tool models use groq                    the model that is set for it
+  tool models use anthropic MODEL
+  tool models use local                   the server that [providers.local] describes
+  tool models use analyst                 no model")]
+    Models(ModelsArguments),
 
     /// Explain the architecture, the components and the key patterns of a file or a directory
     #[command(after_help = "\
@@ -447,33 +465,6 @@ pub(crate) struct Probes {
     /// Try the fallback without namespaces
     #[arg(long)]
     pub(crate) fallback: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Init {
-    /// Provider to enable
-    #[arg(long, value_enum)]
-    pub(crate) provider: Option<Provider>,
-    /// API of the hosted provider [default: the one in the file, else messages]
-    #[arg(long, value_enum, requires = "provider")]
-    pub(crate) api: Option<Wire>,
-    /// Base URL; `default` is the provider's own
-    ///
-    /// Without this flag the URL in the file stays, unless you choose another provider or API.
-    #[arg(long, requires = "provider")]
-    pub(crate) url: Option<String>,
-    /// Model identifier
-    #[arg(long, requires = "provider")]
-    pub(crate) model: Option<String>,
-    /// Read the API key from standard input and store it in the file; an environment variable is safer
-    #[arg(long, requires = "provider")]
-    pub(crate) api_key_stdin: bool,
-    /// Enable the embedded analyst, which needs neither key nor network
-    #[arg(long, conflicts_with_all = ["provider", "api", "url", "model", "api_key_stdin"])]
-    pub(crate) offline: bool,
-    /// Port of the backend [default: 8000]; 0 takes any free port. Alone, it changes only the port
-    #[arg(long, value_name = "N")]
-    pub(crate) port: Option<u16>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

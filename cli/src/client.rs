@@ -3,6 +3,7 @@
 //! The command line uses no TCP: port 8000 is also the default of other servers. It sends nothing before the kernel has
 //! confirmed that the other end is a process of this user, and the process that `backend.json` names.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,11 @@ impl Backend {
             environment,
             output,
         })
+    }
+
+    /// The variables that go along with a session.
+    pub(crate) fn forwarded(&self) -> BTreeMap<String, String> {
+        host::config::forwarded(&self.home, &self.environment)
     }
 
     /// Connects to the running daemon, starting one where there is none. An idle one of another version is replaced, a

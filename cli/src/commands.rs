@@ -13,6 +13,7 @@ mod history;
 mod init;
 pub(crate) mod man;
 mod mcp;
+mod models;
 mod operation;
 pub(crate) mod reference;
 pub(crate) mod sandbox;
@@ -27,11 +28,12 @@ use std::time::Duration;
 
 use host::api::ErrorKind;
 use host::api::{self, Event, NoticeKind, PolicyRequest, SelectionRequest};
+use host::provider;
 
 use crate::args::{Command, PolicyFlags, Steer};
 use crate::client::{Backend, Client};
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::{Output, Status, TICK};
 
 /// Backend, output and `--repo`, for every command.
 #[derive(Debug)]
@@ -70,7 +72,8 @@ impl Context {
 /// Runs a command.
 pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode, Error> {
     match command {
-        Command::Init(init) => init::run(&init, context),
+        Command::Init(init) => init::run(&init, context).await,
+        Command::Models(models) => models::run(models, context).await,
         Command::Explain { target, run } => operation::run(operation::Task::explain(target), &run, context).await,
         Command::Architect { task, run } => operation::run(operation::Task::architect(task), &run, context).await,
         Command::Refactor { task, focus, run } => {
@@ -99,6 +102,30 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         | Command::SandboxProbes(_)
         | Command::Daemon { .. } => {
             unreachable!("`main` runs these without a context")
+        }
+    }
+}
+
+/// The options that a session would get, too: a proxy, for example.
+fn provider_options(context: &Context) -> provider::Options {
+    let variables = context.backend.forwarded();
+    provider::Options {
+        key_command: Some(host::key_command(&variables)),
+        environment: variables,
+        ..provider::Options::default()
+    }
+}
+
+/// Waits for an answer, and says so on a terminal.
+async fn waiting<T>(what: String, answer: impl Future<Output = T>, output: Output) -> T {
+    let mut status = Status::new(output);
+    status.wait_for(what);
+    let mut tick = tokio::time::interval(TICK);
+    tokio::pin!(answer);
+    loop {
+        tokio::select! {
+            answer = &mut answer => return answer,
+            _ = tick.tick() => status.draw(),
         }
     }
 }

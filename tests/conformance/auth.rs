@@ -110,11 +110,11 @@ fn auth_variables() {
     for name in names {
         documents_say(&[&format!("`{name}`")]);
     }
-    let keys = host::api::FORWARDED
+    let keys: Vec<&str> = host::config::PRESETS
         .iter()
-        .filter(|name| name.ends_with("_API_KEY"))
-        .count();
-    assert_eq!(keys, 4);
+        .filter_map(|preset| preset.own_variable)
+        .collect();
+    assert_eq!(keys, [names[0], names[1], names[2], names[3]]);
 }
 
 #[test]

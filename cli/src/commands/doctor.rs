@@ -22,10 +22,10 @@ use host::skill::SkillHost;
 use serde::Serialize;
 
 use super::skill::agreed::Finding;
-use super::{Context, print_json, skill};
+use super::{Context, print_json, provider_options, skill, waiting};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED, USAGE};
-use crate::output::{Output, Status, TICK};
+use crate::output::Output;
 
 /// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -195,7 +195,7 @@ impl Checks {
     /// Tries what the provider can do. It takes seconds, with a model that must be loaded first minutes.
     async fn probe(&self, settings: &ProviderSettings, context: &Context) -> Result<ProbeReport, Error> {
         let what = format!("trying what {} can do", settings.model);
-        let report = waiting(what, provider::probe(settings, &options(context)), self.output).await;
+        let report = waiting(what, provider::probe(settings, &provider_options(context)), self.output).await;
         if self.json {
             return Ok(report);
         }
@@ -208,28 +208,6 @@ impl Checks {
             self.output.verdict(verdict.name(), check.name, &detail)?;
         }
         Ok(report)
-    }
-}
-
-/// The options that a session would get, too: a proxy, for example.
-fn options(context: &Context) -> provider::Options {
-    provider::Options {
-        environment: context.backend.environment.forwarded(),
-        ..provider::Options::default()
-    }
-}
-
-/// Waits for an answer, and says so on a terminal.
-async fn waiting<T>(what: String, answer: impl Future<Output = T>, output: Output) -> T {
-    let mut status = Status::new(output);
-    status.wait_for(what);
-    let mut tick = tokio::time::interval(TICK);
-    tokio::pin!(answer);
-    loop {
-        tokio::select! {
-            answer = &mut answer => return answer,
-            _ = tick.tick() => status.draw(),
-        }
     }
 }
 
@@ -447,7 +425,15 @@ async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
     if settings.api == Api::Analyst {
         return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
     }
-    let (what, options) = (format!("asking {} for its models", settings.url), options(context));
+    if !settings.quirks.has_model_list {
+        let name = settings.display_name();
+        let detail = format!("{name} has no list of models, so nothing was asked");
+        return vec![Check::warn("provider", detail, "tool doctor --probe")];
+    }
+    let (what, options) = (
+        format!("asking {} for its models", settings.display_name()),
+        provider_options(context),
+    );
     let look = waiting(what, provider::inspect_server(settings, &options), context.output).await;
     match look {
         Ok(look) => match &look.models {
@@ -618,16 +604,7 @@ mod tests {
     use host::api::ProviderName;
 
     fn settings() -> ProviderSettings {
-        ProviderSettings {
-            name: ProviderName::Local,
-            api: Api::Chat,
-            url: "http://127.0.0.1:1234/v1".into(),
-            model: "m".into(),
-            api_key: None,
-            text_calls: false,
-            patience: config::Patience::default(),
-            trust_loopback_user: None,
-        }
+        ProviderSettings::new(ProviderName::Local, Api::Chat, "http://127.0.0.1:1234/v1", "m")
     }
 
     #[test]

@@ -1,41 +1,86 @@
 //! `tool init`: writes the configuration, asking on a terminal and deciding by itself elsewhere.
 
-use std::io::{BufRead, Read};
+mod prompt;
+mod wizard;
+
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::ErrorKind;
-use host::api::ProviderName;
-use host::config::{self, Api, Init, Secret};
+use host::api::{ErrorKind, Problem, ProviderName};
+use host::config::{self, Init, Secret, WrittenConfig};
 
 use super::Context;
+use super::models::server_named;
 use crate::args::{self, Wire};
 use crate::error::Error;
 use crate::output::Output;
 
 /// Writes or changes the configuration file.
-pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode, Error> {
-    let is_there = config::path(&context.backend.home).exists();
-    if let (Some(port), None, false, true) = (arguments.port, arguments.provider, arguments.offline, is_there) {
-        let place = config::write_port(&context.backend.home, port)?;
+pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode, Error> {
+    let home = &context.backend.home;
+    let is_there = config::path(home).exists();
+    let is_for_server = arguments.provider.is_some() || arguments.vendor.is_some() || arguments.offline;
+    if let (Some(port), false, true) = (arguments.port, is_for_server, is_there) {
+        let place = config::write_port(home, port)?;
         return say_port(&place, port, context);
     }
-    let init = match arguments.provider {
-        Some(provider) => from_flags(provider.into(), arguments)?,
-        None if arguments.offline => Init::offline(),
-        None if Output::can_ask() => ask(context)?,
-        None => by_itself(context),
+    if !is_for_server && Output::can_ask() {
+        wizard::run(context).await?;
+        write_port(arguments, context)?;
+        return Ok(wizard::say_next(context));
+    }
+    let init = match (&arguments.vendor, arguments.provider) {
+        (Some(vendor), _) => of_vendor(vendor, arguments, context)?,
+        (None, Some(provider)) => with_flags(Init::of(provider.into()), arguments)?,
+        (None, None) if arguments.offline => Init::offline(),
+        (None, None) => by_itself(context),
     };
-    let written = config::write_initial(&context.backend.home, &init)?;
+    let written = config::write_initial(home, &init)?;
+    write_port(arguments, context)?;
+    say_written(&written, &init, context)?;
+    // A configuration that cannot work yet is worth a word now rather than at the first command.
+    if let Err(problem) = config::load(home, &context.backend.environment) {
+        context.output.notice(&problem.message, problem.hint.as_deref());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the questions of a set-up, for a command that found no configuration.
+pub(super) async fn set_up(context: &Context) -> Result<(), Error> {
+    wizard::run(context).await
+}
+
+fn write_port(arguments: &args::Init, context: &Context) -> Result<(), Error> {
     if let Some(port) = arguments.port {
         config::write_port(&context.backend.home, port)?;
     }
+    Ok(())
+}
+
+/// A vendor by name. Fails, and writes nothing, where the key or the model is missing.
+fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<Init, Error> {
+    if !config::is_vendor_name(vendor) {
+        let message = format!("`{vendor}` is no vendor; nothing was written");
+        return Err(Problem::new(ErrorKind::Usage, message)
+            .with_hint(config::suggest_vendor(vendor))
+            .into());
+    }
+    let init = with_flags(server_named(vendor)?, arguments)?;
+    config::preview(&context.backend.home, &context.backend.environment, &init)?;
+    Ok(init)
+}
+
+fn say_written(written: &WrittenConfig, init: &Init, context: &Context) -> Result<(), Error> {
     if !context.output.is_quiet() {
+        let enabled = match &init.vendor {
+            Some(vendor) => format!("the vendor `{vendor}`"),
+            None => format!("the provider `{}`", init.provider),
+        };
         context.output.line(&format!(
-            "Wrote {}: the provider `{}` is enabled, at {}.",
+            "Wrote {}: {enabled} is enabled, at {}.",
             written.place.display(),
-            init.provider,
-            url_in_force(init.provider, context)
+            url_in_force(init, context)
         ))?;
     }
     if let Some(url) = &written.dropped {
@@ -47,16 +92,15 @@ pub(super) fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode,
             ),
         }
     }
-    // A configuration that cannot work yet is worth a word now rather than at the first command.
-    if let Err(problem) = config::load(&context.backend.home, &context.backend.environment) {
-        context.output.notice(&problem.message, problem.hint.as_deref());
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// URL for requests, from the configuration as it is now; without secrets.
-fn url_in_force(provider: ProviderName, context: &Context) -> String {
-    let key = format!("providers.{provider}.url");
+fn url_in_force(init: &Init, context: &Context) -> String {
+    let key = match &init.vendor {
+        Some(vendor) => format!("vendors.{vendor}.url"),
+        None => format!("providers.{}.url", init.provider),
+    };
     let inspection = config::inspect(&context.backend.home, &context.backend.environment);
     let setting = inspection.settings.into_iter().find(|setting| setting.key == key);
     let url = setting.and_then(|setting| setting.value.as_str().map(str::to_owned));
@@ -80,7 +124,8 @@ fn say_port(place: &Path, port: u16, context: &Context) -> Result<ExitCode, Erro
     Ok(ExitCode::SUCCESS)
 }
 
-fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Error> {
+/// A server with what the flags say about it.
+fn with_flags(init: Init, arguments: &args::Init) -> Result<Init, Error> {
     if let Some(url) = &arguments.url
         && !is_url(url)
     {
@@ -104,16 +149,25 @@ fn from_flags(provider: ProviderName, arguments: &args::Init) -> Result<Init, Er
     } else {
         None
     };
+    let parts = [
+        ("region", &arguments.region),
+        ("project", &arguments.project),
+        ("resource", &arguments.resource),
+    ];
+    let given = parts
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.clone()?)));
     Ok(Init {
-        provider,
         api: arguments.api.map(Wire::into),
         url: arguments.url.clone(),
         model: arguments.model.clone(),
         api_key,
+        url_parts: given.collect(),
+        ..init
     })
 }
 
-/// True for a URL that `--url` and the wizard accept; the configuration checks a hand-edited file likewise.
+/// True for a URL that `--url` accepts; the configuration checks a hand-edited file likewise.
 fn is_url(text: &str) -> bool {
     text == config::ANALYST_URL
         || text == config::DEFAULT_URL
@@ -131,98 +185,10 @@ fn by_itself(context: &Context) -> Init {
         context
             .output
             .progress("HOSTED_API_KEY and HOSTED_MODEL are set: enabling the provider `hosted`.");
-        return Init {
-            provider: ProviderName::Hosted,
-            api: None,
-            url: None,
-            model: None,
-            api_key: None,
-        };
+        return Init::of(ProviderName::Hosted);
     }
     context
         .output
         .progress("No key in the environment: enabling the embedded analyst, which uses no language model.");
     Init::offline()
-}
-
-fn ask(context: &Context) -> Result<Init, Error> {
-    let output = context.output;
-    output.ask(
-        "Which provider?\n  1  local     a model server on this machine, for example on port 1234\n  \
-         2  hosted    a vendor's API, with a key\n  3  router    one API for several vendors, with a key\n  \
-         4  analyst   no model, no key, no network: a deterministic overview\n",
-    );
-    match answer("Choice [4]: ", output)?.as_str() {
-        "1" | "local" => Ok(Init {
-            url: ask_url(output)?,
-            model: Some(required("Model: ", output)?),
-            ..blank(ProviderName::Local)
-        }),
-        "2" | "hosted" => {
-            let api = match answer(
-                "API: messages, chat, responses or generate-content [messages]: ",
-                output,
-            )?
-            .as_str()
-            {
-                "chat" => Some(Api::Chat),
-                "generate-content" => Some(Api::GenerateContent),
-                "responses" => Some(Api::Responses),
-                _ => None,
-            };
-            Ok(Init {
-                api,
-                model: Some(required("Model: ", output)?),
-                ..blank(ProviderName::Hosted)
-            })
-        }
-        "3" | "router" => Ok(Init {
-            model: Some(required("Model, as vendor/name: ", output)?),
-            ..blank(ProviderName::Router)
-        }),
-        "" | "4" | "analyst" => Ok(Init::offline()),
-        other => Err(Error::new(
-            ErrorKind::Usage,
-            format!("Not one of the choices: `{other}`"),
-        )),
-    }
-}
-
-fn blank(provider: ProviderName) -> Init {
-    Init {
-        provider,
-        api: None,
-        url: None,
-        model: None,
-        api_key: None,
-    }
-}
-
-fn answer(question: &str, output: Output) -> Result<String, Error> {
-    output.ask(question);
-    let mut line = String::new();
-    match std::io::stdin().lock().read_line(&mut line) {
-        Ok(0) | Err(_) => Err(Error::new(ErrorKind::Usage, "No answer; nothing was written")),
-        Ok(_) => Ok(line.trim().to_owned()),
-    }
-}
-
-fn required(question: &str, output: Output) -> Result<String, Error> {
-    loop {
-        let text = answer(question, output)?;
-        if !text.is_empty() {
-            return Ok(text);
-        }
-        output.ask("This is needed.\n");
-    }
-}
-
-fn ask_url(output: Output) -> Result<Option<String>, Error> {
-    loop {
-        let text = answer("Base URL [http://127.0.0.1:1234/v1]: ", output)?;
-        if text.is_empty() || is_url(&text) {
-            return Ok(Some(text).filter(|text| !text.is_empty()));
-        }
-        output.ask("It begins with http:// or https://.\n");
-    }
 }

@@ -51,7 +51,7 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
     let request = ConnectRequest {
         repo_path: path_text(&root(mcp.root.as_deref(), context)?)?,
         policy: policy(&mcp.policy),
-        overrides: Overrides(context.backend.environment.forwarded()),
+        overrides: Overrides(context.backend.forwarded()),
     };
     let (client, connection) = context
         .backend

@@ -125,7 +125,14 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
     // Errors that can be found here are reported before a daemon is started or a model paid.
     let task = task.read()?;
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let settings = config::load(home, environment)?;
+    let settings = match config::load(home, environment) {
+        Err(problem) if problem.kind == ErrorKind::ConfigMissing && Output::can_ask() && !run.json => {
+            output.notice(&problem.message, Some("a few questions follow; Ctrl-C writes nothing"));
+            super::init::set_up(context).await?;
+            config::load(home, environment)?
+        }
+        loaded => loaded?,
+    };
     if let Some(problem) = preflight::configuration(home, environment) {
         return Err(problem.into());
     }
@@ -207,7 +214,7 @@ fn request(task: Task, run: &RunArguments, context: &Context) -> Result<ExecuteR
         model: run.model.clone(),
         interactive: Output::can_ask() && !run.json && !run.policy.frozen,
         policy: policy(&run.policy),
-        overrides: Overrides(context.backend.environment.forwarded()),
+        overrides: Overrides(context.backend.forwarded()),
         attached: !run.detach,
         selection: selection(&run.steer),
         budget: BudgetRequest {

@@ -224,7 +224,7 @@ async fn call(
         repo_path: path_text(&root)?,
         interactive: Output::can_ask() && !flags.frozen,
         policy: policy(flags),
-        overrides: Overrides(context.backend.environment.forwarded()),
+        overrides: Overrides(context.backend.forwarded()),
     };
     let mut client = context.backend.connect_or_start().await?;
     let events = client

@@ -50,10 +50,11 @@ const WASI: [&str; 27] = [
 const FREE: [&str; 2] = ["types", "log"];
 
 /// Interfaces of the contract with the effect that each needs.
-const EFFECTS: [(&str, Effect); 6] = [
+const EFFECTS: [(&str, Effect); 7] = [
     ("repository", Effect::ReadRepository),
     ("bulk", Effect::ReadRepository),
     ("git-read", Effect::ReadGit),
+    ("git-history", Effect::ReadGit),
     ("git-commit", Effect::CommitGit),
     ("tests", Effect::RunProcess),
     ("packages", Effect::Install),

@@ -160,6 +160,32 @@ impl wit::git_read::Host for StoreState {
     }
 }
 
+impl wit::git_history::Host for StoreState {
+    fn log(
+        &mut self,
+        query: wit::git_history::LogQuery,
+    ) -> wasmtime::Result<Result<wit::git_history::LogPage, Failure>> {
+        let context = granted!(self, Effect::ReadGit);
+        Ok(self.services()?.read_log(&self.call, &context, &query))
+    }
+
+    fn show(
+        &mut self,
+        query: wit::git_history::ShowQuery,
+    ) -> wasmtime::Result<Result<wit::git_history::CommitDiff, Failure>> {
+        let context = granted!(self, Effect::ReadGit);
+        Ok(self.services()?.show_commit(&self.call, &context, &query))
+    }
+
+    fn blame(
+        &mut self,
+        query: wit::git_history::BlameQuery,
+    ) -> wasmtime::Result<Result<wit::git_history::BlamePage, Failure>> {
+        let context = granted!(self, Effect::ReadGit);
+        Ok(self.services()?.blame_lines(&self.call, &context, &query))
+    }
+}
+
 impl wit::git_commit::Host for StoreState {
     fn create(
         &mut self,

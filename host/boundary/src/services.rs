@@ -25,6 +25,30 @@ pub trait Services: Send + Sync {
         query: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure>;
 
+    /// One page of the commits before a revision.
+    fn read_log(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::git_history::LogQuery,
+    ) -> Result<wit::git_history::LogPage, Failure>;
+
+    /// One commit with its changes.
+    fn show_commit(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::git_history::ShowQuery,
+    ) -> Result<wit::git_history::CommitDiff, Failure>;
+
+    /// The commits that brought the lines of a file.
+    fn blame_lines(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::git_history::BlameQuery,
+    ) -> Result<wit::git_history::BlamePage, Failure>;
+
     /// Makes a commit of `paths`, or of everything that git follows.
     fn create_commit(
         &self,

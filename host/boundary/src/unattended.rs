@@ -71,6 +71,33 @@ impl Services for NoServices {
         Self::failure()
     }
 
+    fn read_log(
+        &self,
+        _: &CallBudget,
+        _: &CallContext,
+        _: &wit::git_history::LogQuery,
+    ) -> Result<wit::git_history::LogPage, Failure> {
+        Self::failure()
+    }
+
+    fn show_commit(
+        &self,
+        _: &CallBudget,
+        _: &CallContext,
+        _: &wit::git_history::ShowQuery,
+    ) -> Result<wit::git_history::CommitDiff, Failure> {
+        Self::failure()
+    }
+
+    fn blame_lines(
+        &self,
+        _: &CallBudget,
+        _: &CallContext,
+        _: &wit::git_history::BlameQuery,
+    ) -> Result<wit::git_history::BlamePage, Failure> {
+        Self::failure()
+    }
+
     fn create_commit(
         &self,
         _: &CallBudget,

@@ -1,5 +1,6 @@
 //! Writing the configuration file: what `tool init` does, keeping whatever else the user wrote there.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -7,15 +8,17 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
-use super::origin::mask_url;
-use super::{ANALYST_URL, Api, ProviderName, Secret};
+use super::mask::mask_url;
+use super::{ANALYST_URL, Api, Preset, ProviderName, Secret};
 use tool_core::api::{ErrorKind, Problem};
 
-/// Provider to enable.
+/// Server to enable. What is absent stays as it is in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
     /// The provider that becomes the enabled one.
     pub provider: ProviderName,
+    /// The vendor whose server it uses; absent where `[providers.NAME]` describes the server itself.
+    pub vendor: Option<String>,
     /// Its wire, where it is not the default one.
     pub api: Option<Api>,
     /// Its base URL, where it is not the default one.
@@ -24,24 +27,47 @@ pub struct Init {
     pub model: Option<String>,
     /// Its key, where it is to be kept in the file.
     pub api_key: Option<Secret>,
+    /// True where the address in the file stays, whatever was enabled before.
+    pub keeps_url: bool,
+    /// Parts of its URL by the name of their setting: `region`, `project`, `resource`.
+    pub url_parts: BTreeMap<&'static str, String>,
 }
 
 impl Init {
+    /// A provider that describes its server itself.
+    pub fn of(provider: ProviderName) -> Self {
+        Self {
+            provider,
+            vendor: None,
+            api: None,
+            url: None,
+            model: None,
+            api_key: None,
+            keeps_url: false,
+            url_parts: BTreeMap::new(),
+        }
+    }
+
+    /// A vendor by name, used by the provider that it belongs to.
+    pub fn of_vendor(provider: ProviderName, vendor: impl Into<String>) -> Self {
+        Self {
+            vendor: Some(vendor.into()),
+            ..Self::of(provider)
+        }
+    }
+
     /// The embedded analyst: no key, no network.
     pub fn offline() -> Self {
         Self {
-            provider: ProviderName::Local,
-            api: None,
             url: Some(ANALYST_URL.to_owned()),
-            model: None,
-            api_key: None,
+            ..Self::of(ProviderName::Local)
         }
     }
 }
 
 const HEADER: &str = "\
 # Configuration of `tool`. Exactly one provider is enabled; environment variables win over this file.
-# `tool init --provider NAME` switches, keeping keys and comments.
+# `tool models use NAME` switches, keeping keys and comments.
 
 ";
 
@@ -60,6 +86,16 @@ pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
             server.insert("port", value(i64::from(port)));
         }
     })
+}
+
+/// The text that the file would have, with nothing written.
+pub(super) fn preview(text: &str, init: &Init) -> Result<String, Problem> {
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        Problem::new(ErrorKind::ConfigInvalid, "Failed to parse config: Invalid TOML syntax")
+            .with_hint(format!("mend config.toml: {}", error.message()))
+    })?;
+    apply(&mut document, init);
+    Ok(document.to_string())
 }
 
 fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, Problem> {
@@ -107,12 +143,7 @@ pub const DEFAULT_URL: &str = "default";
 
 /// Gives the URL that was dropped.
 pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
-    let providers = document.entry("providers").or_insert_with(|| {
-        let mut table = Table::new();
-        table.set_implicit(true);
-        Item::Table(table)
-    });
-    let providers = providers.as_table_like_mut()?;
+    let providers = subtable(document, "providers")?;
     // If no provider was enabled, this is no switch: the settings in the file are what the user wants.
     let is_switched =
         ProviderName::ALL.iter().any(|name| is_enabled(providers, *name)) && !is_enabled(providers, init.provider);
@@ -125,28 +156,63 @@ pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
         .entry(init.provider.name())
         .or_insert_with(|| Item::Table(Table::new()));
     let provider = provider.as_table_like_mut()?;
-    let text = |key: &str| provider.get(key).and_then(Item::as_str).map(str::to_owned);
+    let Some(vendor) = &init.vendor else {
+        provider.remove("vendor");
+        let dropped = apply_to_server(provider, init, is_switched && !init.keeps_url);
+        provider.insert("enabled", value(true));
+        return dropped;
+    };
+    provider.insert("vendor", value(vendor));
+    provider.insert("enabled", value(true));
+    let vendors = subtable(document, "vendors")?;
+    let server = vendors.entry(vendor).or_insert_with(|| Item::Table(Table::new()));
+    apply_to_server(server.as_table_like_mut()?, init, false)
+}
+
+/// A table of tables, made where it is missing.
+fn subtable<'d>(document: &'d mut DocumentMut, key: &str) -> Option<&'d mut dyn TableLike> {
+    let item = document.entry(key).or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    item.as_table_like_mut()
+}
+
+fn apply_to_server(server: &mut dyn TableLike, init: &Init, is_switched: bool) -> Option<String> {
+    let text = |key: &str| server.get(key).and_then(Item::as_str).map(str::to_owned);
     let (url, api) = (text("url"), text("api"));
     let is_analyst = url.as_deref() == Some(ANALYST_URL);
+    let usual_api = init
+        .vendor
+        .as_deref()
+        .and_then(Preset::find)
+        .map_or(Api::Messages, |preset| preset.api);
     // An address of one wire or one server is none for another; the analyst is no server at all.
     let other_wire = init
         .api
-        .is_some_and(|wire| api.as_deref().unwrap_or(Api::Messages.name()) != wire.name());
-    let is_stale = is_analyst || other_wire || is_switched || init.url.is_some();
+        .is_some_and(|wire| api.as_deref().unwrap_or(usual_api.name()) != wire.name());
+    let is_stale = (is_analyst && !init.keeps_url) || other_wire || is_switched || init.url.is_some();
     if is_stale {
-        provider.remove("url");
+        server.remove("url");
     }
     let dropped = url.filter(|url| is_stale && !is_analyst && init.url.as_ref() != Some(url));
     let mut set = |key: &str, text: Option<&str>| {
         if let Some(text) = text {
-            provider.insert(key, value(text));
+            server.insert(key, value(text));
         }
     };
     set("api", init.api.map(Api::name));
     set("url", init.url.as_deref().filter(|url| *url != DEFAULT_URL));
+    for (name, part) in &init.url_parts {
+        set(name, Some(part));
+    }
     set("model", init.model.as_deref());
     set("api_key", init.api_key.as_ref().map(Secret::expose));
-    provider.insert("enabled", value(true));
+    if init.api_key.is_some() {
+        // A key and a command for it exclude each other.
+        server.remove("api_key_command");
+    }
     dropped.map(|url| mask_url(&url))
 }
 
@@ -187,7 +253,7 @@ mod tests {
         let folder = home.path().join("new");
         insta::assert_snapshot!(written(&folder, &Init::offline()), @r#"
         # Configuration of `tool`. Exactly one provider is enabled; environment variables win over this file.
-        # `tool init --provider NAME` switches, keeping keys and comments.
+        # `tool models use NAME` switches, keeping keys and comments.
 
         [providers.local]
         url = "builtin:analyst"
@@ -222,11 +288,9 @@ mod tests {
     fn another_model_keeps_the_address_of_the_server() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let local = |url: Option<&str>| Init {
-            provider: ProviderName::Local,
-            api: None,
             url: url.map(str::to_owned),
             model: Some("m".to_owned()),
-            api_key: None,
+            ..Init::of(ProviderName::Local)
         };
         written(home.path(), &local(Some("http://10.0.0.5:9999/v1")));
         let again = written(home.path(), &local(None));
@@ -241,11 +305,10 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let dropped = |provider, api, url: Option<&str>| {
             let init = Init {
-                provider,
                 api,
                 url: url.map(str::to_owned),
                 model: Some("m".to_owned()),
-                api_key: None,
+                ..Init::of(provider)
             };
             let written = write_initial(home.path(), &init).expect("the folder is writable");
             let text = fs::read_to_string(written.place).expect("it was written");
@@ -280,6 +343,54 @@ mod tests {
         assert_eq!(dropped(Hosted, None, Some(mine)), kept());
         assert_eq!(dropped(Hosted, None, Some(DEFAULT_URL)), masked());
         assert_eq!(dropped(Hosted, None, None), none());
+    }
+
+    #[test]
+    fn a_vendor_is_selected_by_name_and_keeps_its_own_settings() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let mine = "[providers.hosted]\napi_key = \"of-hosted\"\nmodel = \"m\"\nenabled = true\n\n[vendors.groq]\napi_key_command = [\"pass\"]\n";
+        fs::write(home.path().join("config.toml"), mine).expect("the folder is writable");
+        let groq = Init {
+            model: Some("fast".to_owned()),
+            api_key: Some(Secret::new("of-groq")),
+            ..Init::of_vendor(ProviderName::Hosted, "groq")
+        };
+        insta::assert_snapshot!(written(home.path(), &groq), @r#"
+        [providers.hosted]
+        api_key = "of-hosted"
+        model = "m"
+        enabled = true
+        vendor = "groq"
+
+        [vendors.groq]
+        model = "fast"
+        api_key = "of-groq"
+        "#);
+        let settings = load(home.path(), &Environment::default()).expect("the file is right");
+        assert_eq!(settings.provider.api_key, Some(Secret::new("of-groq")));
+        let vertex = Init {
+            url_parts: [("project", "shop".to_owned()), ("region", "global".to_owned())].into(),
+            ..Init::of_vendor(ProviderName::Hosted, "vertex")
+        };
+        insta::assert_snapshot!(written(home.path(), &vertex), @r#"
+        [providers.hosted]
+        api_key = "of-hosted"
+        model = "m"
+        enabled = true
+        vendor = "vertex"
+
+        [vendors.groq]
+        model = "fast"
+        api_key = "of-groq"
+
+        [vendors.vertex]
+        project = "shop"
+        region = "global"
+        "#);
+        let back = written(home.path(), &Init::of(ProviderName::Hosted));
+        assert!(!back.contains("vendor ="), "{back}");
+        let settings = load(home.path(), &Environment::default()).expect("the file is right");
+        assert_eq!(settings.provider.api_key, Some(Secret::new("of-hosted")));
     }
 
     #[test]

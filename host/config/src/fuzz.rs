@@ -54,7 +54,11 @@ pub fn configuration(bytes: &[u8]) {
     edit::apply(&mut document, &Init::offline());
     if parse(&text).is_ok() {
         let file = parse(&document.to_string()).expect("an edit keeps a file readable");
-        let enabled: Vec<_> = file.providers.iter().filter(|(_, provider)| provider.enabled).collect();
+        let enabled: Vec<_> = file
+            .providers
+            .iter()
+            .filter(|(_, provider)| provider.is_enabled())
+            .collect();
         assert_eq!(enabled.len(), 1, "{document}");
     }
 }

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,17 +24,27 @@ mod edit;
 pub mod fuzz;
 mod layer;
 mod live;
+mod mask;
 mod origin;
+mod provider;
+mod request_options;
+mod servers;
 mod skills;
 mod values;
+mod vendors;
 
 pub use edit::{DEFAULT_URL, Init, WrittenConfig, write_initial, write_port};
 use layer::{Sourced, layered};
 pub use live::Live;
 pub use origin::{FileState, Inspection, Setting, ValueOrigin, exposed, exposed_key, inspect};
+use provider::SelectedServer;
+use request_options::header_variables;
+pub use request_options::{Effort, ExtraHeader, Reasoning, RequestOptions, Temperature};
+pub use servers::{ConfiguredServer, preview, servers};
 pub use skills::{DEFAULT_SECRET_HEADER, HostOrigin, SecretSettings, SkillsSettings};
 use values::check_log_level;
 pub use values::place_of;
+pub use vendors::{PRESETS, Preset, Quirks, suggest as suggest_vendor};
 
 /// Port of the backend where nothing else is asked for (specification).
 pub const DEFAULT_PORT: u16 = 8000;
@@ -92,15 +102,6 @@ pub enum Api {
 }
 
 impl Api {
-    /// All of them.
-    const ALL: [Self; 5] = [
-        Self::Messages,
-        Self::Chat,
-        Self::GenerateContent,
-        Self::Responses,
-        Self::Analyst,
-    ];
-
     /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
@@ -137,14 +138,28 @@ impl Api {
 pub struct ProviderSettings {
     /// Name of the provider.
     pub name: ProviderName,
+    /// The vendor by its name in the file; absent where the provider describes its server itself.
+    pub vendor: Option<String>,
     /// Wire that it speaks.
     pub api: Api,
-    /// Base URL without a trailing slash; the wire's path is appended.
+    /// Base URL without a trailing slash; the wire's path is put before its query, where it has one.
     pub url: String,
+    /// The URL with `{model}` in it, where each model has a URL of its own.
+    pub url_by_model: Option<String>,
     /// Model identifier; `builtin:analyst` for the analyst.
     pub model: String,
     /// Its key, where it has one.
     pub api_key: Option<Secret>,
+    /// A program and its arguments that print the key; empty where a key is set or none is needed.
+    pub api_key_command: Vec<String>,
+    /// Header that carries the key, in lower case, where it is not the one of the wire.
+    pub key_header: Option<String>,
+    /// Places where the user can set the key, for hints.
+    pub key_places: String,
+    /// Peculiarities of its server.
+    pub quirks: Quirks,
+    /// Options that shape every request.
+    pub options: RequestOptions,
     /// True where the model is known to print its tool calls as text, and such a call may count.
     pub text_calls: bool,
     /// Limits of its silence, where the user has set them.
@@ -152,6 +167,53 @@ pub struct ProviderSettings {
     /// A user, by name or number, that may receive what is sent to a server on this machine, beside the own user, root and
     /// system accounts.
     pub trust_loopback_user: Option<String>,
+}
+
+impl ProviderSettings {
+    /// A provider without a key, with the defaults of everything that is optional.
+    pub fn new(name: ProviderName, api: Api, url: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            name,
+            vendor: None,
+            api,
+            url: url.into(),
+            url_by_model: None,
+            model: model.into(),
+            api_key: None,
+            api_key_command: Vec::new(),
+            key_header: None,
+            key_places: format!("`api_key` in [providers.{name}] of config.toml"),
+            quirks: Quirks::of(name),
+            options: RequestOptions::default(),
+            text_calls: false,
+            patience: Patience::default(),
+            trust_loopback_user: None,
+        }
+    }
+
+    /// Name for people: the vendor's, else the provider's.
+    pub fn display_name(&self) -> &str {
+        self.vendor.as_deref().unwrap_or(self.name.name())
+    }
+
+    /// All that must not be shown of it: the key and the values of extra headers. Of `Bearer KEY` the key alone is a
+    /// secret, too.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let headers = self.options.headers.iter().map(|header| &header.value);
+        self.api_key.iter().chain(headers).flat_map(|secret| {
+            let whole = secret.expose().trim();
+            let bare = whole.split_once(' ').map(|(_, rest)| rest.trim());
+            [Some(whole), bare].into_iter().flatten()
+        })
+    }
+
+    /// Uses another model of the same server.
+    pub fn set_model(&mut self, model: String) {
+        if let Some(template) = &self.url_by_model {
+            self.url = vendors::fill_model(template, &model);
+        }
+        self.model = model;
+    }
 }
 
 /// Longest silence of a provider. An unset limit is bounded by the engine's limits.
@@ -297,6 +359,7 @@ pub struct PolicySettings {
 #[serde(deny_unknown_fields, default)]
 struct ConfigFile {
     providers: BTreeMap<ProviderName, FileProvider>,
+    vendors: BTreeMap<String, FileProvider>,
     logging: FileLogging,
     context: FileContext,
     server: ServerSettings,
@@ -304,18 +367,61 @@ struct ConfigFile {
     skills: SkillsSettings,
 }
 
+/// `[providers.NAME]`, and, but for `enabled` and `vendor`, `[vendors.NAME]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FileProvider {
     api_key: Option<Secret>,
+    api_key_command: Vec<String>,
     model: Option<String>,
-    enabled: bool,
+    enabled: Option<bool>,
+    vendor: Option<String>,
     url: Option<String>,
     api: Option<Api>,
+    region: Option<String>,
+    project: Option<String>,
+    resource: Option<String>,
+    key_header: Option<String>,
+    headers: BTreeMap<String, String>,
+    reasoning_effort: Option<Effort>,
+    thinking_budget: Option<u32>,
+    temperature: Option<Temperature>,
+    max_output_tokens: Option<NonZeroU32>,
     text_calls: Option<bool>,
     first_byte_seconds: Option<NonZeroU32>,
     idle_seconds: Option<NonZeroU32>,
     trust_loopback_user: Option<String>,
+}
+
+impl FileProvider {
+    const fn unset() -> Self {
+        Self {
+            api_key: None,
+            api_key_command: Vec::new(),
+            model: None,
+            enabled: None,
+            vendor: None,
+            url: None,
+            api: None,
+            region: None,
+            project: None,
+            resource: None,
+            key_header: None,
+            headers: BTreeMap::new(),
+            reasoning_effort: None,
+            thinking_budget: None,
+            temperature: None,
+            max_output_tokens: None,
+            text_calls: None,
+            first_byte_seconds: None,
+            idle_seconds: None,
+            trust_loopback_user: None,
+        }
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.enabled == Some(true)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -465,6 +571,36 @@ pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem>
     Ok(Common::of(file, environment))
 }
 
+/// The variables that a client sends with a session, those that the file's `headers` name among them.
+pub fn forwarded(home: &Path, environment: &Environment) -> BTreeMap<String, String> {
+    let mut variables = environment.forwarded();
+    for name in named_variables(home) {
+        if let Some(value) = environment.get(&name) {
+            variables.insert(name, value.to_owned());
+        }
+    }
+    variables
+}
+
+/// The variables that `headers` of the file name. A file that cannot be understood names none.
+pub fn named_variables(home: &Path) -> BTreeSet<String> {
+    let file = origin::read(&path(home))
+        .and_then(|text| parse(&text))
+        .unwrap_or_default();
+    let tables = file.providers.values().chain(file.vendors.values());
+    tables
+        .flat_map(|table| header_variables(&table.headers))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// True for a variable that carries the key of some vendor.
+pub fn is_key_variable(name: &str) -> bool {
+    PRESETS
+        .iter()
+        .any(|preset| preset.variables().any(|variable| variable == name))
+}
+
 /// The port of the backend: `TOOL_BACKEND_PORT`, else `port` of `[server]`, else 8000. 0 means any free port. A file
 /// that cannot be understood says nothing.
 pub fn port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
@@ -482,14 +618,44 @@ fn parse(text: &str) -> Result<ConfigFile, Problem> {
             )),
         );
     }
-    toml::from_str(text).map_err(|error| {
+    let file: ConfigFile = toml::from_str(text).map_err(|error| {
         let message = format!("Failed to parse config: {}", error.message());
         let mut hint = place_in(text, error.span());
         if let Some(near) = nearest_key(error.message()) {
             hint = format!("{hint}; did you mean `{near}`?");
         }
         Problem::new(ErrorKind::ConfigInvalid, message).with_hint(hint)
-    })
+    })?;
+    check_vendor_tables(&file)?;
+    Ok(file)
+}
+
+/// `[vendors.NAME]` describes a server; `[providers.NAME]` decides whether it is used.
+fn check_vendor_tables(file: &ConfigFile) -> Result<(), Problem> {
+    let invalid = |message: String, hint: &str| Err(Problem::new(ErrorKind::ConfigInvalid, message).with_hint(hint));
+    for (name, table) in &file.vendors {
+        if !is_vendor_name(name) {
+            return invalid(
+                format!("Failed to parse config: `{name}` cannot be the name of a vendor"),
+                "use up to 40 lower-case letters, digits, `-` and `_`; hosted, local, router and analyst are taken",
+            );
+        }
+        let misplaced = [("enabled", table.enabled.is_some()), ("vendor", table.vendor.is_some())];
+        if let Some((key, _)) = misplaced.into_iter().find(|(_, is_set)| *is_set) {
+            return invalid(
+                format!("Failed to parse config: `{key}` does not belong into [vendors.{name}]"),
+                "set it in [providers.hosted], [providers.local] or [providers.router]",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// True for a name that a vendor of the user's own may have.
+pub fn is_vendor_name(name: &str) -> bool {
+    let taken = ["hosted", "local", "router", "analyst"];
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    !name.is_empty() && name.len() <= 40 && name.chars().all(allowed) && !taken.contains(&name)
 }
 
 /// `line 3, column 7 of config.toml`.
@@ -508,7 +674,7 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
     let enabled: Vec<ProviderName> = file
         .providers
         .iter()
-        .filter(|(_, provider)| provider.enabled)
+        .filter(|(_, provider)| provider.is_enabled())
         .map(|(&name, _)| name)
         .collect();
     let name = match enabled[..] {
@@ -531,11 +697,12 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
         enabled: each == name,
         model: file
             .providers
-            .get(&each)
-            .and_then(|provider| model(each, provider, environment))
+            .contains_key(&each)
+            .then(|| SelectedServer::of(each, &file).model(environment))
+            .flatten()
             .map(|model| model.value),
     });
-    let provider = resolve_provider(name, &file.providers[&name], environment)?;
+    let provider = SelectedServer::of(name, &file).resolve(environment)?;
     let Common {
         vault,
         server,
@@ -551,136 +718,6 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
         policy,
         log_level,
     })
-}
-
-fn resolve_provider(
-    name: ProviderName,
-    file: &FileProvider,
-    environment: &Environment,
-) -> Result<ProviderSettings, Problem> {
-    let api = wire(name, file)?;
-    let variable = key_variable(name, api);
-    let api_key = api_key(name, file, api, environment).map(|key| key.value);
-    if let (Some(variable), None) = (variable, &api_key) {
-        return Err(Problem::new(
-            ErrorKind::ConfigKeyMissing,
-            format!("No API key for the provider `{name}`"),
-        )
-        .with_hint(format!(
-            "set {variable}, or `api_key` in [providers.{name}] of config.toml"
-        )));
-    }
-    let model = model(name, file, environment).ok_or_else(|| {
-        Problem::new(
-            ErrorKind::ConfigModelMissing,
-            format!("No model is set for the provider `{name}`"),
-        )
-        .with_hint(format!(
-            "set `model` in [providers.{name}] of config.toml, or run `tool init --provider {name} --model MODEL`"
-        ))
-    })?;
-    Ok(ProviderSettings {
-        name,
-        api,
-        url: url(name, file, api).value,
-        model: model.value,
-        api_key,
-        text_calls: file.text_calls.unwrap_or(false),
-        patience: Patience {
-            first_byte: file.first_byte_seconds.map(seconds),
-            idle: file.idle_seconds.map(seconds),
-        },
-        trust_loopback_user: file.trust_loopback_user.clone(),
-    })
-}
-
-fn seconds(count: NonZeroU32) -> Duration {
-    Duration::from_secs(count.get().into())
-}
-
-/// Returns the wire of a provider, or why its combination of `api` and `url` makes no sense.
-fn wire(name: ProviderName, file: &FileProvider) -> Result<Api, Problem> {
-    let analyst = file.url.as_deref() == Some(ANALYST_URL);
-    let invalid = |message: String| {
-        Err(Problem::new(ErrorKind::ConfigInvalid, message).with_hint(format!(
-            "mend [providers.{name}] of config.toml, or run `tool init --provider {name}`"
-        )))
-    };
-    if let Some(url) = file.url.as_deref().filter(|_| !analyst)
-        && !(url.starts_with("http://") || url.starts_with("https://"))
-    {
-        return invalid(format!(
-            "`url` of the provider `{name}` is neither http:// nor https://: `{}`",
-            origin::mask_url(url)
-        ));
-    }
-    let api = match (name, file.api) {
-        (ProviderName::Local, None) if analyst => Api::Analyst,
-        _ if analyst => {
-            return invalid(format!(
-                "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
-            ));
-        }
-        (ProviderName::Hosted, api) => api.unwrap_or(Api::Messages),
-        (_, None | Some(Api::Chat)) => Api::Chat,
-        (_, Some(_)) => return invalid(format!("the provider `{name}` speaks `chat` only")),
-    };
-    // A key without effect is refused: the user would rely on it.
-    match file.text_calls {
-        Some(_) if api != Api::Chat => invalid(format!(
-            "`text_calls` of the provider `{name}` means nothing there: only `chat` reads calls out of text"
-        )),
-        _ => Ok(api),
-    }
-}
-
-/// Returns the wire of a provider, or the wire it would have if all of its settings made sense.
-fn api_of(name: ProviderName, file: &FileProvider) -> Api {
-    match name {
-        ProviderName::Hosted => file.api.unwrap_or(Api::Messages),
-        ProviderName::Local if file.url.as_deref() == Some(ANALYST_URL) => Api::Analyst,
-        ProviderName::Local | ProviderName::Router => Api::Chat,
-    }
-}
-
-/// The variable that carries the key of a provider; absent where it needs none.
-fn key_variable(name: ProviderName, api: Api) -> Option<&'static str> {
-    match name {
-        ProviderName::Hosted => Some(api.hosted_key_variable()),
-        ProviderName::Router => Some("ROUTER_API_KEY"),
-        ProviderName::Local => None,
-    }
-}
-
-fn api_key(name: ProviderName, file: &FileProvider, api: Api, environment: &Environment) -> Option<Sourced<Secret>> {
-    let variable = key_variable(name, api);
-    layered(
-        variable.and_then(|variable| Some((variable, Secret::new(environment.get(variable)?)))),
-        file.api_key.clone().filter(|key| !key.expose().is_empty()),
-        || None,
-    )
-}
-
-fn url(name: ProviderName, file: &FileProvider, api: Api) -> Sourced<String> {
-    let default = match name {
-        ProviderName::Hosted => api.hosted_url(),
-        ProviderName::Local => "http://127.0.0.1:1234/v1",
-        ProviderName::Router => "https://openrouter.ai/api/v1",
-    };
-    let written = file.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
-    layered(None, written, || Some(default.to_owned())).expect("there is a default")
-}
-
-fn model(name: ProviderName, file: &FileProvider, environment: &Environment) -> Option<Sourced<String>> {
-    if file.url.as_deref() == Some(ANALYST_URL) {
-        return layered(None, Some(ANALYST_URL.to_owned()), || None);
-    }
-    let variable = environment.get("HOSTED_MODEL").filter(|_| name == ProviderName::Hosted);
-    layered(
-        variable.map(|model| ("HOSTED_MODEL", model.to_owned())),
-        file.model.clone().filter(|model| !model.is_empty()),
-        || None,
-    )
 }
 
 fn log_level(file: &ConfigFile, environment: &Environment) -> Sourced<String> {

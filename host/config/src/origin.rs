@@ -1,7 +1,8 @@
 //! Origin of each setting, from the same choice between layers that [`super::load`] makes.
 //!
-//! [`inspect`] lists every key that the configuration knows, also where the file is missing or wrong, so that
-//! `tool config` can say what would be in force and why. Nothing of a secret is in the list but its length.
+//! [`inspect`] lists the settings in force, also where the file is missing or wrong, so that `tool config` can say what
+//! would count and why. A key that is optional and has no default is listed where it is set. Nothing of a secret is in the
+//! list but its length.
 
 use std::fs;
 use std::io;
@@ -13,9 +14,11 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::layer::{Layer, Sourced};
+use super::mask::mask_url;
+use super::provider::{KeySource, SelectedServer};
 use super::{
-    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, PolicySettings, ProviderName,
-    Secret, ServerSettings, SkillsSettings, api_key, api_of, key_variable, log_level, model, parse, resolve, url,
+    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, PRESETS, PolicySettings,
+    Preset, ProviderName, ServerSettings, SkillsSettings, log_level, parse, resolve,
 };
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
@@ -158,7 +161,8 @@ pub fn exposed(home: &Path) -> Option<Problem> {
 pub fn exposed_key(home: &Path) -> Option<Problem> {
     let problem = exposed(home)?;
     let file = read(&super::path(home)).and_then(|text| parse(&text)).ok()?;
-    let holds_key = file.providers.values().any(|provider| provider.api_key.is_some());
+    let mut tables = file.providers.values().chain(file.vendors.values());
+    let holds_key = tables.any(|table| table.api_key.is_some() || !table.headers.is_empty());
     holds_key.then_some(problem)
 }
 
@@ -169,7 +173,10 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
             ErrorKind::ConfigMissing,
             "Configuration file not found: ~/.tool/config.toml",
         )
-        .with_hint(format!("run `tool init`, which writes {}", place.display())),
+        .with_hint(format!(
+            "run `tool init`, which writes {}; `tool init --offline` needs no model",
+            place.display()
+        )),
         _ => Problem::new(
             ErrorKind::ConfigInvalid,
             format!("Configuration file `{}` could not be read: {error}", place.display()),
@@ -181,7 +188,8 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
 /// Every setting. The patterns name every field, so that a key that is added to the file does not stay unlisted.
 pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
     let ConfigFile {
-        providers,
+        providers: _,
+        vendors,
         logging,
         context,
         server,
@@ -222,11 +230,28 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     let secrets: Vec<String> = secrets.keys().map(ToString::to_string).collect();
     let reached: Vec<String> = reached.keys().map(ToString::to_string).collect();
     let lists = Lists { place };
-    let unset = FileProvider::default();
     let mut settings = vec![home_setting(home, environment), lists.port(*port, environment)];
+    let mut selected = Vec::new();
     for name in ProviderName::ALL {
-        let provider = providers.get(&name).unwrap_or(&unset);
-        settings.extend(lists.provider(name, provider, environment));
+        let selection = SelectedServer::of(name, file);
+        settings.push(lists.enabled(name, file));
+        if let Some(vendor) = selection.vendor {
+            settings.push(lists.written(&format!("providers.{name}.vendor"), Some(json!(vendor)), Value::Null));
+            selected.push(selection);
+        } else {
+            settings.extend(lists.server(&format!("providers.{name}"), &selection, environment));
+        }
+    }
+    for vendor in vendors.keys() {
+        let is_listed = selected.iter().any(|selection| selection.vendor == Some(vendor));
+        if !is_listed {
+            let provider = Preset::find(vendor).map_or(ProviderName::Hosted, |preset| preset.provider);
+            selected.push(SelectedServer::of_vendor(provider, vendor, file));
+        }
+    }
+    for selection in &selected {
+        let vendor = selection.vendor.expect("only vendors are in the list");
+        settings.extend(lists.server(&format!("vendors.{vendor}"), selection, environment));
     }
     let auth_name = match auth {
         Auth::SameUser => "same-user",
@@ -289,30 +314,50 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn provider(&self, name: ProviderName, provider: &FileProvider, environment: &Environment) -> [Setting; 9] {
+    fn enabled(&self, name: ProviderName, file: &ConfigFile) -> Setting {
+        let is_enabled = file.providers.get(&name).is_some_and(FileProvider::is_enabled);
+        self.written(
+            &format!("providers.{name}.enabled"),
+            is_enabled.then(|| json!(true)),
+            json!(false),
+        )
+    }
+
+    /// The settings of a server. Those that are optional and have no default are listed where they are set.
+    fn server(&self, prefix: &str, selection: &SelectedServer<'_>, environment: &Environment) -> Vec<Setting> {
         let FileProvider {
             api_key: _,
+            api_key_command: _,
             model: _,
-            enabled,
+            enabled: _,
+            vendor: _,
             url: _,
             api,
+            region,
+            project,
+            resource,
+            key_header,
+            headers,
+            reasoning_effort,
+            thinking_budget,
+            temperature,
+            max_output_tokens,
             text_calls,
             first_byte_seconds,
             idle_seconds,
             trust_loopback_user,
-        } = provider;
-        let key = |key: &str| format!("providers.{name}.{key}");
-        let spoken = api_of(name, provider);
-        let masked = Sourced {
-            value: mask_url(&url(name, provider, spoken).value),
-            layer: url(name, provider, spoken).layer,
-        };
-        [
-            self.written(&key("enabled"), enabled.then(|| json!(true)), json!(false)),
+        } = selection.table;
+        let key = |key: &str| format!("{prefix}.{key}");
+        let spoken = selection.api();
+        let url = selection.url_as_written().map(|url| Sourced {
+            value: mask_url(&url.value),
+            ..url
+        });
+        let mut settings = vec![
             self.written(&key("api"), api.map(|api| json!(api.name())), json!(spoken.name())),
-            self.text(&key("url"), Some(masked)),
-            self.text(&key("model"), model(name, provider, environment)),
-            self.secret(&key("api_key"), api_key(name, provider, spoken, environment)),
+            self.text(&key("url"), url),
+            self.text(&key("model"), selection.model(environment)),
+            self.secret(&key("api_key"), selection.api_key(environment)),
             self.written(&key("text_calls"), text_calls.map(|on| json!(on)), json!(false)),
             self.seconds(
                 &key("first_byte_seconds"),
@@ -325,7 +370,26 @@ impl Lists<'_> {
                 trust_loopback_user.as_ref().map(|user| json!(user)),
                 Value::Null,
             ),
-        ]
+        ];
+        let names: Vec<&String> = headers.keys().collect();
+        let optional = [
+            ("region", region.as_ref().map(|text| json!(text))),
+            ("project", project.as_ref().map(|text| json!(text))),
+            ("resource", resource.as_ref().map(|text| json!(text))),
+            ("key_header", key_header.as_ref().map(|text| json!(text))),
+            // Only the names: a value may be a key.
+            ("headers", (!names.is_empty()).then(|| json!(names))),
+            ("reasoning_effort", reasoning_effort.map(|effort| json!(effort.name()))),
+            ("thinking_budget", thinking_budget.map(|tokens| json!(tokens))),
+            ("temperature", temperature.map(|number| json!(number.value()))),
+            ("max_output_tokens", max_output_tokens.map(|tokens| json!(tokens))),
+        ];
+        for (name, value) in optional {
+            if value.is_some() {
+                settings.push(self.written(&key(name), value, Value::Null));
+            }
+        }
+        settings
     }
 
     fn origin(&self, layer: Layer) -> ValueOrigin {
@@ -366,9 +430,14 @@ impl Lists<'_> {
         }
     }
 
-    fn secret(&self, key: &str, value: Option<Sourced<Secret>>) -> Setting {
+    fn secret(&self, key: &str, value: Option<Sourced<KeySource>>) -> Setting {
         let masked = value.map(|Sourced { value, layer }| Sourced {
-            value: format!("set, {} characters", value.expose().chars().count()),
+            value: match value {
+                KeySource::Key(key) => format!("set, {} characters", key.expose().chars().count()),
+                KeySource::Command(command) => {
+                    format!("set, by the command `{}`", command.first().map_or("", String::as_str))
+                }
+            },
             layer,
         });
         Setting {
@@ -390,34 +459,15 @@ fn home_setting(home: &Path, environment: &Environment) -> Setting {
 fn also_forwarded(environment: &Environment) -> Vec<String> {
     let listed = |name: &str| {
         matches!(name, "HOSTED_MODEL" | "TOOL_LOG_LEVEL")
-            || ProviderName::ALL.into_iter().any(|provider| {
-                super::Api::ALL
-                    .into_iter()
-                    .any(|api| key_variable(provider, api) == Some(name))
-            })
+            || PRESETS
+                .iter()
+                .any(|preset| preset.variables().any(|variable| variable == name))
     };
     environment
         .forwarded()
         .into_keys()
         .filter(|name| !listed(name))
         .collect()
-}
-
-/// A URL without what may be a secret in it: user and password, and the query.
-pub(super) fn mask_url(url: &str) -> String {
-    let (rest, query) = match url.split_once('?') {
-        Some((rest, _)) => (rest, "?***"),
-        None => (url, ""),
-    };
-    let Some((scheme, rest)) = rest.split_once("://") else {
-        return format!("{rest}{query}");
-    };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("***@{host}"),
-        None => authority.to_owned(),
-    };
-    format!("{scheme}://{host}{path}{query}")
 }
 
 #[cfg(test)]

@@ -179,3 +179,80 @@ fn what_needs_no_provider_holds_without_one() {
     assert!(common(home.path(), &environment(&[])).is_err());
     assert_eq!(Common::strict(&environment(&[])).server.auth, Auth::Token);
 }
+
+#[test]
+fn a_vendor_brings_its_server_and_its_table_overrides_it() {
+    let text = "[providers.hosted]\nmodel = \"of-hosted\"\nvendor = \"mistral\"\nenabled = true\n[vendors.mistral]\nmodel = \"m\"\n";
+    let resolved = settings(text, &[("MISTRAL_API_KEY", "k"), ("HOSTED_MODEL", "of-another")]);
+    let provider = resolved.expect("the configuration is right").provider;
+    assert_eq!(
+        (
+            provider.vendor.as_deref(),
+            provider.url.as_str(),
+            provider.model.as_str()
+        ),
+        (Some("mistral"), "https://api.mistral.ai/v1", "m")
+    );
+    assert!(!provider.quirks.takes_stream_options);
+    let own = text.replace(
+        "model = \"m\"",
+        "model = \"m\"\nurl = \"http://h/v1/\"\napi = \"messages\"",
+    );
+    let provider = settings(&own, &[("MISTRAL_API_KEY", "k")])
+        .expect("the configuration is right")
+        .provider;
+    assert_eq!((provider.api, provider.url.as_str()), (Api::Messages, "http://h/v1"));
+}
+
+#[test]
+fn a_provider_without_a_vendor_uses_the_usual_variable_at_the_usual_address_alone() {
+    let text = "[providers.hosted]\nmodel = \"m\"\nenabled = true\n";
+    let usual = [("ANTHROPIC_API_KEY", "usual")];
+    let key = |text: &str| settings(text, &usual).map(|settings| settings.provider.api_key);
+    assert_eq!(key(text), Ok(Some(Secret::new("usual"))));
+    let elsewhere = format!("{text}url = \"http://h\"\n");
+    assert!(key(&elsewhere).is_err(), "that server is not the vendor's");
+}
+
+#[test]
+fn mistakes_about_vendors_name_what_helps() {
+    let selected = |provider: &str, vendor: &str, further: &str| {
+        let text = format!("[providers.{provider}]\nvendor = \"{vendor}\"\nenabled = true\n{further}");
+        let (message, hint) = problem(&text, &[("GROQ_API_KEY", "k")]);
+        format!("{message}\nhint: {hint}")
+    };
+    insta::assert_snapshot!(selected("hosted", "antropic", ""), @"
+    There is no vendor `antropic`
+    hint: did you mean `anthropic`; a vendor of your own needs `url` in [vendors.antropic]
+    ");
+    insta::assert_snapshot!(selected("hosted", "ollama", ""), @"
+    The vendor `ollama` belongs to the provider `local`
+    hint: `tool models use ollama` enables it there
+    ");
+    insta::assert_snapshot!(selected("hosted", "groq", "[vendors.groq]\nenabled = true\n"), @"
+    Failed to parse config: `enabled` does not belong into [vendors.groq]
+    hint: set it in [providers.hosted], [providers.local] or [providers.router]
+    ");
+    insta::assert_snapshot!(selected("hosted", "groq", "[vendors.groq]\nmodel = \"m\"\nthinking_budget = 2000\n"), @"
+    `thinking_budget` of the vendor `groq` means nothing there: its wire takes `reasoning_effort`
+    hint: mend [vendors.groq] of config.toml
+    ");
+    insta::assert_snapshot!(selected("hosted", "groq", "[vendors.groq]\nmodel = \"m\"\napi_key = \"k\"\napi_key_command = [\"pass\"]\n"), @"
+    the vendor `groq` has both `api_key` and `api_key_command`
+    hint: mend [vendors.groq] of config.toml
+    ");
+    insta::assert_snapshot!(selected("hosted", "groq", "[vendors.Groq]\nmodel = \"m\"\n"), @"
+    Failed to parse config: `Groq` cannot be the name of a vendor
+    hint: use up to 40 lower-case letters, digits, `-` and `_`; hosted, local, router and analyst are taken
+    ");
+}
+
+#[test]
+fn another_model_of_a_deployment_has_another_url() {
+    let text = "[providers.hosted]\nvendor = \"azure\"\nenabled = true\n[vendors.azure]\nmodel = \"a\"\n\
+                url = \"https://{resource}.example/d/{model}?v=1\"\nresource = \"mine\"\napi_key = \"k\"\n";
+    let mut provider = settings(text, &[]).expect("the configuration is right").provider;
+    assert_eq!(provider.url, "https://mine.example/d/a?v=1");
+    provider.set_model("b/c".to_owned());
+    assert_eq!(provider.url, "https://mine.example/d/b%2Fc?v=1");
+}

@@ -533,6 +533,24 @@ pub const GIT_CONTEXT_LINES_MAX: u32 = 100;
 /// Paths that one request may name; a request for more should name a directory.
 pub const GIT_PATHS_MAX: usize = 1_000;
 
+/// Commits on one page of a log.
+pub const GIT_LOG_COMMITS_MAX: usize = 200;
+
+/// Commits that one page of a log looks at before it ends early with a cursor: a few seconds of work.
+pub const GIT_LOG_STEPS_MAX: usize = 20_000;
+
+/// Commits that a log can go back in all its pages. The longest histories have about a million.
+pub const GIT_LOG_SKIP_MAX: usize = 2_000_000;
+
+/// Bytes that are shown of an old commit's message.
+pub const GIT_LOG_MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// Lines that one question attributes to their commits.
+pub const GIT_BLAME_LINES_MAX: usize = 2_000;
+
+/// Length of a revision's name. Git refuses names of branches beyond this on most file systems.
+pub const GIT_REVISION_BYTES_MAX: usize = 256;
+
 /// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
 pub const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 

@@ -163,8 +163,11 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     tokio::task::spawn_blocking(|| leftovers.remove());
     // An invalid configuration does not prevent the start; the next session reports the error.
     let settings = config::load(&home, &environment).ok();
-    let key = settings.and_then(|settings| settings.provider.api_key);
-    let keys = key.iter().map(|key| key.expose().to_owned()).collect();
+    let provider = settings.map(|settings| settings.provider);
+    let keys = provider
+        .iter()
+        .flat_map(|provider| provider.secrets().map(str::to_owned))
+        .collect();
     let parser = Arc::new(SandboxedParser(Outliners::new(outliners)));
     announce(&Announcement::Recovering);
     tracing::info!("looking at the sessions, and recovering those that a killed backend has left");

@@ -143,17 +143,26 @@ impl AppState {
 /// Returns the variables that a recipe may see: everything that is forwarded but the keys.
 fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
     let mut visible = environment.forwarded();
-    visible.retain(|name, _| !name.ends_with("_API_KEY"));
+    visible.retain(|name, _| !config::is_key_variable(name));
     visible
 }
 
 /// Refuses a request beyond a session's defaults unless it comes from the holder of the token: the same user may work,
-/// but neither widen the effects of the work nor approve them. Names of variables must be those that a client forwards.
-fn check_reach(caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
-    if let Some(name) = overrides.0.keys().find(|name| !api::FORWARDED.contains(&name.as_str())) {
+/// but neither widen the effects of the work nor approve them. Names of variables must be those that a client forwards:
+/// a fixed list, and those that `headers` of the configuration name.
+fn check_reach(state: &AppState, caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
+    let is_listed = |name: &str| api::FORWARDED.contains(&name);
+    if let Some(name) = overrides.0.keys().find(|name| !is_listed(name))
+        && overrides
+            .0
+            .keys()
+            .any(|name| !is_listed(name) && !config::named_variables(state.home()).contains(name))
+    {
         let message = format!("The variable `{name}` cannot be overridden");
-        return Err(Problem::new(ErrorKind::InvalidRequest, message)
-            .with_hint(format!("these can: {}", api::FORWARDED.join(", "))));
+        return Err(Problem::new(ErrorKind::InvalidRequest, message).with_hint(format!(
+            "these can, and those that `headers` in config.toml name: {}",
+            api::FORWARDED.join(", ")
+        )));
     }
     if caller == Some(Caller::Token) || (!widens && overrides.0.is_empty()) {
         return Ok(());

@@ -27,11 +27,13 @@ pub mod distribution;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod http;
+mod key_command;
 mod mcp;
 pub mod outline;
 pub mod session;
 mod transport;
 
+pub use key_command::key_command;
 pub use tool_analyst as analyst;
 pub use tool_config as config;
 pub use tool_context as context;

@@ -201,11 +201,11 @@ impl Sessions {
             analyst::check(request.operation, request.model.as_deref())?;
         }
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
-            settings.provider.model = model;
+            settings.provider.set_model(model);
         }
         let steer = Arc::new(Steer::new(&request.selection)?);
         let redactor = Arc::new(Redactor::new(&settings.policy.unredacted, own_keys(&settings))?);
-        own_keys(&settings).into_iter().for_each(|key| self.store.conceal(key));
+        own_keys(&settings).for_each(|key| self.store.conceal(key));
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
             let opening = CancellationToken::new();

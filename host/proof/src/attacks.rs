@@ -6,6 +6,7 @@
 //! [`crate::probes`]; this is only what WebAssembly calls.
 
 mod arena;
+mod history;
 mod play;
 mod server;
 mod table;
@@ -37,6 +38,8 @@ pub struct Attack {
     pub bounds: fn(&mut Limits),
     /// Schema by which the guest describes its arguments, if that is the attack.
     pub schema: Option<fn() -> Value>,
+    /// True where the arena is a git repository with old commits.
+    pub has_history: bool,
 }
 
 /// Method of an attack.
@@ -158,6 +161,7 @@ impl Attack {
             denied: &[],
             bounds: |_| (),
             schema: None,
+            has_history: false,
         }
     }
 
@@ -176,6 +180,13 @@ impl Attack {
     const fn described(self, schema: fn() -> Value) -> Self {
         Self {
             schema: Some(schema),
+            ..self
+        }
+    }
+
+    const fn in_history(self) -> Self {
+        Self {
+            has_history: true,
             ..self
         }
     }

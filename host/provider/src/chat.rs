@@ -22,8 +22,8 @@ use super::ids::{self, arguments_object, calls_of};
 use super::sse::Frame;
 use super::usage::{read_timings, read_usage};
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed};
-use super::{DATA_RULE, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema};
-use tool_config::ProviderSettings;
+use super::{DATA_RULE, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema, shape};
+use tool_config::{ProviderSettings, Quirks, RequestOptions};
 use tool_core::api::ProviderName;
 
 /// Ids of calls that were printed as text start so; the others are native.
@@ -36,6 +36,8 @@ const BEGINNING_BYTES: usize = 200;
 pub(super) struct ChatWire {
     model: String,
     text_calls: bool,
+    options: RequestOptions,
+    quirks: Quirks,
     /// False once the server has refused the field.
     stream_options: AtomicBool,
     /// True where the bound of the output is called `max_completion_tokens`.
@@ -61,8 +63,10 @@ impl ChatWire {
         Self {
             model: settings.model.clone(),
             text_calls: settings.text_calls,
-            stream_options: AtomicBool::new(true),
-            completion_tokens: AtomicBool::new(settings.name == ProviderName::Hosted),
+            options: settings.options.clone(),
+            quirks: settings.quirks,
+            stream_options: AtomicBool::new(settings.quirks.takes_stream_options),
+            completion_tokens: AtomicBool::new(settings.quirks.has_completion_tokens),
             reasoning_off: AtomicBool::new(false),
             caching: AtomicBool::new(settings.name == ProviderName::Router && needs_cache_marks(&settings.model)),
             begins_within_thinking: Arc::new(AtomicBool::new(
@@ -110,7 +114,8 @@ impl Wire for ChatWire {
         if !request.tools.is_empty() {
             body["tools"] = request.tools.iter().map(tool).collect();
         }
-        if let Some(bound) = request.max_tokens {
+        shape::shape_chat(&mut body, &self.options, &self.quirks);
+        if let Some(bound) = self.options.output_bound(request.max_tokens) {
             let field = if self.completion_tokens.load(Ordering::Relaxed) {
                 "max_completion_tokens"
             } else {

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::Usage;
+use super::{Usage, address};
 use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
 
@@ -32,14 +32,14 @@ impl ContextPlace {
 
 /// The places to ask, in order; nothing if the provider's URL cannot be parsed.
 pub(super) fn places(settings: &ProviderSettings) -> Option<Vec<ContextPlace>> {
-    let (base, root) = (settings.url.trim_end_matches('/'), origin(&settings.url)?);
+    let (list, root) = (address::join(&settings.url, "/models"), origin(&settings.url)?);
     let place = |url, naming| ContextPlace { url, naming };
     // The usual list first; then what the known kinds of local servers tell elsewhere.
     Some(match settings.name {
         ProviderName::Hosted => vec![],
-        ProviderName::Router => vec![place(format!("{base}/models"), Naming::Exact)],
+        ProviderName::Router => vec![place(list, Naming::Exact)],
         ProviderName::Local => vec![
-            place(format!("{base}/models"), Naming::OrOnly),
+            place(list, Naming::OrOnly),
             place(format!("{root}/api/v1/models"), Naming::OrOnly),
             place(format!("{root}/props"), Naming::OrOnly),
             place(format!("{root}/api/ps"), Naming::Exact),

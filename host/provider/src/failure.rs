@@ -578,6 +578,9 @@ fn without_keys(said: &str) -> String {
 }
 
 fn key_place(settings: &ProviderSettings) -> String {
+    if settings.vendor.is_some() {
+        return settings.key_places.clone();
+    }
     let variable = match (settings.name, settings.api) {
         (ProviderName::Router, _) => "ROUTER_API_KEY",
         (ProviderName::Local, _) => return "`api_key` under `[providers.local]` in ~/.tool/config.toml".to_owned(),

@@ -11,7 +11,7 @@ use super::{
     schema,
 };
 use input::{Input, pieces};
-use tool_config::{Api, Patience, ProviderSettings, Secret};
+use tool_config::{Api, ProviderSettings, Secret};
 use tool_core::api::ProviderName;
 
 #[path = "../../../tests/fuzz/input.rs"]
@@ -157,14 +157,9 @@ pub(super) fn decode(
 
 fn settings(api: Api, text_calls: bool) -> ProviderSettings {
     ProviderSettings {
-        name: ProviderName::Hosted,
-        api,
-        url: "http://127.0.0.1:1/v1".to_owned(),
-        model: "model".to_owned(),
         api_key: Some(Secret::new(KEY)),
         text_calls,
-        patience: Patience::default(),
-        trust_loopback_user: None,
+        ..ProviderSettings::new(ProviderName::Hosted, api, "http://127.0.0.1:1/v1", "model")
     }
 }
 

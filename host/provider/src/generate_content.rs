@@ -17,17 +17,19 @@ use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};
 use crate::limits::PROVIDER_CALLS_MAX;
-use tool_config::ProviderSettings;
+use tool_config::{ProviderSettings, RequestOptions};
 
 /// The wire, bound to a model.
 pub(super) struct GenerateContentWire {
     model: String,
+    options: RequestOptions,
 }
 
 impl GenerateContentWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
+            options: settings.options.clone(),
         }
     }
 }
@@ -48,7 +50,7 @@ impl Wire for GenerateContentWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
-        request::body(request)
+        request::body(request, &self.options)
     }
 
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {

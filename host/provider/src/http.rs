@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::error::Error as _;
 use std::io;
 use std::pin::Pin;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures_util::stream;
@@ -20,9 +20,11 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::address;
 use super::answer_origin;
 use super::body::{Body, Tap};
 use super::context_size::{self, cut_in_silence, too_long};
+use super::credentials::KeyHolder;
 use super::failure::{Class, Failure, one_line, without_credentials};
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
@@ -38,6 +40,7 @@ const ADAPTATIONS_MAX: u32 = 3;
 /// A provider that is reached over HTTP.
 pub(super) struct HttpProvider {
     settings: ProviderSettings,
+    credentials: KeyHolder,
     options: Options,
     wire: Box<dyn Wire>,
     client: Client,
@@ -63,6 +66,7 @@ impl HttpProvider {
             client: client(settings, &options.environment, &check)?,
             check,
             settings: settings.clone(),
+            credentials: KeyHolder::new(settings, options.key_command.clone()),
             options: Options {
                 first_byte: settings.patience.first_byte.unwrap_or(options.first_byte),
                 idle: settings.patience.idle.unwrap_or(options.idle),
@@ -80,12 +84,13 @@ impl HttpProvider {
     }
 
     /// A request to a path below the base URL, with the key.
-    pub(super) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Problem> {
-        self.request_to(method, &format!("{}{path}", self.settings.url.trim_end_matches('/')))
+    pub(super) async fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Problem> {
+        self.request_to(method, &address::join(&self.settings.url, path)).await
     }
 
     /// A request to an address of the same server, with the key.
-    pub(super) fn request_to(&self, method: Method, url: &str) -> Result<RequestBuilder, Problem> {
+    pub(super) async fn request_to(&self, method: Method, url: &str) -> Result<RequestBuilder, Problem> {
+        self.credentials.prepare().await?;
         Ok(self.client.request(method, url).headers(self.headers()?))
     }
 
@@ -93,8 +98,9 @@ impl HttpProvider {
         self.wire.as_ref()
     }
 
-    pub(super) fn settings(&self) -> &ProviderSettings {
-        &self.settings
+    /// The settings with the key in force.
+    pub(super) fn settings(&self) -> Arc<ProviderSettings> {
+        self.credentials.settings()
     }
 
     /// True once something was sent to a server on this machine without knowing which user receives it.
@@ -123,7 +129,7 @@ impl HttpProvider {
 
     async fn ask_context_places(&self, bound: Duration) -> Option<u64> {
         for place in context_size::places(&self.settings)? {
-            let builder = self.request_to(Method::GET, &place.url).ok()?;
+            let builder = self.request_to(Method::GET, &place.url).await.ok()?;
             match fetch(builder, bound).await {
                 Ok(body) => {
                     let size = place.size_in(&body, &self.settings.model);
@@ -147,17 +153,33 @@ impl HttpProvider {
     }
 
     fn headers(&self) -> Result<HeaderMap, Problem> {
-        let key = self.settings.api_key.as_ref().map(|key| key.expose().trim());
-        let mut headers = HeaderMap::new();
-        for (name, value) in self.wire.headers(key.filter(|key| !key.is_empty())) {
-            let mut value = HeaderValue::from_str(&value).map_err(|_| unusable_key(&self.settings))?;
+        let settings = self.settings();
+        let key = settings.api_key.as_ref().map(|key| key.expose().trim());
+        let key = key.filter(|key| !key.is_empty());
+        let secret = |value: &str| {
+            let mut value = HeaderValue::from_str(value).map_err(|_| unusable_key(&settings))?;
             value.set_sensitive(true);
-            headers.insert(HeaderName::from_static(name), value);
-        }
+            Ok(value)
+        };
+        let mut headers = HeaderMap::new();
         headers.insert(
             USER_AGENT,
             HeaderValue::from_static(concat!("tool/", env!("CARGO_PKG_VERSION"))),
         );
+        let own_header = settings.key_header.as_deref();
+        for (name, value) in self.wire.headers(key.filter(|_| own_header.is_none())) {
+            headers.insert(HeaderName::from_static(name), secret(&value)?);
+        }
+        if let (Some(name), Some(key)) = (own_header, key) {
+            let value = match name {
+                "authorization" => format!("Bearer {key}"),
+                _ => key.to_owned(),
+            };
+            headers.insert(header_name(name, &settings)?, secret(&value)?);
+        }
+        for header in &settings.options.headers {
+            headers.insert(header_name(&header.name, &settings)?, secret(header.value.expose())?);
+        }
         Ok(headers)
     }
 }
@@ -178,9 +200,10 @@ impl Provider for HttpProvider {
             cancel,
             ready: VecDeque::new(),
             shield: Shield::new(&self.settings),
-            phase: Phase::Send,
+            phase: Phase::Key,
             attempt: 1,
             adaptations: 0,
+            key_renewed: false,
             put_out: false,
         };
         if let Some(context) = self.context.get().copied().flatten() {
@@ -209,11 +232,17 @@ struct Exchange<'a> {
     /// From 1.
     attempt: u32,
     adaptations: u32,
+    /// True once the program that prints the key ran again for this request.
+    key_renewed: bool,
     /// True once anything of the answer went out: from then on nothing is tried again.
     put_out: bool,
 }
 
 enum Phase<'a> {
+    /// The key is not known yet.
+    Key,
+    /// The key was refused, and the program that prints it may print another one.
+    RenewKey,
     Send,
     Wait(Duration),
     Read(Box<Reading<'a>>),
@@ -255,6 +284,15 @@ impl Exchange<'_> {
 
     async fn step(&mut self) -> Result<(), Failure> {
         match &mut self.phase {
+            Phase::Key => {
+                let prepared = self.provider.credentials.prepare().await;
+                self.send_with_key(prepared);
+            }
+            Phase::RenewKey => {
+                let refused = self.provider.settings().api_key.clone();
+                let renewed = self.provider.credentials.renew(refused.as_ref()).await;
+                self.send_with_key(renewed);
+            }
             Phase::Send => {
                 let reading = send(self.provider, self.request).await?;
                 self.phase = Phase::Read(Box::new(reading));
@@ -280,10 +318,24 @@ impl Exchange<'_> {
         Ok(())
     }
 
+    /// Sends the request with the key that is known now, or ends it where there is none.
+    fn send_with_key(&mut self, prepared: Result<(), Problem>) {
+        match prepared {
+            Ok(()) => {
+                self.shield = Shield::new(&self.provider.settings());
+                self.phase = Phase::Send;
+            }
+            Err(problem) => {
+                self.ready.push_back(Err(ProviderError::Failed(problem)));
+                self.phase = Phase::Over;
+            }
+        }
+    }
+
     fn ready_with_alarm(&mut self, events: Vec<ProviderEvent>) {
         for event in joined(events) {
             let event = match event {
-                ProviderEvent::Notice(said) => ProviderEvent::Notice(scrubbed(&said, &self.provider.settings)),
+                ProviderEvent::Notice(said) => ProviderEvent::Notice(scrubbed(&said, &self.provider.settings())),
                 ProviderEvent::Stop { reason, opaque } => ProviderEvent::Stop {
                     reason,
                     opaque: answer_origin::tagged(opaque, &self.provider.tag),
@@ -301,7 +353,13 @@ impl Exchange<'_> {
 
     /// Decides what follows a failure: the request again, later or changed, or its end.
     fn fail(&mut self, failure: &Failure) {
-        let settings = &self.provider.settings;
+        let settings = &self.provider.settings();
+        if failure.status == Some(401) && self.provider.credentials.has_command() && !self.key_renewed && !self.put_out
+        {
+            self.key_renewed = true;
+            self.phase = Phase::RenewKey;
+            return;
+        }
         let may_adapt = !self.put_out && self.adaptations < ADAPTATIONS_MAX;
         if let Some(adaptation) = may_adapt.then(|| self.provider.wire.adapt(failure)).flatten() {
             if let Adaptation::Announced(sentence) = adaptation {
@@ -360,6 +418,7 @@ async fn send<'a>(provider: &'a HttpProvider, request: ModelRequest<'a>) -> Resu
     };
     let builder = provider
         .request(Method::POST, &provider.wire.path())
+        .await
         .map_err(|problem| Failure::new(Class::Rejected, problem.message))?
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "text/event-stream")
@@ -501,12 +560,25 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     Failure::new(class, said)
 }
 
+fn header_name(name: &str, settings: &ProviderSettings) -> Result<HeaderName, Problem> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+        Problem::new(
+            ErrorKind::InvalidProvider,
+            format!(
+                "`{name}` of the provider {} is no name of a header",
+                settings.display_name()
+            ),
+        )
+        .with_hint("mend `headers` or `key_header` in config.toml")
+    })
+}
+
 fn unusable_key(settings: &ProviderSettings) -> Problem {
     Problem::new(
         ErrorKind::InvalidProvider,
         format!(
             "The API key of the provider {} holds characters that no key has",
-            settings.name.name()
+            settings.display_name()
         ),
     )
     .with_hint("run `tool init` again, and paste the key without line breaks")

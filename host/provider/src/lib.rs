@@ -7,11 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod answer_origin;
 mod body;
 mod chat;
 mod classify;
 mod context_size;
+mod credentials;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -28,7 +30,9 @@ mod responses;
 mod retry;
 mod retry_after;
 mod schema;
+mod shape;
 pub mod sse;
+mod trial;
 pub mod turn;
 mod usage;
 mod wire;
@@ -53,12 +57,14 @@ use tokio_util::sync::CancellationToken;
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::{ErrorKind, Problem};
 
+pub use credentials::KeyCommand;
 pub use http::use_crypto;
 pub use mark::LabelMark;
-pub use models::{ModelCache, ServerReport, inspect_server, models, models_with};
+pub use models::{ListedModel, ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 pub use tool_core::api::ToolSpec;
 pub use tool_core::text::estimated_tokens;
+pub use trial::{find_local_server, try_out};
 
 /// First wait of the exponential back-off; doubled each time.
 const PROVIDER_RETRY_BASE_MS: u64 = 800;
@@ -364,6 +370,8 @@ pub struct Options {
     pub idle: Duration,
     /// First wait before a retry.
     pub retry_base: Duration,
+    /// Runs the program that prints the key, for providers that have one.
+    pub key_command: Option<KeyCommand>,
 }
 
 impl Default for Options {
@@ -373,6 +381,7 @@ impl Default for Options {
             first_byte: Duration::from_secs(limits::PROVIDER_FIRST_BYTE_SECONDS_MAX),
             idle: Duration::from_secs(limits::PROVIDER_IDLE_SECONDS_MAX),
             retry_base: Duration::from_millis(PROVIDER_RETRY_BASE_MS),
+            key_command: None,
         }
     }
 }

@@ -6,7 +6,7 @@
 mod plain;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,11 @@ use self::plain::TextDelta;
 use super::failure::{Class, Failure};
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
-use super::{DATA_RULE, LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema};
+use super::{
+    DATA_RULE, LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema, shape,
+};
 use crate::limits::PROVIDER_CALLS_MAX;
-use tool_config::ProviderSettings;
+use tool_config::{ProviderSettings, RequestOptions};
 
 /// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
 /// current model takes it; an older one names its own maximum, which then counts.
@@ -28,6 +30,9 @@ const VERSION: &str = "2023-06-01";
 /// The wire, bound to a model.
 pub(super) struct MessagesWire {
     model: String,
+    options: RequestOptions,
+    /// False once the model has refused to decide by itself how much it thinks.
+    is_adaptive: AtomicBool,
     /// The most output tokens that the model takes, as far as it has said.
     output_tokens: AtomicU32,
 }
@@ -36,6 +41,8 @@ impl MessagesWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
+            options: settings.options.clone(),
+            is_adaptive: AtomicBool::new(true),
             output_tokens: AtomicU32::new(u32::MAX),
         }
     }
@@ -57,7 +64,10 @@ impl Wire for MessagesWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
-        let wanted = request.max_tokens.unwrap_or(MESSAGES_OUTPUT_TOKENS);
+        let wanted = self
+            .options
+            .output_bound(request.max_tokens)
+            .unwrap_or(MESSAGES_OUTPUT_TOKENS);
         let mut body = json!({
             "model": self.model,
             "max_tokens": wanted.min(self.output_tokens.load(Ordering::Relaxed)),
@@ -68,6 +78,7 @@ impl Wire for MessagesWire {
         if !request.tools.is_empty() {
             body["tools"] = tools(request);
         }
+        shape::shape_messages(&mut body, &self.options, self.is_adaptive.load(Ordering::Relaxed));
         body
     }
 
@@ -75,8 +86,11 @@ impl Wire for MessagesWire {
         Box::new(MessagesDecoder::new(request))
     }
 
-    /// An older model says `max_tokens: 32000 > 8192, which is the maximum`.
+    /// An older model says `max_tokens: 32000 > 8192, which is the maximum`, or that it knows no adaptive thinking.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+        if failure.status == Some(400) && failure.said.contains("adaptive") {
+            return Adaptation::silent(self.is_adaptive.swap(false, Ordering::Relaxed));
+        }
         let (_, rest) = failure.said.split_once("max_tokens: ")?;
         let maximum = rest.split_once("> ").map(|(_, rest)| {
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -5,6 +5,7 @@ mod cache;
 use std::time::Duration;
 
 use reqwest::Method;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::{Class, Failure};
@@ -35,6 +36,66 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
     listed(&over_http(settings, options)?).await
 }
 
+/// A model as its provider's list describes it. What a list does not say is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ListedModel {
+    /// Its identifier.
+    pub id: String,
+    /// Tokens of its context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// Price of a million input tokens, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_price: Option<f64>,
+    /// Price of a million output tokens, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_price: Option<f64>,
+    /// Time when it appeared, in seconds since 1970.
+    #[serde(skip)]
+    created: Option<u64>,
+}
+
+/// Asks the provider for its models as [`models_with`] does, with what its list says about each. The newest come first
+/// where the list says when they appeared; models that are by their names not for conversations are left out.
+pub async fn describe_models(settings: &ProviderSettings, options: &Options) -> Result<Vec<ListedModel>, Problem> {
+    if settings.api == Api::Analyst {
+        let id = settings.model.clone();
+        return Ok(vec![ListedModel {
+            id,
+            ..ListedModel::default()
+        }]);
+    }
+    let mut models = described(&fetch_list(&over_http(settings, options)?).await?);
+    models.retain(|model| !is_for_another_purpose(&model.id));
+    models.sort_by_key(|model| std::cmp::Reverse(model.created));
+    Ok(models)
+}
+
+/// Parts of the names of models that make no conversations; vendors list them among the others.
+const OTHER_PURPOSES: [&str; 16] = [
+    "embed",
+    "tts",
+    "whisper",
+    "dall-e",
+    "moderation",
+    "transcribe",
+    "realtime",
+    "audio",
+    "image",
+    "rerank",
+    "sora",
+    "babbage",
+    "davinci",
+    "guard",
+    "ocr",
+    "lyria",
+];
+
+fn is_for_another_purpose(id: &str) -> bool {
+    let id = id.to_ascii_lowercase();
+    OTHER_PURPOSES.iter().any(|part| id.contains(part))
+}
+
 /// The models that a provider's server offers, and whether the kernel names the user that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerReport {
@@ -61,27 +122,40 @@ pub async fn inspect_server(settings: &ProviderSettings, options: &Options) -> R
 
 /// See [`models`].
 pub(super) async fn listed(provider: &HttpProvider) -> Result<Vec<String>, Problem> {
-    let body = ask_list(provider).await;
-    let body = body.map_err(|failure| failure.problem(provider.settings(), 0))?;
-    Ok(identifiers(&body))
+    Ok(identifiers(&fetch_list(provider).await?))
 }
 
+/// The list as its server sends it.
+async fn fetch_list(provider: &HttpProvider) -> Result<String, Problem> {
+    let body = ask_list(provider).await;
+    body.map_err(|failure| failure.problem(&provider.settings(), 0))
+}
+
+/// A server that has no list is not asked.
 async fn ask_list(provider: &HttpProvider) -> Result<String, Failure> {
+    if !provider.settings().quirks.has_model_list {
+        return Ok(String::new());
+    }
     let builder = provider
         .request(Method::GET, provider.wire().models_path())
+        .await
         .map_err(|problem| Failure::new(Class::Rejected, problem.message))?;
     super::http::fetch(builder, Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX)).await
 }
 
-/// The identifiers in the forms that lists have: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with
-/// `id` or `name`, or of strings. What its server says is no model for conversations is left out.
 fn identifiers(body: &str) -> Vec<String> {
+    described(body).into_iter().map(|model| model.id).collect()
+}
+
+/// The models in the forms that lists have: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with
+/// `id` or `name`, or of strings. What its server says is no model for conversations is left out.
+pub(super) fn described(body: &str) -> Vec<ListedModel> {
     let list: Value = serde_json::from_str(body).unwrap_or_default();
     let entries = [Some(&list), list.get("data"), list.get("models")]
         .into_iter()
         .flatten()
         .find_map(Value::as_array);
-    let mut found = Vec::new();
+    let mut found: Vec<ListedModel> = Vec::new();
     for entry in entries.into_iter().flatten().filter(|entry| converses(entry)) {
         let identifier = [Some(entry), entry.get("id"), entry.get("name")]
             .into_iter()
@@ -89,11 +163,40 @@ fn identifiers(body: &str) -> Vec<String> {
             .find_map(Value::as_str);
         let Some(identifier) = identifier else { continue };
         let identifier = identifier.trim_start_matches("models/").to_owned();
-        if found.len() < PROVIDER_MODELS_MAX && !found.contains(&identifier) {
-            found.push(identifier);
+        if found.len() < PROVIDER_MODELS_MAX && found.iter().all(|model| model.id != identifier) {
+            found.push(ListedModel {
+                context_tokens: context_of(entry),
+                input_price: price(entry, "/pricing/prompt"),
+                output_price: price(entry, "/pricing/completion"),
+                created: entry.get("created").and_then(Value::as_u64),
+                id: identifier,
+            });
         }
     }
     found
+}
+
+/// The size of a model's context, by the names that lists have for it.
+fn context_of(entry: &Value) -> Option<u64> {
+    const PLACES: [&str; 8] = [
+        "/context_length",
+        "/context_window",
+        "/max_model_len",
+        "/max_context_length",
+        "/max_input_tokens",
+        "/inputTokenLimit",
+        "/meta/n_ctx_train",
+        "/capabilities/limits/max_context_window_tokens",
+    ];
+    let tokens = PLACES.iter().find_map(|place| entry.pointer(place)?.as_u64());
+    tokens.filter(|tokens| *tokens > 0)
+}
+
+/// A price for one token, which routers write as text, as that of a million.
+fn price(entry: &Value, place: &str) -> Option<f64> {
+    let value = entry.pointer(place)?;
+    let one = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
+    Some(one * 1e6).filter(|price| price.is_finite() && *price >= 0.0)
 }
 
 /// False where an entry lists its methods, and generating content is none of them.
@@ -106,7 +209,35 @@ fn converses(entry: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::identifiers;
+    use super::{ListedModel, described, identifiers, is_for_another_purpose};
+
+    #[test]
+    fn context_and_price_are_read_where_a_list_has_them() {
+        let body = r#"{"data":[
+            {"id":"a/b","context_length":200000,"pricing":{"prompt":"0.000003","completion":"0.000015"},"created":7},
+            {"id":"c","max_model_len":4096},{"name":"models/g","inputTokenLimit":1048576},
+            {"id":"d","context_length":0,"pricing":{"prompt":"free"}}]}"#;
+        let model = |id: &str, context_tokens| ListedModel {
+            id: id.to_owned(),
+            context_tokens,
+            ..ListedModel::default()
+        };
+        let mut models = described(body);
+        let prices = (models[0].input_price.take(), models[0].output_price.take());
+        assert!(prices.0.is_some_and(|price| (price - 3.0).abs() < 1e-9), "{prices:?}");
+        assert!(prices.1.is_some_and(|price| (price - 15.0).abs() < 1e-9), "{prices:?}");
+        assert_eq!(models[0].created.take(), Some(7));
+        assert_eq!(
+            models,
+            [
+                model("a/b", Some(200_000)),
+                model("c", Some(4096)),
+                model("g", Some(1_048_576)),
+                model("d", None)
+            ]
+        );
+        assert!(is_for_another_purpose("text-embedding-3-large") && !is_for_another_purpose("gpt-5.2"));
+    }
 
     #[test]
     fn models_are_read_in_every_form_of_list() {

@@ -191,7 +191,7 @@ impl Prober {
         let answer = self
             .ask("Call the tool `weather` for the city Oslo.", &[weather()])
             .await;
-        match objection(&answer, "weather", self.provider.settings()) {
+        match objection(&answer, "weather", &self.provider.settings()) {
             Some(objection) => check(name, Fails, objection),
             None => self.judged_call(name, "called with its argument".to_owned(), &answer),
         }
@@ -202,7 +202,7 @@ impl Prober {
         let question =
             "Call the tool `weather` twice in one message: once for the city Oslo and once for the city Lima.";
         let answer = self.ask(question, &[weather()]).await;
-        if let Some(objection) = objection(&answer, "weather", self.provider.settings()) {
+        if let Some(objection) = objection(&answer, "weather", &self.provider.settings()) {
             return check(name, Fails, objection);
         }
         match answer.calls().len() {
@@ -222,7 +222,7 @@ impl Prober {
             parameters: json!({"type": "object", "properties": {}}),
         };
         let answer = self.ask("Call the tool `clock`.", &[clock]).await;
-        match objection(&answer, "clock", self.provider.settings()) {
+        match objection(&answer, "clock", &self.provider.settings()) {
             Some(objection) => check(name, Fails, objection),
             None => self.judged_call(name, "called without arguments".to_owned(), &answer),
         }

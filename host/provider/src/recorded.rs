@@ -48,14 +48,8 @@ const RECORDINGS: &[Recording] = recordings! {
 
 fn wire(api: Api) -> Box<dyn Wire> {
     let settings = ProviderSettings {
-        name: ProviderName::Hosted,
-        api,
-        url: "http://127.0.0.1:1".into(),
-        model: "m".into(),
-        api_key: None,
         text_calls: api == Api::Chat,
-        patience: tool_config::Patience::default(),
-        trust_loopback_user: None,
+        ..ProviderSettings::new(ProviderName::Hosted, api, "http://127.0.0.1:1", "m")
     };
     match api {
         Api::Messages => Box::new(messages::MessagesWire::new(&settings)),

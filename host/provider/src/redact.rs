@@ -42,12 +42,12 @@ pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
     redaction::mask(&text).into_owned()
 }
 
-/// The key and the password of the URL, each also as it stands in JSON.
+/// The key, the values of extra headers and the password of the URL, each also as it stands in JSON.
 fn secrets(settings: &ProviderSettings) -> impl Iterator<Item = String> {
-    let key = settings.api_key.as_ref().map(|key| key.expose().trim().to_owned());
+    let keys: Vec<String> = settings.secrets().map(str::to_owned).collect();
     let url = reqwest::Url::parse(&settings.url).ok();
     let password = url.and_then(|url| url.password().map(str::to_owned));
-    let all = [key, password].into_iter().flatten();
+    let all = keys.into_iter().chain(password);
     all.filter(|secret| secret.len() >= SECRET_BYTES_MIN)
         .flat_map(|secret| {
             let quoted = serde_json::Value::from(secret.as_str()).to_string();
@@ -196,14 +196,8 @@ mod tests {
 
     fn settings(key: &str, url: &str) -> ProviderSettings {
         ProviderSettings {
-            name: ProviderName::Hosted,
-            api: Api::Chat,
-            url: url.into(),
-            model: "m".into(),
             api_key: Some(Secret::new(key)),
-            text_calls: false,
-            patience: tool_config::Patience::default(),
-            trust_loopback_user: None,
+            ..ProviderSettings::new(ProviderName::Hosted, Api::Chat, url, "m")
         }
     }
 

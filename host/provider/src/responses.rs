@@ -14,13 +14,14 @@ use super::failure::{Class, Failure, one_line};
 use super::sse::Frame;
 use super::usage::read_usage;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed};
-use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};
+use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, shape};
 use crate::limits::PROVIDER_CALLS_MAX;
-use tool_config::ProviderSettings;
+use tool_config::{ProviderSettings, RequestOptions};
 
 /// The wire, bound to a model, with what was learned about it so far.
 pub(super) struct ResponsesWire {
     model: String,
+    options: RequestOptions,
     /// False once the model has refused encrypted reasoning: it does not reason.
     encrypted_reasoning: AtomicBool,
     /// False once the server has refused summaries of the reasoning.
@@ -31,6 +32,7 @@ impl ResponsesWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
+            options: settings.options.clone(),
             encrypted_reasoning: AtomicBool::new(true),
             summaries: AtomicBool::new(true),
         }
@@ -53,13 +55,18 @@ impl Wire for ResponsesWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
-        let mut body = request::body(&self.model, request);
+        let bounded = ModelRequest {
+            max_tokens: self.options.output_bound(request.max_tokens),
+            ..*request
+        };
+        let mut body = request::body(&self.model, &bounded);
         if self.encrypted_reasoning.load(Ordering::Relaxed) {
             body["include"] = json!(["reasoning.encrypted_content"]);
         }
         if self.summaries.load(Ordering::Relaxed) {
             body["reasoning"] = json!({"summary": "auto"});
         }
+        shape::shape_responses(&mut body, &self.options);
         body
     }
 

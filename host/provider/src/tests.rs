@@ -26,14 +26,8 @@ const KEY: &str = "sk-very-secret-1234567890";
 
 fn settings(url: &str) -> ProviderSettings {
     ProviderSettings {
-        name: ProviderName::Local,
-        api: Api::Chat,
-        url: url.to_owned(),
-        model: "tiny".into(),
         api_key: Some(Secret::new(KEY)),
-        text_calls: false,
-        patience: tool_config::Patience::default(),
-        trust_loopback_user: None,
+        ..ProviderSettings::new(ProviderName::Local, Api::Chat, url, "tiny")
     }
 }
 

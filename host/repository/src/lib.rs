@@ -396,14 +396,35 @@ impl Repository {
     /// The outermost environment of Python or conda that `path` lies in, whatever its name. The root itself does not
     /// count: then nothing of the repository could be changed.
     fn find_environment<'a>(&self, path: &'a str) -> Option<&'a str> {
-        const MARKS: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
-        let holds = |directory: &str, mark: &str| {
-            let mark = path::join(directory, mark);
-            rustix::fs::statat(self.directory(), mark, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-        };
         path::ancestors(path)
             .filter(|directory| !directory.is_empty())
-            .find(|directory| MARKS.iter().any(|mark| holds(directory, mark)))
+            .find(|directory| self.is_environment(directory))
+    }
+
+    fn is_environment(&self, directory: &str) -> bool {
+        const MARKS: [&str; 2] = ["pyvenv.cfg", "conda-meta"];
+        MARKS.iter().any(|mark| self.holds(directory, mark))
+    }
+
+    fn holds(&self, directory: &str, name: &str) -> bool {
+        self.is_there(&path::join(directory, name))
+    }
+
+    /// True where anything lies at `path`, of whatever kind.
+    pub fn is_there(&self, path: &str) -> bool {
+        rustix::fs::statat(self.directory(), path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// The outermost directory above `path` whose files a program made: one that lists skip, an environment of Python
+    /// or conda, or one that its program has marked with a `CACHEDIR.TAG`, as cargo marks `target`.
+    pub fn find_made_directory<'a>(&self, path: &'a str) -> Option<&'a str> {
+        path::ancestors(path)
+            .filter(|directory| !directory.is_empty())
+            .find(|directory| {
+                rules::is_skipped(path::split(directory).1)
+                    || self.is_environment(directory)
+                    || self.holds(directory, "CACHEDIR.TAG")
+            })
     }
 
     /// The dot name at the top level that writing to `path` would create, unless it is on the list of harmless ones.

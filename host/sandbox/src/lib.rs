@@ -13,6 +13,7 @@ mod group;
 mod mark;
 mod orphans;
 mod output;
+mod printed;
 pub mod proxy;
 pub mod room;
 pub mod scratch;
@@ -36,6 +37,7 @@ use mark::RunMark;
 pub use mark::start_ticks;
 pub use orphans::end_orphans;
 use output::{CapturedOutput, LiveLines};
+pub use printed::{PrintError, read_printed};
 use proxy::{Proxy, Way};
 
 /// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).

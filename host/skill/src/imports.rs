@@ -7,6 +7,7 @@
 pub(super) mod fuzz;
 mod git;
 mod git_commit;
+mod git_history;
 mod git_read;
 mod packages;
 mod recipe;
@@ -69,16 +70,42 @@ impl Services for MachineServices {
         context: &CallContext,
         query: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure> {
-        let changes = || git_read::changes(context, query);
-        let diff = if git::must_ask(context) {
-            call.unclocked(changes)
-        } else {
-            changes()
-        };
+        let diff = read_git(call, context, || git_read::changes(context, query));
         if let Ok(diff) = &diff {
             git_read::note_places(call, context, diff);
         }
         diff
+    }
+
+    fn read_log(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::git_history::LogQuery,
+    ) -> Result<wit::git_history::LogPage, Failure> {
+        read_git(call, context, || git_history::log(context, query))
+    }
+
+    fn show_commit(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::git_history::ShowQuery,
+    ) -> Result<wit::git_history::CommitDiff, Failure> {
+        let diff = read_git(call, context, || git_history::show(context, query))?;
+        git_history::note_places(call, context, &diff);
+        Ok(diff)
+    }
+
+    fn blame_lines(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::git_history::BlameQuery,
+    ) -> Result<wit::git_history::BlamePage, Failure> {
+        let page = read_git(call, context, || git_history::blame(context, query))?;
+        git_history::note_place(call, context, &query.path);
+        Ok(page)
     }
 
     fn create_commit(
@@ -161,5 +188,14 @@ impl Services for MachineServices {
 
     fn note_changes(&self, context: &CallContext, files: &[FileChange]) {
         packages::listed::note(context, files);
+    }
+}
+
+/// Reads git. The time in which the user answers whether git's data may be used does not count.
+fn read_git<R>(call: &CallBudget, context: &CallContext, read: impl FnOnce() -> R) -> R {
+    if git::must_ask(context) {
+        call.unclocked(read)
+    } else {
+        read()
     }
 }

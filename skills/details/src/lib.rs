@@ -63,7 +63,7 @@ pub struct ChangedFile {
     /// The path before a rename.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_path: Option<String>,
-    /// `staged`, `unstaged` or `untracked`.
+    /// `staged`, `unstaged` or `untracked`; `committed` for a change of a commit.
     pub area: String,
     /// `added`, `modified`, `deleted`, `renamed`, `type-changed` or `conflicted`.
     pub status: String,
@@ -73,6 +73,65 @@ pub struct ChangedFile {
     pub removed: u32,
     /// True for a file that is not text.
     pub is_binary: bool,
+}
+
+/// Details of `git_diff` with mode `log`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogDetails {
+    /// The commits of this page, newest first.
+    pub commits: Vec<CommitSummary>,
+}
+
+/// A commit of the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitSummary {
+    /// Full object id, hexadecimal.
+    pub commit: String,
+    /// Name and address.
+    pub author: String,
+    /// The author's time, ISO 8601 with the offset of the author's clock.
+    pub date: String,
+    /// First line of the message.
+    pub summary: String,
+}
+
+/// Details of `git_diff` with mode `show`. They describe all changes, also where the text is a page of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShowDetails {
+    /// The commit.
+    pub commit: CommitSummary,
+    /// The files that it changes.
+    pub files: Vec<ChangedFile>,
+    /// Changed files that are not listed, because there are too many.
+    #[serde(default)]
+    pub files_left_out: u64,
+    /// Added lines in all files.
+    pub added: u64,
+    /// Removed lines in all files.
+    pub removed: u64,
+}
+
+/// Details of `git_diff` with mode `blame`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlameDetails {
+    /// Relative to the repository root.
+    pub path: String,
+    /// The lines of this page.
+    pub lines: Vec<BlamedLines>,
+    /// Each commit of the lines once.
+    pub commits: Vec<CommitSummary>,
+}
+
+/// Lines in a row of [`BlameDetails`] that one commit brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlamedLines {
+    /// From 1.
+    pub first: u32,
+    /// Number of lines.
+    pub count: u32,
+    /// Full object id; absent for lines that are not committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 /// Details of `search_code`.

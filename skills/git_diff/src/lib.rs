@@ -1,6 +1,6 @@
-//! `git_diff`: the uncommitted changes, as patches.
+//! `git_diff`: the uncommitted changes as patches, and the history.
 //!
-//! The host reads them; here they are selected, put into pages and written down:
+//! The host reads git; here changes are selected, put into pages and written down:
 //!
 //! ```text
 //! On branch main: 2 files changed, +12 -3 (1 unstaged, 1 untracked)
@@ -8,6 +8,8 @@
 //! === src/a.py (unstaged, modified, +2 -3)
 //! @@ …
 //! ```
+
+mod history;
 
 use std::fmt::Write;
 
@@ -32,8 +34,24 @@ const DETAILED_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct GitDiff;
 
+/// Part of git that a call looks at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum GitMode {
+    #[default]
+    Changes,
+    Log,
+    Show,
+    Blame,
+}
+
 #[derive(Debug, Deserialize)]
 struct GitDiffArguments {
+    #[serde(default)]
+    mode: GitMode,
+    revision: Option<String>,
+    offset: Option<u32>,
+    limit: Option<u32>,
     staged: Option<bool>,
     unstaged: Option<bool>,
     untracked: Option<bool>,
@@ -54,23 +72,41 @@ impl GitDiffArguments {
                 "staged, unstaged and untracked are all false: nothing is left to show",
             ));
         }
-        let mut paths = Vec::new();
-        for path in &self.paths {
-            let path = clean_path(path)?;
-            if path.is_empty() {
-                // The root is everything, whatever else is named.
-                paths.clear();
-                break;
-            }
-            paths.push(path);
-        }
         Ok(DiffQuery {
-            paths,
+            paths: self.clean_paths()?,
             staged,
             unstaged,
             untracked,
             context_lines: self.context.unwrap_or(CONTEXT).min(CONTEXT_MAX),
         })
+    }
+
+    fn clean_paths(&self) -> Result<Vec<String>, Failure> {
+        let mut paths = Vec::new();
+        for path in &self.paths {
+            let path = clean_path(path)?;
+            if path.is_empty() {
+                // The root is everything, whatever else is named.
+                return Ok(Vec::new());
+            }
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+
+    /// Refuses an argument that the mode would ignore and that changes the meaning of the call.
+    fn check_mode(&self) -> Result<(), Failure> {
+        let areas = [self.staged, self.unstaged, self.untracked];
+        if self.mode == GitMode::Changes && self.revision.is_some() {
+            return Err(Failure::invalid("the uncommitted changes have no revision")
+                .with_hint("use mode `show` for the changes of a commit, or `log` to find one"));
+        }
+        if self.mode != GitMode::Changes && areas.contains(&Some(true)) {
+            return Err(Failure::invalid(
+                "staged, unstaged and untracked select uncommitted changes, and this mode looks at commits",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -83,10 +119,32 @@ impl Handler for GitDiff {
             version: "1.0.0",
             description: "Shows the uncommitted changes of the repository as unified diffs: staged, unstaged and \
                 untracked files. Use it to review what was changed before committing, or to see what the user is \
-                working on.",
+                working on. With `mode` it lists commits, shows one, or says which commit brought each line of a file.",
             parameters: json!({
                 "type": "object",
                 "properties": {
+                    "mode": {
+                        "type": "string",
+                        "enum": ["changes", "log", "show", "blame"],
+                        "description": "changes (default): uncommitted changes. log: commits, newest first. show: one \
+                            commit with its diff. blame: the commit of each line of the one file in paths."
+                    },
+                    "revision": {
+                        "type": "string",
+                        "minLength": 1,
+                        "description": "For log, show, blame: a branch, tag or commit id, also with ~N. Default: the \
+                            last commit; for blame the working tree."
+                    },
+                    "offset": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "For blame: the first line. Default: 1."
+                    },
+                    "limit": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "Commits of log (default 20) or lines of blame (default 200)."
+                    },
                     "staged": {
                         "type": "boolean",
                         "description": "Changes between the last commit and the index. If any of staged, unstaged \
@@ -127,17 +185,27 @@ impl Handler for GitDiff {
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
         let arguments: GitDiffArguments = skill_sdk::arguments(arguments)?;
-        let query = arguments.query()?;
-        let diff = host.git_changes(&query)?;
-        if diff.changes.is_empty() {
-            return Ok(nothing(&query, &diff).with_details(&describe(&diff)));
+        arguments.check_mode()?;
+        match arguments.mode {
+            GitMode::Changes => show_changes(host, &arguments),
+            GitMode::Log => history::log(host, &arguments),
+            GitMode::Show => history::show(host, &arguments),
+            GitMode::Blame => history::blame(host, &arguments),
         }
-        let start = match arguments.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
-            Some(cursor) => place(cursor, &diff)?,
-            None => (0, 0),
-        };
-        Ok(page(&diff, start).with_details(&describe(&diff)))
     }
+}
+
+fn show_changes(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
+    let query = arguments.query()?;
+    let diff = host.git_changes(&query)?;
+    if diff.changes.is_empty() {
+        return Ok(nothing(&query, &diff).with_details(&describe(&diff)));
+    }
+    let start = match arguments.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
+        Some(cursor) => place(cursor, &diff)?,
+        None => (0, 0),
+    };
+    Ok(page(summary(&diff), &diff, start).with_details(&describe(&diff)))
 }
 
 fn describe(diff: &Diff) -> DiffDetails {
@@ -150,13 +218,20 @@ fn describe(diff: &Diff) -> DiffDetails {
         removed: change.removed_lines,
         is_binary: change.binary,
     };
+    let (added, removed) = totals(diff);
     DiffDetails {
         branch: diff.branch.clone(),
         files: diff.changes.iter().take(DETAILED_MAX).map(file).collect(),
         files_left_out: diff.changes.len().saturating_sub(DETAILED_MAX) as u64,
-        added: diff.changes.iter().map(|change| u64::from(change.added_lines)).sum(),
-        removed: diff.changes.iter().map(|change| u64::from(change.removed_lines)).sum(),
+        added,
+        removed,
     }
+}
+
+/// Lines that are added and removed in all files.
+fn totals(diff: &Diff) -> (u64, u64) {
+    let sum = |count: fn(&FileChange) -> u32| diff.changes.iter().map(|change| u64::from(count(change))).sum();
+    (sum(|change| change.added_lines), sum(|change| change.removed_lines))
 }
 
 /// The answer where there are no changes.
@@ -201,9 +276,9 @@ fn place(cursor: &str, diff: &Diff) -> Result<(usize, usize), Failure> {
     }
 }
 
-/// The summary and the patches from a place on, as many as fit.
-fn page(diff: &Diff, (first, first_line): (usize, usize)) -> Outcome {
-    let mut text = summary(diff);
+/// A head and the patches from a place on, as many as fit.
+fn page(head: String, diff: &Diff, (first, first_line): (usize, usize)) -> Outcome {
+    let mut text = head;
     for (at, change) in diff.changes.iter().enumerate().skip(first) {
         // Files without a patch take room too.
         if at > first && text.len() >= PAGE_BYTES_MAX {
@@ -241,8 +316,7 @@ fn summary(diff: &Diff) -> String {
         Some(branch) => format!("On branch {branch}"),
         None => "On no branch (detached head)".to_owned(),
     };
-    let added: u64 = diff.changes.iter().map(|change| u64::from(change.added_lines)).sum();
-    let removed: u64 = diff.changes.iter().map(|change| u64::from(change.removed_lines)).sum();
+    let (added, removed) = totals(diff);
     let mut paths: Vec<&str> = diff.changes.iter().map(|change| change.path.as_str()).collect();
     paths.sort_unstable();
     paths.dedup();
@@ -267,7 +341,9 @@ fn header(change: &FileChange) -> String {
         Some(old) if *old != change.path => format!("{} -> {path}", one_line(old)),
         _ => path.into_owned(),
     };
-    let size = if change.binary {
+    let size = if change.path.ends_with('/') {
+        "directory".to_owned()
+    } else if change.binary {
         "binary".to_owned()
     } else {
         format!("+{} -{}", change.added_lines, change.removed_lines)
@@ -279,7 +355,9 @@ fn header(change: &FileChange) -> String {
 fn body(change: &FileChange) -> &str {
     if change.patch.is_empty() {
         let has_lines = change.added_lines + change.removed_lines > 0;
-        return if has_lines && !change.binary {
+        return if change.path.ends_with('/') {
+            "(packages or build output: name a path in it to see the files)"
+        } else if has_lines && !change.binary {
             "(content not shown)"
         } else {
             ""
@@ -388,6 +466,17 @@ mod tests {
 
         === .env (unstaged, modified, +1 -0)
         (content not shown)
+        ");
+    }
+
+    #[test]
+    fn a_directory_is_named_without_its_files() {
+        let host = host(vec![change("venv/", "untracked", "added", "")]);
+        insta::assert_snapshot!(call(&host, json!({})).text, @r"
+        On branch main: 1 file changed, +0 -0 (1 untracked)
+
+        === venv/ (untracked, added, directory)
+        (packages or build output: name a path in it to see the files)
         ");
     }
 

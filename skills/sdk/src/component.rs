@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::{self as sdk, Handler, Host, Sharded};
-use bindings::tool::skill::{bulk, git_commit, git_read, log, packages, repository, tests, types};
+use bindings::tool::skill::{bulk, git_commit, git_history, git_read, log, packages, repository, tests, types};
 
 /// Bindings of the imports; every skill's own bindings refer to these types.
 #[allow(missing_docs, reason = "generated from `wit/skill.wit`, which documents it")]
@@ -20,6 +20,7 @@ pub mod bindings {
                 import tool:skill/repository@1.0.0;
                 import tool:skill/bulk@1.0.0;
                 import tool:skill/git-read@1.0.0;
+                import tool:skill/git-history@1.0.0;
                 import tool:skill/git-commit@1.0.0;
                 import tool:skill/tests@1.0.0;
                 import tool:skill/packages@1.0.0;
@@ -159,6 +160,74 @@ impl<S: Handler> Host for Component<S> {
         })
     }
 
+    fn git_log(&self, query: &sdk::LogQuery) -> Result<sdk::LogPage, sdk::Failure> {
+        if const { !covers::<S>("read-git") } {
+            return undeclared("read-git");
+        }
+        let page = git_history::log(&git_history::LogQuery {
+            revision: query.revision.clone(),
+            paths: query.paths.clone(),
+            count: query.count,
+            after: query.after.clone(),
+        })
+        .map_err(failure_in)?;
+        Ok(sdk::LogPage {
+            commits: page.commits.into_iter().map(commit_in).collect(),
+            next: page.next,
+        })
+    }
+
+    fn git_show(&self, query: &sdk::ShowQuery) -> Result<sdk::CommitDiff, sdk::Failure> {
+        if const { !covers::<S>("read-git") } {
+            return undeclared("read-git");
+        }
+        let diff = git_history::show(&git_history::ShowQuery {
+            revision: query.revision.clone(),
+            paths: query.paths.clone(),
+            context_lines: query.context_lines,
+        })
+        .map_err(failure_in)?;
+        let change = |change: git_history::CommitChange| sdk::CommitChange {
+            path: change.path,
+            old_path: change.old_path,
+            status: change.status,
+            patch: change.patch,
+            added_lines: change.added_lines,
+            removed_lines: change.removed_lines,
+            binary: change.binary,
+        };
+        Ok(sdk::CommitDiff {
+            commit: commit_in(diff.commit),
+            changes: diff.changes.into_iter().map(change).collect(),
+            truncated: diff.truncated,
+        })
+    }
+
+    fn git_blame(&self, query: &sdk::BlameQuery) -> Result<sdk::BlamePage, sdk::Failure> {
+        if const { !covers::<S>("read-git") } {
+            return undeclared("read-git");
+        }
+        let page = git_history::blame(&git_history::BlameQuery {
+            path: query.path.clone(),
+            revision: query.revision.clone(),
+            first_line: query.first_line,
+            line_count: query.line_count,
+        })
+        .map_err(failure_in)?;
+        let hunk = |hunk: git_history::BlameHunk| sdk::BlameHunk {
+            first_line: hunk.first_line,
+            line_count: hunk.line_count,
+            commit: hunk.commit,
+            old_path: hunk.old_path,
+        };
+        Ok(sdk::BlamePage {
+            content: page.content,
+            lines_total: page.lines_total,
+            hunks: page.hunks.into_iter().map(hunk).collect(),
+            commits: page.commits.into_iter().map(commit_in).collect(),
+        })
+    }
+
     fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<sdk::Commit, sdk::Failure> {
         if const { !covers::<S>("commit-git") } {
             return undeclared("commit-git");
@@ -201,6 +270,17 @@ impl<S: Handler> Host for Component<S> {
 
     fn log(&self, level: &str, message: &str) {
         log::write(level, message);
+    }
+}
+
+fn commit_in(commit: git_history::Commit) -> sdk::LoggedCommit {
+    sdk::LoggedCommit {
+        id: commit.id,
+        parents: commit.parents,
+        author: commit.author,
+        time: commit.time,
+        offset_minutes: commit.offset_minutes,
+        message: commit.message,
     }
 }
 

@@ -9,6 +9,7 @@
 //! [`text`] helps to write answers, `pattern` (a feature of that name) holds regular expressions over lines, and
 //! [`testing::check_description`] asserts what every description must hold.
 
+mod history;
 mod metadata;
 #[cfg(feature = "pattern")]
 pub mod pattern;
@@ -28,6 +29,9 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use history::{
+    BlameHunk, BlamePage, BlameQuery, CommitChange, CommitDiff, LogPage, LogQuery, LoggedCommit, ShowQuery,
+};
 pub use metadata::{ComponentMetadata, FunctionExample, FunctionMetadata};
 pub use serde_json;
 #[cfg(target_family = "wasm")]
@@ -330,6 +334,15 @@ pub trait Host {
 
     /// The uncommitted changes.
     fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure>;
+
+    /// One page of the commits before a revision.
+    fn git_log(&self, query: &LogQuery) -> Result<LogPage, Failure>;
+
+    /// One commit with its changes.
+    fn git_show(&self, query: &ShowQuery) -> Result<CommitDiff, Failure>;
+
+    /// The commits that brought lines of a file.
+    fn git_blame(&self, query: &BlameQuery) -> Result<BlamePage, Failure>;
 
     /// Commits.
     fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure>;
@@ -730,6 +743,7 @@ macro_rules! bindings {
                 "tool:skill/repository@1.0.0": ::skill_sdk::component::bindings::tool::skill::repository,
                 "tool:skill/bulk@1.0.0": ::skill_sdk::component::bindings::tool::skill::bulk,
                 "tool:skill/git-read@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_read,
+                "tool:skill/git-history@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_history,
                 "tool:skill/git-commit@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_commit,
                 "tool:skill/tests@1.0.0": ::skill_sdk::component::bindings::tool::skill::tests,
                 "tool:skill/packages@1.0.0": ::skill_sdk::component::bindings::tool::skill::packages,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use crate::{
-    Commit, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host, InstallRequest, Outcome, Page, Query,
-    RunReport, Selection, TestRequest, Visit, code,
+    BlamePage, BlameQuery, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host,
+    InstallRequest, LogPage, LogQuery, Outcome, Page, Query, RunReport, Selection, ShowQuery, TestRequest, Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -100,6 +100,12 @@ pub struct FakeHost {
     pub page_entries: Option<usize>,
     /// Answer of [`Host::git_changes`]; absent answers `denied`.
     pub diff: Option<Diff>,
+    /// Answer of [`Host::git_log`]; absent answers `denied`.
+    pub log: Option<LogPage>,
+    /// Answer of [`Host::git_show`]; absent answers `denied`.
+    pub show: Option<CommitDiff>,
+    /// Answer of [`Host::git_blame`]; absent answers `denied`.
+    pub blame: Option<BlamePage>,
     /// Answer of [`Host::git_commit`]; absent answers `denied`.
     pub commit: Option<Commit>,
     /// Answer of [`Host::run_tests`] and [`Host::install`]; absent answers `denied`.
@@ -128,6 +134,9 @@ impl FakeHost {
             left_out: 0,
             page_entries: None,
             diff: None,
+            log: None,
+            show: None,
+            blame: None,
             commit: None,
             run: None,
             shown: RefCell::default(),
@@ -246,6 +255,21 @@ impl Host for FakeHost {
     fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure> {
         self.requests.borrow_mut().push(format!("{query:?}"));
         self.diff.clone().map_or_else(|| Self::denied("read-git"), Ok)
+    }
+
+    fn git_log(&self, query: &LogQuery) -> Result<LogPage, Failure> {
+        self.requests.borrow_mut().push(format!("{query:?}"));
+        self.log.clone().map_or_else(|| Self::denied("read-git"), Ok)
+    }
+
+    fn git_show(&self, query: &ShowQuery) -> Result<CommitDiff, Failure> {
+        self.requests.borrow_mut().push(format!("{query:?}"));
+        self.show.clone().map_or_else(|| Self::denied("read-git"), Ok)
+    }
+
+    fn git_blame(&self, query: &BlameQuery) -> Result<BlamePage, Failure> {
+        self.requests.borrow_mut().push(format!("{query:?}"));
+        self.blame.clone().map_or_else(|| Self::denied("read-git"), Ok)
     }
 
     fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {

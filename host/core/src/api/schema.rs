@@ -6,13 +6,32 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::Overrides;
 
-/// Names of the environment variables that configure the product or that recipes may see. A client sends these, and
-/// only these, with a session.
-pub const FORWARDED: [&str; 35] = [
+/// Names of the environment variables that configure the product or that recipes may see. A client sends these with a
+/// session, those that `headers` of the user's configuration name, and no others.
+pub const FORWARDED: [&str; 54] = [
     "HOSTED_API_KEY",
     "VENDOR_B_API_KEY",
     "VENDOR_C_API_KEY",
     "ROUTER_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "OLLAMA_API_KEY",
+    "LM_API_TOKEN",
+    "LLAMA_API_KEY",
+    "VLLM_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "GOOGLE_OAUTH_ACCESS_TOKEN",
+    "MISTRAL_API_KEY",
+    "GROQ_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "XAI_API_KEY",
+    "TOGETHER_API_KEY",
+    "FIREWORKS_API_KEY",
+    "LITELLM_API_KEY",
     "HOSTED_MODEL",
     "TOOL_LOG_LEVEL",
     "PATH",
@@ -53,7 +72,8 @@ impl PartialSchema for Overrides {
             .enum_values(Some(FORWARDED));
         ObjectBuilder::new()
             .description(Some(
-                "Environment variables of the session's starter that matter, by name. Never journalled, never shown.",
+                "Environment variables of the session's starter that matter, by name. Never journalled, never shown. A \
+                 variable that `headers` of the user's configuration names may be sent, too.",
             ))
             .property_names(Some(names.build()))
             .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(

@@ -81,19 +81,19 @@ async fn connect(
 
 /// Collects the parts of a session from a request.
 fn connecting(state: &AppState, caller: Option<Caller>, request: ConnectRequest) -> Result<Arc<Connecting>, Problem> {
-    check_reach(caller, request.policy.widens(), &request.overrides)?;
+    check_reach(state, caller, request.policy.widens(), &request.overrides)?;
     let environment = state.environment(&request.overrides);
     let settings = state.common(&environment)?.policy;
     // Without a provider there is no key of one.
-    let key = state
-        .settings(&environment)
-        .ok()
-        .and_then(|settings| settings.provider.api_key);
+    let provider = state.settings(&environment).ok().map(|settings| settings.provider);
     Ok(Arc::new(Connecting {
         mcp: Arc::clone(state.mcp()),
         request,
         settings,
-        keys: key.iter().map(|key| key.expose().to_owned()).collect(),
+        keys: provider
+            .iter()
+            .flat_map(|provider| provider.secrets().map(str::to_owned))
+            .collect(),
         environment: visible_to_recipes(&environment),
         may_ask: caller == Some(Caller::Token),
     }))

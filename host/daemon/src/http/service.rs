@@ -17,7 +17,7 @@ use crate::api::{
     ScanRequest, ScanResult, Stopping,
 };
 use crate::config::ProviderSummary;
-use crate::limits;
+use crate::{limits, provider};
 
 /// Count the files, directories and languages of a repository
 ///
@@ -91,8 +91,13 @@ pub(super) async fn context(
     ),
 )]
 pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>> {
-    let settings = state.settings(&state.environment(&Overrides::default()))?;
-    let discovered = state.models().of(&settings.provider).await;
+    let environment = state.environment(&Overrides::default());
+    let settings = state.settings(&environment)?;
+    let options = provider::Options {
+        key_command: Some(crate::key_command(&environment.forwarded())),
+        ..provider::Options::default()
+    };
+    let discovered = state.models().of_with(&settings.provider, &options).await;
     let entry = |provider: ProviderSummary| {
         let mut models: Vec<String> = provider.model.into_iter().collect();
         if provider.enabled {

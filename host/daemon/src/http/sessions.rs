@@ -51,6 +51,7 @@ pub(super) async fn execute(
 
 async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest) -> Result<SessionStart, Problem> {
     check_reach(
+        state,
         caller,
         request.interactive || request.policy.widens(),
         &request.overrides,

@@ -51,6 +51,7 @@ pub(super) async fn call(
     JsonBody(request): JsonBody<SkillCallRequest>,
 ) -> Answer<Response> {
     check_reach(
+        &state,
         caller,
         request.interactive || request.policy.widens(),
         &request.overrides,

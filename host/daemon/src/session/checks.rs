@@ -178,8 +178,8 @@ fn denied_place(repository: &Repository, name: &str, cancel: &CancellationToken)
 }
 
 /// The keys that the user has told this program: they are replaced wherever they stand.
-pub(super) fn own_keys(settings: &Settings) -> Option<&str> {
-    settings.provider.api_key.as_ref().map(|key| key.expose())
+pub(super) fn own_keys(settings: &Settings) -> impl Iterator<Item = &str> {
+    settings.provider.secrets()
 }
 
 /// The folder that gets `session-reports/`: what the request names, if that is a directory of the user's, else the

@@ -38,6 +38,7 @@ impl Engine for Host {
     fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem> {
         let options = provider::Options {
             environment: environment.clone(),
+            key_command: Some(crate::key_command(environment)),
             ..provider::Options::default()
         };
         analyst::connect(settings, &options)

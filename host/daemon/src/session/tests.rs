@@ -109,16 +109,7 @@ impl World {
 
 pub(crate) fn settings() -> Settings {
     Settings {
-        provider: ProviderSettings {
-            name: ProviderName::Local,
-            api: Api::Chat,
-            url: "http://127.0.0.1:1/v1".into(),
-            model: "some-model".into(),
-            api_key: None,
-            text_calls: false,
-            patience: crate::config::Patience::default(),
-            trust_loopback_user: None,
-        },
+        provider: ProviderSettings::new(ProviderName::Local, Api::Chat, "http://127.0.0.1:1/v1", "some-model"),
         providers: vec![ProviderSummary {
             name: ProviderName::Local,
             enabled: true,

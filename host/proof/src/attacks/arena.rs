@@ -11,8 +11,8 @@ use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::Attack;
 use super::server::EchoTransport;
+use super::{Attack, history};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::{Options, Repository};
 use tool_skill::policy::{Cause, Policy};
@@ -100,6 +100,9 @@ impl Arena {
         let folder = tempfile::Builder::new().prefix("tool-attack-").tempdir()?;
         let base = folder.path().canonicalize()?;
         lay_traps(&base)?;
+        if attack.has_history {
+            history::write(&base.join("repo"))?;
+        }
         let options = Options {
             state_directory: Some(base.join("repo/state")),
             home: Some(base.join("home")),

@@ -2,6 +2,7 @@
 //! have in common.
 
 mod bounds;
+mod history;
 mod host;
 mod outside;
 mod reading;
@@ -56,15 +57,17 @@ fn small_stage(limits: &mut Limits) {
 /// Tries of a race.
 const SWAPS: u64 = 1500;
 
-const PARTS: [&[Attack]; 5] = [
+const PARTS: [&[Attack]; 6] = [
     reading::ATTACKS,
     writing::ATTACKS,
     bounds::ATTACKS,
+    history::ATTACKS,
     host::ATTACKS,
     outside::ATTACKS,
 ];
 
-const COUNT: usize = PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len() + PARTS[4].len();
+const COUNT: usize =
+    PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len() + PARTS[4].len() + PARTS[5].len();
 
 /// All of them.
 pub const ATTACKS: &[Attack] = &joined();

@@ -82,7 +82,7 @@ mod tests {
     use crate::chat::ChatWire;
     use crate::wire::Wire;
     use crate::{LabelMark, ModelRequest, ProviderEvent};
-    use tool_config::{Api, Patience, ProviderSettings};
+    use tool_config::{Api, ProviderSettings};
     use tool_core::api::ProviderName;
 
     #[test]
@@ -124,16 +124,7 @@ mod tests {
     }
 
     fn events(data: &str, is_plain: bool) -> (Vec<ProviderEvent>, String) {
-        let settings = ProviderSettings {
-            name: ProviderName::Local,
-            api: Api::Chat,
-            url: "http://127.0.0.1:1/v1".to_owned(),
-            model: "m".to_owned(),
-            api_key: None,
-            text_calls: false,
-            patience: Patience::default(),
-            trust_loopback_user: None,
-        };
+        let settings = ProviderSettings::new(ProviderName::Local, Api::Chat, "http://127.0.0.1:1/v1", "m");
         let request = ModelRequest {
             system: "",
             messages: &[],

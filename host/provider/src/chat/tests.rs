@@ -9,17 +9,12 @@ use super::*;
 use crate::sse::Framer;
 use crate::{LabelMark, ToolResult, ToolSpec};
 use tool_config::{Api, Secret};
+use tool_core::api::ProviderName;
 
 fn settings(name: ProviderName) -> ProviderSettings {
     ProviderSettings {
-        name,
-        api: Api::Chat,
-        url: "http://127.0.0.1:1234/v1".into(),
-        model: "m".into(),
         api_key: Some(Secret::new("key")),
-        text_calls: false,
-        patience: tool_config::Patience::default(),
-        trust_loopback_user: None,
+        ..ProviderSettings::new(name, Api::Chat, "http://127.0.0.1:1234/v1", "m")
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::{DATA_RULE, LabelMark, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, schema};
+use crate::{DATA_RULE, LabelMark, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, schema, shape};
+use tool_config::RequestOptions;
 
 /// The body of a request.
-pub(super) fn body(request: &ModelRequest<'_>) -> Value {
+pub(super) fn body(request: &ModelRequest<'_>, options: &RequestOptions) -> Value {
     let mut body = json!({"contents": contents(request.messages, request.mark)});
     let system = if request.tools.is_empty() {
         request.system.to_owned()
@@ -21,9 +22,7 @@ pub(super) fn body(request: &ModelRequest<'_>) -> Value {
         let functions: Vec<Value> = request.tools.iter().map(declaration).collect();
         body["tools"] = json!([{"functionDeclarations": functions}]);
     }
-    if let Some(bound) = request.max_tokens {
-        body["generationConfig"] = json!({"maxOutputTokens": bound});
-    }
+    shape::shape_generate_content(&mut body, options, request.max_tokens);
     body
 }
 

@@ -8,14 +8,8 @@ use tool_core::api::ProviderName;
 
 fn wire() -> MessagesWire {
     MessagesWire::new(&ProviderSettings {
-        name: ProviderName::Hosted,
-        api: Api::Messages,
-        url: "http://127.0.0.1:1".into(),
-        model: "m".into(),
         api_key: Some(Secret::new("key")),
-        text_calls: false,
-        patience: tool_config::Patience::default(),
-        trust_loopback_user: None,
+        ..ProviderSettings::new(ProviderName::Hosted, Api::Messages, "http://127.0.0.1:1", "m")
     })
 }
 

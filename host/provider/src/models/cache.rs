@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::models_with;
 use crate::Options;
-use tool_config::{Api, ProviderSettings, Secret};
+use tool_config::{Api, ProviderSettings};
 
 /// Lifetime of a model list. Vendors add a model every few weeks; a local server loads one in a minute or two.
 const MODEL_CACHE_SECONDS: u64 = 300;
@@ -77,7 +77,9 @@ impl ModelCache {
         Key {
             url: settings.url.clone(),
             api: settings.api,
-            fingerprint: self.hasher.hash_one(settings.api_key.as_ref().map(Secret::expose)),
+            fingerprint: self
+                .hasher
+                .hash_one((settings.secrets().collect::<Vec<_>>(), &settings.api_key_command)),
         }
     }
 
@@ -94,19 +96,14 @@ impl ModelCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tool_config::Secret;
     use tool_core::api::ProviderName;
     use tool_model_server::{ModelServer, Script};
 
     fn settings(url: &str, key: &str) -> ProviderSettings {
         ProviderSettings {
-            name: ProviderName::Local,
-            api: Api::Chat,
-            url: url.into(),
-            model: "tiny".into(),
             api_key: Some(Secret::new(key)),
-            text_calls: false,
-            patience: tool_config::Patience::default(),
-            trust_loopback_user: None,
+            ..ProviderSettings::new(ProviderName::Local, Api::Chat, url, "tiny")
         }
     }
 

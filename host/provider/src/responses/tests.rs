@@ -5,20 +5,16 @@ use serde_json::{Value, json};
 use super::*;
 use crate::wire::decode;
 use crate::{DATA_RULE, LabelMark, Message, TextOrigin, ToolResult, ToolSpec};
-use tool_config::{Api, Patience};
+use tool_config::Api;
 use tool_core::api::ProviderName;
 
 fn wire() -> ResponsesWire {
-    ResponsesWire::new(&ProviderSettings {
-        name: ProviderName::Hosted,
-        api: Api::Responses,
-        url: "http://127.0.0.1:1/v1".into(),
-        model: "gpt-5.6".into(),
-        api_key: None,
-        text_calls: false,
-        patience: Patience::default(),
-        trust_loopback_user: None,
-    })
+    ResponsesWire::new(&ProviderSettings::new(
+        ProviderName::Hosted,
+        Api::Responses,
+        "http://127.0.0.1:1/v1",
+        "gpt-5.6",
+    ))
 }
 
 fn request(messages: &[Message]) -> ModelRequest<'_> {

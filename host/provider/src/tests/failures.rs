@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use tool_config::{Api, Patience, ProviderSettings, Secret};
+use tool_config::{Api, ProviderSettings, Secret};
 use tool_core::api::ProviderName;
 
 /// The key that was sent. Every provider here quotes it, and no reader may see it.
@@ -231,14 +231,8 @@ fn cases() -> Vec<Case> {
 
 fn told(case: &Case) -> String {
     let settings = ProviderSettings {
-        name: case.provider,
-        api: case.api,
-        url: "https://models.example/v1".into(),
-        model: "nope".into(),
         api_key: Some(Secret::new(KEY)),
-        text_calls: false,
-        patience: Patience::default(),
-        trust_loopback_user: None,
+        ..ProviderSettings::new(case.provider, case.api, "https://models.example/v1", "nope")
     };
     let mut body = case.body.clone();
     // A server that repeats the headers of the request.

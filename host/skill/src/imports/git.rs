@@ -13,6 +13,7 @@
 pub(super) mod content;
 pub(super) mod layout;
 pub(super) mod lock;
+pub(super) mod patches;
 pub(super) mod publish;
 pub(super) mod recover;
 pub(super) mod talk;

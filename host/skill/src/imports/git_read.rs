@@ -4,13 +4,16 @@
 //! repository's guarded opening. What is hidden is left out altogether: a name that cannot be listed is not listed
 //! here either. Nothing is written, not even the index's cache.
 
+use std::collections::BTreeSet;
+
 use tokio_util::sync::CancellationToken;
 
+use super::git::Git;
 use super::git::content::{self, SideContent};
+use super::git::patches::{self, PatchRoom, status_name, visible};
 use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status};
-use super::git::{Git, plain};
 use crate::CallContext;
-use crate::diff::{BoundedDiff, Side};
+use crate::diff::BoundedDiff;
 use crate::limits;
 use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
@@ -22,7 +25,6 @@ use tool_repository::{Repository, normalise};
 pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
     let query = DiffQuery {
         paths: normal_paths(&query.paths)?,
-        context_lines: query.context_lines.min(limits::GIT_CONTEXT_LINES_MAX),
         ..query.clone()
     };
     let mut reader = DiffReader {
@@ -30,7 +32,8 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
         repository: &context.repository,
         cancel: &context.cancel,
         query: &query,
-        patch_bytes: 0,
+        room: PatchRoom::new(query.context_lines),
+        left_out: BTreeSet::new(),
         diff: Diff {
             branch: None,
             changes: Vec::new(),
@@ -49,7 +52,8 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff)
     }
     let list = context.repository.list(&call.token);
     let is_listed = |path: &str| list.as_ref().is_ok_and(|list| list.find(path).is_some());
-    for change in &diff.changes {
+    // Of a directory whose files are left out, only its name is shown.
+    for change in diff.changes.iter().filter(|change| !change.path.ends_with('/')) {
         call.note_place(&change.path, change.status == "deleted" || is_listed(&change.path));
         if let Some(old) = &change.old_path {
             call.note_place(old, true);
@@ -86,7 +90,9 @@ struct DiffReader<'a> {
     repository: &'a Repository,
     cancel: &'a CancellationToken,
     query: &'a DiffQuery,
-    patch_bytes: usize,
+    room: PatchRoom,
+    /// Directories of packages or build output whose untracked files are left out.
+    left_out: BTreeSet<String>,
     diff: Diff,
 }
 
@@ -101,42 +107,21 @@ impl DiffReader<'_> {
         self.diff.branch = self.git.branch()?;
         if self.query.staged {
             let count = self.compare(Area::Index, false)?;
-            let count = self.find_renames(count)?;
+            let count = patches::find_renames(&mut self.git, self.repository, count)?;
             self.add_all(Area::Index, count)?;
         }
         if self.query.unstaged || self.query.untracked {
             let count = self.compare(Area::WorkTree, self.query.untracked)?;
             self.add_all(Area::WorkTree, count)?;
         }
+        self.add_left_out();
+        self.diff.truncated |= self.room.is_cut;
         Ok(())
     }
 
     fn compare(&mut self, area: Area, untracked: bool) -> Result<usize, Failure> {
         let paths = self.query.paths.clone();
         self.git.count(&GitRequest::Diff { area, untracked, paths })
-    }
-
-    /// Pairs deletions and additions, unless one of them is hidden: its content would be the other's old side.
-    fn find_renames(&mut self, count: usize) -> Result<usize, Failure> {
-        let mut from = 0;
-        while from < count {
-            let page = self.git.deltas(from)?;
-            let shown = |delta: &Delta| {
-                delta
-                    .path
-                    .as_deref()
-                    .and_then(|path| visible(self.repository, path))
-                    .is_some()
-            };
-            if !page.iter().all(shown) {
-                return Ok(count);
-            }
-            from += page.len();
-        }
-        match count {
-            0 => Ok(0),
-            _ => self.git.count(&GitRequest::Renames),
-        }
     }
 
     fn add_all(&mut self, area: Area, count: usize) -> Result<(), Failure> {
@@ -166,6 +151,15 @@ impl DiffReader<'_> {
         let Some(path) = delta.path.as_deref().and_then(|path| visible(self.repository, path)) else {
             return Ok(());
         };
+        if delta.status == Status::Untracked
+            && let Some(directory) = self.find_made_directory(path)
+        {
+            let directory = format!("{directory}/");
+            if self.left_out.len() < limits::GIT_CHANGES_MAX {
+                self.left_out.insert(directory);
+            }
+            return Ok(());
+        }
         if self.diff.changes.len() >= limits::GIT_CHANGES_MAX {
             self.diff.truncated = true;
             return Ok(());
@@ -193,6 +187,32 @@ impl DiffReader<'_> {
         Ok(())
     }
 
+    /// The directory of packages or build output that an untracked file lies in, unless the caller asks for it by name.
+    fn find_made_directory<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let directory = self.repository.find_made_directory(path)?;
+        let is_inside = |asked: &String| {
+            let rest = asked.strip_prefix(directory);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        (!self.query.paths.iter().any(is_inside)).then_some(directory)
+    }
+
+    /// Adds one change for each directory whose files are left out.
+    fn add_left_out(&mut self) {
+        for path in std::mem::take(&mut self.left_out) {
+            self.diff.changes.push(FileChange {
+                path,
+                old_path: None,
+                area: area_name(Status::Untracked, Area::WorkTree).to_owned(),
+                status: status_name(Status::Untracked).to_owned(),
+                patch: String::new(),
+                added_lines: 0,
+                removed_lines: 0,
+                binary: false,
+            });
+        }
+    }
+
     /// The patch of a change; nothing where its contents are hidden.
     fn render(
         &mut self,
@@ -203,7 +223,7 @@ impl DiffReader<'_> {
     ) -> Result<Option<BoundedDiff>, Failure> {
         let attributes = self.git.attributes(path)?;
         if area == Area::WorkTree && attributes.external_filter.is_some() {
-            return Ok(Some(binary()));
+            return Ok(Some(patches::binary()));
         }
         let (old_place, new_place) = places(delta, area);
         let old_path = old_path.unwrap_or(path);
@@ -214,29 +234,9 @@ impl DiffReader<'_> {
             &[]
         };
         let new = self.load(path, new_place, attributes.line_ends, stored)?;
-        if old == SideContent::Hidden || new == SideContent::Hidden {
-            return Ok(None);
-        }
-        if old == SideContent::TooLarge || new == SideContent::TooLarge {
-            self.diff.truncated = true;
-            return Ok(Some(BoundedDiff::default()));
-        }
-        if attributes.binary {
-            return Ok(Some(binary()));
-        }
-        let old_side = side(old_path, delta.old_mode, &old);
-        let new_side = side(path, delta.new_mode, &new);
-        let room = limits::GIT_DIFF_BYTES_MAX.saturating_sub(self.patch_bytes);
-        if room == 0 {
-            self.diff.truncated = true;
-            return Ok(Some(BoundedDiff::default()));
-        }
-        let bytes_max = room.min(limits::GIT_PATCH_BYTES_MAX);
-        let context_lines = self.query.context_lines;
-        let rendered = BoundedDiff::new(old_side.as_ref(), new_side.as_ref(), context_lines, bytes_max);
-        self.patch_bytes += rendered.patch.len();
-        self.diff.truncated |= rendered.is_cut;
-        Ok(Some(rendered))
+        let old = (old_path, delta.old_mode, &old);
+        let new = (path, delta.new_mode, &new);
+        Ok(self.room.render(old, new, attributes.binary))
     }
 
     fn load(
@@ -255,15 +255,9 @@ impl DiffReader<'_> {
                 stored,
                 self.cancel,
             )),
-            Some(DiffSource::Blob(id)) => content::of_blob(&mut self.git, self.repository, path, id),
+            Some(DiffSource::Blob(id)) => patches::load_blob(&mut self.git, self.repository, path, Some(id)),
         }
     }
-}
-
-/// A path that may be shown: in its one form, and not hidden. One that ends with `/` is another repository inside this
-/// one.
-fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
-    plain(path).filter(|path| repository.hidden(path, false).is_none())
 }
 
 /// Sources of the two sides of a change. A conflict is shown as what the work tree makes of the last commit.
@@ -280,36 +274,11 @@ fn places(delta: &Delta, area: Area) -> (Option<DiffSource<'_>>, Option<DiffSour
     (old, new)
 }
 
-fn binary() -> BoundedDiff {
-    BoundedDiff {
-        is_binary: true,
-        ..BoundedDiff::default()
-    }
-}
-
-fn side<'a>(path: &'a str, mode: u32, content: &'a SideContent) -> Option<Side<'a>> {
-    let SideContent::Bytes(content) = content else {
-        return None;
-    };
-    Some(Side::new(path, mode, content))
-}
-
 fn area_name(status: Status, area: Area) -> &'static str {
     match (status, area) {
         (Status::Untracked, _) => "untracked",
         (_, Area::Index) => "staged",
         (_, Area::WorkTree) => "unstaged",
-    }
-}
-
-fn status_name(status: Status) -> &'static str {
-    match status {
-        Status::Added | Status::Untracked => "added",
-        Status::Deleted => "deleted",
-        Status::Renamed => "renamed",
-        Status::TypeChanged => "type-changed",
-        Status::Conflicted => "conflicted",
-        Status::Modified => "modified",
     }
 }
 

@@ -12,7 +12,9 @@ use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use skill_sdk::{Content, DiffQuery, Failure, Host, Outcome, Query, Selection};
+use skill_sdk::{
+    BlameQuery, Content, DiffQuery, Failure, Host, LogPage, LogQuery, Outcome, Query, Selection, ShowQuery,
+};
 
 use crate::{Arguments, outside, raw};
 
@@ -357,6 +359,41 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             Ok(diff) => format!("got {} changes", diff.changes.len()),
             Err(failure) => return Err(failure),
         },
+        "log-commits" => told_commits(&host.git_log(&LogQuery {
+            revision: named(&arguments.to),
+            paths: named(path).into_iter().collect(),
+            count: 100,
+            after: None,
+        })?),
+        "log-for-ever" => loop {
+            let page = host.git_log(&LogQuery {
+                count: u32::MAX,
+                ..LogQuery::default()
+            })?;
+            black_box(page);
+        },
+        "show-commit" => {
+            let diff = host.git_show(&ShowQuery {
+                revision: named(&arguments.to),
+                paths: named(path).into_iter().collect(),
+                context_lines: u32::MAX,
+            })?;
+            let patches: Vec<String> = diff
+                .changes
+                .into_iter()
+                .map(|change| format!("{} {:?}\n{}", change.path, change.old_path, change.patch))
+                .collect();
+            format!("{}\n{}", diff.commit.message, patches.join("\n"))
+        }
+        "blame-lines" => {
+            let page = host.git_blame(&BlameQuery {
+                path: path.to_owned(),
+                revision: named(&arguments.to),
+                first_line: 0,
+                line_count: u32::MAX,
+            })?;
+            format!("{}\n{:?}", page.content, page.hunks)
+        }
         "list-all" => {
             let query = Query {
                 under: path.to_owned(),
@@ -424,6 +461,16 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
         other => return Err(Failure::invalid(format!("no attack `{other}`"))),
     };
     Ok(Outcome::text(text))
+}
+
+/// An argument that may be left out.
+fn named(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn told_commits(page: &LogPage) -> String {
+    let messages: Vec<&str> = page.commits.iter().map(|commit| commit.message.trim_end()).collect();
+    messages.join(", ")
 }
 
 fn told<T: std::fmt::Display>(result: std::io::Result<T>) -> String {

@@ -157,6 +157,39 @@ pub(in crate::imports) struct Moment {
     pub(in crate::imports) offset_minutes: i32,
 }
 
+/// A commit of the history. The helper bounds the message and the number of parents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct CommitRecord {
+    pub(in crate::imports) id: Id,
+    pub(in crate::imports) parents: Vec<Id>,
+    /// Name and address.
+    pub(in crate::imports) author: String,
+    pub(in crate::imports) made: Moment,
+    pub(in crate::imports) message: String,
+}
+
+/// A part of a walk through the history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct WalkedCommits {
+    pub(in crate::imports) commits: Vec<CommitRecord>,
+    /// Commits that were looked at, those that touch no wanted path included.
+    pub(in crate::imports) steps: usize,
+    pub(in crate::imports) is_end: bool,
+}
+
+/// Lines in a row of a file that one commit brought; `first_line` counts from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct LineOrigin {
+    pub(in crate::imports) first_line: usize,
+    pub(in crate::imports) line_count: usize,
+    pub(in crate::imports) commit: Id,
+    /// Absent where it lies outside our root or is not UTF-8.
+    pub(in crate::imports) path: Option<String>,
+}
+
 /// Request to a helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -181,6 +214,38 @@ pub(in crate::imports) enum GitRequest {
     Blob {
         id: Id,
         bytes_max: u64,
+    },
+    /// The commit that a revision stands for; absent means the last one.
+    Revision {
+        name: Option<String>,
+    },
+    /// Begins a walk from a commit through its ancestors, newest first; `Walk` then reads it.
+    BeginWalk {
+        from: Id,
+        skip: usize,
+        paths: Vec<String>,
+    },
+    /// The next commits that touch a wanted path, after looking at no more than so many.
+    Walk {
+        commits_max: usize,
+        steps_max: usize,
+    },
+    /// Compares a commit with its first parent; `Deltas` then reads what was found.
+    DiffCommit {
+        id: Id,
+        paths: Vec<String>,
+    },
+    /// The stored content of a file in a commit.
+    FileOf {
+        commit: Id,
+        path: String,
+    },
+    /// Finds the commits that brought lines of a file, from 1, the last one included.
+    Blame {
+        commit: Id,
+        path: String,
+        first_line: usize,
+        last_line: usize,
     },
     /// The state from which a commit would be made.
     Begin {
@@ -232,6 +297,11 @@ pub(in crate::imports) enum GitAnswer {
     /// The content is beside it.
     Blob,
     TooLarge,
+    /// Absent before the first commit.
+    Revision(Option<CommitRecord>),
+    Walked(WalkedCommits),
+    FileOf(Option<Id>),
+    Origins(Vec<LineOrigin>),
     Started(Start),
     Candidates(Vec<Candidate>),
     Stored(Id),

@@ -6,6 +6,7 @@
 
 mod commit;
 mod configuration;
+mod history;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -17,6 +18,7 @@ use git2::{
 
 use self::commit::Making;
 pub(crate) use self::configuration::prepare;
+use self::history::CommitWalk;
 use super::layout::{foreign, not_a_repository};
 use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status};
 use crate::limits;
@@ -210,6 +212,7 @@ fn oid(id: &Id) -> Result<Oid, Failure> {
 struct Worker<'a> {
     git: &'a Git,
     diff: Option<git2::Diff<'a>>,
+    walk: Option<CommitWalk<'a>>,
     making: Making<'a>,
 }
 
@@ -218,6 +221,7 @@ impl<'a> Worker<'a> {
         Self {
             git,
             diff: None,
+            walk: None,
             making: Making::new(git),
         }
     }
@@ -241,6 +245,26 @@ impl<'a> Worker<'a> {
             GitRequest::Deltas { from } => GitAnswer::Deltas(self.deltas(from)?),
             GitRequest::Attributes { path } => GitAnswer::Attributes(self.git.attributes(&path)),
             GitRequest::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
+            GitRequest::Revision { name } => GitAnswer::Revision(self.git.revision(name.as_deref())?),
+            GitRequest::BeginWalk { from, skip, paths } => {
+                self.walk = Some(CommitWalk::begin(self.git, &from, skip, &paths)?);
+                GitAnswer::Done
+            }
+            GitRequest::Walk { commits_max, steps_max } => match &mut self.walk {
+                Some(walk) => GitAnswer::Walked(walk.read(commits_max, steps_max)?),
+                None => return Err(failure("failed", "No walk was begun.")),
+            },
+            GitRequest::DiffCommit { id, paths } => {
+                let diff = self.git.diff_commit(&id, &paths)?;
+                GitAnswer::Counted(self.diff.insert(diff).deltas().len())
+            }
+            GitRequest::FileOf { commit, path } => GitAnswer::FileOf(self.git.file_of(&commit, &path)?),
+            GitRequest::Blame {
+                commit,
+                path,
+                first_line,
+                last_line,
+            } => GitAnswer::Origins(self.git.blame(&commit, &path, first_line, last_line)?),
             other => self.making.answer(other, body)?,
         };
         Ok((answer, Vec::new()))

@@ -540,3 +540,40 @@ fn tracked_files_that_no_list_holds_are_noted_as_not_the_users_own() {
         "and so it counts"
     );
 }
+
+#[test]
+fn untracked_packages_and_build_output_are_named_without_their_files() {
+    let fixture = Fixture::new();
+    fixture.write("own.txt", "1\n");
+    fixture.write("dist/kept.txt", "1\n");
+    fixture.commit("first");
+    for path in [
+        "fresh.txt",
+        "surroundings/pyvenv.cfg",
+        "surroundings/lib/a.py",
+        "sub/node_modules/b.js",
+        "target/CACHEDIR.TAG",
+        "target/debug/c.o",
+        "dist/new.txt",
+        "dist/kept.txt",
+    ] {
+        fixture.write(path, "2\n");
+    }
+    insta::assert_snapshot!(summary(&diff(&fixture, &everything())), @r"
+    unstaged modified dist/kept.txt +1 -1
+    untracked added fresh.txt +1 -0
+    untracked added dist/ +0 -0
+    untracked added sub/node_modules/ +0 -0
+    untracked added surroundings/ +0 -0
+    untracked added target/ +0 -0
+    ");
+    let named = DiffQuery {
+        paths: vec!["target".to_owned(), "sub/node_modules/b.js".to_owned()],
+        ..everything()
+    };
+    insta::assert_snapshot!(summary(&diff(&fixture, &named)), @r"
+    untracked added sub/node_modules/b.js +1 -0
+    untracked added target/CACHEDIR.TAG +1 -0
+    untracked added target/debug/c.o +1 -0
+    ");
+}

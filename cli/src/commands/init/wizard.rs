@@ -1,0 +1,287 @@
+//! The questions of `tool init` on a terminal: vendor, key, model, one tiny request. Nothing is written before the end.
+
+use std::process::ExitCode;
+
+use host::api::{ErrorKind, Problem};
+use host::config::{self, Init, PRESETS, Preset, ProviderSettings, Secret};
+use host::provider::{self, ListedModel};
+
+use super::super::models::{described, server_named};
+use super::super::{Context, provider_options, waiting};
+use super::prompt::{ask, ask_key, require};
+use crate::error::Error;
+
+/// Models that are shown before the user types a part of a name.
+const MODELS_SHOWN: usize = 10;
+
+/// Number of times that a refused key may be typed again.
+const KEY_TRIES_MAX: usize = 3;
+
+/// Asks, tries the answers out, and writes the file.
+pub(super) async fn run(context: &Context) -> Result<(), Error> {
+    let findings = Findings::look(context).await;
+    let mut init = choose_vendor(&findings, context)?;
+    if init == Init::offline() {
+        return finish(&init, context);
+    }
+    ask_missing_parts(&mut init, context)?;
+    let models = connect(&mut init, context).await?;
+    init.model = Some(choose_model(&models, context)?);
+    try_model(&init, context).await?;
+    finish(&init, context)
+}
+
+/// A vendor that could be used at once, and the sign of it.
+struct Found {
+    preset: &'static Preset,
+    sign: String,
+}
+
+/// Vendors that this machine and this environment have signs of.
+struct Findings(Vec<Found>);
+
+impl Findings {
+    /// Looks for keys in the environment and for servers on the usual ports, which are asked without a key.
+    async fn look(context: &Context) -> Self {
+        let environment = &context.backend.environment;
+        let all = PRESETS.iter().filter_map(|preset| Preset::find(preset.name));
+        let with_key = all.clone().filter_map(|preset| {
+            let variable = preset
+                .variables()
+                .find(|variable| environment.get(variable).is_some())?;
+            Some(Found {
+                preset,
+                sign: format!("key in {variable}"),
+            })
+        });
+        // A local server's key says nothing about whether it runs.
+        let mut found: Vec<Found> = with_key.filter(|found| found.preset.needs_key).collect();
+        let own = context.backend.running().ok().flatten().map(|record| record.port);
+        for preset in all.filter(|preset| !preset.needs_key) {
+            let port = port_of(preset.url);
+            if port.is_none() || port == own {
+                continue;
+            }
+            let settings = ProviderSettings::new(preset.provider, preset.api, preset.url, "");
+            if let Some(models) = provider::find_local_server(&settings).await {
+                let port = port.unwrap_or_default();
+                let sign = match models.len() {
+                    1 => format!("runs on port {port}, 1 model"),
+                    count => format!("runs on port {port}, {count} models"),
+                };
+                found.push(Found { preset, sign });
+            }
+        }
+        Self(found)
+    }
+}
+
+fn port_of(url: &str) -> Option<u16> {
+    let authority = url.split_once("://")?.1.split('/').next()?;
+    authority.rsplit_once(':')?.1.parse().ok()
+}
+
+fn choose_vendor(findings: &Findings, context: &Context) -> Result<Init, Error> {
+    let output = context.output;
+    let found = |name: &str| findings.0.iter().any(|found| found.preset.name == name);
+    let mut choices: Vec<(&str, String)> = findings
+        .0
+        .iter()
+        .map(|found| (found.preset.name, format!("{}: {}", found.preset.title, found.sign)))
+        .collect();
+    choices.push((
+        "analyst",
+        "no model, no key, no network: a deterministic overview".to_owned(),
+    ));
+    for preset in PRESETS.iter().filter(|preset| !found(preset.name)) {
+        choices.push((preset.name, preset.title.to_owned()));
+    }
+    let mut question = "Which vendor?\n".to_owned();
+    for (number, (name, words)) in (1..).zip(&choices) {
+        question.push_str(&format!("  {number:2}  {name:10}  {words}\n"));
+    }
+    output.ask(&question);
+    loop {
+        let answer = ask(&format!("Number or name [{}]: ", choices[0].0), output)?;
+        let chosen = match answer.parse::<usize>() {
+            _ if answer.is_empty() => Some(choices[0].0),
+            Ok(number) => number
+                .checked_sub(1)
+                .and_then(|index| choices.get(index))
+                .map(|(name, _)| *name),
+            Err(_) => choices.iter().map(|(name, _)| *name).find(|name| *name == answer),
+        };
+        match chosen {
+            Some(name) => return server_named(name),
+            None => output.ask(&format!(
+                "There is no `{answer}`; {}\n",
+                config::suggest_vendor(&answer)
+            )),
+        }
+    }
+}
+
+/// Settings that the vendor's URL needs and that the file does not have yet.
+fn ask_missing_parts(init: &mut Init, context: &Context) -> Result<(), Error> {
+    let Some(preset) = init.vendor.as_deref().and_then(Preset::find) else {
+        return Ok(());
+    };
+    for part in preset.parts() {
+        let key = format!("vendors.{}.{part}", preset.name);
+        let inspection = config::inspect(&context.backend.home, &context.backend.environment);
+        let is_set = inspection.settings.iter().any(|setting| setting.key == key);
+        if !is_set {
+            let value = require(&format!("{}, {part}: ", preset.title), context.output)?;
+            init.url_parts.insert(part, value);
+        }
+    }
+    Ok(())
+}
+
+/// The settings as they would be, with a model that stands in until one is chosen.
+fn preview(init: &Init, context: &Context) -> Result<ProviderSettings, Problem> {
+    let with_model = Init {
+        model: init.model.clone().or_else(|| Some("none-yet".to_owned())),
+        ..init.clone()
+    };
+    config::preview(&context.backend.home, &context.backend.environment, &with_model)
+}
+
+/// Asks for a key where one is missing, or where the server refuses the one that there is, and for the server's models.
+async fn connect(init: &mut Init, context: &Context) -> Result<Vec<ListedModel>, Error> {
+    let output = context.output;
+    for _ in 0..KEY_TRIES_MAX {
+        let settings = match preview(init, context) {
+            Ok(settings) => settings,
+            Err(problem) if problem.kind == ErrorKind::ConfigKeyMissing => {
+                ask_for_key(init, context)?;
+                continue;
+            }
+            Err(problem) => return Err(problem.into()),
+        };
+        let what = format!("asking {} for its models", settings.display_name());
+        let options = provider_options(context);
+        match waiting(what, provider::describe_models(&settings, &options), output).await {
+            Ok(models) => return Ok(models),
+            Err(problem) if problem.kind == ErrorKind::AuthenticationFailed => {
+                output.problem(&problem);
+                ask_for_key(init, context)?;
+            }
+            // A server that is not there has no model either.
+            Err(problem) if settings.vendor.is_none() || is_unreachable(&problem) => return Err(problem.into()),
+            Err(problem) => {
+                output.notice(
+                    &format!("The list of models is not available: {}", problem.message),
+                    None,
+                );
+                return Ok(Vec::new());
+            }
+        }
+    }
+    // The last key was not tried yet: the request that follows decides.
+    preview(init, context)?;
+    Ok(Vec::new())
+}
+
+fn is_unreachable(problem: &Problem) -> bool {
+    matches!(
+        problem.kind,
+        ErrorKind::ConnectionRefused | ErrorKind::ProviderUnreachable | ErrorKind::ProviderOtherUser
+    )
+}
+
+fn ask_for_key(init: &mut Init, context: &Context) -> Result<(), Error> {
+    let place = config::path(&context.backend.home);
+    let question = format!(
+        "API key (not shown; kept in {}, readable by you alone): ",
+        place.display()
+    );
+    let key = ask_key(&question, context.output)?;
+    if key.is_empty() {
+        return Err(Error::new(
+            ErrorKind::ConfigKeyMissing,
+            "No key was given; nothing was written",
+        ));
+    }
+    init.api_key = Some(Secret::new(key));
+    Ok(())
+}
+
+fn choose_model(models: &[ListedModel], context: &Context) -> Result<String, Error> {
+    let output = context.output;
+    let Some(first) = models.first() else {
+        return require("Model: ", output);
+    };
+    let mut shown: Vec<&ListedModel> = models.iter().take(MODELS_SHOWN).collect();
+    show_models(&shown, models.len(), context);
+    loop {
+        let answer = ask(&format!("Number, name or part of a name [{}]: ", first.id), output)?;
+        if answer.is_empty() {
+            return Ok(first.id.clone());
+        }
+        if let Some(model) = answer
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| shown.get(number.checked_sub(1)?))
+        {
+            return Ok(model.id.clone());
+        }
+        if models.iter().any(|model| model.id == answer) {
+            return Ok(answer);
+        }
+        let matching: Vec<&ListedModel> = models.iter().filter(|model| model.id.contains(&answer)).collect();
+        match matching[..] {
+            [] => output.ask(&format!("No model has `{answer}` in its name.\n")),
+            [only] => return Ok(only.id.clone()),
+            _ => {
+                shown = matching.iter().copied().take(MODELS_SHOWN).collect();
+                show_models(&shown, matching.len(), context);
+            }
+        }
+    }
+}
+
+fn show_models(shown: &[&ListedModel], count: usize, context: &Context) {
+    let mut list = "Which model?\n".to_owned();
+    for (number, model) in (1..).zip(shown) {
+        list.push_str(&format!("  {number:2}  {}\n", described(model)));
+    }
+    if count > shown.len() {
+        list.push_str(&format!("      and {} more\n", count - shown.len()));
+    }
+    context.output.ask(&list);
+}
+
+/// Sends one tiny request. The user may keep settings with which it fails.
+async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
+    let settings = preview(init, context)?;
+    let options = provider_options(context);
+    let what = format!("sending one tiny request to {}", settings.model);
+    match waiting(what, provider::try_out(&settings, &options), context.output).await {
+        Ok(()) => {
+            context.output.progress(&format!("{} answers.", settings.model));
+            Ok(())
+        }
+        Err(problem) => {
+            context.output.problem(&problem);
+            let answer = ask("Write these settings anyway? [y/N] ", context.output)?;
+            match answer.to_ascii_lowercase().as_str() {
+                "y" | "yes" => Ok(()),
+                _ => Err(Error::new(ErrorKind::Usage, "Nothing was written")),
+            }
+        }
+    }
+}
+
+fn finish(init: &Init, context: &Context) -> Result<(), Error> {
+    let written = config::write_initial(&context.backend.home, init)?;
+    super::say_written(&written, init, context)
+}
+
+/// The command that a user who has just set up may want.
+pub(super) fn say_next(context: &Context) -> ExitCode {
+    if !context.output.is_quiet() {
+        context.output.progress("Next: tool explain .");
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,153 @@
+//! `tool models`: the configured servers, the models of the enabled one, and switching between servers.
+
+use std::process::ExitCode;
+
+use host::api::{ErrorKind, Problem, ProviderName};
+use host::config::{self, ConfiguredServer, Init, Preset};
+use host::provider::{self, ListedModel};
+use serde::Serialize;
+
+use super::{Context, print_json};
+use crate::args::{ModelsArguments, ModelsCommand};
+use crate::error::Error;
+use crate::output::Output;
+
+/// Lists or switches.
+pub(super) async fn run(arguments: ModelsArguments, context: &Context) -> Result<ExitCode, Error> {
+    match arguments.command {
+        None => list(arguments.json, context).await,
+        Some(ModelsCommand::Use { vendor, model }) => switch(&vendor, model, context),
+    }
+}
+
+/// The list as JSON.
+#[derive(Serialize)]
+struct ModelsReport {
+    servers: Vec<ConfiguredServer>,
+    /// Models of the enabled server; absent where it could not be asked.
+    models: Option<Vec<ListedModel>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let (home, environment) = (&context.backend.home, &context.backend.environment);
+    let servers = config::servers(home, environment)?;
+    let asked = match config::load(home, environment) {
+        Ok(settings) => {
+            let options = super::provider_options(context);
+            let what = format!("asking {} for its models", settings.provider.display_name());
+            let answer = provider::describe_models(&settings.provider, &options);
+            super::waiting(what, answer, context.output).await
+        }
+        Err(problem) => Err(problem),
+    };
+    let (models, problem) = match asked {
+        Ok(models) => (Some(models), None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let report = ModelsReport {
+        servers,
+        models,
+        problem,
+    };
+    if json {
+        print_json(&report, context.output)?;
+    } else {
+        print(&report, context.output)?;
+    }
+    Ok(match &report.problem {
+        Some(problem) => ExitCode::from(problem.kind.exit_code()),
+        None => ExitCode::SUCCESS,
+    })
+}
+
+fn print(report: &ModelsReport, output: Output) -> Result<(), Error> {
+    let width = |text: fn(&ConfiguredServer) -> usize| report.servers.iter().map(text).max().unwrap_or(0);
+    let names = width(|server| server.name.chars().count());
+    let models = width(|server| model_of(server).chars().count()).min(40);
+    for server in &report.servers {
+        let mark = if server.enabled { '*' } else { ' ' };
+        let (name, model) = (&server.name, model_of(server));
+        let rest = match &server.problem {
+            Some(problem) => &problem.message,
+            None => server.url.as_deref().unwrap_or(""),
+        };
+        output.line(format!("{mark} {name:names$}  {model:models$}  {rest}").trim_end())?;
+    }
+    if let Some(models) = &report.models {
+        output.line("")?;
+        if models.is_empty() {
+            output.line("The enabled server lists no models.")?;
+        }
+        for model in models {
+            output.line(&described(model))?;
+        }
+    }
+    if let Some(problem) = &report.problem {
+        output.problem(problem);
+    }
+    Ok(())
+}
+
+fn model_of(server: &ConfiguredServer) -> &str {
+    server.model.as_deref().unwrap_or("no model")
+}
+
+/// A model in one line: identifier, context, price of a million tokens.
+pub(super) fn described(model: &ListedModel) -> String {
+    let mut line = model.id.clone();
+    let mut more = Vec::new();
+    if let Some(tokens) = model.context_tokens {
+        more.push(format!("{tokens} tokens"));
+    }
+    if let (Some(input), Some(output)) = (model.input_price, model.output_price) {
+        more.push(format!("${input:.2} in, ${output:.2} out a million"));
+    }
+    if !more.is_empty() {
+        line = format!("{line}  ({})", more.join(", "));
+    }
+    line
+}
+
+/// The server of this name, as `init` writes it.
+pub(super) fn server_named(name: &str) -> Result<Init, Error> {
+    let init = match name {
+        "analyst" => Init::offline(),
+        "hosted" => Init::of(ProviderName::Hosted),
+        "local" => Init::of(ProviderName::Local),
+        "router" => Init::of(ProviderName::Router),
+        _ => match Preset::find(name) {
+            Some(preset) => Init::of_vendor(preset.provider, name),
+            None if config::is_vendor_name(name) => Init::of_vendor(ProviderName::Hosted, name),
+            None => {
+                let message = format!("`{name}` cannot be the name of a vendor");
+                return Err(Problem::new(ErrorKind::Usage, message)
+                    .with_hint(config::suggest_vendor(name))
+                    .into());
+            }
+        },
+    };
+    Ok(init)
+}
+
+fn switch(name: &str, model: Option<String>, context: &Context) -> Result<ExitCode, Error> {
+    let (home, environment) = (&context.backend.home, &context.backend.environment);
+    let init = Init {
+        model,
+        keeps_url: name != "analyst",
+        ..server_named(name)?
+    };
+    // Nothing is written that could not work.
+    let settings = config::preview(home, environment, &init)?;
+    let written = config::write_initial(home, &init)?;
+    if !context.output.is_quiet() {
+        context.output.line(&format!(
+            "Wrote {}: {} is enabled, with the model {}.",
+            written.place.display(),
+            settings.display_name(),
+            settings.model
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

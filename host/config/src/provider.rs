@@ -1,0 +1,470 @@
+//! One provider out of the file and the environment: which server is reached, by which wire, with which key.
+//!
+//! `[providers.NAME]` either describes its server itself or names a vendor; then `[vendors.VENDOR]`, and beneath it the
+//! vendor's [`Preset`], say everything. A value written for one server never counts for another.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tool_core::api::{ErrorKind, Problem, ProviderName};
+
+use super::layer::{Layer, Sourced, layered};
+use super::mask::mask_url;
+use super::request_options::{HeaderProblem, Reasoning, RequestOptions, carries_key, is_header_name, resolve_headers};
+use super::vendors::{self, MODEL, Preset, Quirks, UrlParts, fill_model, is_url_part};
+use super::{ANALYST_URL, Api, ConfigFile, Environment, FileProvider, Patience, ProviderSettings, Secret};
+
+/// Tokens below which no vendor takes a budget for thinking; 0 turns it off.
+const THINKING_BUDGET_MIN: u32 = 128;
+
+/// Longest command that prints a key.
+const KEY_COMMAND_WORDS_MAX: usize = 32;
+
+/// The server that a provider uses, as the file has it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SelectedServer<'f> {
+    pub(super) provider: ProviderName,
+    /// The vendor that the file names.
+    pub(super) vendor: Option<&'f str>,
+    /// The vendor's row, also where the vendor follows from provider and wire.
+    pub(super) preset: Option<&'static Preset>,
+    /// The table that describes it.
+    pub(super) table: &'f FileProvider,
+}
+
+/// A table in which nothing is set.
+static UNSET: FileProvider = FileProvider::unset();
+
+impl<'f> SelectedServer<'f> {
+    /// The server that a provider uses.
+    pub(super) fn of(name: ProviderName, file: &'f ConfigFile) -> Self {
+        let own = file.providers.get(&name).unwrap_or(&UNSET);
+        match own.vendor.as_deref() {
+            Some(vendor) => Self::of_vendor(name, vendor, file),
+            None => Self::of_provider(name, own),
+        }
+    }
+
+    /// The server that the provider's own table describes, whether or not it names a vendor.
+    pub(super) fn of_provider(name: ProviderName, table: &'f FileProvider) -> Self {
+        Self {
+            provider: name,
+            vendor: None,
+            preset: match table.url {
+                None => Preset::implied(name, api_of(name, table)),
+                Some(_) => None,
+            },
+            table,
+        }
+    }
+
+    /// True where its table says something about a server.
+    pub(super) fn is_described(&self) -> bool {
+        let table = self.table;
+        table.url.is_some() || table.model.is_some() || table.api_key.is_some() || !table.api_key_command.is_empty()
+    }
+
+    /// A vendor's server, whether or not a provider uses it.
+    pub(super) fn of_vendor(provider: ProviderName, vendor: &'f str, file: &'f ConfigFile) -> Self {
+        Self {
+            provider,
+            vendor: Some(vendor),
+            preset: Preset::find(vendor),
+            table: file.vendors.get(vendor).unwrap_or(&UNSET),
+        }
+    }
+
+    /// `[providers.hosted]` or `[vendors.groq]`: where its settings stand.
+    pub(super) fn section(&self) -> String {
+        match self.vendor {
+            Some(vendor) => format!("[vendors.{vendor}]"),
+            None => format!("[providers.{}]", self.provider),
+        }
+    }
+
+    /// ``the vendor `groq` `` or ``the provider `hosted` ``.
+    fn words(&self) -> String {
+        match self.vendor {
+            Some(vendor) => format!("the vendor `{vendor}`"),
+            None => format!("the provider `{}`", self.provider),
+        }
+    }
+
+    fn is_analyst(&self) -> bool {
+        self.table.url.as_deref() == Some(ANALYST_URL)
+    }
+
+    /// Its wire, or the wire it would have if all of its settings made sense.
+    pub(super) fn api(&self) -> Api {
+        match (self.vendor, self.preset) {
+            (None, _) => api_of(self.provider, self.table),
+            (Some(_), preset) => {
+                let usual = preset.map_or(Api::Chat, |preset| preset.api);
+                self.table.api.unwrap_or(usual)
+            }
+        }
+    }
+
+    /// Its URL, placeholders and all.
+    pub(super) fn url_as_written(&self) -> Option<Sourced<String>> {
+        let default = match (self.vendor, self.preset) {
+            (Some(_), preset) => preset.map(|preset| preset.url),
+            (None, _) => Some(match self.provider {
+                ProviderName::Hosted => self.api().hosted_url(),
+                ProviderName::Local => "http://127.0.0.1:1234/v1",
+                ProviderName::Router => "https://openrouter.ai/api/v1",
+            }),
+        };
+        let written = self.table.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
+        layered(None, written, || default.map(str::to_owned))
+    }
+
+    /// Its model.
+    pub(super) fn model(&self, environment: &Environment) -> Option<Sourced<String>> {
+        if self.is_analyst() {
+            return layered(None, Some(ANALYST_URL.to_owned()), || None);
+        }
+        // The variable is one of the specification's, and belongs to the vendors that these belong to.
+        let may_use = self.provider == ProviderName::Hosted
+            && (self.vendor.is_none() || self.preset.is_some_and(|preset| preset.own_variable.is_some()));
+        let variable = environment.get("HOSTED_MODEL").filter(|_| may_use);
+        layered(
+            variable.map(|model| ("HOSTED_MODEL", model.to_owned())),
+            self.table.model.clone().filter(|model| !model.is_empty()),
+            || None,
+        )
+    }
+
+    /// The variable of the specification that carries its key.
+    pub(super) fn own_variable(&self) -> Option<&'static str> {
+        match (self.vendor, self.provider) {
+            (Some(_), _) => self.preset.and_then(|preset| preset.own_variable),
+            (None, ProviderName::Hosted) => Some(self.api().hosted_key_variable()),
+            (None, ProviderName::Router) => Some("ROUTER_API_KEY"),
+            (None, ProviderName::Local) => None,
+        }
+    }
+
+    /// Its key: the specification's variable, then the file, then the variables that are usual for this vendor. A
+    /// command in the file stands where a key would stand.
+    pub(super) fn api_key(&self, environment: &Environment) -> Option<Sourced<KeySource>> {
+        let of_variable = |variable: &'static str| {
+            let key = Secret::new(environment.get(variable)?);
+            Some(Sourced {
+                value: KeySource::Key(key),
+                layer: Layer::Environment(variable),
+            })
+        };
+        let of_file = || {
+            let key = self.table.api_key.clone().filter(|key| !key.expose().is_empty());
+            let command = (!self.table.api_key_command.is_empty()).then(|| self.table.api_key_command.clone());
+            let value = key.map(KeySource::Key).or_else(|| command.map(KeySource::Command))?;
+            Some(Sourced {
+                value,
+                layer: Layer::File,
+            })
+        };
+        let usual = self.preset.map_or(&[][..], |preset| preset.usual_variables);
+        self.own_variable()
+            .and_then(of_variable)
+            .or_else(of_file)
+            .or_else(|| usual.iter().copied().find_map(of_variable))
+    }
+
+    fn needs_key(&self) -> bool {
+        let is_required = match (self.vendor, self.preset) {
+            (Some(_), preset) => preset.is_some_and(|preset| preset.needs_key),
+            (None, _) => self.own_variable().is_some(),
+        };
+        is_required && !carries_key(&self.table.headers, self.key_header())
+    }
+
+    fn key_header(&self) -> Option<&str> {
+        let usual = self.preset.filter(|_| self.vendor.is_some());
+        self.table
+            .key_header
+            .as_deref()
+            .or_else(|| usual.and_then(|preset| preset.quirks.key_header))
+    }
+
+    /// Variables in which its key may stand, as words.
+    fn variables(&self) -> Vec<&'static str> {
+        let usual = self.preset.map_or(&[][..], |preset| preset.usual_variables);
+        self.own_variable().into_iter().chain(usual.iter().copied()).collect()
+    }
+
+    /// The places where its key may stand, best first, as the end of `set …`.
+    pub(super) fn key_places(&self) -> String {
+        let section = self.section();
+        match (self.vendor, &self.variables()[..]) {
+            (_, []) => format!("`api_key` in {section} of config.toml"),
+            (None, [first, ..]) => format!("{first}, or `api_key` in {section} of config.toml"),
+            (Some(_), [.., usual]) => {
+                format!("{usual}, or `api_key` or `api_key_command` in {section} of config.toml")
+            }
+        }
+    }
+
+    fn invalid(&self, message: String, hint: impl Into<String>) -> Problem {
+        Problem::new(ErrorKind::ConfigInvalid, message).with_hint(hint)
+    }
+
+    /// Advice that fits most mistakes in its table.
+    fn mend(&self) -> String {
+        match self.vendor {
+            Some(_) => format!("mend {} of config.toml", self.section()),
+            None => format!(
+                "mend [providers.{0}] of config.toml, or run `tool init --provider {0}`",
+                self.provider
+            ),
+        }
+    }
+
+    /// Resolves it, or says what is missing or makes no sense.
+    pub(super) fn resolve(&self, environment: &Environment) -> Result<ProviderSettings, Problem> {
+        self.check_vendor()?;
+        let api = self.check_wire()?;
+        let key = self.api_key(environment).map(|key| key.value);
+        if key.is_none() && self.needs_key() {
+            return Err(
+                Problem::new(ErrorKind::ConfigKeyMissing, format!("No API key for {}", self.words()))
+                    .with_hint(format!("set {}", self.key_places())),
+            );
+        }
+        let model = self.model(environment).ok_or_else(|| self.no_model())?.value;
+        let (api_key, api_key_command) = match key {
+            Some(KeySource::Key(key)) => (Some(key), Vec::new()),
+            Some(KeySource::Command(command)) => (None, command),
+            None => (None, Vec::new()),
+        };
+        let table = self.table;
+        let url = self.url()?;
+        Ok(ProviderSettings {
+            vendor: self.vendor.map(str::to_owned),
+            url: fill_model(&url, &model),
+            url_by_model: url.contains(MODEL).then(|| url.clone()),
+            api_key,
+            api_key_command,
+            key_header: self.key_header().map(str::to_ascii_lowercase),
+            key_places: self.key_places(),
+            quirks: match (self.vendor, self.preset) {
+                (Some(_), Some(preset)) => preset.quirks,
+                _ => Quirks::of(self.provider),
+            },
+            options: self.options(api, environment)?,
+            text_calls: table.text_calls.unwrap_or(false),
+            patience: Patience {
+                first_byte: table.first_byte_seconds.map(seconds),
+                idle: table.idle_seconds.map(seconds),
+            },
+            trust_loopback_user: table.trust_loopback_user.clone(),
+            ..ProviderSettings::new(self.provider, api, String::new(), model)
+        })
+    }
+
+    fn no_model(&self) -> Problem {
+        let hint = match self.vendor {
+            Some(vendor) => format!(
+                "`tool models use {vendor} MODEL` sets it, or `model` in {} of config.toml",
+                self.section()
+            ),
+            None => format!(
+                "set `model` in [providers.{0}] of config.toml, or run `tool init --provider {0} --model MODEL`",
+                self.provider
+            ),
+        };
+        Problem::new(
+            ErrorKind::ConfigModelMissing,
+            format!("No model is set for {}", self.words()),
+        )
+        .with_hint(hint)
+    }
+
+    fn check_vendor(&self) -> Result<(), Problem> {
+        let Some(vendor) = self.vendor else { return Ok(()) };
+        match self.preset {
+            None if self.table.url.is_none() => Err(self.invalid(
+                format!("There is no vendor `{vendor}`"),
+                format!(
+                    "{}; a vendor of your own needs `url` in [vendors.{vendor}]",
+                    vendors::suggest(vendor).trim_end_matches('?')
+                ),
+            )),
+            Some(preset) if preset.provider != self.provider => Err(self.invalid(
+                format!("The vendor `{vendor}` belongs to the provider `{}`", preset.provider),
+                format!("`tool models use {vendor}` enables it there"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its wire, or why its combination of `api` and `url` makes no sense.
+    fn check_wire(&self) -> Result<Api, Problem> {
+        let invalid = |message: String| Err(self.invalid(message, self.mend()));
+        let (table, words) = (self.table, self.words());
+        if let Some(url) = table.url.as_deref().filter(|_| !self.is_analyst())
+            && !(url.starts_with("http://") || url.starts_with("https://"))
+        {
+            return invalid(format!(
+                "`url` of {words} is neither http:// nor https://: `{}`",
+                mask_url(url)
+            ));
+        }
+        let api = match (self.vendor, self.provider, table.api) {
+            (None, ProviderName::Local, None) if self.is_analyst() => Api::Analyst,
+            _ if self.is_analyst() => {
+                return invalid(format!(
+                    "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
+                ));
+            }
+            (Some(_), ..) | (None, ProviderName::Hosted, _) | (None, _, None | Some(Api::Chat)) => self.api(),
+            (None, _, Some(_)) => {
+                return Err(self.invalid(
+                    format!("{words} speaks `chat` only"),
+                    format!("{}; a vendor may speak any wire", self.mend()),
+                ));
+            }
+        };
+        // A key without effect is refused: the user would rely on it.
+        if table.text_calls.is_some() && api != Api::Chat {
+            return invalid(format!(
+                "`text_calls` of {words} means nothing there: only `chat` reads calls out of text"
+            ));
+        }
+        if table.api_key.is_some() && !table.api_key_command.is_empty() {
+            return invalid(format!("{words} has both `api_key` and `api_key_command`"));
+        }
+        let words_of_command = &table.api_key_command;
+        if words_of_command.len() > KEY_COMMAND_WORDS_MAX || words_of_command.first().is_some_and(String::is_empty) {
+            return invalid(format!(
+                "`api_key_command` of {words} is a list of a program and its arguments, at most {KEY_COMMAND_WORDS_MAX}"
+            ));
+        }
+        if table
+            .key_header
+            .as_deref()
+            .is_some_and(|name| !is_header_name(&name.to_ascii_lowercase()))
+        {
+            return invalid(format!("`key_header` of {words} is no name of a header"));
+        }
+        Ok(api)
+    }
+
+    /// Its URL with every placeholder but that of the model filled in.
+    fn url(&self) -> Result<String, Problem> {
+        let (table, words) = (self.table, self.words());
+        for (name, value) in [
+            ("region", &table.region),
+            ("project", &table.project),
+            ("resource", &table.resource),
+        ] {
+            if value.as_deref().is_some_and(|value| !is_url_part(value)) {
+                let message = format!("`{name}` of {words} is a name of letters, digits and `-_.:`");
+                return Err(self.invalid(message, self.mend()));
+            }
+        }
+        let parts = UrlParts {
+            region: table.region.as_deref(),
+            project: table.project.as_deref(),
+            resource: table.resource.as_deref(),
+        };
+        let url = self
+            .url_as_written()
+            .expect("a vendor without a preset has a `url`")
+            .value;
+        parts.fill(&url).map_err(|missing| {
+            self.invalid(
+                format!("No `{missing}` is set for {words}"),
+                format!("set `{missing}` in {} of config.toml", self.section()),
+            )
+        })
+    }
+
+    fn options(&self, api: Api, environment: &Environment) -> Result<RequestOptions, Problem> {
+        let (table, words) = (self.table, self.words());
+        let invalid = |message: String| Err(self.invalid(message, self.mend()));
+        let reasoning = match (table.reasoning_effort, table.thinking_budget) {
+            (Some(_), Some(_)) => {
+                return invalid(format!("{words} has both `reasoning_effort` and `thinking_budget`"));
+            }
+            (Some(effort), None) => Some(Reasoning::Effort(effort)),
+            (None, Some(1..THINKING_BUDGET_MIN)) => {
+                return invalid(format!(
+                    "`thinking_budget` of {words} is 0 (no thinking) or at least {THINKING_BUDGET_MIN}"
+                ));
+            }
+            (None, budget) => budget.map(Reasoning::Budget),
+        };
+        let quirks = self.preset.map_or(Quirks::of(self.provider), |preset| preset.quirks);
+        let takes_budget =
+            matches!(api, Api::Messages | Api::GenerateContent) || (api == Api::Chat && quirks.has_reasoning_object);
+        if matches!(reasoning, Some(Reasoning::Budget(_))) && !takes_budget {
+            return invalid(format!(
+                "`thinking_budget` of {words} means nothing there: its wire takes `reasoning_effort`"
+            ));
+        }
+        if let (Some(Reasoning::Budget(budget)), Some(bound)) = (reasoning, table.max_output_tokens)
+            && budget >= bound.get()
+        {
+            return invalid(format!(
+                "`thinking_budget` of {words} leaves no room for an answer: it must be below `max_output_tokens`"
+            ));
+        }
+        let headers = resolve_headers(&table.headers, environment).map_err(|problem| self.header_problem(&problem))?;
+        Ok(RequestOptions {
+            reasoning,
+            temperature: table.temperature,
+            max_output_tokens: table.max_output_tokens,
+            headers,
+        })
+    }
+
+    fn header_problem(&self, problem: &HeaderProblem) -> Problem {
+        let words = self.words();
+        match problem {
+            HeaderProblem::Unset { header, variable } => Problem::new(
+                ErrorKind::ConfigKeyMissing,
+                format!("The header `{header}` of {words} needs the variable {variable}, which is not set"),
+            )
+            .with_hint(format!(
+                "set {variable}, or change `headers` in {} of config.toml",
+                self.section()
+            )),
+            HeaderProblem::TooMany => self.invalid(format!("`headers` of {words} has too many entries"), self.mend()),
+            HeaderProblem::Reserved(name) => self.invalid(
+                format!("The header `{name}` of {words} cannot be set: the connection decides it"),
+                self.mend(),
+            ),
+            HeaderProblem::BadName(name) => self.invalid(
+                format!("`{name}` in `headers` of {words} is no name of a header"),
+                self.mend(),
+            ),
+            HeaderProblem::BadValue(name) => self.invalid(
+                format!("The value of the header `{name}` of {words} is empty or holds characters that no header has"),
+                self.mend(),
+            ),
+        }
+    }
+}
+
+/// Source of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum KeySource {
+    /// The key itself.
+    Key(Secret),
+    /// A program that prints it.
+    Command(Vec<String>),
+}
+
+fn seconds(count: NonZeroU32) -> Duration {
+    Duration::from_secs(count.get().into())
+}
+
+/// The wire of a provider that names no vendor.
+fn api_of(name: ProviderName, table: &FileProvider) -> Api {
+    match name {
+        ProviderName::Hosted => table.api.unwrap_or(Api::Messages),
+        ProviderName::Local if table.url.as_deref() == Some(ANALYST_URL) => Api::Analyst,
+        ProviderName::Local | ProviderName::Router => Api::Chat,
+    }
+}

@@ -1,0 +1,429 @@
+//! Vendors by name: where each is reached, by which wire, with which key, and what is peculiar about its server.
+//!
+//! This is data. [`PRESETS`] is the one table; `[vendors.NAME]` of the user's file overrides a row of it, and the rest of
+//! the crate decides which value counts.
+
+use tool_core::api::ProviderName;
+use tool_core::text::nearest;
+
+use super::Api;
+
+/// One row: how a vendor is reached where the user's file says nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preset {
+    /// Name in the configuration.
+    pub name: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// The provider of the specification that it is an instance of.
+    pub provider: ProviderName,
+    /// Its wire.
+    pub api: Api,
+    /// Its base URL. `{region}`, `{region-}`, `{project}`, `{resource}` and `{model}` stand for settings.
+    pub url: &'static str,
+    /// True where the server refuses requests without a key.
+    pub needs_key: bool,
+    /// Variable of the specification that carries its key. It wins over the file.
+    pub own_variable: Option<&'static str>,
+    /// Variables in which its users usually keep their key. The file wins over them.
+    pub usual_variables: &'static [&'static str],
+    /// Peculiarities of its server.
+    pub quirks: Quirks,
+}
+
+/// Peculiarities of a server that a wire takes into account from the first request on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quirks {
+    /// Header that carries the key, where it is not the one of the wire.
+    pub key_header: Option<&'static str>,
+    /// Chat: the bound of the output is called `max_completion_tokens`, not `max_tokens`.
+    pub has_completion_tokens: bool,
+    /// Chat: usage within a stream must be asked for by `stream_options`, and may be.
+    pub takes_stream_options: bool,
+    /// Chat: effort and budget go into the object `reasoning`, not into `reasoning_effort`.
+    pub has_reasoning_object: bool,
+    /// The server lists its models.
+    pub has_model_list: bool,
+}
+
+impl Quirks {
+    /// A server of the chat wire as most are.
+    const PLAIN: Self = Self {
+        key_header: None,
+        has_completion_tokens: false,
+        takes_stream_options: true,
+        has_reasoning_object: false,
+        has_model_list: true,
+    };
+
+    /// OpenAI's own form of the chat wire.
+    const OPENAI: Self = Self {
+        has_completion_tokens: true,
+        ..Self::PLAIN
+    };
+
+    /// The form of OpenRouter.
+    const OPENROUTER: Self = Self {
+        has_reasoning_object: true,
+        ..Self::PLAIN
+    };
+
+    /// The quirks that a provider's server is taken to have where no vendor is named.
+    pub const fn of(provider: ProviderName) -> Self {
+        match provider {
+            ProviderName::Hosted => Self::OPENAI,
+            ProviderName::Local => Self::PLAIN,
+            ProviderName::Router => Self::OPENROUTER,
+        }
+    }
+}
+
+/// A vendor's own API with a key, on the chat wire.
+const HOSTED: Preset = Preset {
+    name: "",
+    title: "",
+    provider: ProviderName::Hosted,
+    api: Api::Chat,
+    url: "",
+    needs_key: true,
+    own_variable: None,
+    usual_variables: &[],
+    quirks: Quirks::PLAIN,
+};
+
+/// A server on this machine, on the chat wire.
+const LOCAL: Preset = Preset {
+    provider: ProviderName::Local,
+    needs_key: false,
+    ..HOSTED
+};
+
+/// Every vendor that is known by name, in the order in which a list shows them.
+pub const PRESETS: [Preset; 18] = [
+    Preset {
+        name: "anthropic",
+        title: "Anthropic",
+        api: Api::Messages,
+        url: "https://api.anthropic.com",
+        own_variable: Some("HOSTED_API_KEY"),
+        usual_variables: &["ANTHROPIC_API_KEY"],
+        ..HOSTED
+    },
+    Preset {
+        name: "openai",
+        title: "OpenAI",
+        api: Api::Chat,
+        url: "https://api.openai.com/v1",
+        own_variable: Some("VENDOR_B_API_KEY"),
+        usual_variables: &["OPENAI_API_KEY"],
+        quirks: Quirks::OPENAI,
+        ..HOSTED
+    },
+    Preset {
+        name: "gemini",
+        title: "Google Gemini",
+        api: Api::GenerateContent,
+        url: "https://generativelanguage.googleapis.com",
+        own_variable: Some("VENDOR_C_API_KEY"),
+        usual_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+        ..HOSTED
+    },
+    Preset {
+        name: "openrouter",
+        title: "OpenRouter",
+        provider: ProviderName::Router,
+        url: "https://openrouter.ai/api/v1",
+        own_variable: Some("ROUTER_API_KEY"),
+        usual_variables: &["OPENROUTER_API_KEY"],
+        quirks: Quirks::OPENROUTER,
+        ..HOSTED
+    },
+    Preset {
+        name: "ollama",
+        title: "Ollama",
+        url: "http://127.0.0.1:11434/v1",
+        usual_variables: &["OLLAMA_API_KEY"],
+        ..LOCAL
+    },
+    Preset {
+        name: "lmstudio",
+        title: "LM Studio",
+        url: "http://127.0.0.1:1234/v1",
+        usual_variables: &["LM_API_TOKEN"],
+        ..LOCAL
+    },
+    Preset {
+        name: "llamacpp",
+        title: "llama.cpp",
+        url: "http://127.0.0.1:8080/v1",
+        usual_variables: &["LLAMA_API_KEY"],
+        ..LOCAL
+    },
+    Preset {
+        name: "vllm",
+        title: "vLLM",
+        url: "http://127.0.0.1:8000/v1",
+        usual_variables: &["VLLM_API_KEY"],
+        ..LOCAL
+    },
+    Preset {
+        name: "azure",
+        title: "Azure OpenAI",
+        url: "https://{resource}.openai.azure.com/openai/v1",
+        usual_variables: &["AZURE_OPENAI_API_KEY"],
+        quirks: Quirks {
+            key_header: Some("api-key"),
+            ..Quirks::OPENAI
+        },
+        ..HOSTED
+    },
+    Preset {
+        name: "bedrock",
+        title: "Amazon Bedrock",
+        url: "https://bedrock-mantle.{region}.api.aws/v1",
+        usual_variables: &["AWS_BEARER_TOKEN_BEDROCK"],
+        quirks: Quirks::OPENAI,
+        ..HOSTED
+    },
+    Preset {
+        name: "vertex",
+        title: "Google Vertex AI",
+        url: "https://{region-}aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/endpoints/openapi",
+        usual_variables: &["GOOGLE_OAUTH_ACCESS_TOKEN"],
+        quirks: Quirks {
+            has_model_list: false,
+            ..Quirks::PLAIN
+        },
+        ..HOSTED
+    },
+    Preset {
+        name: "mistral",
+        title: "Mistral",
+        url: "https://api.mistral.ai/v1",
+        usual_variables: &["MISTRAL_API_KEY"],
+        quirks: Quirks {
+            takes_stream_options: false,
+            ..Quirks::PLAIN
+        },
+        ..HOSTED
+    },
+    Preset {
+        name: "groq",
+        title: "Groq",
+        url: "https://api.groq.com/openai/v1",
+        usual_variables: &["GROQ_API_KEY"],
+        quirks: Quirks::OPENAI,
+        ..HOSTED
+    },
+    Preset {
+        name: "deepseek",
+        title: "DeepSeek",
+        url: "https://api.deepseek.com/v1",
+        usual_variables: &["DEEPSEEK_API_KEY"],
+        ..HOSTED
+    },
+    Preset {
+        name: "xai",
+        title: "xAI",
+        url: "https://api.x.ai/v1",
+        usual_variables: &["XAI_API_KEY"],
+        quirks: Quirks::OPENAI,
+        ..HOSTED
+    },
+    Preset {
+        name: "together",
+        title: "Together AI",
+        url: "https://api.together.xyz/v1",
+        usual_variables: &["TOGETHER_API_KEY"],
+        ..HOSTED
+    },
+    Preset {
+        name: "fireworks",
+        title: "Fireworks AI",
+        url: "https://api.fireworks.ai/inference/v1",
+        usual_variables: &["FIREWORKS_API_KEY"],
+        ..HOSTED
+    },
+    Preset {
+        name: "litellm",
+        title: "LiteLLM proxy",
+        provider: ProviderName::Router,
+        url: "http://127.0.0.1:4000/v1",
+        usual_variables: &["LITELLM_API_KEY"],
+        ..LOCAL
+    },
+];
+
+impl Preset {
+    /// The vendor of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        static ALL: [Preset; PRESETS.len()] = PRESETS;
+        ALL.iter().find(|preset| preset.name == name)
+    }
+
+    /// The vendor that a provider without `vendor` and without `url` reaches by this wire.
+    pub(super) fn implied(provider: ProviderName, api: Api) -> Option<&'static Self> {
+        match (provider, api) {
+            (ProviderName::Hosted, Api::Messages) => Self::find("anthropic"),
+            (ProviderName::Hosted, Api::Chat) => Self::find("openai"),
+            (ProviderName::Hosted, Api::GenerateContent) => Self::find("gemini"),
+            (ProviderName::Router, _) => Self::find("openrouter"),
+            _ => None,
+        }
+    }
+
+    /// All variables that may carry its key, in the order in which they count.
+    pub fn variables(&self) -> impl Iterator<Item = &'static str> {
+        self.own_variable
+            .into_iter()
+            .chain(self.usual_variables.iter().copied())
+    }
+
+    /// The settings that its URL needs: `region`, `project`, `resource`.
+    pub fn parts(&self) -> impl Iterator<Item = &'static str> {
+        UrlParts::NAMES
+            .into_iter()
+            .filter(|name| self.url.contains(&format!("{{{name}}}")))
+    }
+}
+
+/// The name of a preset that was probably meant, and else the names that there are.
+pub fn suggest(name: &str) -> String {
+    let names = PRESETS.map(|preset| preset.name);
+    match nearest(name, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known vendors: {}", names.join(", ")),
+    }
+}
+
+/// Values for the placeholders of a URL.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct UrlParts<'a> {
+    pub(super) region: Option<&'a str>,
+    pub(super) project: Option<&'a str>,
+    pub(super) resource: Option<&'a str>,
+}
+
+/// The placeholder for the model, which may change within a session's settings.
+pub(super) const MODEL: &str = "{model}";
+
+/// A URL with the model put in.
+pub(super) fn fill_model(url: &str, model: &str) -> String {
+    url.replace(MODEL, &percent_encoded(model))
+}
+
+impl<'a> UrlParts<'a> {
+    const NAMES: [&'static str; 3] = ["region", "project", "resource"];
+
+    fn of(&self, name: &str) -> Option<&'a str> {
+        match name {
+            "region" | "region-" => self.region,
+            "project" => self.project,
+            "resource" => self.resource,
+            _ => None,
+        }
+    }
+
+    /// The URL with every placeholder but that of the model replaced, or the name of the setting that is missing. A text
+    /// in braces that is no placeholder stays.
+    pub(super) fn fill(&self, url: &str) -> Result<String, &'static str> {
+        const PLACEHOLDERS: [(&str, &str); 4] = [
+            ("{region-}", "region"),
+            ("{region}", "region"),
+            ("{project}", "project"),
+            ("{resource}", "resource"),
+        ];
+        let mut filled = url.to_owned();
+        for (placeholder, name) in PLACEHOLDERS {
+            if !filled.contains(placeholder) {
+                continue;
+            }
+            let value = self.of(name).ok_or(name)?;
+            let text = match placeholder {
+                // The vendor's global endpoint has no region in its host name.
+                "{region-}" if value == "global" => String::new(),
+                "{region-}" => format!("{value}-"),
+                _ => percent_encoded(value),
+            };
+            filled = filled.replace(placeholder, &text);
+        }
+        Ok(filled)
+    }
+}
+
+/// True for a value that may become part of a host name or of a path.
+pub(super) fn is_url_part(value: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    !value.is_empty() && value.len() <= 100 && value.chars().all(allowed)
+}
+
+/// A text that stands for itself in one segment of a path.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => encoded.push(byte.into()),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use tool_core::api::FORWARDED;
+
+    use super::*;
+
+    #[test]
+    fn every_preset_has_a_name_and_its_variables_reach_a_session() {
+        for preset in PRESETS {
+            assert_eq!(Preset::find(preset.name), Some(&preset));
+            assert!(!preset.title.is_empty() && preset.url.starts_with("http"), "{preset:?}");
+            assert!(!preset.needs_key || preset.variables().next().is_some(), "{preset:?}");
+            for variable in preset.variables() {
+                assert!(FORWARDED.contains(&variable), "{variable}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_vendors_share_a_variable() {
+        let mut all: Vec<&str> = PRESETS.iter().flat_map(Preset::variables).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn placeholders_are_filled_or_the_missing_setting_is_named() {
+        let parts = UrlParts {
+            region: Some("europe-west4"),
+            project: Some("shop"),
+            resource: Some("mine"),
+        };
+        let vertex = Preset::find("vertex").expect("it is there").url;
+        assert_eq!(
+            parts.fill(vertex).as_deref(),
+            Ok(
+                "https://europe-west4-aiplatform.googleapis.com/v1/projects/shop/locations/europe-west4/endpoints/openapi"
+            )
+        );
+        let global = UrlParts {
+            region: Some("global"),
+            ..parts
+        };
+        assert_eq!(
+            global.fill(vertex).as_deref(),
+            Ok("https://aiplatform.googleapis.com/v1/projects/shop/locations/global/endpoints/openapi")
+        );
+        assert_eq!(
+            fill_model("https://h/{model}?v={else}", "a/b c"),
+            "https://h/a%2Fb%20c?v={else}"
+        );
+        assert_eq!(UrlParts::default().fill(vertex), Err("region"));
+        let azure = Preset::find("azure").expect("it is there");
+        assert_eq!(azure.parts().collect::<Vec<_>>(), ["resource"]);
+    }
+}

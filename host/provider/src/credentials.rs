@@ -1,0 +1,100 @@
+//! The key in force, where a program prints it: run once before the first request, and once more after a refusal.
+//!
+//! The program itself is started by the caller's [`KeyCommand`], because this crate starts none.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::Mutex;
+
+use tool_config::{ProviderSettings, Secret};
+use tool_core::api::{ErrorKind, Problem};
+
+/// Runs a command of the user's that prints a key. Blocks, for a bounded time.
+#[derive(Clone)]
+pub struct KeyCommand(Arc<KeyRunner>);
+
+type KeyRunner = dyn Fn(&[String]) -> Result<Secret, Problem> + Send + Sync;
+
+impl KeyCommand {
+    /// Wraps the function that starts the program.
+    pub fn new(run: impl Fn(&[String]) -> Result<Secret, Problem> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(run))
+    }
+}
+
+impl fmt::Debug for KeyCommand {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("KeyCommand")
+    }
+}
+
+/// The settings of a provider with the key that is in force.
+pub(super) struct KeyHolder {
+    command: Option<KeyCommand>,
+    current: RwLock<Arc<ProviderSettings>>,
+    /// Held while the program runs, so that requests at the same time run it once.
+    running: Mutex<()>,
+}
+
+impl KeyHolder {
+    pub(super) fn new(settings: &ProviderSettings, command: Option<KeyCommand>) -> Self {
+        Self {
+            command,
+            current: RwLock::new(Arc::new(settings.clone())),
+            running: Mutex::new(()),
+        }
+    }
+
+    /// The settings, with the key as far as it is known.
+    pub(super) fn settings(&self) -> Arc<ProviderSettings> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// True where a program prints the key.
+    pub(super) fn has_command(&self) -> bool {
+        !self.settings().api_key_command.is_empty()
+    }
+
+    /// Makes the key known, where a program prints it and has not yet.
+    pub(super) async fn prepare(&self) -> Result<(), Problem> {
+        if !self.has_command() || self.settings().api_key.is_some() {
+            return Ok(());
+        }
+        self.run(None).await
+    }
+
+    /// Runs the program again, unless another request has done so since `refused` was sent.
+    pub(super) async fn renew(&self, refused: Option<&Secret>) -> Result<(), Problem> {
+        self.run(refused).await
+    }
+
+    async fn run(&self, refused: Option<&Secret>) -> Result<(), Problem> {
+        let _running = self.running.lock().await;
+        let settings = self.settings();
+        if settings.api_key.is_some() && settings.api_key.as_ref() != refused {
+            return Ok(());
+        }
+        let command = self.command.clone().ok_or_else(|| {
+            Problem::new(
+                ErrorKind::ConfigKeyMissing,
+                "The program that prints the key cannot be run here",
+            )
+            .with_hint("this is a bug: set `api_key` instead of `api_key_command`")
+        })?;
+        let words = settings.api_key_command.clone();
+        let ran = tokio::task::spawn_blocking(move || (command.0)(&words)).await;
+        let key = ran.map_err(|error| {
+            Problem::new(
+                ErrorKind::ConfigKeyMissing,
+                format!("The program that prints the key could not be run: {error}"),
+            )
+        })??;
+        let keyed = ProviderSettings {
+            api_key: Some(key),
+            ..(*settings).clone()
+        };
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keyed);
+        Ok(())
+    }
+}

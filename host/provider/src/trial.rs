@@ -1,0 +1,78 @@
+//! Checks for a set-up, before it writes anything: local servers that run, and a model that answers.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::Method;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::http::fetch;
+use super::models::described;
+use super::{
+    LabelMark, ListedModel, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, over_http,
+};
+use tool_config::ProviderSettings;
+use tool_core::api::{ErrorKind, Problem, ProviderName};
+
+/// Time for a local server to list its models. One that runs answers within milliseconds.
+const LOCAL_SERVER_MS: u64 = 700;
+
+/// Time for the answer to the one request of a trial. A large local model may have to be loaded first.
+const TRIAL_SECONDS_MAX: u64 = 120;
+
+/// Output tokens of a trial: models that think first need some hundred.
+const TRIAL_OUTPUT_TOKENS: u32 = 1024;
+
+/// The models of a server on this machine, asked without a key; nothing where none answers as a model server does.
+pub async fn find_local_server(settings: &ProviderSettings) -> Option<Vec<ListedModel>> {
+    let keyless = ProviderSettings {
+        api_key: None,
+        api_key_command: Vec::new(),
+        ..settings.clone()
+    };
+    let provider = over_http(&keyless, &Options::default()).ok()?;
+    let builder = provider
+        .request(Method::GET, provider.wire().models_path())
+        .await
+        .ok()?;
+    let body = fetch(builder, Duration::from_millis(LOCAL_SERVER_MS)).await.ok()?;
+    let list: serde_json::Value = serde_json::from_str(&body).ok()?;
+    list.get("data").or_else(|| list.get("models"))?.as_array()?;
+    Some(described(&body))
+}
+
+/// Sends one tiny request. Fails with the provider's reason where the model does not answer.
+pub async fn try_out(settings: &ProviderSettings, options: &Options) -> Result<(), Problem> {
+    let provider = over_http(settings, options)?;
+    let messages = [Message::User {
+        text: "Answer with the one word OK.".to_owned(),
+    }];
+    let request = ModelRequest {
+        system: "You take part in a test of a connection.",
+        messages: &messages,
+        tools: &[],
+        max_tokens: (settings.name != ProviderName::Local).then_some(TRIAL_OUTPUT_TOKENS),
+        mark: LabelMark::random(),
+    };
+    let cancel = CancellationToken::new();
+    let answered = async {
+        let mut stream = provider.stream(request, cancel.clone());
+        while let Some(item) = stream.next().await {
+            match item {
+                Ok(ProviderEvent::Stop { .. }) => return Ok(()),
+                Ok(_) => {}
+                Err(ProviderError::Failed(problem)) => return Err(problem),
+                Err(ProviderError::Cancelled) => break,
+            }
+        }
+        Err(Problem::new(ErrorKind::ProviderStream, "The model gave no answer"))
+    };
+    timeout(Duration::from_secs(TRIAL_SECONDS_MAX), answered)
+        .await
+        .unwrap_or_else(|_| {
+            let message = format!("The model did not answer within {TRIAL_SECONDS_MAX} s");
+            Err(Problem::new(ErrorKind::ProviderTimeout, message)
+                .with_hint("a large model may still be loading; try again"))
+        })
+}

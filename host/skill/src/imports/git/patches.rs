@@ -1,0 +1,126 @@
+//! Patches of changed files, within the bounds of one call: what a diff of the work tree and one of a commit share.
+
+use super::content::{self, SideContent};
+use super::talk::{Delta, GitRequest, Id, Status};
+use super::{Git, plain};
+use crate::diff::{BoundedDiff, Side};
+use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_repository::Repository;
+
+/// Room for the patches of one call.
+#[derive(Debug)]
+pub(in crate::imports) struct PatchRoom {
+    context_lines: u32,
+    used_bytes: usize,
+    /// True where a patch or the whole of a file was left out.
+    pub(in crate::imports) is_cut: bool,
+}
+
+impl PatchRoom {
+    pub(in crate::imports) fn new(context_lines: u32) -> Self {
+        Self {
+            context_lines: context_lines.min(limits::GIT_CONTEXT_LINES_MAX),
+            used_bytes: 0,
+            is_cut: false,
+        }
+    }
+
+    /// The patch between two sides, each with its path and mode; nothing where one of them is hidden.
+    pub(in crate::imports) fn render(
+        &mut self,
+        old: (&str, u32, &SideContent),
+        new: (&str, u32, &SideContent),
+        is_binary: bool,
+    ) -> Option<BoundedDiff> {
+        let is_either = |content: &SideContent| old.2 == content || new.2 == content;
+        if is_either(&SideContent::Hidden) {
+            return None;
+        }
+        let bytes_max = limits::GIT_DIFF_BYTES_MAX.saturating_sub(self.used_bytes);
+        if is_either(&SideContent::TooLarge) {
+            self.is_cut = true;
+            return Some(BoundedDiff::default());
+        }
+        if is_binary {
+            return Some(binary());
+        }
+        if bytes_max == 0 {
+            self.is_cut = true;
+            return Some(BoundedDiff::default());
+        }
+        let bytes_max = bytes_max.min(limits::GIT_PATCH_BYTES_MAX);
+        let rendered = BoundedDiff::new(side(old).as_ref(), side(new).as_ref(), self.context_lines, bytes_max);
+        self.used_bytes += rendered.patch.len();
+        self.is_cut |= rendered.is_cut;
+        Some(rendered)
+    }
+}
+
+/// The change of a file that is not text.
+pub(in crate::imports) fn binary() -> BoundedDiff {
+    BoundedDiff {
+        is_binary: true,
+        ..BoundedDiff::default()
+    }
+}
+
+fn side<'a>((path, mode, content): (&'a str, u32, &'a SideContent)) -> Option<Side<'a>> {
+    let SideContent::Bytes(content) = content else {
+        return None;
+    };
+    Some(Side::new(path, mode, content))
+}
+
+/// A path that may be shown: in its one form, and not hidden. One that ends with `/` is another repository inside this
+/// one.
+pub(in crate::imports) fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
+    plain(path).filter(|path| repository.hidden(path, false).is_none())
+}
+
+/// Pairs deletions and additions of what was compared last, unless one of them is hidden: its content would be the
+/// other's old side. Returns the number of changes.
+pub(in crate::imports) fn find_renames(git: &mut Git, repository: &Repository, count: usize) -> Result<usize, Failure> {
+    let is_shown = |delta: &Delta| {
+        let paths = [delta.path.as_deref(), delta.old_path.as_deref()];
+        paths
+            .iter()
+            .all(|path| path.and_then(|path| visible(repository, path)).is_some())
+    };
+    let mut from = 0;
+    while from < count {
+        let page = git.deltas(from)?;
+        if !page.iter().all(is_shown) {
+            return Ok(count);
+        }
+        from += page.len();
+    }
+    match count {
+        0 => Ok(0),
+        _ => git.count(&GitRequest::Renames),
+    }
+}
+
+/// A stored side of a change; absent without an id.
+pub(in crate::imports) fn load_blob(
+    git: &mut Git,
+    repository: &Repository,
+    path: &str,
+    id: Option<&Id>,
+) -> Result<SideContent, Failure> {
+    id.map_or(Ok(SideContent::Absent), |id| {
+        content::of_blob(git, repository, path, id)
+    })
+}
+
+/// The contract's word for a change.
+pub(in crate::imports) fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Added | Status::Untracked => "added",
+        Status::Deleted => "deleted",
+        Status::Renamed => "renamed",
+        Status::TypeChanged => "type-changed",
+        Status::Conflicted => "conflicted",
+        Status::Modified => "modified",
+    }
+}

@@ -1,0 +1,251 @@
+//! The helper's side of the history: revisions, walks, the changes of a commit, and the origin of lines.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::path::Path;
+
+use git2::{BlameOptions, Commit, DiffOptions, ErrorCode, Oid};
+
+use super::{Git, git_failure, id, oid, said};
+use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Moment, WalkedCommits};
+use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::hinted;
+use tool_core::text::beginning;
+
+/// Parents of one commit that are looked at. An octopus merge has a handful.
+const PARENTS_MAX: usize = 64;
+
+impl Git {
+    /// The commit that a revision stands for; absent before the first commit where none is named.
+    pub(super) fn revision(&self, name: Option<&str>) -> Result<Option<CommitRecord>, Failure> {
+        let Some(name) = name else {
+            return self.head()?.as_ref().map(record).transpose();
+        };
+        let unknown = |error: &git2::Error| {
+            let message = format!("No commit is called `{name}`: {}.", said(error));
+            hinted(
+                "not-found",
+                message,
+                "name a branch, a tag, or at least four digits of a commit's id",
+            )
+        };
+        let found = self
+            .repository
+            .revparse_single(name)
+            .and_then(|object| object.peel_to_commit());
+        match found {
+            Ok(commit) => record(&commit).map(Some),
+            Err(error) if is_about_the_name(&error) => Err(unknown(&error)),
+            Err(error) => Err(git_failure(&error)),
+        }
+    }
+
+    /// The changes of a commit against its first parent.
+    pub(super) fn diff_commit(&self, commit: &Id, paths: &[String]) -> Result<git2::Diff<'_>, Failure> {
+        let mut options = DiffOptions::new();
+        options
+            .ignore_submodules(true)
+            .disable_pathspec_match(true)
+            .include_typechange(true);
+        for path in self.pathspecs(paths) {
+            options.pathspec(path);
+        }
+        let mut compare = |id: Oid| -> Result<_, git2::Error> {
+            let commit = self.repository.find_commit(id)?;
+            let before = commit.parents().next().map(|parent| parent.tree()).transpose()?;
+            let after = commit.tree()?;
+            self.repository
+                .diff_tree_to_tree(before.as_ref(), Some(&after), Some(&mut options))
+        };
+        compare(oid(commit)?).map_err(|error| git_failure(&error))
+    }
+
+    /// The stored content of a regular file or a link in a commit.
+    pub(super) fn file_of(&self, commit: &Id, path: &str) -> Result<Option<Id>, Failure> {
+        let tree = self
+            .repository
+            .find_commit(oid(commit)?)
+            .and_then(|commit| commit.tree());
+        let tree = tree.map_err(|error| git_failure(&error))?;
+        let Some((found, _)) = entry_at(&tree, &self.inside(path))? else {
+            return Ok(None);
+        };
+        match self.repository.find_blob(found) {
+            Ok(blob) => id(blob.id()).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The commits that brought some lines of a file.
+    pub(super) fn blame(
+        &self,
+        commit: &Id,
+        path: &str,
+        first_line: usize,
+        last_line: usize,
+    ) -> Result<Vec<LineOrigin>, Failure> {
+        let mut options = BlameOptions::new();
+        options
+            .newest_commit(oid(commit)?)
+            .min_line(first_line)
+            .max_line(last_line);
+        let inside = self.inside(path);
+        let blame = self
+            .repository
+            .blame_file(Path::new(&inside), Some(&mut options))
+            .map_err(|error| git_failure(&error))?;
+        let mut origins = Vec::new();
+        for hunk in blame.iter().take(limits::GIT_BLAME_LINES_MAX) {
+            let path = hunk.path().and_then(Path::to_str);
+            origins.push(LineOrigin {
+                first_line: hunk.final_start_line(),
+                line_count: hunk.lines_in_hunk(),
+                commit: id(hunk.final_commit_id())?,
+                path: path.and_then(|path| self.ours(path.as_bytes())).map(str::to_owned),
+            });
+        }
+        Ok(origins)
+    }
+}
+
+/// True for an error that says that there is no such revision, or no single one.
+fn is_about_the_name(error: &git2::Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::NotFound | ErrorCode::Ambiguous | ErrorCode::InvalidSpec | ErrorCode::Peel
+    )
+}
+
+/// A walk through the ancestors of a commit, newest first. Of commits with the same time, those that were reached first
+/// come first, so that a child comes before its parents. libgit2's own walk orders them at random.
+pub(super) struct CommitWalk<'a> {
+    git: &'a Git,
+    waiting: BinaryHeap<WaitingCommit>,
+    seen: HashSet<Oid>,
+    /// In the work tree; none where every commit is wanted.
+    paths: Vec<String>,
+}
+
+/// A commit that the walk has reached: its time, the number of commits reached before it, and its name.
+type WaitingCommit = (i64, Reverse<usize>, Oid);
+
+impl<'a> CommitWalk<'a> {
+    pub(super) fn begin(git: &'a Git, from: &Id, skip: usize, paths: &[String]) -> Result<Self, Failure> {
+        let mut walk = Self {
+            git,
+            waiting: BinaryHeap::new(),
+            seen: HashSet::new(),
+            paths: git.pathspecs(paths),
+        };
+        walk.reach(oid(from)?)?;
+        for _ in 0..skip.min(limits::GIT_LOG_SKIP_MAX) {
+            if walk.step()?.is_none() {
+                break;
+            }
+        }
+        Ok(walk)
+    }
+
+    /// The next commit.
+    fn step(&mut self) -> Result<Option<Commit<'a>>, Failure> {
+        let Some((_, _, id)) = self.waiting.pop() else {
+            return Ok(None);
+        };
+        let commit = self.find(id)?;
+        for parent in commit.parent_ids().take(PARENTS_MAX) {
+            self.reach(parent)?;
+        }
+        Ok(Some(commit))
+    }
+
+    fn reach(&mut self, id: Oid) -> Result<(), Failure> {
+        if self.seen.len() < limits::GIT_LOG_SKIP_MAX && self.seen.insert(id) {
+            let time = self.find(id)?.time().seconds();
+            self.waiting.push((time, Reverse(self.seen.len()), id));
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: Oid) -> Result<Commit<'a>, Failure> {
+        self.git.repository.find_commit(id).map_err(|error| git_failure(&error))
+    }
+
+    pub(super) fn read(&mut self, commits_max: usize, steps_max: usize) -> Result<WalkedCommits, Failure> {
+        let mut walked = WalkedCommits {
+            commits: Vec::new(),
+            steps: 0,
+            is_end: false,
+        };
+        while walked.steps < steps_max && walked.commits.len() < commits_max {
+            let Some(commit) = self.step()? else {
+                walked.is_end = true;
+                break;
+            };
+            walked.steps += 1;
+            if self.touches(&commit)? {
+                walked.commits.push(record(&commit)?);
+            }
+        }
+        Ok(walked)
+    }
+
+    /// True where one of the wanted paths differs from what every parent has there.
+    fn touches(&self, commit: &Commit<'_>) -> Result<bool, Failure> {
+        if self.paths.is_empty() {
+            return Ok(true);
+        }
+        let entries = |commit: &Commit<'_>| -> Result<Vec<Option<(Oid, i32)>>, Failure> {
+            let tree = commit.tree().map_err(|error| git_failure(&error))?;
+            self.paths.iter().map(|path| entry_at(&tree, path)).collect()
+        };
+        let own = entries(commit)?;
+        if commit.parent_count() == 0 {
+            return Ok(own.iter().any(Option::is_some));
+        }
+        for parent in commit.parents().take(PARENTS_MAX) {
+            if entries(&parent)? == own {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Object and mode at a path of a tree. The binding panics on a path that leads elsewhere.
+fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<(Oid, i32)>, Failure> {
+    let path = Path::new(path);
+    let is_plain = |part| matches!(part, std::path::Component::Normal(_));
+    if path.as_os_str().is_empty() || !path.components().all(is_plain) {
+        return Ok(None);
+    }
+    match tree.get_path(path) {
+        Ok(entry) => Ok(Some((entry.id(), entry.filemode()))),
+        Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(git_failure(&error)),
+    }
+}
+
+fn record(commit: &Commit<'_>) -> Result<CommitRecord, Failure> {
+    let author = commit.author();
+    let when = author.when();
+    let text = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        beginning(&text, limits::GIT_LOG_MESSAGE_BYTES_MAX).to_owned()
+    };
+    let made = Moment {
+        seconds: when.seconds(),
+        offset_minutes: when.offset_minutes(),
+    };
+    Ok(CommitRecord {
+        id: id(commit.id())?,
+        parents: commit
+            .parent_ids()
+            .take(PARENTS_MAX)
+            .map(id)
+            .collect::<Result<Vec<_>, _>>()?,
+        author: format!("{} <{}>", text(author.name_bytes()), text(author.email_bytes())),
+        made,
+        message: text(commit.message_bytes()),
+    })
+}

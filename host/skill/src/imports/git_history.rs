@@ -1,0 +1,307 @@
+//! `git-history`: commits, their changes, and the origin of lines, found by libgit2 in a helper and judged here.
+//!
+//! A name or a content that is hidden in the work tree is hidden in every commit: a hidden path is never a path of an
+//! answer, and its content never a side of a patch, also where a rename joins it with a path that may be shown. Messages
+//! and authors are text of the repository like its files.
+
+mod blame;
+
+use std::time::{Duration, Instant};
+
+use super::git::patches::{self, PatchRoom, status_name, visible};
+use super::git::talk::{CommitRecord, Delta, GitAnswer, GitRequest, Id, Status, WalkedCommits};
+use super::git::{Git, nonsense};
+use super::git_read::normal_paths;
+use crate::CallContext;
+use crate::limits;
+pub(super) use blame::read as blame;
+use tool_boundary::CallBudget;
+use tool_boundary::bindings::tool::skill::git_history::{
+    Commit, CommitChange, CommitDiff, LogPage, LogQuery, ShowQuery,
+};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
+use tool_core::text::{beginning, clean, clean_line};
+use tool_repository::normalise;
+
+/// Time after which a page of a log ends early, so that a walk through a long history is an answer and no time-out.
+const LOG_TIME: Duration = Duration::from_secs(8);
+
+/// Commits of one exchange with the helper, so that a cancelled call ends it soon.
+const STEPS_AT_ONCE: usize = 2_000;
+
+/// A page of the commits before a revision.
+pub(super) fn log(context: &CallContext, query: &LogQuery) -> Result<LogPage, Failure> {
+    let paths = shown_paths(context, &query.paths)?;
+    let start = query.after.as_deref().map(LogCursor::parse).transpose()?;
+    check_revision(query.revision.as_deref())?;
+    let mut git = Git::open(context, None)?;
+    let LogCursor { from, skip } = match start {
+        Some(start) => start,
+        None => match find_commit(&mut git, query.revision.as_deref())? {
+            Some(commit) => LogCursor {
+                from: commit.id,
+                skip: 0,
+            },
+            None => {
+                return Ok(LogPage {
+                    commits: Vec::new(),
+                    next: None,
+                });
+            }
+        },
+    };
+    git.tell(&GitRequest::BeginWalk {
+        from: from.clone(),
+        skip,
+        paths,
+    })?;
+    let wanted = usize::try_from(query.count)
+        .unwrap_or(usize::MAX)
+        .clamp(1, limits::GIT_LOG_COMMITS_MAX);
+    let (mut commits, mut steps) = (Vec::new(), 0);
+    let started = Instant::now();
+    loop {
+        let commits_max = wanted - commits.len();
+        let walked = walk(&mut git, commits_max)?;
+        steps += walked.steps;
+        commits.extend(walked.commits.into_iter().map(commit_out));
+        let is_over = commits.len() >= wanted || steps >= limits::GIT_LOG_STEPS_MAX || started.elapsed() > LOG_TIME;
+        if walked.is_end || is_over {
+            let skip = skip.saturating_add(steps);
+            let next = (!walked.is_end).then(|| LogCursor { from, skip }.to_string());
+            return Ok(LogPage { commits, next });
+        }
+    }
+}
+
+/// A part of the walk, which makes progress.
+fn walk(git: &mut Git, commits_max: usize) -> Result<WalkedCommits, Failure> {
+    let request = GitRequest::Walk {
+        commits_max,
+        steps_max: STEPS_AT_ONCE,
+    };
+    match git.ask(&request)? {
+        GitAnswer::Walked(walked)
+            if walked.commits.len() <= commits_max
+                && walked.steps <= STEPS_AT_ONCE
+                && (walked.is_end || walked.steps > 0) =>
+        {
+            Ok(walked)
+        }
+        _ => Err(nonsense()),
+    }
+}
+
+/// One commit with its changes.
+pub(super) fn show(context: &CallContext, query: &ShowQuery) -> Result<CommitDiff, Failure> {
+    let paths = shown_paths(context, &query.paths)?;
+    check_revision(query.revision.as_deref())?;
+    let mut git = Git::open(context, None)?;
+    let Some(commit) = find_commit(&mut git, query.revision.as_deref())? else {
+        return Err(no_commits());
+    };
+    let count = git.count(&GitRequest::DiffCommit {
+        id: commit.id.clone(),
+        paths,
+    })?;
+    let count = patches::find_renames(&mut git, &context.repository, count)?;
+    let mut reader = CommitReader {
+        context,
+        git,
+        room: PatchRoom::new(query.context_lines),
+        changes: Vec::new(),
+        is_cut: false,
+    };
+    reader.read(count)?;
+    Ok(CommitDiff {
+        commit: commit_out(commit),
+        changes: reader.changes,
+        truncated: reader.is_cut || reader.room.is_cut,
+    })
+}
+
+/// Taints the call where a commit shows files that other people wrote. A file that is gone is judged by its path alone.
+pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &CommitDiff) {
+    for change in &diff.changes {
+        note_place(call, context, &change.path);
+        if let Some(old) = &change.old_path {
+            call.note_place(old, true);
+        }
+    }
+}
+
+/// Taints the call where a file lies among those of other people.
+pub(super) fn note_place(call: &CallBudget, context: &CallContext, path: &str) {
+    let Ok(path) = &normalise(path) else { return };
+    let repository = &context.repository;
+    let is_listed = || repository.list(&call.token).is_ok_and(|list| list.find(path).is_some());
+    call.note_place(path, !repository.is_there(path) || is_listed());
+}
+
+/// The changes of one commit under way.
+struct CommitReader<'a> {
+    context: &'a CallContext,
+    git: Git,
+    room: PatchRoom,
+    changes: Vec<CommitChange>,
+    is_cut: bool,
+}
+
+impl CommitReader<'_> {
+    fn read(&mut self, count: usize) -> Result<(), Failure> {
+        let mut from = 0;
+        while from < count && !self.is_cut {
+            let page = self.git.deltas(from)?;
+            from += page.len();
+            for delta in &page {
+                self.add(delta)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one change, unless it is hidden.
+    fn add(&mut self, delta: &Delta) -> Result<(), Failure> {
+        let repository = &self.context.repository;
+        let shown = |path: &Option<String>| {
+            path.as_deref()
+                .and_then(|path| visible(repository, path))
+                .map(str::to_owned)
+        };
+        let Some(path) = shown(&delta.path) else {
+            return Ok(());
+        };
+        let old_path = match delta.status {
+            Status::Renamed => match shown(&delta.old_path) {
+                Some(old_path) => Some(old_path),
+                None => return Err(nonsense()),
+            },
+            _ => None,
+        };
+        if self.changes.len() >= limits::GIT_CHANGES_MAX {
+            self.is_cut = true;
+            return Ok(());
+        }
+        let old_id = delta.old.as_ref().filter(|_| delta.status != Status::Added);
+        let new_id = delta.new.as_ref().filter(|_| delta.status != Status::Deleted);
+        let before = old_path.as_deref().unwrap_or(&path);
+        let old = patches::load_blob(&mut self.git, repository, before, old_id)?;
+        let new = patches::load_blob(&mut self.git, repository, &path, new_id)?;
+        let is_binary = self.git.attributes(&path)?.binary;
+        let (old, new) = ((before, delta.old_mode, &old), (path.as_str(), delta.new_mode, &new));
+        let Some(rendered) = self.room.render(old, new, is_binary) else {
+            return Ok(());
+        };
+        self.changes.push(CommitChange {
+            path,
+            old_path,
+            status: status_name(delta.status).to_owned(),
+            patch: rendered.patch,
+            added_lines: rendered.added,
+            removed_lines: rendered.removed,
+            binary: rendered.is_binary,
+        });
+        Ok(())
+    }
+}
+
+/// Continues a log: the commit that it began with, and the commits that were looked at.
+#[derive(Debug, PartialEq, Eq)]
+struct LogCursor {
+    from: Id,
+    skip: usize,
+}
+
+impl LogCursor {
+    fn parse(text: &str) -> Result<Self, Failure> {
+        let parse = || {
+            let (from, skip) = text.split_once(':')?;
+            let skip = skip.parse().ok().filter(|&skip| skip <= limits::GIT_LOG_SKIP_MAX)?;
+            let from = Id::try_from(from.to_owned()).ok()?;
+            Some(Self { from, skip })
+        };
+        parse().ok_or_else(|| {
+            hinted(
+                "invalid-arguments",
+                "This is not the `next` of a page of a log.",
+                "ask without `after` for the first page",
+            )
+        })
+    }
+}
+
+impl std::fmt::Display for LogCursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.from, self.skip)
+    }
+}
+
+/// Asked paths in their one form. A hidden one is refused: the commits that touch it would tell about it.
+fn shown_paths(context: &CallContext, paths: &[String]) -> Result<Vec<String>, Failure> {
+    let paths = normal_paths(paths)?;
+    for path in &paths {
+        check_shown(context, path)?;
+    }
+    Ok(paths)
+}
+
+fn check_shown(context: &CallContext, path: &str) -> Result<(), Failure> {
+    let repository = &context.repository;
+    match repository.hidden(path, false).or_else(|| repository.hidden(path, true)) {
+        Some(reason) if !path.is_empty() => Err(failure(
+            "denied",
+            format!("`{}` is hidden in every commit, because it {reason}.", clean_line(path)),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what git would take for more than a name: a range, a search, a path, or a place in a log of movements.
+fn check_revision(name: Option<&str>) -> Result<(), Failure> {
+    let Some(name) = name else { return Ok(()) };
+    let is_letter = |letter: char| letter.is_alphanumeric() || "_-./~^+@#=".contains(letter);
+    let is_name = !name.is_empty()
+        && name.len() <= limits::GIT_REVISION_BYTES_MAX
+        && name.chars().all(is_letter)
+        && !name.starts_with(['-', '~', '^'])
+        && !name.contains("..")
+        && !name.contains("@{");
+    if is_name {
+        return Ok(());
+    }
+    Err(hinted(
+        "invalid-arguments",
+        format!("`{}` does not name one commit.", clean_line(beginning(name, 80))),
+        "name a branch, a tag or a commit's id, with `~N` for an ancestor: `main`, `v1.2`, `1a2b3c4`, `main~3`",
+    ))
+}
+
+/// The commit of a revision; absent before the first commit.
+fn find_commit(git: &mut Git, name: Option<&str>) -> Result<Option<CommitRecord>, Failure> {
+    let name = name.map(str::to_owned);
+    match git.ask(&GitRequest::Revision { name })? {
+        GitAnswer::Revision(commit) => Ok(commit),
+        _ => Err(nonsense()),
+    }
+}
+
+fn no_commits() -> Failure {
+    failure("not-found", "This repository has no commit yet.")
+}
+
+/// A commit without what steers a terminal.
+fn commit_out(commit: CommitRecord) -> Commit {
+    let text = |text: &str| clean(beginning(text, limits::GIT_LOG_MESSAGE_BYTES_MAX)).into_owned();
+    Commit {
+        id: commit.id.into(),
+        parents: commit.parents.into_iter().map(String::from).collect(),
+        author: clean_line(&text(&commit.author)),
+        time: commit.made.seconds,
+        offset_minutes: commit.made.offset_minutes,
+        message: text(&commit.message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! The commits that brought the lines of a file.
+//!
+//! Without a revision the lines are those of the work tree, as read_file shows them. libgit2 knows the last commit only,
+//! so the lines of the work tree are matched with those of that commit here.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffTag};
+
+use super::super::git::content::{self, SideContent};
+use super::super::git::patches::visible;
+use super::super::git::talk::{CommitRecord, GitAnswer, GitRequest, Id, LineOrigin};
+use super::super::git::{Git, nonsense};
+use super::{check_revision, check_shown, commit_out, find_commit, no_commits};
+use crate::CallContext;
+use crate::diff::is_binary;
+use crate::limits;
+use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
+use tool_core::text::beginning;
+use tool_repository::normalise;
+
+/// Time for matching the lines of the work tree with those of the last commit. Later lines then count as changed.
+const MATCH_TIME: Duration = Duration::from_secs(2);
+
+/// The first line of a message, as far as it is shown beside lines.
+const SUMMARY_BYTES_MAX: usize = 200;
+
+/// Attributes lines of a file.
+pub(in super::super) fn read(context: &CallContext, query: &BlameQuery) -> Result<BlamePage, Failure> {
+    let path = normalise(&query.path).map_err(|error| {
+        hinted(
+            "invalid-arguments",
+            format!("`{}` is no path in this repository: {error}.", query.path),
+            "paths are relative to the repository root",
+        )
+    })?;
+    check_shown(context, &path)?;
+    check_revision(query.revision.as_deref())?;
+    let mut git = Git::open(context, None)?;
+    let commit = find_commit(&mut git, query.revision.as_deref())?;
+    if commit.is_none() && query.revision.is_some() {
+        return Err(no_commits());
+    }
+    let stored = match &commit {
+        Some(commit) => find_stored(context, &mut git, &commit.id, &path)?,
+        None => SideContent::Absent,
+    };
+    let content = if query.revision.is_some() {
+        readable(&path, stored.clone())?
+    } else {
+        readable(&path, read_work_tree(context, &mut git, &path, &stored)?)?
+    };
+    let lines = split_lines(&content);
+    let range = pick_lines(&lines, query.first_line, query.line_count);
+    let stored = if let SideContent::Bytes(stored) = &stored {
+        stored.as_slice()
+    } else {
+        &[]
+    };
+    let origins = match &commit {
+        Some(commit) => find_origins(&mut git, &commit.id, &path, &lines, &split_lines(stored), range.clone())?,
+        None => vec![None; range.len()],
+    };
+    let mut page = BlamePage {
+        content: String::from_utf8_lossy(&lines[range.clone()].concat()).into_owned(),
+        lines_total: count(lines.len()),
+        hunks: Vec::new(),
+        commits: Vec::new(),
+    };
+    page.hunks = join(context, &path, &origins, range.start);
+    page.commits = find_commits(&mut git, &page.hunks)?;
+    let end = page.content.floor_char_boundary(limits::GIT_PATCH_BYTES_MAX);
+    page.content.truncate(end);
+    Ok(page)
+}
+
+fn find_stored(context: &CallContext, git: &mut Git, commit: &Id, path: &str) -> Result<SideContent, Failure> {
+    let request = GitRequest::FileOf {
+        commit: commit.clone(),
+        path: path.to_owned(),
+    };
+    match git.ask(&request)? {
+        GitAnswer::FileOf(None) => Ok(SideContent::Absent),
+        GitAnswer::FileOf(Some(id)) => content::of_blob(git, &context.repository, path, &id),
+        _ => Err(nonsense()),
+    }
+}
+
+fn read_work_tree(
+    context: &CallContext,
+    git: &mut Git,
+    path: &str,
+    stored: &SideContent,
+) -> Result<SideContent, Failure> {
+    let line_ends = git.attributes(path)?.line_ends;
+    let stored = if let SideContent::Bytes(stored) = stored {
+        stored.as_slice()
+    } else {
+        &[]
+    };
+    Ok(content::of_work_tree(
+        &context.repository,
+        path,
+        line_ends,
+        stored,
+        &context.cancel,
+    ))
+}
+
+fn readable(path: &str, content: SideContent) -> Result<Vec<u8>, Failure> {
+    match content {
+        SideContent::Bytes(content) if !is_binary(&content) => Ok(content),
+        SideContent::Bytes(_) => Err(failure("failed", format!("`{path}` is not text."))),
+        SideContent::Absent => Err(failure("not-found", format!("There is no file `{path}` there."))),
+        SideContent::Hidden => Err(failure("denied", format!("`{path}` may not be opened."))),
+        SideContent::TooLarge => Err(failure("limit", format!("`{path}` is too large for this."))),
+    }
+}
+
+/// Lines with their ends.
+fn split_lines(content: &[u8]) -> Vec<&[u8]> {
+    content.split_inclusive(|&byte| byte == b'\n').collect()
+}
+
+/// The wanted lines, as many as the bounds allow and at least one of those that there are; from 0.
+fn pick_lines(lines: &[&[u8]], first_line: u32, line_count: u32) -> std::ops::Range<usize> {
+    let start = (first_line.max(1) as usize - 1).min(lines.len());
+    let wanted = (line_count.max(1) as usize).min(limits::GIT_BLAME_LINES_MAX);
+    let mut bytes = 0;
+    let fits = |line: &&&[u8]| {
+        bytes += line.len();
+        bytes <= limits::GIT_PATCH_BYTES_MAX
+    };
+    let count = lines[start..].iter().take(wanted).take_while(fits).count();
+    start..start + count.max(usize::from(start < lines.len()))
+}
+
+/// The origin of each line of a range; absent for lines that are not committed.
+fn find_origins(
+    git: &mut Git,
+    commit: &Id,
+    path: &str,
+    lines: &[&[u8]],
+    stored: &[&[u8]],
+    range: std::ops::Range<usize>,
+) -> Result<Vec<Option<LineOrigin>>, Failure> {
+    let places = match_lines(stored, lines);
+    let wanted: Vec<Option<usize>> = places[range].to_vec();
+    let known = || wanted.iter().flatten();
+    let (Some(first), Some(last)) = (known().min(), known().max()) else {
+        return Ok(vec![None; wanted.len()]);
+    };
+    let request = GitRequest::Blame {
+        commit: commit.clone(),
+        path: path.to_owned(),
+        first_line: first + 1,
+        last_line: last + 1,
+    };
+    let GitAnswer::Origins(origins) = git.ask(&request)? else {
+        return Err(nonsense());
+    };
+    if origins.len() > limits::GIT_BLAME_LINES_MAX {
+        return Err(nonsense());
+    }
+    let holds =
+        |origin: &LineOrigin, line: usize| line >= origin.first_line && line - origin.first_line < origin.line_count;
+    let find = |line: usize| origins.iter().find(|origin| holds(origin, line)).cloned();
+    Ok(wanted.into_iter().map(|place| find(place? + 1)).collect())
+}
+
+/// The line of the stored content that each line of the work tree is; absent for a line that is new.
+fn match_lines(stored: &[&[u8]], lines: &[&[u8]]) -> Vec<Option<usize>> {
+    let mut places = vec![None; lines.len()];
+    let deadline = Some(Instant::now() + MATCH_TIME);
+    for operation in similar::capture_diff_slices_deadline(Algorithm::Myers, stored, lines, deadline) {
+        if operation.tag() == DiffTag::Equal {
+            for (old, new) in operation.old_range().zip(operation.new_range()) {
+                places[new] = Some(old);
+            }
+        }
+    }
+    places
+}
+
+/// Lines in a row with the same origin as one hunk.
+fn join(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start: usize) -> Vec<BlameHunk> {
+    let mut hunks: Vec<BlameHunk> = Vec::new();
+    for (at, origin) in origins.iter().enumerate() {
+        let old_path = origin.as_ref().and_then(|origin| origin.path.as_deref());
+        let old_path = old_path
+            .filter(|old| *old != path)
+            .and_then(|old| visible(&context.repository, old));
+        let commit = origin.as_ref().map(|origin| origin.commit.as_str());
+        match hunks.last_mut() {
+            Some(last) if last.commit.as_deref() == commit && last.old_path.as_deref() == old_path => {
+                last.line_count += 1;
+            }
+            _ => hunks.push(BlameHunk {
+                first_line: count(start + at + 1),
+                line_count: 1,
+                commit: commit.map(str::to_owned),
+                old_path: old_path.map(str::to_owned),
+            }),
+        }
+    }
+    hunks
+}
+
+/// Each commit of the hunks once, with the first line of its message.
+fn find_commits(git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failure> {
+    let mut found: BTreeMap<&str, Commit> = BTreeMap::new();
+    for id in hunks.iter().filter_map(|hunk| hunk.commit.as_deref()) {
+        if found.contains_key(id) {
+            continue;
+        }
+        let Some(commit) = find_commit(git, Some(id))? else {
+            return Err(nonsense());
+        };
+        let summary = commit.message.lines().next().unwrap_or_default();
+        let message = beginning(summary, SUMMARY_BYTES_MAX).to_owned();
+        found.insert(id, commit_out(CommitRecord { message, ..commit }));
+    }
+    Ok(found.into_values().collect())
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,293 @@
+//! The questions of a set-up on a real terminal: each keystroke is counted, and no key is ever shown.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use tool_model_server::{ModelServer, Round, Script};
+
+use crate::providers::repository;
+use crate::support::{Finished, Home, finish};
+
+/// Types each answer once its question has appeared, and prints everything that the terminal showed.
+const TYPIST: &str = r"
+import fcntl, json, os, pty, struct, sys, termios
+answers = json.loads(os.environ.pop('ANSWERS'))
+columns = int(os.environ.pop('COLUMNS_WANTED', '80'))
+pid, master = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+written, seen = b'', 0
+while True:
+    try:
+        piece = os.read(master, 65536)
+    except OSError:
+        break
+    if not piece:
+        break
+    written += piece
+    if answers and answers[0][0].encode() in written[seen:]:
+        seen = len(written)
+        os.write(master, answers.pop(0)[1].encode())
+sys.stdout.buffer.write(written)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
+";
+
+/// A question's end, and what is typed then.
+type Typed<'a> = (&'a str, &'a str);
+
+/// Runs the binary on a terminal of lines.
+#[expect(clippy::disallowed_methods, reason = "a terminal is made by a program of its own")]
+fn typed(
+    home: &Home,
+    directory: &Path,
+    arguments: &[&str],
+    answers: &[Typed<'_>],
+    variables: &[(&str, &str)],
+) -> Finished {
+    let tool = home.tool(directory, &[]);
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", TYPIST, env!("CARGO_BIN_EXE_tool")])
+        .args(arguments)
+        .current_dir(directory)
+        .env_clear()
+        .env("TERM", "dumb")
+        .env("ANSWERS", json!(answers).to_string())
+        .stdin(Stdio::null());
+    for (name, value) in tool.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command.envs(variables.iter().copied());
+    finish(command.output().expect("there is Python"))
+}
+
+/// Keys pressed for a command and its answers, the key of a vendor apart.
+fn keystrokes(commands: &[&str], answers: &[Typed<'_>], key: &str) -> usize {
+    let typed = commands.iter().map(|command| command.len() + 1);
+    let answered = answers.iter().map(|(_, answer)| answer.replace(key, "").len());
+    typed.chain(answered).sum()
+}
+
+fn server_on(address: SocketAddr, models: &[&str], rounds: &[&str]) -> ModelServer {
+    let script = Script {
+        models: models.iter().map(|name| (*name).to_owned()).collect(),
+        ..Script::new(rounds.iter().map(|text| Round::text(text)))
+    };
+    ModelServer::start_on(address, script).expect("nothing else listens there")
+}
+
+const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+const OLLAMA: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 11434);
+
+const ANSWER: &str = "It counts crates (app.py:1).";
+const KEY: &str = "sk-typed-0f1e2d3c4b5a69788796";
+
+/// The screen without what differs between runs.
+fn screen(shown: &Finished, home: &Home) -> String {
+    let text = shown.stdout.replace('\r', "");
+    text.replace(&home.path().display().to_string(), "~/.tool")
+}
+
+/// The part of the screen from the first question of the set-up to the last line of it.
+fn questions(screen: &str) -> String {
+    let from = screen.find("Which vendor?").expect("it was asked");
+    let known = |line: &&str| !line.contains("runs on port") || line.contains("11434");
+    screen[from..].lines().filter(known).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_first_command_sets_up_ollama_and_goes_on() {
+    let _server = server_on(OLLAMA, &["qwen3-coder", "llama3"], &["OK", ANSWER]);
+    let (home, repository) = (Home::empty(), repository());
+    let answers = [
+        ("Number or name [ollama]: ", "\n"),
+        ("part of a name [qwen3-coder]: ", "\n"),
+    ];
+    let shown = typed(&home, repository.path(), &["explain", "."], &answers, &[]).expect(0);
+    let screen = screen(&shown, &home);
+    assert!(
+        screen.contains("Configuration file not found: ~/.tool/config.toml"),
+        "{screen}"
+    );
+    assert!(screen.contains(ANSWER), "{screen}");
+    let (set_up, _) = questions(&screen)
+        .split_once("reads ")
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .expect("it went on");
+    insta::assert_snapshot!(set_up, @"
+    Which vendor?
+       1  ollama      Ollama: runs on port 11434, 2 models
+       2  analyst     no model, no key, no network: a deterministic overview
+       3  anthropic   Anthropic
+       4  openai      OpenAI
+       5  gemini      Google Gemini
+       6  openrouter  OpenRouter
+       7  lmstudio    LM Studio
+       8  llamacpp    llama.cpp
+       9  vllm        vLLM
+      10  azure       Azure OpenAI
+      11  bedrock     Amazon Bedrock
+      12  vertex      Google Vertex AI
+      13  mistral     Mistral
+      14  groq        Groq
+      15  deepseek    DeepSeek
+      16  xai         xAI
+      17  together    Together AI
+      18  fireworks   Fireworks AI
+      19  litellm     LiteLLM proxy
+    Number or name [ollama]: 
+    Which model?
+       1  qwen3-coder
+       2  llama3
+    Number, name or part of a name [qwen3-coder]: 
+    qwen3-coder answers.
+    Wrote ~/.tool/config.toml: the vendor `ollama` is enabled, at http://127.0.0.1:11434/v1.
+    ");
+    assert_eq!(keystrokes(&["tool explain ."], &answers, KEY), 17);
+}
+
+#[test]
+fn the_first_command_sets_up_the_analyst_and_goes_on() {
+    let (home, repository) = (Home::empty(), repository());
+    let answers = [("Number or name [", "analyst\n")];
+    let shown = typed(&home, repository.path(), &["explain", "."], &answers, &[]).expect(0);
+    let screen = screen(&shown, &home);
+    assert!(screen.contains("No language model was used."), "{screen}");
+    assert_eq!(keystrokes(&["tool explain ."], &answers, KEY), 23);
+}
+
+/// A vendor in the network is played at an address that the file names beforehand; everything else is asked.
+fn hosted(vendor: &str, url: impl Fn(&ModelServer) -> String) -> (String, Home, usize) {
+    let server = server_on(ANY, &["newest", "older"], &["OK", ANSWER]);
+    let home = Home::configured(&format!("[vendors.{vendor}]\nurl = \"{}\"\n", url(&server)));
+    let (repository, name, key) = (repository(), format!("{vendor}\n"), format!("{KEY}\n"));
+    let answers = [
+        ("Number or name [", name.as_str()),
+        ("readable by you alone): ", key.as_str()),
+        ("part of a name [newest]: ", "\n"),
+    ];
+    let shown = typed(&home, repository.path(), &["init"], &answers, &[]).expect(0);
+    let done = home.run(repository.path(), &["explain", "."]).expect(0);
+    assert!(done.stdout.contains(ANSWER), "{done:?}");
+    assert!(
+        !shown.stdout.contains(KEY) && !shown.stdout.contains(&KEY[..8]),
+        "{}",
+        shown.stdout
+    );
+    let count = keystrokes(&["tool init", "tool explain ."], &answers, KEY);
+    let place = home.path().join("config.toml");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&place).expect("it is there").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(std::fs::read_to_string(place).expect("it is there").contains(KEY));
+    (screen(&shown, &home), home, count)
+}
+
+#[test]
+fn init_sets_up_anthropic_with_a_key_that_is_not_shown() {
+    let (screen, _home, count) = hosted("anthropic", ModelServer::root);
+    let from = screen.find("Number or name [").expect("it was asked");
+    insta::with_settings!({filters => [(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"), (r"\[\w+\]: ", "[FIRST]: ")]}, {
+        insta::assert_snapshot!(&screen[from..], @"
+        Number or name [FIRST]: anthropic
+        API key (not shown; kept in ~/.tool/config.toml, readable by you alone): 
+        Which model?
+           1  newest
+           2  older
+        Number, name or part of a name [FIRST]: 
+        newest answers.
+        Wrote ~/.tool/config.toml: the vendor `anthropic` is enabled, at http://127.0.0.1:PORT.
+        Next: tool explain .
+        ");
+    });
+    assert_eq!(count, 37);
+}
+
+#[test]
+fn init_sets_up_openai_with_a_key_that_is_not_shown() {
+    let (screen, _home, count) = hosted("openai", ModelServer::url);
+    assert!(screen.contains("newest answers."), "{screen}");
+    assert_eq!(count, 34);
+}
+
+#[test]
+fn a_key_in_the_environment_is_found_and_not_asked_for() {
+    let server = server_on(ANY, &["newest"], &["OK"]);
+    let home = Home::configured(&format!("[vendors.anthropic]\nurl = \"{}\"\n", server.root()));
+    let repository = repository();
+    let answers = [
+        ("Number or name [anthropic]: ", "\n"),
+        ("part of a name [newest]: ", "\n"),
+    ];
+    let shown = typed(
+        &home,
+        repository.path(),
+        &["init"],
+        &answers,
+        &[("ANTHROPIC_API_KEY", KEY)],
+    )
+    .expect(0);
+    assert!(
+        shown.stdout.contains("Anthropic: key in ANTHROPIC_API_KEY"),
+        "{}",
+        shown.stdout
+    );
+    let text = std::fs::read_to_string(home.path().join("config.toml")).expect("it is there");
+    assert!(
+        !text.contains(KEY) && !shown.stdout.contains(KEY),
+        "the key stays where it was"
+    );
+}
+
+#[test]
+fn ctrl_c_at_the_key_writes_nothing_and_leaves_the_terminal_as_it_was() {
+    let (home, repository) = (Home::empty(), repository());
+    let answers = [
+        ("Number or name [", "anthropic\n"),
+        ("readable by you alone): ", "sk-ha\u{3}"),
+    ];
+    let shown = typed(&home, repository.path(), &["init"], &answers, &[]);
+    assert_eq!(shown.code, 130, "{}", shown.stdout);
+    assert!(!shown.stdout.contains("sk-ha"), "{}", shown.stdout);
+    assert!(!home.path().join("config.toml").exists());
+}
+
+#[test]
+fn settings_with_which_the_model_does_not_answer_are_not_written() {
+    let refusal = json!({"error": {"type": "authentication_error", "message": "invalid x-api-key"}});
+    let script = Script::new([Round::status(401, refusal)]);
+    let server = ModelServer::start(script).expect("loopback has a free port");
+    let home = Home::configured(&format!("[vendors.anthropic]\nurl = \"{}\"\n", server.root()));
+    let repository = repository();
+    let key = format!("{KEY}\n");
+    let answers = [
+        ("Number or name [", "anthropic\n"),
+        ("readable by you alone): ", key.as_str()),
+        ("part of a name [scripted]: ", "\n"),
+        ("anyway? [y/N] ", "n\n"),
+    ];
+    let shown = typed(&home, repository.path(), &["init"], &answers, &[]).expect(2);
+    assert!(
+        shown.stdout.contains("Authentication failed: Invalid API key"),
+        "{}",
+        shown.stdout
+    );
+    assert!(!shown.stdout.contains(KEY), "{}", shown.stdout);
+    let text = std::fs::read_to_string(home.path().join("config.toml")).expect("it is there");
+    assert!(!text.contains("api_key"), "{text}");
+}
+
+#[test]
+fn without_a_terminal_a_missing_configuration_is_an_error_that_names_the_ways_out() {
+    let home = Home::empty();
+    let finished = home.run(repository().path(), &["explain", "."]).expect(2);
+    let told = finished.stderr.replace(&home.path().display().to_string(), "~/.tool");
+    insta::assert_snapshot!(told, @"
+    [error] Configuration file not found: ~/.tool/config.toml
+    hint: run `tool init`, which writes ~/.tool/config.toml; `tool init --offline` needs no model
+    ");
+}
