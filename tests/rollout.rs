@@ -191,11 +191,11 @@ fn a_built_in_name_and_another_world_are_refused_with_their_sentences() {
     std::fs::copy(&named, home.path().join("skills/read_file.wasm")).expect("the home is ours");
     let listed = skill(&home, &["list"]).expect(0).stdout;
     holds(&listed, &["refused: its name is that of a built-in skill"]);
-    let (_folder, other) = changed("echo", &[("tool:skill/handler@1.0.0", "tool:skill/handler@1.9.0")]);
+    let (_folder, other) = changed("echo", &[("tool:skill/handler@1.0.0", "tool:skill/handler@2.9.0")]);
     let refused = skill(&home, &["add", text(&other), "--yes"]).expect(1);
     holds(
         &refused.stderr,
-        &["it was built for tool:skill@1.9.0, and this host accepts tool:skill@1.0.0"],
+        &["it was built for tool:skill@2.9.0, and this host has tool:skill@1.0.0"],
     );
 }
 
