@@ -9,14 +9,14 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 
+use super::answer::AnswerParts;
 use super::arguments::{self, Schema};
 use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::budget::{CallBudget, mebibytes};
 use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_details, visit_texts};
 use super::engine::Runtime;
-use super::imports::answer::AnswerParts;
-use super::imports::proposal::ProposalTerms;
 use super::loaded::{Leftovers, Loaded};
+use super::proposal::ProposalTerms;
 use super::stage::{StageContent, commit, staged};
 use super::store::{Grants, GuestComponent};
 use super::turns::{CallPermit, Turns};

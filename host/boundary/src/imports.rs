@@ -4,10 +4,8 @@
 //! it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly what would
 //! happen.
 
-pub(crate) mod answer;
 mod bulk;
 pub mod consent;
-pub(crate) mod proposal;
 mod repository;
 #[cfg(test)]
 mod stopping;
@@ -26,7 +24,7 @@ use crate::bindings::tool::skill::types::Failure;
 use crate::budget::Stop;
 use crate::services::Services;
 use crate::store::StoreState;
-use crate::{CallContext, failure, log};
+use crate::{CallContext, answer, failure, log};
 use tool_core::api::Effect;
 use tool_repository::foreign;
 

@@ -6,6 +6,7 @@
 //! decisions, `stage` the judgement of a proposal. Only this crate names wasmtime. Work that needs git, a program or a
 //! network is behind the trait [`Services`], which the crate of skills implements.
 
+mod answer;
 mod arguments;
 pub mod audit;
 pub mod bindings;
@@ -32,6 +33,7 @@ mod named;
 pub mod outline;
 mod outside;
 pub mod policy;
+mod proposal;
 pub mod runner;
 pub mod secrets;
 mod services;

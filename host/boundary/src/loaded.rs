@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 
+use super::answer::AnswerParts;
 use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
 use super::budget::CallBudget;
 use super::engine::{NativeComponent, Runtime};
-use super::imports::answer::AnswerParts;
-use super::imports::proposal::ProposalTerms;
+use super::proposal::ProposalTerms;
 use super::store::{self, Grants, StoreState};
 use super::{CallError, guard, http, imports, outside, wasi};
 use tool_sandbox::scratch::ScratchFolder;

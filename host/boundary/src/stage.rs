@@ -13,8 +13,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::bindings::tool::skill::types::Failure;
-pub use super::imports::proposal::ProposalTerms;
 use super::policy::{Decision, Writes};
+pub use super::proposal::ProposalTerms;
 use super::runner;
 use super::{CallContext, ChangeKind, Services, SessionFiles};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};

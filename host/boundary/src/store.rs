@@ -10,10 +10,10 @@ use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
 
+use crate::answer::AnswerParts;
 use crate::budget::{CallBudget, Stop, denied};
-use crate::imports::answer::AnswerParts;
-use crate::imports::proposal::ProposalTerms;
 use crate::policy::Decision;
+use crate::proposal::ProposalTerms;
 use crate::services::Services;
 use crate::staging::Stage;
 use crate::{CallContext, CallError};

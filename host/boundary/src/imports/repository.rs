@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::proposal::is_digest;
 use crate::CallContext;
 use crate::bindings::tool::skill::repository::{Entry, Page, Query};
 use crate::bindings::tool::skill::types::Failure;
@@ -10,6 +9,7 @@ use crate::budget::CallBudget;
 use crate::failure::failure;
 use crate::globs::Globs;
 use crate::limits;
+use crate::proposal::is_digest;
 use tool_repository::{EntryKind, FileList, OpenError, ScanError, normalise};
 
 /// One page of a list.

@@ -33,7 +33,7 @@ impl ProposalTerms {
         moved.chain(self.executable.into_keys())
     }
 
-    pub(super) fn replace(&mut self, call: &CallBudget, path: &str, base_sha256: String) -> Result<(), Failure> {
+    pub(crate) fn replace(&mut self, call: &CallBudget, path: &str, base_sha256: String) -> Result<(), Failure> {
         let path = normal(path)?;
         if !is_digest(&base_sha256) {
             return Err(failure(
@@ -53,7 +53,7 @@ impl ProposalTerms {
         Ok(())
     }
 
-    pub(super) fn rename(
+    pub(crate) fn rename(
         &mut self,
         call: &CallBudget,
         path: &str,
@@ -70,7 +70,7 @@ impl ProposalTerms {
         Ok(())
     }
 
-    pub(super) fn set_executable(&mut self, path: &str, executable: bool) -> Result<(), Failure> {
+    pub(crate) fn set_executable(&mut self, path: &str, executable: bool) -> Result<(), Failure> {
         let path = normal(path)?;
         self.check_count()?;
         self.executable.insert(path, executable);
@@ -102,7 +102,7 @@ fn normal(path: &str) -> Result<String, Failure> {
 }
 
 /// True for a SHA-256 in lower-case hexadecimal digits.
-pub(super) fn is_digest(text: &str) -> bool {
+pub(crate) fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct AnswerParts {
 }
 
 impl AnswerParts {
-    pub(super) fn cite(&mut self, citation: &wit::Citation) -> Result<(), Failure> {
+    pub(crate) fn cite(&mut self, citation: &wit::Citation) -> Result<(), Failure> {
         let invalid = |message: String| Err(failure("invalid-arguments", message));
         let path = match normalise(&citation.path) {
             Ok(path) if !path.is_empty() && clean_line(&path) == path => path,
@@ -66,7 +66,7 @@ impl AnswerParts {
         Ok(())
     }
 
-    pub(super) fn attach(&mut self, media: wit::Media) -> Result<(), Failure> {
+    pub(crate) fn attach(&mut self, media: wit::Media) -> Result<(), Failure> {
         let bytes = media.content.len();
         if self.media.len() >= MEDIA_MAX || self.media_bytes + bytes > MEDIA_BYTES_MAX {
             let kibibytes = MEDIA_BYTES_MAX / 1024;
@@ -93,7 +93,7 @@ impl AnswerParts {
     }
 
     /// Takes the next piece of the text, and tells a person its complete lines.
-    pub(super) fn add_text(
+    pub(crate) fn add_text(
         &mut self,
         call: &CallBudget,
         context: Option<&CallContext>,
@@ -133,7 +133,7 @@ impl AnswerParts {
     }
 }
 
-pub(super) fn progress(
+pub(crate) fn progress(
     call: &CallBudget,
     context: Option<&CallContext>,
     (done, total): (u64, Option<u64>),
