@@ -142,7 +142,7 @@ fn a_skill_that_asks_for_more_is_stopped_until_that_is_confirmed() {
 fn less(home: &Home, name: &str) {
     let path = home.path().join("skills/pins.json");
     let mut pins: Value = serde_json::from_slice(&std::fs::read(&path).expect("it is there")).expect("JSON");
-    pins["skills"][name]["descriptor"]["effects"] = serde_json::json!([]);
+    pins["skills"][name]["descriptor"]["functions"][0]["effects"] = serde_json::json!([]);
     std::fs::write(&path, pins.to_string()).expect("the home is ours");
 }
 

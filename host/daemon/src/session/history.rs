@@ -57,7 +57,7 @@ pub struct Summary {
     /// Commits that were about to be put in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_commits: Vec<Publishing>,
-    /// For every file of a committed change, its fingerprint before the first and after the last one.
+    /// For every file of a committed change, its content digest before the first and after the last one.
     pub files: BTreeMap<String, FileHistory>,
     /// State that is only needed until the end.
     #[serde(skip)]
@@ -254,20 +254,13 @@ impl UnderWay {
 /// Takes note of a change that is wholly in place.
 fn note(files: &mut BTreeMap<String, FileHistory>, change: &JournalChange) {
     for file in &change.files {
-        let (before, after) = (fingerprint(file.before.as_ref()), fingerprint(file.after.as_ref()));
+        let digest = |state: &Option<super::journal::StoredState>| state.as_ref().map(|state| state.digest.clone());
+        let (before, after) = (digest(&file.before), digest(&file.after));
         files
             .entry(file.path.clone())
             .and_modify(|history| history.after.clone_from(&after))
             .or_insert(FileHistory { before, after });
     }
-}
-
-/// The digest of a content, with a mark where the file is executable: that may be all that has changed.
-fn fingerprint(state: Option<&super::journal::StoredState>) -> Option<String> {
-    state.map(|state| match state.mode & 0o111 {
-        0 => state.digest.clone(),
-        _ => format!("{}+x", state.digest),
-    })
 }
 
 /// Filter of sessions; an absent field matches all, and every field given must match.
