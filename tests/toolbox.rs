@@ -69,10 +69,7 @@ fn functions_of_one_component_share_its_code_and_have_grants_of_their_own() {
     assert_eq!(compiled, 1, "one component is compiled once");
     // Another function of the component may write, and this one may not.
     let denied = call(&home, root.path(), "overreach", &json!({"text": "x"}), &WRITE).expect(1);
-    holds(
-        &denied.stderr,
-        &["`new.txt`"],
-    );
+    holds(&denied.stderr, &["`new.txt`"]);
     assert!(!root.path().join("new.txt").exists());
 }
 
