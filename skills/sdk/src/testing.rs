@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::{
     BlamePage, BlameQuery, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host,
-    InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query, RunReport, Selection, ShowQuery, TestRequest, Visit, code,
+    InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query, RunReport, Selection, ShowQuery, TestRequest,
+    Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
