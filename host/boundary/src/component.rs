@@ -72,7 +72,7 @@ const WASI: [&str; 27] = [
 const FREE: [&str; 3] = ["types", "log", "answer"];
 
 /// Interfaces of the contract with the effect that each needs.
-const EFFECTS: [(&str, Effect); 7] = [
+const EFFECTS: [(&str, Effect); 8] = [
     ("repository", Effect::ReadRepository),
     ("bulk", Effect::ReadRepository),
     ("proposal", Effect::WriteRepository),
