@@ -40,6 +40,7 @@ mod survival;
 mod terminal;
 mod text_flow;
 mod tokens;
+mod toolbox;
 mod usable;
 mod vendors;
 mod words;

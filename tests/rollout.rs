@@ -142,7 +142,7 @@ fn a_skill_that_asks_for_more_is_stopped_until_that_is_confirmed() {
 fn less(home: &Home, name: &str) {
     let path = home.path().join("skills/pins.json");
     let mut pins: Value = serde_json::from_slice(&std::fs::read(&path).expect("it is there")).expect("JSON");
-    pins["skills"][name]["descriptor"]["effects"] = serde_json::json!([]);
+    pins["skills"][name]["descriptor"]["functions"][0]["effects"] = serde_json::json!([]);
     std::fs::write(&path, pins.to_string()).expect("the home is ours");
 }
 
@@ -191,11 +191,11 @@ fn a_built_in_name_and_another_world_are_refused_with_their_sentences() {
     std::fs::copy(&named, home.path().join("skills/read_file.wasm")).expect("the home is ours");
     let listed = skill(&home, &["list"]).expect(0).stdout;
     holds(&listed, &["refused: its name is that of a built-in skill"]);
-    let (_folder, other) = changed("echo", &[("tool:skill/handler@1.0.0", "tool:skill/handler@1.9.0")]);
+    let (_folder, other) = changed("echo", &[("tool:skill/handler@1.0.0", "tool:skill/handler@2.9.0")]);
     let refused = skill(&home, &["add", text(&other), "--yes"]).expect(1);
     holds(
         &refused.stderr,
-        &["it was built for tool:skill@1.9.0, and this host accepts tool:skill@1.0.0"],
+        &["it was built for tool:skill@2.9.0, and this host has tool:skill@1.0.0"],
     );
 }
 

@@ -720,6 +720,9 @@ Examples:
         /// Print the receipt as JSON on standard error
         #[arg(long)]
         receipt: bool,
+        /// Print the whole answer as JSON
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         policy: PolicyFlags,
     },

@@ -194,7 +194,7 @@ fn an_inspection_shows_what_is_asked_for_also_of_what_is_refused() {
     assert_eq!(told["parameters"]["type"], "object");
     // A component that was built for another version of the contract.
     let wasm = fs::read(place.join("echo.wasm")).expect("it is there");
-    let (from, to) = (b"tool:skill/handler@1.0.0", b"tool:skill/handler@1.9.0");
+    let (from, to) = (b"tool:skill/handler@1.0.0", b"tool:skill/handler@2.9.0");
     let mut other = wasm.clone();
     for at in 0..wasm.len() - from.len() {
         if wasm[at..].starts_with(from) {
@@ -205,16 +205,16 @@ fn an_inspection_shows_what_is_asked_for_also_of_what_is_refused() {
     let refused = author.tool(place, &["skill", "inspect", "other.wasm"]).expect(1);
     holds(
         &refused.stdout,
-        &["tool:skill@1.9.0", "tool:skill/handler@1.9.0", "digest"],
+        &["tool:skill@2.9.0", "tool:skill/handler@2.9.0", "digest"],
     );
     holds(
         &refused.stderr,
-        &["it was built for tool:skill@1.9.0, and this host accepts tool:skill@1.0.0"],
+        &["it was built for tool:skill@2.9.0, and this host has tool:skill@1.0.0"],
     );
     let refused = author
         .tool(place, &["skill", "inspect", "other.wasm", "--json"])
         .expect(1);
     let told = json_of(&refused.stdout);
-    holds(told["refused"].as_str().expect("it says why"), &["tool:skill@1.9.0"]);
+    holds(told["refused"].as_str().expect("it says why"), &["tool:skill@2.9.0"]);
     assert_eq!(told["digest"].as_str().map(str::len), Some(64));
 }

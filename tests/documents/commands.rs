@@ -37,7 +37,7 @@ const NEEDS: [(&str, &str); 9] = [
 ];
 
 /// Languages of fences that only show something.
-const SHOWN: [&str; 4] = ["json", "text", "toml", "yaml"];
+const SHOWN: [&str; 5] = ["json", "text", "toml", "yaml", "wit"];
 
 /// A fenced block.
 #[derive(Default)]

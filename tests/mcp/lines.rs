@@ -40,7 +40,7 @@ fn another_agent_lists_and_calls_the_skills() {
     let told = &result["structuredContent"];
     assert_eq!(
         told,
-        &json!({"truncated": false, "cursor": null, "files_modified": [], "details": null}),
+        &json!({"truncated": false, "cursor": null, "files_modified": [], "citations": [], "details": null}),
         "the text is in the content alone"
     );
     assert_eq!(result["_meta"]["receipt"]["verdict"], "ok");

@@ -46,7 +46,7 @@ fn components_that_ask_for_the_unknown_are_refused_by_name() {
     let forge = |from, to| refused(forged(home.path(), from, to));
     assert_eq!(
         forge("tool:skill/handler@1.0.0", "tool:skill/handler@2.0.0"),
-        "it was built for tool:skill@2.0.0, and this host accepts tool:skill@1.0.0"
+        "it was built for tool:skill@2.0.0, and this host has tool:skill@1.0.0"
     );
     assert_eq!(
         forge("wasi:random/insecure-seed@0.2.6", "wasi:random/insecure-feed@0.2.6"),
@@ -63,7 +63,11 @@ fn components_that_ask_for_the_unknown_are_refused_by_name() {
     let other = home.path().join("other.wasm");
     for (bytes, reason) in [
         (&b"# A page\n"[..], "it is no WebAssembly component"),
-        (&b"\0asm\x01\0\0\0"[..], "it is a WebAssembly module, not a component"),
+        (
+            &b"\0asm\x01\0\0\0"[..],
+            "it is a WebAssembly module, not a component: build it for the target `wasm32-wasip2`, or make a component of it \
+             with `wasm-tools component new`",
+        ),
         (
             b"\0asm\x0d\0\x01\0",
             "it exports no `tool:skill/handler@1.0.0`, so it is no skill",

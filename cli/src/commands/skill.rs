@@ -18,7 +18,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use host::api::{
-    Effect, ErrorKind, Event, Overrides, Problem, SkillCallRequest, SkillEntry, SkillState, Skills, TestStatus,
+    Effect, ErrorKind, Event, Media, Overrides, Problem, SkillCallRequest, SkillEntry, SkillState, Skills, TestStatus,
 };
 use host::skill::{SkillHost, SkillHostError};
 use serde_json::Value;
@@ -71,8 +71,9 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             name,
             arguments,
             receipt,
+            json,
             policy,
-        } => call(&name, &arguments, receipt, &policy, context).await,
+        } => call(&name, &arguments, AnswerForm { receipt, json }, &policy, context).await,
         Skill::Rollout(rollout) => self::rollout(rollout, context).await,
         Skill::Inspect { component, json } => inspect::run(&component, json, context),
         Skill::Author(author) => self::author(author, context).await,
@@ -211,10 +212,19 @@ fn function_rows(skill: &SkillEntry) -> Vec<String> {
 /// Signer of a component that no known key has signed.
 const UNKNOWN_SIGNER: &str = "no identity in [skills.identities]";
 
+/// Form in which the answer of a call is printed.
+#[derive(Debug, Clone, Copy)]
+struct AnswerForm {
+    /// The receipt goes to standard error.
+    receipt: bool,
+    /// The whole answer as JSON instead of its text.
+    json: bool,
+}
+
 async fn call(
     name: &str,
     arguments: &str,
-    receipt: bool,
+    form: AnswerForm,
     flags: &PolicyFlags,
     context: &Context,
 ) -> Result<ExitCode, Error> {
@@ -231,7 +241,7 @@ async fn call(
         .post_events(&format!("/api/skills/{}/call", percent_encoded(name)), &request)
         .await?;
     let mut events = Follow::new(events, Waiting::skill(name, context.output))?;
-    let followed = follow(&mut events, receipt, &client, context).await;
+    let followed = follow(&mut events, form, &client, context).await;
     if let (Err(why @ (Error::Interrupted | Error::OutputClosed)), Some(session)) = (&followed, events.session()) {
         cancel(&client, session, why, context.output).await;
     }
@@ -239,7 +249,7 @@ async fn call(
 }
 
 /// Shows a call's events. Its last one decides the exit code.
-async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &Context) -> Result<ExitCode, Error> {
+async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context: &Context) -> Result<ExitCode, Error> {
     let mut have_tests_failed = false;
     while let Some(event) = events.next().await? {
         match &event {
@@ -248,7 +258,7 @@ async fn follow(events: &mut Follow, receipt: bool, client: &Client, context: &C
             Event::Outcome { receipt: of, .. } => {
                 // Failing tests are an answer to a model; a script learns of them by the exit code.
                 have_tests_failed = of.tests.as_ref().is_some_and(|run| run.status != TestStatus::Passed);
-                let printed = print_outcome(&event, receipt, context.output);
+                let printed = print_outcome(&event, form, context.output);
                 // Also where the answer has no reader: its changes stay.
                 if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())
                     && !files_modified.is_empty()
@@ -296,19 +306,31 @@ fn read_arguments(text: &str) -> Result<Value, Error> {
     })
 }
 
-fn print_outcome(event: &Event, with_receipt: bool, output: Output) -> Result<(), Error> {
+fn print_outcome(event: &Event, form: AnswerForm, output: Output) -> Result<(), Error> {
     let Event::Outcome {
         text,
         truncated,
         cursor,
         files_modified,
+        citations,
+        media,
         receipt,
         ..
     } = event
     else {
         return Ok(());
     };
+    if form.json {
+        print_json(event, output)?;
+        return Ok(());
+    }
     output.line(text.strip_suffix('\n').unwrap_or(text))?;
+    for media in media {
+        output.line(&media_lines(media))?;
+    }
+    for citation in citations {
+        output.progress(&format!("rests on {citation}"));
+    }
     if *truncated {
         let hint = cursor
             .as_ref()
@@ -318,13 +340,28 @@ fn print_outcome(event: &Event, with_receipt: bool, output: Output) -> Result<()
     for path in files_modified {
         output.progress(&format!("changed {path}"));
     }
-    if with_receipt {
+    if form.receipt {
         output.ask(&format!(
             "{}\n",
             serde_json::to_string_pretty(receipt).unwrap_or_default()
         ));
     }
     Ok(())
+}
+
+/// An image as its alternative text, a diagram with its source.
+fn media_lines(media: &Media) -> String {
+    let head = format!("[{}] {}", media.media_type, media.alternative);
+    if media.is_diagram() {
+        format!("{head}\n{}", media.data)
+    } else {
+        // Four characters of base64 hold three bytes.
+        let padding = media.data.bytes().rev().take_while(|byte| *byte == b'=').count();
+        format!(
+            "{head} ({} bytes; `--json` prints them)",
+            media.data.len() / 4 * 3 - padding
+        )
+    }
 }
 
 #[cfg(test)]

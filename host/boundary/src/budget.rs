@@ -91,6 +91,10 @@ pub struct CallBudget {
     deeds: Mutex<Deeds>,
     /// Files that it says its answer shows, with the digests of what it has read of them.
     claims: Mutex<BTreeMap<String, String>>,
+    /// Files whose content the guest has read, where it may propose to replace them.
+    served: OnceLock<Mutex<BTreeSet<String>>>,
+    /// Lines that a person was told while it runs.
+    live_lines: AtomicUsize,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
     /// File names for reading in bulk, which needs no more of the list.
@@ -108,6 +112,12 @@ pub struct CallBudget {
     /// Recorder of an audit, if one is made.
     recorder: OnceLock<Arc<Recorder>>,
 }
+
+/// Files that a call reads and may then replace. A formatter reads all files of a language.
+const SERVED_FILES_MAX: usize = 65_536;
+
+/// Lines that a call tells a person while it runs.
+const LIVE_LINES_MAX: usize = 1000;
 
 /// Commits, and packages, of one call that its receipt names. A person reads them.
 const DEEDS_MAX: usize = 100;
@@ -218,6 +228,8 @@ impl CallBudget {
             places_full: AtomicBool::new(false),
             deeds: Mutex::default(),
             claims: Mutex::default(),
+            served: OnceLock::new(),
+            live_lines: AtomicUsize::new(0),
             files: Mutex::default(),
             names: Mutex::default(),
             globs: Mutex::default(),
@@ -399,6 +411,31 @@ impl CallBudget {
     /// Returns the claims that [`Self::claim`] noted.
     pub(crate) fn claims(&self) -> BTreeMap<String, String> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on, keeps the paths of the files that the guest reads. A call that may not write needs none of them.
+    pub(crate) fn keep_served(&self) {
+        self.served.get_or_init(Mutex::default);
+    }
+
+    /// Takes note of a file whose content the guest reads.
+    pub(crate) fn note_served(&self, path: &str) {
+        let Some(served) = self.served.get() else { return };
+        let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
+        if served.len() < SERVED_FILES_MAX && !served.contains(path) {
+            served.insert(path.to_owned());
+        }
+    }
+
+    /// True for a file whose content the guest has read.
+    pub(crate) fn has_served(&self, path: &str) -> bool {
+        let served = self.served.get();
+        served.is_some_and(|served| served.lock().unwrap_or_else(PoisonError::into_inner).contains(path))
+    }
+
+    /// True where a person may be told one more line.
+    pub(crate) fn take_live_line(&self) -> bool {
+        self.live_lines.fetch_add(1, Ordering::Relaxed) < LIVE_LINES_MAX
     }
 
     /// One tick of the epoch: ends the call when its time is up. False once it is over.

@@ -9,15 +9,20 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 
+use super::answer::AnswerParts;
+use super::arguments::{self, Schema};
 use super::bindings::tool::skill::types::{self as wit, Failure};
 use super::budget::{CallBudget, mebibytes};
 use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_details, visit_texts};
 use super::engine::Runtime;
-use super::loaded::Loaded;
-use super::stage::{commit, staged};
+use super::loaded::{Leftovers, Loaded};
+use super::proposal::ProposalTerms;
+use super::stage::{StageContent, commit, staged};
 use super::store::{Grants, GuestComponent};
 use super::turns::{CallPermit, Turns};
-use super::{CallContext, CallError, CallOutcome, CallReport, DISAGREED, HostNotes, Limits, Services, log};
+use super::{
+    CallContext, CallError, CallOutcome, CallReport, DISAGREED, HostNotes, Limits, RawArguments, Services, log,
+};
 use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
@@ -71,6 +76,10 @@ pub struct PreparedCall<'a> {
     pub declared: &'a [Effect],
     /// Declared effects that the user and the repository's lock file grant.
     pub within: Vec<Effect>,
+    /// True where its arguments may hold a cursor.
+    pub takes_cursor: bool,
+    /// Schema of the details of its answers, where it gives one.
+    pub output: Option<&'a Schema>,
     /// Checked arguments.
     pub arguments: Value,
     /// The session of the call.
@@ -85,6 +94,7 @@ pub struct PreparedCall<'a> {
 struct Proposal {
     stage: Option<ScratchFolder>,
     deletions: Vec<String>,
+    terms: ProposalTerms,
 }
 
 impl PreparedCall<'_> {
@@ -105,6 +115,9 @@ impl PreparedCall<'_> {
             configuration: self.configuration.cloned(),
         };
         let grants = Grants::new(&context, self.services, self.declared, &self.within).of(component);
+        if grants.has(Effect::WriteRepository) {
+            call.keep_served();
+        }
         let mut result = self.outcome(&call, &grants);
         if let Ok(outcome) = &mut result {
             self.note_shown(&call, &outcome.text);
@@ -209,12 +222,13 @@ impl PreparedCall<'_> {
         if grants.declares(reads) && !grants.has(reads) {
             return Err(grants.denied(self.name, reads));
         }
-        let (mut outcome, stage) = self.guest(call, grants)?;
+        let (mut outcome, left) = self.guest(call, grants)?;
         let details = self.checked_details(outcome.details.take())?;
         let mut outcome = self.checked(outcome)?;
         let proposal = Proposal {
-            stage,
+            stage: left.stage,
             deletions: std::mem::take(&mut outcome.deletions),
+            terms: left.terms,
         };
         Ok(CallOutcome {
             files_modified: self.commit(grants, proposal)?,
@@ -222,14 +236,12 @@ impl PreparedCall<'_> {
             truncated: outcome.truncated,
             cursor: outcome.cursor,
             details,
+            citations: left.answer.citations,
+            media: left.answer.media,
         })
     }
 
-    fn guest(
-        &self,
-        call: &Arc<CallBudget>,
-        grants: &Grants,
-    ) -> Result<(wit::Outcome, Option<ScratchFolder>), CallError> {
+    fn guest(&self, call: &Arc<CallBudget>, grants: &Grants) -> Result<(wit::Outcome, Leftovers), CallError> {
         let arguments = self.arguments.to_string();
         let parts = if self.loaded.is_sharded() && may_be_split(grants) {
             self.split(call, grants, &arguments)?
@@ -238,10 +250,12 @@ impl PreparedCall<'_> {
         };
         match parts {
             Some((parts, turns)) => {
-                let outcomes = self.parts(call, grants, &parts, turns.len())?;
+                let parts = self.parts(call, grants, &parts, turns.len())?;
                 drop(turns);
-                let outcome = self.merge(call, grants, &arguments, &outcomes)?;
-                Ok((outcome, None))
+                let (outcomes, answers): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+                let (outcome, mut left) = self.merge(call, grants, &arguments, &outcomes)?;
+                left.answer.prepend(answers);
+                Ok((outcome, left))
             }
             None => self.plain(call, grants, &arguments),
         }
@@ -252,12 +266,12 @@ impl PreparedCall<'_> {
         call: &Arc<CallBudget>,
         grants: &Grants,
         arguments: &str,
-    ) -> Result<(wit::Outcome, Option<ScratchFolder>), CallError> {
-        let (answer, stage) = self.loaded.call(call, grants.clone(), self.name, arguments)?;
+    ) -> Result<(wit::Outcome, Leftovers), CallError> {
+        let (answer, left) = self.loaded.call(call, grants.clone(), self.name, arguments)?;
         match answer {
             Err(_) if call.stage_full.load(Ordering::Relaxed) => Err(self.no_room()),
             Err(failure) => Err(self.failure(failure)),
-            Ok(outcome) => Ok((outcome, stage)),
+            Ok(outcome) => Ok(with_pieces(outcome, left)),
         }
     }
 
@@ -299,12 +313,14 @@ impl PreparedCall<'_> {
         grants: &Grants,
         parts: &[String],
         others: usize,
-    ) -> Result<Vec<wit::Outcome>, CallError> {
+    ) -> Result<Vec<(wit::Outcome, AnswerParts)>, CallError> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             while let Some((at, part)) = taken(&next, parts) {
-                let result = self.plain(call, grants, part).map(|(outcome, _)| outcome);
+                let result = self
+                    .plain(call, grants, part)
+                    .map(|(outcome, left)| (outcome, left.answer));
                 if result.is_err() {
                     call.token.cancel();
                 }
@@ -337,11 +353,13 @@ impl PreparedCall<'_> {
         grants: &Grants,
         arguments: &str,
         outcomes: &[wit::Outcome],
-    ) -> Result<wit::Outcome, CallError> {
+    ) -> Result<(wit::Outcome, Leftovers), CallError> {
         let merged = self
             .loaded
             .merge(call, grants.clone(), self.name, arguments, outcomes)?;
-        merged.map_err(|failure| self.failure(failure))
+        let (merged, left) = merged;
+        let outcome = merged.map_err(|failure| self.failure(failure))?;
+        Ok(with_pieces(outcome, left))
     }
 
     /// Failure for a full disk, named by the host: the guest gets a number, and no path of its files.
@@ -393,8 +411,8 @@ impl PreparedCall<'_> {
                 ErrorKind::StageLimit,
             ));
         }
-        // One that has to be cleaned would come back as another one.
-        let cursor = outcome.cursor.filter(|cursor| is_plain(cursor));
+        // A cursor that has to be cleaned would come back as another one, and one that the schema refuses not at all.
+        let cursor = outcome.cursor.filter(|cursor| self.takes_cursor && is_plain(cursor));
         Ok(wit::Outcome {
             text: clean(&outcome.text).into_owned(),
             truncated: outcome.truncated || cursor_bytes > 0,
@@ -407,7 +425,7 @@ impl PreparedCall<'_> {
     /// The details of an answer, bounded and cleaned.
     fn checked_details(&self, details: Option<String>) -> Result<Option<Value>, CallError> {
         let parsed = details.as_deref().map(parse_details).transpose();
-        parsed.map_err(|error| match error {
+        let details = parsed.map_err(|error| match error {
             DetailsError::TooLong => CallError::Limit {
                 skill: self.name.to_owned(),
                 limit: format!("{} of details", mebibytes(DETAILS_BYTES_MAX as u64)),
@@ -417,12 +435,24 @@ impl PreparedCall<'_> {
                 skill: self.name.to_owned(),
                 reason: format!("its details are not a JSON object of at most {DETAILS_LEVELS_MAX} levels"),
             },
-        })
+        })?;
+        if let (Some(details), Some(schema)) = (&details, self.output) {
+            arguments::check(self.name, schema, &RawArguments::Value(details)).map_err(|error| CallError::Trap {
+                skill: self.name.to_owned(),
+                reason: match error {
+                    CallError::Arguments { pointer, expected, .. } => {
+                        format!("its details do not fit the schema of its output at `{pointer}`: expected {expected}")
+                    }
+                    _ => "its details are larger than the schema of its output can be tried on".to_owned(),
+                },
+            })?;
+        }
+        Ok(details)
     }
 
     /// Commits what the call proposes.
     fn commit(&self, grants: &Grants, proposal: Proposal) -> Result<Vec<String>, CallError> {
-        if proposal.stage.is_none() && proposal.deletions.is_empty() {
+        if proposal.stage.is_none() && proposal.deletions.is_empty() && proposal.terms.is_empty() {
             return Ok(Vec::new());
         }
         let writes = Effect::WriteRepository;
@@ -433,6 +463,7 @@ impl PreparedCall<'_> {
                 .map_or_else(|| Ok(Vec::new()), |stage| staged(stage.path()));
             let mut paths = staged.map_err(|failure| self.failure(failure))?;
             paths.extend(proposal.deletions);
+            paths.extend(proposal.terms.paths());
             recorder.staged(&paths);
             return Ok(paths);
         }
@@ -451,8 +482,12 @@ impl PreparedCall<'_> {
                 })?
             }
         };
-        commit(self.context, self.services.as_ref(), stage.path(), &proposal.deletions)
-            .map_err(|failure| self.failure(failure))
+        let left = StageContent {
+            stage: stage.path(),
+            deletions: &proposal.deletions,
+            terms: &proposal.terms,
+        };
+        commit(self.context, self.services.as_ref(), left).map_err(|failure| self.failure(failure))
     }
 
     fn receipt(&self, call: &CallBudget, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {
@@ -492,6 +527,12 @@ fn said_text(result: &Result<CallOutcome, CallError>) -> String {
                     text.push_str(detail);
                 });
             }
+            let cited = outcome.citations.iter().map(|citation| citation.path.as_str());
+            let seen = outcome.media.iter().map(|media| media.alternative.as_str());
+            for part in cited.chain(seen) {
+                text.push('\n');
+                text.push_str(part);
+            }
             text
         }
         Err(CallError::Failure {
@@ -501,6 +542,14 @@ fn said_text(result: &Result<CallOutcome, CallError>) -> String {
         }) => format!("{message}\n{hint}"),
         Err(error) => error.to_string(),
     }
+}
+
+/// An outcome whose text begins with the pieces that the instance gave while it ran.
+fn with_pieces(mut outcome: wit::Outcome, mut left: Leftovers) -> (wit::Outcome, Leftovers) {
+    let mut text = std::mem::take(&mut left.answer.text);
+    text.push_str(&outcome.text);
+    outcome.text = text;
+    (outcome, left)
 }
 
 /// True for a cursor of one line without anything that would have to be cleaned away.
@@ -515,7 +564,7 @@ fn taken<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a Stri
 }
 
 /// All outcomes, or the error that made the others end as cancelled.
-fn first_failure(results: Vec<Result<wit::Outcome, CallError>>) -> Result<Vec<wit::Outcome>, CallError> {
+fn first_failure<T>(results: Vec<Result<T, CallError>>) -> Result<Vec<T>, CallError> {
     let (mut outcomes, mut cancelled) = (Vec::new(), None);
     for result in results {
         match result {
@@ -604,6 +653,7 @@ impl CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tool_core::api::Citation;
 
     #[test]
     fn a_place_that_only_the_details_name_is_said() {
@@ -613,8 +663,13 @@ mod tests {
             cursor: None,
             files_modified: Vec::new(),
             details: Some(serde_json::json!({"files": [{"path": "vendor/a.md"}]})),
+            citations: vec![Citation {
+                path: "vendor/b.md".to_owned(),
+                line: None,
+            }],
+            media: Vec::new(),
         };
-        assert_eq!(said_text(&Ok(outcome)), "1 file\nfiles\npath\nvendor/a.md");
+        assert_eq!(said_text(&Ok(outcome)), "1 file\nfiles\npath\nvendor/a.md\nvendor/b.md");
     }
 
     #[test]

@@ -12,8 +12,30 @@ use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator};
 use crate::limits;
 use tool_core::api::Effect;
 
-/// The version of the contract that this host speaks.
+/// The version of the contract that this host speaks. It accepts components for every version with this major number, as
+/// long as it has each interface that they import.
 pub const CONTRACT: &str = "1.0.0";
+
+/// Numbers of a version of the contract: major, minor, patch.
+type ContractVersion = [u64; 3];
+
+/// Reads a version of the contract; none for a pre-release, which nothing is compatible with.
+fn parse_version(version: &str) -> Option<ContractVersion> {
+    let mut numbers = version.split('.').map(|number| number.parse().ok());
+    let version = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(version)
+}
+
+/// True for a version of the contract that this host accepts.
+pub fn accepts_contract(version: &str) -> bool {
+    let major = |version: &str| parse_version(version).map(|[major, ..]| major);
+    major(version).is_some() && major(version) == major(CONTRACT)
+}
+
+/// True for a version of the contract that came after that of this host.
+fn is_newer(version: &str) -> bool {
+    parse_version(version) > parse_version(CONTRACT)
+}
 
 /// Interfaces of WASI that the linker has, in any version 0.2.
 const WASI: [&str; 27] = [
@@ -47,12 +69,13 @@ const WASI: [&str; 27] = [
 ];
 
 /// Interfaces of the contract that need no effect.
-const FREE: [&str; 2] = ["types", "log"];
+const FREE: [&str; 3] = ["types", "log", "answer"];
 
 /// Interfaces of the contract with the effect that each needs.
-const EFFECTS: [(&str, Effect); 7] = [
+const EFFECTS: [(&str, Effect); 8] = [
     ("repository", Effect::ReadRepository),
     ("bulk", Effect::ReadRepository),
+    ("proposal", Effect::WriteRepository),
     ("git-read", Effect::ReadGit),
     ("git-history", Effect::ReadGit),
     ("git-commit", Effect::CommitGit),
@@ -125,9 +148,19 @@ pub struct Surface {
     imports: BTreeMap<Effect, &'static str>,
     /// Imported interfaces of WASI that need one.
     outside: Vec<&'static OutsideInterface>,
+    /// Newest version of the contract that it names, where that is newer than this host's.
+    newer: Option<String>,
 }
 
 impl Surface {
+    /// Explains why a component does not link: the version that it needs, where that is newer than this host's.
+    pub(crate) fn explain_link(&self, error: String) -> String {
+        match &self.newer {
+            Some(version) => format!("it needs tool:skill@{version}, and this host has tool:skill@{CONTRACT}: {error}"),
+            None => error,
+        }
+    }
+
     /// Refuses imports that the declared effects do not cover.
     pub fn check_effects(&self, declared: &[Effect]) -> Result<(), String> {
         if let Some((effect, interface)) = self.imports.iter().find(|(effect, _)| !declared.contains(effect)) {
@@ -150,7 +183,8 @@ impl Surface {
     pub fn unused_effect(&self, declared: &[Effect]) -> Option<(Effect, &'static str)> {
         EFFECTS
             .iter()
-            .filter(|(_, effect)| *effect != Effect::ReadRepository)
+            // These two need no interface: a skill reads `/repo` and writes `/stage` as files.
+            .filter(|(_, effect)| !matches!(effect, Effect::ReadRepository | Effect::WriteRepository))
             .find(|(_, effect)| declared.contains(effect) && !self.imports.contains_key(effect))
             .map(|&(interface, effect)| (effect, interface))
     }
@@ -220,7 +254,11 @@ pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
         let payload = payload.map_err(broken)?;
         match &payload {
             Payload::Version { encoding, .. } if depth == 0 && *encoding == Encoding::Module => {
-                return Err("it is a WebAssembly module, not a component".to_owned());
+                return Err(
+                    "it is a WebAssembly module, not a component: build it for the target `wasm32-wasip2`, or make a \
+                            component of it with `wasm-tools component new`"
+                        .to_owned(),
+                );
             }
             Payload::Version { .. } => depth += 1,
             Payload::End(_) => depth -= 1,
@@ -257,7 +295,7 @@ pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
         .into_iter()
         .map(contract_interface)
         .collect::<Result<Vec<_>, _>>()?;
-    if exports.contains(&Some("handler")) {
+    if exports.iter().flatten().any(|(interface, _)| *interface == "handler") {
         Ok(surface)
     } else {
         Err(format!(
@@ -279,11 +317,20 @@ fn has_functions(types: &wasmparser::types::Types, import: &str) -> bool {
 
 impl Surface {
     fn import(&mut self, name: &str, has_functions: bool) -> Result<(), String> {
-        if let Some(interface) = contract_interface(name)? {
+        if let Some((interface, version)) = contract_interface(name)? {
+            if is_newer(version) && self.newer.as_deref().and_then(parse_version) < parse_version(version) {
+                self.newer = Some(version.to_owned());
+            }
             match EFFECTS.iter().find(|(known, _)| *known == interface) {
                 Some(&(known, effect)) if has_functions => self.imports.insert(effect, known),
                 Some(_) => None,
                 None if FREE.contains(&interface) => None,
+                None if is_newer(version) => {
+                    return Err(format!(
+                        "it needs tool:skill@{version} for `tool:skill/{interface}`, and this host has \
+                         tool:skill@{CONTRACT}: a newer `tool` has it"
+                    ));
+                }
                 None => return Err(unknown(name)),
             };
             return Ok(());
@@ -303,18 +350,18 @@ impl Surface {
     }
 }
 
-/// The interface's name where it belongs to the contract, in the one version that this host accepts.
-fn contract_interface(name: &str) -> Result<Option<&str>, String> {
+/// The interface's name and version where it belongs to the contract, in a version that this host accepts.
+fn contract_interface(name: &str) -> Result<Option<(&str, &str)>, String> {
     let Some(rest) = name.strip_prefix("tool:skill/") else {
         return Ok(None);
     };
     match rest.split_once('@') {
-        Some((interface, CONTRACT)) => Ok(Some(interface)),
+        Some((interface, version)) if accepts_contract(version) => Ok(Some((interface, version))),
         Some((_, other)) => Err(format!(
-            "it was built for tool:skill@{other}, and this host accepts tool:skill@{CONTRACT}"
+            "it was built for tool:skill@{other}, and this host has tool:skill@{CONTRACT}"
         )),
         None => Err(format!(
-            "it names `{name}` without a version, and this host accepts tool:skill@{CONTRACT}"
+            "it names `{name}` without a version, and this host has tool:skill@{CONTRACT}"
         )),
     }
 }

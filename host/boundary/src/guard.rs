@@ -235,6 +235,7 @@ impl StoreState {
             _ if asked.directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
             _ => {
                 self.call.note_place(&opened.path, opened.listed);
+                self.call.note_served(&opened.path);
                 if let Some(recorder) = self.call.recorder() {
                     recorder.read(&opened.path);
                 }

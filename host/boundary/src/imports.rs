@@ -24,7 +24,7 @@ use crate::bindings::tool::skill::types::Failure;
 use crate::budget::Stop;
 use crate::services::Services;
 use crate::store::StoreState;
-use crate::{CallContext, failure, log};
+use crate::{CallContext, answer, failure, log};
 use tool_core::api::Effect;
 use tool_repository::foreign;
 
@@ -85,6 +85,54 @@ impl wit::log::Host for StoreState {
         self.call.check()?;
         log::record(&self.call, &level, &message);
         Ok(())
+    }
+}
+
+impl StoreState {
+    /// The session's context, whatever the call may do; none while a component describes itself.
+    fn context(&self) -> Option<Arc<CallContext>> {
+        self.grants.as_ref().map(|grants| Arc::clone(&grants.context))
+    }
+}
+
+impl wit::answer::Host for StoreState {
+    fn cite(&mut self, citation: wit::answer::Citation) -> wasmtime::Result<Result<(), Failure>> {
+        self.call.check()?;
+        Ok(self.answer.cite(&citation))
+    }
+
+    fn attach(&mut self, media: wit::answer::Media) -> wasmtime::Result<Result<(), Failure>> {
+        self.call.check()?;
+        Ok(self.answer.attach(media))
+    }
+
+    fn text(&mut self, piece: String) -> wasmtime::Result<()> {
+        self.call.check()?;
+        let context = self.context();
+        Ok(self.answer.add_text(&self.call, context.as_deref(), &piece)?)
+    }
+
+    fn progress(&mut self, done: u64, total: Option<u64>, message: String) -> wasmtime::Result<()> {
+        self.call.check()?;
+        answer::progress(&self.call, self.context().as_deref(), (done, total), &message);
+        Ok(())
+    }
+}
+
+impl wit::proposal::Host for StoreState {
+    fn replace(&mut self, path: String, base_sha256: String) -> wasmtime::Result<Result<(), Failure>> {
+        granted!(self, Effect::WriteRepository);
+        Ok(self.terms.replace(&self.call, &path, base_sha256))
+    }
+
+    fn rename(&mut self, path: String, new_path: String, base_sha256: String) -> wasmtime::Result<Result<(), Failure>> {
+        granted!(self, Effect::WriteRepository);
+        Ok(self.terms.rename(&self.call, &path, &new_path, base_sha256))
+    }
+
+    fn set_executable(&mut self, path: String, executable: bool) -> wasmtime::Result<Result<(), Failure>> {
+        granted!(self, Effect::WriteRepository);
+        Ok(self.terms.set_executable(&path, executable))
     }
 }
 

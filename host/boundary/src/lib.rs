@@ -6,6 +6,7 @@
 //! decisions, `stage` the judgement of a proposal. Only this crate names wasmtime. Work that needs git, a program or a
 //! network is behind the trait [`Services`], which the crate of skills implements.
 
+mod answer;
 mod arguments;
 pub mod audit;
 pub mod bindings;
@@ -32,6 +33,7 @@ mod named;
 pub mod outline;
 mod outside;
 pub mod policy;
+mod proposal;
 pub mod runner;
 pub mod secrets;
 mod services;
@@ -56,8 +58,7 @@ use tokio_util::sync::CancellationToken;
 
 use policy::{Decision, Policy};
 use taint::Taint;
-use tool_core::api::Receipt;
-use tool_core::api::{Effect, ErrorKind, Grant};
+use tool_core::api::{Citation, Effect, ErrorKind, Grant, Media, Receipt};
 use tool_core::redaction::Redactor;
 use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
@@ -66,7 +67,7 @@ pub use arguments::{Schema, check as check_arguments, compile as compile_schema}
 pub use budget::{CallBudget, Stop, WritablePlace};
 pub use cache::Cache;
 pub use call::{PreparedCall, failures, kind_told};
-pub use component::{CONTRACT, Look, Surface, inspect, look};
+pub use component::{CONTRACT, Look, Surface, accepts_contract, inspect, look};
 pub use describe::{describe, is_name};
 pub use descriptor::{ComponentMetadata, Descriptor, FunctionDescriptor, FunctionExample, FunctionMetadata};
 pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile};
@@ -313,7 +314,7 @@ pub struct Question {
 }
 
 /// Answer of a call that worked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CallOutcome {
     /// Text for the model.
     pub text: String,
@@ -325,6 +326,10 @@ pub struct CallOutcome {
     pub files_modified: Vec<String>,
     /// The answer for programs, as the skill gave it: a JSON object, for showing only.
     pub details: Option<Value>,
+    /// Places in the repository that the answer rests on.
+    pub citations: Vec<Citation>,
+    /// Images and diagrams. A model gets their alternative texts.
+    pub media: Vec<Media>,
 }
 
 /// Why a call did not work.

@@ -10,10 +10,12 @@ use std::sync::{Arc, OnceLock};
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 
+use super::answer::AnswerParts;
 use super::bindings::SkillIndices;
 use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
 use super::budget::CallBudget;
 use super::engine::{NativeComponent, Runtime};
+use super::proposal::ProposalTerms;
 use super::store::{self, Grants, StoreState};
 use super::{CallError, guard, http, imports, outside, wasi};
 use tool_sandbox::scratch::ScratchFolder;
@@ -22,8 +24,16 @@ use tool_sandbox::scratch::ScratchFolder;
 /// tens, and its calls are so long that a copy would save little.
 const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Result of an instance, and the stage that it left.
-type Left<R> = (R, Option<ScratchFolder>);
+/// Everything that an instance leaves beside its result.
+#[derive(Default)]
+pub(crate) struct Leftovers {
+    pub(crate) stage: Option<ScratchFolder>,
+    pub(crate) answer: AnswerParts,
+    pub(crate) terms: ProposalTerms,
+}
+
+/// Result of an instance, and what it left.
+type Left<R> = (R, Leftovers);
 
 type Split = (Result<Vec<String>, Failure>,);
 type Merge = (Result<Outcome, Failure>,);
@@ -110,14 +120,13 @@ impl Loaded {
         name: &str,
         arguments: &str,
         outcomes: &[Outcome],
-    ) -> Result<Result<Outcome, Failure>, CallError> {
+    ) -> Result<Left<Result<Outcome, Failure>>, CallError> {
         let linked = self.here();
-        let merged = linked.enter(call, Some(grants), |store, instance| {
+        linked.enter(call, Some(grants), |store, instance| {
             let merge = &linked.sharded()?.merge;
             let merge = instance.get_typed_func::<(&str, &str, &[Outcome]), Merge>(&mut *store, merge)?;
             Ok(merge.call(store, (name, arguments, outcomes))?.0)
-        });
-        merged.map(|(outcome, _)| outcome)
+        })
     }
 }
 
@@ -186,7 +195,15 @@ impl Linked {
             call.stage_full.store(true, Ordering::Relaxed);
         }
         match result {
-            Ok(result) => Ok((result, store.data_mut().stage.take())),
+            Ok(result) => {
+                let state = store.data_mut();
+                let leftovers = Leftovers {
+                    stage: state.stage.take(),
+                    answer: std::mem::take(&mut state.answer),
+                    terms: std::mem::take(&mut state.terms),
+                };
+                Ok((result, leftovers))
+            }
             Err(error) => Err(call.explain(&error, &store::last_words(&store))),
         }
     }

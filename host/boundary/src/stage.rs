@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::bindings::tool::skill::types::Failure;
 use super::policy::{Decision, Writes};
+pub use super::proposal::ProposalTerms;
 use super::runner;
 use super::{CallContext, ChangeKind, Services, SessionFiles};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
@@ -27,24 +28,39 @@ use tool_repository::changes::{
 use tool_repository::waiting;
 use tool_repository::{self, path};
 
-/// Commits what a successful call left in `stage`, and removes `deletions`. Answers the changed paths, sorted.
+/// Everything that a successful call proposes.
+#[derive(Clone, Copy)]
+pub struct StageContent<'a> {
+    /// Files to create or to replace, under their paths in the repository.
+    pub stage: &'a Path,
+    /// Paths of files to remove.
+    pub deletions: &'a [String],
+    /// Claims about files that exist.
+    pub terms: &'a ProposalTerms,
+}
+
+/// Commits what a successful call left. Answers the changed paths, sorted.
 ///
 /// All or nothing: where one path is refused, none is changed. An empty proposal is fine and changes nothing.
 pub fn commit(
     context: &CallContext,
     services: &dyn Services,
-    stage: &Path,
-    deletions: &[String],
+    StageContent {
+        stage,
+        deletions,
+        terms,
+    }: StageContent<'_>,
 ) -> Result<Vec<String>, Failure> {
     let mut proposal = collect(stage)?;
     for path in deletions {
         proposal.delete(path)?;
     }
-    if proposal.files.is_empty() {
+    if proposal.files.is_empty() && terms.is_empty() {
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
     let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    proposal.add_terms(context, terms)?;
     for (path, content) in &proposal.files {
         judge_path(context, path)?;
         if content.is_some() {
@@ -53,7 +69,7 @@ pub fn commit(
         judge_role(context, path)?;
     }
     judge_shape(context, &proposal)?;
-    let change = prepare(context, proposal)?;
+    let change = prepare(context, proposal, terms)?;
     if change.files.is_empty() {
         return Ok(Vec::new());
     }
@@ -63,7 +79,8 @@ pub fn commit(
     }
     services.note_changes(context, &change.files);
     put_in_place(context, &change)?;
-    Ok(noted(context, change))
+    let unseen = terms.bases.keys().chain(terms.renames.values());
+    Ok(noted(context, change, &unseen.map(String::as_str).collect()))
 }
 
 /// Commits what an installation has made of manifests and lock files, which the user's yes to it covers. `before` of
@@ -79,7 +96,7 @@ pub fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result
     }
     let change = change_of(context, files);
     put_in_place(context, &change)?;
-    Ok(noted(context, change))
+    Ok(noted(context, change, &BTreeSet::new()))
 }
 
 /// Notes changes of manifests and lock files that an installation without a sandbox has made by itself, so that they
@@ -91,7 +108,7 @@ pub fn record_manifests(context: &CallContext, files: Vec<FileChange>) -> std::i
     let change = change_of(context, files);
     context.changes.prepare(&change)?;
     context.changes.committed(&change.id)?;
-    Ok(noted(context, change))
+    Ok(noted(context, change, &BTreeSet::new()))
 }
 
 fn cancelled() -> Failure {
@@ -107,10 +124,15 @@ fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
     }
 }
 
-/// Takes note of a change that is in place; its paths, sorted.
-fn noted(context: &CallContext, change: PreparedChange) -> Vec<String> {
+/// Takes note of a change that is in place; its paths, sorted. The model has not seen the new contents of `unseen`.
+fn noted(context: &CallContext, change: PreparedChange, unseen: &BTreeSet<&str>) -> Vec<String> {
     let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
-    change.files.iter().for_each(|file| files.note(file));
+    for file in &change.files {
+        files.note(file);
+        if unseen.contains(file.path.as_str()) {
+            files.seen.remove(&file.path);
+        }
+    }
     let mut paths: Vec<String> = change.files.into_iter().map(|file| file.path).collect();
     paths.sort_unstable();
     paths
@@ -121,6 +143,8 @@ fn noted(context: &CallContext, change: PreparedChange) -> Vec<String> {
 struct Proposal {
     files: BTreeMap<String, Option<Vec<u8>>>,
     bytes: u64,
+    /// Modes of files that move, by their new paths.
+    modes: BTreeMap<String, u32>,
 }
 
 impl Proposal {
@@ -141,6 +165,58 @@ impl Proposal {
         self.bytes += content.len() as u64;
         self.files.insert(path, Some(content));
         self.check_count()
+    }
+
+    /// Adds what the terms change without a file in the stage: files that move, and those that only change their mode.
+    fn add_terms(&mut self, context: &CallContext, terms: &ProposalTerms) -> Result<(), Failure> {
+        for (path, new_path) in &terms.renames {
+            let state = self.existing(context, path)?;
+            let taken = changes::current(context.repository.handle(), new_path, REPLACED_BYTES_MAX);
+            if taken.is_ok_and(|state| state.is_some()) {
+                let message = format!("`{path}` cannot be moved to `{new_path}`: this path exists already");
+                return Err(failure("denied", message, Some("choose a path that does not exist")));
+            }
+            self.delete(path)?;
+            self.modes.insert(new_path.clone(), state.mode & 0o777);
+            if !self.files.contains_key(new_path) {
+                check_name(new_path)?;
+                self.add_existing(new_path, state.content)?;
+            }
+        }
+        for path in terms.executable.keys() {
+            if !self.files.contains_key(path) {
+                let state = self.existing(context, path)?;
+                self.add_existing(path, state.content)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn existing(&self, context: &CallContext, path: &str) -> Result<FileState, Failure> {
+        check_name(path)?;
+        judge_path(context, path)?;
+        let left = STAGED_BYTES_MAX - self.bytes;
+        let current = changes::current(context.repository.handle(), path, left);
+        let missing = || {
+            failure(
+                "not-found",
+                format!("`{path}` cannot be changed: it does not exist"),
+                None,
+            )
+        };
+        current
+            .map_err(|obstacle| refused(context, path, &obstacle))?
+            .ok_or_else(missing)
+    }
+
+    /// Adds a file with a content of the repository, within the bounds of a stage.
+    fn add_existing(&mut self, path: &str, content: Vec<u8>) -> Result<(), Failure> {
+        if self.bytes + content.len() as u64 > STAGED_BYTES_MAX {
+            let megabytes = STAGED_BYTES_MAX / (1024 * 1024);
+            let message = format!("The proposal has more than {megabytes} MiB");
+            return Err(failure("limit", message, None));
+        }
+        self.write(path.to_owned(), content)
     }
 
     fn check_count(&self) -> Result<(), Failure> {
@@ -365,7 +441,8 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
 
 /// Reads what is there now and judges whether it may be replaced. Deletions come first, so that a directory may take
 /// the place of a file.
-fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, Failure> {
+fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> Result<PreparedChange, Failure> {
+    let modes = proposal.modes;
     let (deleted, written): (Vec<_>, Vec<_>) = proposal.files.into_iter().partition(|(_, content)| content.is_none());
     let deleted_paths: BTreeSet<String> = deleted.iter().map(|(path, _)| path.clone()).collect();
     let mut files = Vec::new();
@@ -379,22 +456,28 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
             before => before.map_err(|obstacle| refused(context, &path, &obstacle))?,
         };
         left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
-        judge_content(context, &path, before.as_ref())?;
+        judge_content(context, terms, &path, before.as_ref())?;
         let content = match content {
             Some(content) => Some(restored(context, &path, content, before.as_ref())?),
             None => None,
         };
         let after = content.map(|content| FileState {
             content,
-            mode: before
-                .as_ref()
-                .map_or_else(changes::new_file_mode, |before| before.mode & 0o777),
+            mode: {
+                let kept = before.as_ref().map(|before| before.mode & 0o777);
+                let mode = modes.get(&path).copied().or(kept);
+                let mode = mode.unwrap_or_else(changes::new_file_mode);
+                let executable = terms.executable.get(&path);
+                executable.map_or(mode, |&executable| with_executable(mode, executable))
+            },
         });
         if before.is_none() && after.is_none() {
             let message = format!("`{path}` cannot be deleted: it does not exist");
             return Err(failure("not-found", message, None));
         }
-        let is_same = |before: &FileState, after: &FileState| before.content == after.content;
+        let is_same = |before: &FileState, after: &FileState| {
+            before.content == after.content && before.mode & 0o777 == after.mode
+        };
         if !before
             .as_ref()
             .zip(after.as_ref())
@@ -406,14 +489,37 @@ fn prepare(context: &CallContext, proposal: Proposal) -> Result<PreparedChange, 
     Ok(change_of(context, files))
 }
 
-/// Refuses to replace or remove what the model has not seen as it is, and what the operation may not change.
-fn judge_content(context: &CallContext, path: &str, before: Option<&FileState>) -> Result<(), Failure> {
+/// A mode with the executable bit for everybody who may read the file, or for no user at all.
+fn with_executable(mode: u32, executable: bool) -> u32 {
+    if executable {
+        mode | (mode & 0o444) >> 2
+    } else {
+        mode & !0o111
+    }
+}
+
+/// Refuses to replace or remove what neither the model nor the skill has read as it is, and what the operation may not
+/// change.
+fn judge_content(
+    context: &CallContext,
+    terms: &ProposalTerms,
+    path: &str,
+    before: Option<&FileState>,
+) -> Result<(), Failure> {
     let Some(before) = before else { return Ok(()) };
     let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     let is_ours = files.changed.get(path) == Some(&ChangeKind::Created);
     if context.policy.writes() == Writes::OnlyCreated && !is_ours {
         let message = format!("`{path}` existed before this session, and this operation changes only what it created");
         return Err(failure("denied", message, Some("write to a new file")));
+    }
+    if let Some(base) = terms.bases.get(path) {
+        return if *base == sha256_hex(&before.content) {
+            Ok(())
+        } else {
+            let message = format!("`{path}` has changed since the skill read it; nothing was changed");
+            Err(failure("denied", message, Some("call the skill again")))
+        };
     }
     match files.seen.get(path) {
         Some(seen) if *seen == sha256_hex(&before.content) => Ok(()),

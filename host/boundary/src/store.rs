@@ -10,8 +10,10 @@ use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
 
+use crate::answer::AnswerParts;
 use crate::budget::{CallBudget, Stop, denied};
 use crate::policy::Decision;
+use crate::proposal::ProposalTerms;
 use crate::services::Services;
 use crate::staging::Stage;
 use crate::{CallContext, CallError};
@@ -117,6 +119,10 @@ pub(crate) struct StoreState {
     pub(crate) table: ResourceTable,
     pub(crate) sockets: WasiSocketsCtx,
     pub(crate) stage: Stage,
+    /// Parts of the answer so far.
+    pub(crate) answer: AnswerParts,
+    /// Claims about files that the proposal changes.
+    pub(crate) terms: ProposalTerms,
     pub(crate) stderr: Vec<u8>,
     /// Clock of a guest without grants, as in `describe()`.
     pub(crate) told: Duration,
@@ -137,6 +143,8 @@ impl StoreState {
             table,
             sockets: socket_rights(),
             stage,
+            answer: AnswerParts::default(),
+            terms: ProposalTerms::default(),
             stderr: Vec::new(),
             told: Duration::ZERO,
             dealt: 0,

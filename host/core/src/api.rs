@@ -21,7 +21,7 @@ pub use clock::make_wrong;
 pub use clock::now;
 pub use effect::{ArgumentError, Effect, Grant, HostName, SecretName};
 pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
-pub use event::{ArchitectureEvent, Event, LeftOut, NoticeKind, Receipt, RequestRecord, SelectedFile};
+pub use event::{ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, Receipt, RequestRecord, SelectedFile};
 pub use provider_name::ProviderName;
 pub use schema::FORWARDED;
 pub use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};

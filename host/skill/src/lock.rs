@@ -18,7 +18,7 @@ use toml::Spanned;
 use super::plain::{self, Links};
 use crate::limits;
 use tool_boundary::is_name;
-use tool_boundary::{CONTRACT, LockedEffects};
+use tool_boundary::{CONTRACT, LockedEffects, accepts_contract};
 use tool_core::api::Effect;
 use tool_core::api::{ErrorKind, Problem, SkillEntry, SkillOrigin, SkillState};
 use tool_repository::{OpenError, Repository};
@@ -218,7 +218,7 @@ impl fmt::Display for Difference {
             }
             Self::World { name, locked } => write!(
                 formatter,
-                "`{name}` is locked for tool:skill@{locked}, and this host accepts tool:skill@{CONTRACT}"
+                "`{name}` is locked for tool:skill@{locked}, and this host has tool:skill@{CONTRACT}"
             ),
             Self::Extra { name } => write!(formatter, "`{name}` is there and not locked"),
         }
@@ -418,7 +418,7 @@ impl Lock {
                 Some(entry) => differences.extend(locked.differences(name, entry)),
                 None => differences.push(Difference::Missing { name: name.clone() }),
             }
-            if locked.world != CONTRACT {
+            if !accepts_contract(&locked.world) {
                 differences.push(Difference::World {
                     name: name.clone(),
                     locked: locked.world.clone(),

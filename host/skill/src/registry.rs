@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::compile;
@@ -87,6 +88,8 @@ struct Skill {
     source: Source,
     /// Compiled schemas of the functions, in the order of the descriptor.
     schemas: Vec<OnceLock<Result<Schema, String>>>,
+    /// Compiled schemas of their details, for those that give one.
+    outputs: Vec<OnceLock<Option<Schema>>>,
     loaded: OnceLock<Loaded>,
     /// Held by the call that loads the code.
     loading: Mutex<()>,
@@ -106,10 +109,10 @@ struct SkillFunctionRef<'a> {
 
 impl Skill {
     fn new(descriptor: Descriptor, granted: Vec<Vec<Effect>>, digest: String, source: Source) -> Arc<Self> {
+        let count = descriptor.functions.len();
         Arc::new(Self {
-            schemas: std::iter::repeat_with(OnceLock::new)
-                .take(descriptor.functions.len())
-                .collect(),
+            schemas: std::iter::repeat_with(OnceLock::new).take(count).collect(),
+            outputs: std::iter::repeat_with(OnceLock::new).take(count).collect(),
             descriptor,
             granted,
             digest,
@@ -142,6 +145,12 @@ impl<'a> SkillFunctionRef<'a> {
             .get_or_init(|| compile_schema(&self.descriptor().parameters))
             .as_ref()
             .map_err(Clone::clone)
+    }
+
+    /// The schema of its details. It was checked when the component was added.
+    fn output(self) -> Option<&'a Schema> {
+        let compiled = || compile_schema(self.descriptor().metadata.output.as_ref()?).ok();
+        self.skill.outputs[self.at].get_or_init(compiled).as_ref()
     }
 }
 
@@ -366,6 +375,8 @@ impl SkillHost {
                 is_builtin: self.is_ours && matches!(skill.source, Source::Builtin(_)),
                 declared: effects,
                 within: within(function, context),
+                takes_cursor: takes_cursor(&descriptor.parameters),
+                output: function.output(),
                 arguments,
                 context,
                 services: &self.services,
@@ -482,6 +493,12 @@ fn nothing_ran(error: CallError) -> CallReport {
         foreign: Vec::new(),
         notes: HostNotes::default(),
     }
+}
+
+/// True where a schema of arguments allows the argument `cursor`.
+fn takes_cursor(parameters: &Value) -> bool {
+    let is_closed = parameters.get("additionalProperties") == Some(&Value::Bool(false));
+    !is_closed || parameters.pointer("/properties/cursor").is_some()
 }
 
 /// Effects of a function that count in this context: those that the user has granted, within the repository's lock file

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::{self as sdk, Handler, Host, Sharded};
-use bindings::tool::skill::{bulk, git_commit, git_history, git_read, log, packages, repository, tests, types};
+use bindings::tool::skill::{
+    answer, bulk, git_commit, git_history, git_read, log, packages, proposal, repository, tests, types,
+};
 
 /// Bindings of the imports; every skill's own bindings refer to these types.
 #[allow(missing_docs, reason = "generated from `wit/skill.wit`, which documents it")]
@@ -17,6 +19,8 @@ pub mod bindings {
             world imports {
                 import tool:skill/types@1.0.0;
                 import tool:skill/log@1.0.0;
+                import tool:skill/answer@1.0.0;
+                import tool:skill/proposal@1.0.0;
                 import tool:skill/repository@1.0.0;
                 import tool:skill/bulk@1.0.0;
                 import tool:skill/git-read@1.0.0;
@@ -120,15 +124,56 @@ impl<S: Handler> Host for Component<S> {
     }
 
     fn shown(&self, path: &str, content: &[u8]) {
-        use sha2::{Digest, Sha256};
         if const { !covers::<S>("read-repository") } {
             return;
         }
-        let digest: String = Sha256::digest(content)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        repository::shown(path, &digest);
+        repository::shown(path, &digest_of(content));
+    }
+
+    fn replace(&self, path: &str, base: &[u8]) -> Result<(), sdk::Failure> {
+        if const { !covers::<S>("write-repository") } {
+            return undeclared("write-repository");
+        }
+        proposal::replace(path, &digest_of(base)).map_err(failure_in)
+    }
+
+    fn rename(&self, path: &str, new_path: &str, base: &[u8]) -> Result<(), sdk::Failure> {
+        if const { !covers::<S>("write-repository") } {
+            return undeclared("write-repository");
+        }
+        proposal::rename(path, new_path, &digest_of(base)).map_err(failure_in)
+    }
+
+    fn set_executable(&self, path: &str, executable: bool) -> Result<(), sdk::Failure> {
+        if const { !covers::<S>("write-repository") } {
+            return undeclared("write-repository");
+        }
+        proposal::set_executable(path, executable).map_err(failure_in)
+    }
+
+    fn cite(&self, path: &str, line: Option<u32>) -> Result<(), sdk::Failure> {
+        let citation = answer::Citation {
+            path: path.to_owned(),
+            line,
+        };
+        answer::cite(&citation).map_err(failure_in)
+    }
+
+    fn attach(&self, media: &sdk::Media) -> Result<(), sdk::Failure> {
+        let media = answer::Media {
+            media_type: media.media_type.clone(),
+            alternative: media.alternative.clone(),
+            content: media.content.clone(),
+        };
+        answer::attach(&media).map_err(failure_in)
+    }
+
+    fn say(&self, piece: &str) {
+        answer::text(piece);
+    }
+
+    fn progress(&self, done: u64, total: Option<u64>, message: &str) {
+        answer::progress(done, total, message);
     }
 
     fn git_changes(&self, query: &sdk::DiffQuery) -> Result<sdk::Diff, sdk::Failure> {
@@ -282,6 +327,12 @@ fn commit_in(commit: git_history::Commit) -> sdk::LoggedCommit {
         offset_minutes: commit.offset_minutes,
         message: commit.message,
     }
+}
+
+fn digest_of(content: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(content);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn visit_batch(batch: &bulk::Batch, visit: &mut sdk::Visit<'_>) -> ControlFlow<()> {

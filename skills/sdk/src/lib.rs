@@ -353,6 +353,29 @@ pub trait Host {
     /// Installs packages by a named recipe.
     fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure>;
 
+    /// Lets this proposal replace or remove the file at `path`, or change its executable bit. `base` is the file's whole
+    /// content as this call has read it; the host compares it again when it commits.
+    fn replace(&self, path: &str, base: &[u8]) -> Result<(), Failure>;
+
+    /// Moves a file that this call has read to a path that does not exist. A file in the stage under the new path gives it
+    /// another content.
+    fn rename(&self, path: &str, new_path: &str, base: &[u8]) -> Result<(), Failure>;
+
+    /// Sets or clears the executable bit of a file of this proposal.
+    fn set_executable(&self, path: &str, executable: bool) -> Result<(), Failure>;
+
+    /// Adds a place that the answer rests on; `line` is counted from 1.
+    fn cite(&self, path: &str, line: Option<u32>) -> Result<(), Failure>;
+
+    /// Adds an image or a diagram to the answer.
+    fn attach(&self, media: &Media) -> Result<(), Failure>;
+
+    /// Gives the next piece of the answer's text while the call runs. It comes before [`Outcome::text`].
+    fn say(&self, piece: &str);
+
+    /// Tells a person how far the call is.
+    fn progress(&self, done: u64, total: Option<u64>, message: &str);
+
     /// Writes to the user's log. `level` is `debug`, `info`, `warn` or `error`.
     fn log(&self, level: &str, message: &str);
 }
@@ -400,6 +423,28 @@ impl dyn Host + '_ {
         failure.with_hint(format!("did you mean {}?", names.join(" or ")))
     }
 
+    /// Proposes another content for a file whose whole content, `base`, this call has read.
+    pub fn propose(&self, path: &str, base: &[u8], content: &[u8]) -> Result<(), Failure> {
+        self.replace(path, base)?;
+        self.stage_file(path, content)
+    }
+
+    /// Puts a file into the stage: a new one, or one that [`Host::replace`] or [`Host::rename`] names.
+    pub fn stage_file(&self, path: &str, content: &[u8]) -> Result<(), Failure> {
+        let place = self.stage().join(clean_path(path)?);
+        let written = place.parent().map_or(Ok(()), std::fs::create_dir_all);
+        written
+            .and_then(|()| std::fs::write(&place, content))
+            .map_err(|error| match error.kind() {
+                // There is no stage without the effect.
+                std::io::ErrorKind::NotFound => {
+                    let message = format!("`{path}` cannot be proposed without the effect `write-repository`");
+                    Failure::new(code::DENIED, message)
+                }
+                _ => Failure::failed(format!("`{path}` could not be proposed: {error}")),
+            })
+    }
+
     /// The whole list of a query, page after page.
     pub fn list(&self, query: &Query) -> Result<Vec<Entry>, Failure> {
         let mut query = query.clone();
@@ -435,6 +480,31 @@ pub fn clean_path(path: &str) -> Result<String, Failure> {
         }
     }
     Ok(parts.join("/"))
+}
+
+/// An image or a diagram of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Media {
+    /// `image/png`, `image/jpeg`, `image/gif`, `image/webp`, or [`Media::MERMAID`].
+    pub media_type: String,
+    /// Text in place of it: a model reads this, and never the content.
+    pub alternative: String,
+    /// The bytes of an image, the source of a diagram.
+    pub content: Vec<u8>,
+}
+
+impl Media {
+    /// Media type of the source of a Mermaid diagram.
+    pub const MERMAID: &str = "text/vnd.mermaid";
+
+    /// A Mermaid diagram.
+    pub fn mermaid(source: impl Into<String>, alternative: impl Into<String>) -> Self {
+        Self {
+            media_type: Self::MERMAID.to_owned(),
+            alternative: alternative.into(),
+            content: source.into().into_bytes(),
+        }
+    }
 }
 
 /// Query of a list.
@@ -740,6 +810,8 @@ macro_rules! bindings {
             with: {
                 "tool:skill/types@1.0.0": ::skill_sdk::component::bindings::tool::skill::types,
                 "tool:skill/log@1.0.0": ::skill_sdk::component::bindings::tool::skill::log,
+                "tool:skill/answer@1.0.0": ::skill_sdk::component::bindings::tool::skill::answer,
+                "tool:skill/proposal@1.0.0": ::skill_sdk::component::bindings::tool::skill::proposal,
                 "tool:skill/repository@1.0.0": ::skill_sdk::component::bindings::tool::skill::repository,
                 "tool:skill/bulk@1.0.0": ::skill_sdk::component::bindings::tool::skill::bulk,
                 "tool:skill/git-read@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_read,

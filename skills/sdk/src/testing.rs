@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::{
     BlamePage, BlameQuery, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host,
-    InstallRequest, LogPage, LogQuery, Outcome, Page, Query, RunReport, Selection, ShowQuery, TestRequest, Visit, code,
+    InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query, RunReport, Selection, ShowQuery, TestRequest,
+    Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -116,6 +117,20 @@ pub struct FakeHost {
     pub requests: RefCell<Vec<String>>,
     /// Logged messages.
     pub logged: RefCell<Vec<String>>,
+    /// Paths that the skill said it replaces, with the length of the content that it has read.
+    pub replaced: RefCell<BTreeMap<String, usize>>,
+    /// Files that move, with their new paths.
+    pub renamed: RefCell<BTreeMap<String, String>>,
+    /// Executable bits that it changes.
+    pub executable: RefCell<BTreeMap<String, bool>>,
+    /// Cited places.
+    pub cited: RefCell<Vec<(String, Option<u32>)>>,
+    /// Attached images and diagrams.
+    pub attached: RefCell<Vec<Media>>,
+    /// Text that it gave while it ran.
+    pub said: RefCell<String>,
+    /// Progress that it told.
+    pub progress: RefCell<Vec<String>>,
 }
 
 impl FakeHost {
@@ -142,6 +157,13 @@ impl FakeHost {
             shown: RefCell::default(),
             requests: RefCell::default(),
             logged: RefCell::default(),
+            replaced: RefCell::default(),
+            renamed: RefCell::default(),
+            executable: RefCell::default(),
+            cited: RefCell::default(),
+            attached: RefCell::default(),
+            said: RefCell::default(),
+            progress: RefCell::default(),
         };
         for (path, content) in files {
             host.write(path.as_ref(), content.as_ref());
@@ -285,6 +307,47 @@ impl Host for FakeHost {
     fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure> {
         self.requests.borrow_mut().push(format!("{request:?}"));
         self.run.clone().map_or_else(|| Self::denied("install"), Ok)
+    }
+
+    fn replace(&self, path: &str, base: &[u8]) -> Result<(), Failure> {
+        match fs::read(self.repo.join(path)) {
+            Ok(content) if content == base => {
+                self.replaced.borrow_mut().insert(path.to_owned(), base.len());
+                Ok(())
+            }
+            Ok(_) => Err(Failure::new(code::DENIED, format!("`{path}` holds another content"))),
+            Err(error) => Err(Failure::io(path, &error)),
+        }
+    }
+
+    fn rename(&self, path: &str, new_path: &str, base: &[u8]) -> Result<(), Failure> {
+        self.replace(path, base)?;
+        self.renamed.borrow_mut().insert(path.to_owned(), new_path.to_owned());
+        Ok(())
+    }
+
+    fn set_executable(&self, path: &str, executable: bool) -> Result<(), Failure> {
+        self.executable.borrow_mut().insert(path.to_owned(), executable);
+        Ok(())
+    }
+
+    fn cite(&self, path: &str, line: Option<u32>) -> Result<(), Failure> {
+        self.cited.borrow_mut().push((path.to_owned(), line));
+        Ok(())
+    }
+
+    fn attach(&self, media: &Media) -> Result<(), Failure> {
+        self.attached.borrow_mut().push(media.clone());
+        Ok(())
+    }
+
+    fn say(&self, piece: &str) {
+        self.said.borrow_mut().push_str(piece);
+    }
+
+    fn progress(&self, done: u64, total: Option<u64>, message: &str) {
+        let total = total.map_or_else(String::new, |total| format!(" of {total}"));
+        self.progress.borrow_mut().push(format!("{done}{total}: {message}"));
     }
 
     fn log(&self, level: &str, message: &str) {

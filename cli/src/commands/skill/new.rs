@@ -40,7 +40,7 @@ macro_rules! sdk {
 /// Files of every project.
 const COMMON: [File; 6] = [
     ("README.md", template!("README.md")),
-    (".gitignore", "/{{name}}.wasm\n/target/\n__pycache__/\n"),
+    (".gitignore", "/{{name}}.wasm\n/target/\n__pycache__/\nnode_modules/\n"),
     ("cases.toml", template!("cases.toml")),
     ("fixture/README.md", template!("fixture/README.md")),
     ("fixture/notes/plan.md", template!("fixture/notes/plan.md")),
@@ -55,9 +55,10 @@ const RUST: [File; 4] = [
 ];
 
 /// The crate that a skill in Rust is written against, as it is here.
-const SDK: [File; 6] = [
+const SDK: [File; 7] = [
     sdk!("component.rs"),
     sdk!("lib.rs"),
+    sdk!("metadata.rs"),
     sdk!("pattern.rs"),
     sdk!("schema.rs"),
     sdk!("testing.rs"),
@@ -70,8 +71,10 @@ const PYTHON: [File; 3] = [
     ("wit/deps/skill/skill.wit", CONTRACT),
 ];
 
-const JS: [File; 6] = [
+const JS: [File; 8] = [
     ("skill.js", template!("js/skill.js")),
+    ("answers.js", template!("js/answers.js")),
+    ("sha256.js", template!("js/sha256.js")),
     ("files.js", template!("js/files.js")),
     ("package.json", template!("js/package.json")),
     ("wit/world.wit", template!("js/world.wit")),

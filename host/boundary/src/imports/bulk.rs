@@ -138,6 +138,7 @@ impl SelectionReader {
         let left_out = match read {
             Ok(Read::Whole) => {
                 self.call.note_place(path, true);
+                self.call.note_served(path);
                 if let Some(recorder) = self.call.recorder() {
                     recorder.read(path);
                 }

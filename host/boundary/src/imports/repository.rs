@@ -9,6 +9,7 @@ use crate::budget::CallBudget;
 use crate::failure::failure;
 use crate::globs::Globs;
 use crate::limits;
+use crate::proposal::is_digest;
 use tool_repository::{EntryKind, FileList, OpenError, ScanError, normalise};
 
 /// One page of a list.
@@ -156,10 +157,9 @@ fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
 /// Notes that the guest says that its answer shows a file with this content. What of that counts is judged at the end of
 /// the call, when there is an answer.
 pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256: String) {
-    let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let Ok(path) = normalise(path) else { return };
     // Only what can be opened can have been read; this also keeps the note from growing without bound.
-    if !is_digest || context.repository.open_file_within(&path, &call.token).is_err() {
+    if !is_digest(&sha256) || context.repository.open_file_within(&path, &call.token).is_err() {
         return;
     }
     call.claim(path, sha256);

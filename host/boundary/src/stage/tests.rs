@@ -78,6 +78,7 @@ struct Bench {
     folder: TempDir,
     journal: Arc<Journal>,
     context: CallContext,
+    terms: ProposalTerms,
 }
 
 impl Bench {
@@ -108,6 +109,7 @@ impl Bench {
             folder,
             journal,
             context,
+            terms: ProposalTerms::default(),
         }
     }
 
@@ -149,7 +151,12 @@ impl Bench {
 
     fn commit(&self, deletions: &[&str]) -> Result<Vec<String>, Failure> {
         let deletions: Vec<String> = deletions.iter().map(|path| (*path).to_owned()).collect();
-        commit(&self.context, &NoServices, &self.stage(""), &deletions)
+        let left = StageContent {
+            stage: &self.stage(""),
+            deletions: &deletions,
+            terms: &self.terms,
+        };
+        commit(&self.context, &NoServices, left)
     }
 
     /// Every file of the root with its content, temporaries included.

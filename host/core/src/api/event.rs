@@ -120,6 +120,47 @@ impl From<NoticeKind> for String {
     }
 }
 
+/// A place in the repository that an answer rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Citation {
+    /// Relative to the root.
+    pub path: String,
+    /// Line, counted from 1; absent for the file as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u32)]
+    pub line: Option<u32>,
+}
+
+impl std::fmt::Display for Citation {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            Some(line) => write!(formatter, "{}:{line}", self.path),
+            None => formatter.write_str(&self.path),
+        }
+    }
+}
+
+/// An image or a diagram of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Media {
+    /// `image/png`, `image/jpeg`, `image/gif`, `image/webp` or `text/vnd.mermaid`.
+    pub media_type: String,
+    /// Text in place of it.
+    pub alternative: String,
+    /// An image in base64; the source of a diagram as it is.
+    pub data: String,
+}
+
+impl Media {
+    /// Media type of the source of a Mermaid diagram.
+    pub const MERMAID: &str = "text/vnd.mermaid";
+
+    /// True for the source of a diagram, which is text.
+    pub fn is_diagram(&self) -> bool {
+        self.media_type == Self::MERMAID
+    }
+}
+
 /// An event, as clients of a stream see it in the reference form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -237,6 +278,12 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Object)]
         details: Option<Value>,
+        /// Places in the repository that the answer rests on.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        citations: Vec<Citation>,
+        /// Images and diagrams.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        media: Vec<Media>,
         /// Cost of the call.
         receipt: Box<Receipt>,
     },

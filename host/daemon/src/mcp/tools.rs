@@ -2,8 +2,9 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
-use crate::api::{Effect, Problem, SkillFunction};
+use crate::api::{Effect, Media, Problem, SkillFunction};
 use crate::session::connection::CallAnswer;
 use crate::skill::{CallError, CallOutcome};
 
@@ -13,7 +14,37 @@ pub(super) fn tool(function: &SkillFunction) -> Option<Tool> {
     let annotations = annotations(&function.effects);
     let title = function.title.clone().unwrap_or_else(|| title(&function.name));
     let tool = Tool::new(function.name.clone(), function.description.clone(), schema);
-    Some(tool.with_title(title).with_annotations(annotations))
+    let tool = tool.with_title(title).with_annotations(annotations);
+    Some(match &function.output {
+        Some(output) => tool.with_raw_output_schema(Arc::new(output_schema(output))),
+        None => tool,
+    })
+}
+
+/// The schema of [`structured`], with the skill's own schema of its details.
+fn output_schema(details: &Value) -> JsonObject {
+    // A reference leads from the root of the schema that it stands in, and would lead astray in a part of another one.
+    let has_references = details.to_string().contains("\"$ref\"");
+    let details = if has_references {
+        json!({"type": "object"})
+    } else {
+        details.clone()
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "truncated": {"type": "boolean"},
+            "cursor": {"type": ["string", "null"]},
+            "files_modified": {"type": "array", "items": {"type": "string"}},
+            "citations": {"type": "array", "items": {"type": "object"}},
+            "details": {"anyOf": [details, {"type": "null"}]},
+        },
+        "required": ["truncated", "cursor", "files_modified", "citations", "details"],
+    });
+    match schema {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    }
 }
 
 /// Derives a tool's annotations from its effects.
@@ -38,7 +69,9 @@ fn title(name: &str) -> String {
 pub(super) fn result(answer: CallAnswer) -> CallToolResult {
     let mut result = match &answer.result {
         Ok(outcome) => {
-            let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+            let mut content = vec![ContentBlock::text(answer.text)];
+            content.extend(outcome.media.iter().map(media_block));
+            let mut result = CallToolResult::success(content);
             result.structured_content = Some(structured(outcome));
             result
         }
@@ -56,12 +89,21 @@ pub(super) fn result(answer: CallAnswer) -> CallToolResult {
     result
 }
 
+fn media_block(media: &Media) -> ContentBlock {
+    if media.is_diagram() {
+        ContentBlock::text(format!("```mermaid\n{}\n```", media.data))
+    } else {
+        ContentBlock::image(media.data.clone(), media.media_type.clone())
+    }
+}
+
 /// The answer for programs. The text is in the content and not repeated here.
 fn structured(outcome: &CallOutcome) -> Value {
     json!({
         "truncated": outcome.truncated,
         "cursor": outcome.cursor,
         "files_modified": outcome.files_modified,
+        "citations": outcome.citations,
         "details": outcome.details,
     })
 }

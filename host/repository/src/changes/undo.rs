@@ -354,7 +354,10 @@ pub(super) fn plan<'a>(history: &[&'a FileChange], current: Option<&[u8]>) -> Pl
     if undone == 0 && content(oldest) != current {
         return Plan::LeaveAlone;
     }
-    if reached == current && (undone == 0 || undone == history.len()) {
+    // A change may be of the mode alone.
+    let newest = history.last().and_then(|change| change.after.as_ref());
+    let is_same_mode = to.zip(newest).is_none_or(|(to, newest)| to.mode == newest.mode);
+    if reached == current && (undone == 0 || undone == history.len() && is_same_mode) {
         return Plan::Nothing;
     }
     Plan::Restore {

@@ -29,7 +29,8 @@ mod component_face {
             "do": {"type": "string"},
             "path": {"type": "string"},
             "text": {"type": "string"},
-            "numbers": {"type": "array", "items": {"type": "integer", "minimum": 0}}
+            "numbers": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+            "cursor": {"type": "string"}
         },
         "required": ["do"],
         "additionalProperties": false

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use skill_sdk::{
-    BlameQuery, Content, DiffQuery, Failure, Host, LogPage, LogQuery, Outcome, Query, Selection, ShowQuery,
+    BlameQuery, Content, DiffQuery, Failure, Host, LogPage, LogQuery, Media, Outcome, Query, Selection, ShowQuery,
 };
 
 use crate::{Arguments, outside, raw};
@@ -105,6 +105,43 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
                 deletions: vec![path.to_owned()],
                 ..Outcome::text("deleted")
             });
+        }
+        // Proposals about files, on what the guest claims to have read
+        "replace" => {
+            if count > 0 {
+                let _ = fs::read(std::path::Path::new("/repo").join(path));
+            }
+            host.propose(path, arguments.to.as_bytes(), b"owned")?;
+            "got replaced".to_owned()
+        }
+        "move" => {
+            let base = fs::read(std::path::Path::new("/repo").join(path)).map_err(|error| Failure::io(path, &error))?;
+            host.rename(path, &arguments.to, &base)?;
+            "got moved".to_owned()
+        }
+
+        // Parts of an answer
+        "say" => {
+            let piece = "x".repeat(1024 * 1024);
+            (0..count).for_each(|_| host.say(&piece));
+            "got heard".to_owned()
+        }
+        "cite" => {
+            for line in 0..count {
+                host.cite(path, u32::try_from(line + 1).ok())?;
+            }
+            "got cited".to_owned()
+        }
+        "attach" => {
+            host.attach(&Media {
+                media_type: path.to_owned(),
+                alternative: "a picture".to_owned(),
+                content: arguments
+                    .to
+                    .repeat(usize::try_from(count).unwrap_or(usize::MAX))
+                    .into_bytes(),
+            })?;
+            "got attached".to_owned()
         }
         "fail-after-write" => {
             fs::write(path, "owned").map_err(|error| Failure::io(path, &error))?;

@@ -106,3 +106,83 @@ fn no_inode_of_the_stage_enters_the_repository() {
     write(&bench.stage("c.txt"), "written later");
     assert_eq!(bench.text("c.txt"), "c");
 }
+
+#[test]
+fn a_file_is_replaced_by_the_digest_that_the_skill_has_read() {
+    let mut bench = Bench::new(&[("a.py", "old\n"), ("b.py", "old\n")]);
+    for path in ["a.py", "b.py"] {
+        bench.terms.bases.insert(path.to_owned(), sha256_hex(b"old\n"));
+    }
+    let changed = bench.propose(&[("a.py", "new\n")], &["b.py"]).expect("both were read");
+    assert_eq!(changed, ["a.py", "b.py"]);
+    assert_eq!(bench.text("a.py"), "new\n");
+    // The model has not seen the new content.
+    assert!(bench.context.files.lock().expect("not poisoned").seen.is_empty());
+}
+
+#[test]
+fn one_file_that_has_changed_since_it_was_read_keeps_all_as_they_are() {
+    let mut bench = Bench::new(&[("a.py", "old\n"), ("b.py", "old\n")]);
+    for path in ["a.py", "b.py"] {
+        bench.terms.bases.insert(path.to_owned(), sha256_hex(b"old\n"));
+    }
+    fs::write(bench.root("b.py"), "theirs\n").expect("the file is written");
+    let refused = bench
+        .propose(&[("a.py", "new\n"), ("b.py", "new\n")], &[])
+        .expect_err("b.py has changed");
+    assert_eq!(
+        (refused.code.as_str(), refused.message.as_str()),
+        (
+            "denied",
+            "`b.py` has changed since the skill read it; nothing was changed"
+        )
+    );
+    assert_eq!(
+        (bench.text("a.py"), bench.text("b.py")),
+        ("old\n".to_owned(), "theirs\n".to_owned())
+    );
+}
+
+#[test]
+fn a_file_moves_with_its_content_and_mode() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut bench = Bench::new(&[("a.py", "old\n"), ("b.py", "b\n")]);
+    fs::set_permissions(bench.root("a.py"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    bench.terms.bases.insert("a.py".to_owned(), sha256_hex(b"old\n"));
+    bench.terms.renames.insert("a.py".to_owned(), "b.py".to_owned());
+    let taken = bench.propose(&[], &[]).expect_err("b.py exists");
+    assert_eq!(
+        taken.message,
+        "`a.py` cannot be moved to `b.py`: this path exists already"
+    );
+    bench.terms.renames.insert("a.py".to_owned(), "lib/c.py".to_owned());
+    assert_eq!(bench.propose(&[], &[]).expect("it was read"), ["a.py", "lib/c.py"]);
+    assert_eq!(bench.text("lib/c.py"), "old\n");
+    let mode = |path: &str| {
+        fs::metadata(bench.root(path))
+            .expect("it is there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(mode("lib/c.py"), 0o755);
+    assert!(!bench.root("a.py").exists());
+}
+
+#[test]
+fn a_change_of_the_executable_bit_alone_is_a_change() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let mut bench = Bench::new(&[("a.sh", "echo\n")]);
+    bench.terms.executable.insert("a.sh".to_owned(), true);
+    let unread = bench.propose(&[], &[]).expect_err("nobody has read it");
+    assert_eq!(unread.code, "denied");
+    bench.terms.bases.insert("a.sh".to_owned(), sha256_hex(b"echo\n"));
+    assert_eq!(bench.propose(&[], &[]).expect("it was read"), ["a.sh"]);
+    let metadata = fs::metadata(bench.root("a.sh")).expect("it is there");
+    assert_eq!(
+        metadata.permissions().mode() & 0o111,
+        0o111 & (metadata.permissions().mode() >> 2)
+    );
+}

@@ -401,6 +401,7 @@ fn a_proposal_holds_files_up_to_its_bound() {
             .map(|number| (number.to_string(), None))
             .collect(),
         bytes: 0,
+        ..Proposal::default()
     };
     assert!(proposal.check_count().is_ok());
     proposal.files.insert("one more".to_owned(), None);

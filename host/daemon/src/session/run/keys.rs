@@ -214,6 +214,16 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
             if let Some(details) = &mut outcome.details {
                 rewrite_texts(details, &|text| redactor.text(text, file).into_owned());
             }
+            outcome
+                .citations
+                .iter_mut()
+                .for_each(|citation| clean(&mut citation.path));
+            for media in &mut outcome.media {
+                clean(&mut media.alternative);
+                if media.is_diagram() {
+                    clean(&mut media.data);
+                }
+            }
             // One with a key in it cannot be told, and its placeholder asks for nothing.
             let holds_key = |cursor: &mut String| matches!(redactor.text(cursor, file), std::borrow::Cow::Owned(_));
             if outcome.cursor.take_if(holds_key).is_some() {
@@ -274,6 +284,7 @@ mod tests {
                 cursor: None,
                 files_modified: Vec::new(),
                 details: Some(serde_json::json!({key: [{"line": format!("a = \"{key}\"")}], "count": 1})),
+                ..CallOutcome::default()
             }),
             receipt: None,
             foreign: Vec::new(),
@@ -300,6 +311,7 @@ mod tests {
                 cursor: Some(cursor.to_owned()),
                 files_modified: Vec::new(),
                 details: None,
+                ..CallOutcome::default()
             };
             let mut report = CallReport {
                 result: Ok(outcome),
@@ -390,6 +402,7 @@ mod tests {
                 cursor: None,
                 files_modified: Vec::new(),
                 details: None,
+                ..CallOutcome::default()
             };
             let mut report = CallReport {
                 result: Ok(outcome),

@@ -58,6 +58,8 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
                 cursor: outcome.cursor,
                 files_modified: outcome.files_modified,
                 details: outcome.details,
+                citations: outcome.citations,
+                media: outcome.media,
                 receipt: Box::new(receipt.unwrap_or_else(|| empty_receipt(name, arguments, &verdict))),
             });
             Ok(Outcome::complete())

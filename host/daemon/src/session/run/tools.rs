@@ -16,7 +16,7 @@ use super::SessionRun;
 use super::keys::{Named, learn_shown, redact};
 use super::missed::{self, Denial, Missed, RefusedPurpose};
 use crate::api::Effect;
-use crate::api::{self, ErrorKind, Event, Receipt, TestDetails, Timestamp};
+use crate::api::{self, Citation, ErrorKind, Event, Receipt, TestDetails, Timestamp};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{TextOrigin, ToolCall, ToolResult, ToolSpec};
@@ -478,6 +478,7 @@ fn show_passed_tests(report: &mut CallReport) {
                 })
                 .ok()
             }),
+            ..CallOutcome::default()
         };
     }
 }
@@ -507,18 +508,25 @@ pub(super) fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
 /// Returns the text about a call's end for the model.
 fn text_for_model(result: &Result<CallOutcome, CallError>) -> String {
     match result {
-        Ok(CallOutcome {
-            text,
-            cursor: Some(cursor),
-            ..
-        }) => {
-            let cursor = Value::String(cursor.clone());
-            format!("{text}\n\n(There is more. Call again with the same arguments and \"cursor\": {cursor}.)")
+        Ok(outcome) => {
+            let mut text = outcome.text.clone();
+            // A model gets the alternative text of an image or a diagram, and never its content.
+            for media in &outcome.media {
+                text.push_str(&format!("\n\n({}: {})", media.media_type, media.alternative));
+            }
+            if !outcome.citations.is_empty() {
+                let cited: Vec<String> = outcome.citations.iter().map(Citation::to_string).collect();
+                text.push_str(&format!("\n\n(Rests on {}.)", cited.join(", ")));
+            }
+            match &outcome.cursor {
+                Some(cursor) => {
+                    let cursor = Value::String(cursor.clone());
+                    format!("{text}\n\n(There is more. Call again with the same arguments and \"cursor\": {cursor}.)")
+                }
+                None if outcome.truncated => format!("{text}\n\n(There is more. Narrow the call.)"),
+                None => text,
+            }
         }
-        Ok(CallOutcome {
-            text, truncated: true, ..
-        }) => format!("{text}\n\n(There is more. Narrow the call.)"),
-        Ok(outcome) => outcome.text.clone(),
         Err(error) => match hint_of(error) {
             Some(hint) => format!("{error}\n{hint}"),
             None => error.to_string(),

@@ -124,7 +124,12 @@ impl Scene {
             fs::write(path, text).expect("it can be written");
         }
         let deleted = ["dir/c.txt".to_owned()];
-        dying_at(moment, || stage::commit(&context, &NoServices, staged.path(), &deleted))
+        let left = stage::StageContent {
+            stage: staged.path(),
+            deletions: &deleted,
+            terms: &stage::ProposalTerms::default(),
+        };
+        dying_at(moment, || stage::commit(&context, &NoServices, left))
             .map(|committed| committed.expect("it is granted"))
             .is_some()
     }

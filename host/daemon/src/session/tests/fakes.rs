@@ -185,6 +185,7 @@ fn outcome(text: &str, files: &[&str]) -> CallOutcome {
         cursor: None,
         files_modified: files.iter().map(|&path| path.to_owned()).collect(),
         details: None,
+        ..CallOutcome::default()
     }
 }
 

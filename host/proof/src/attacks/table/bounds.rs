@@ -57,6 +57,30 @@ pub(super) const ATTACKS: &[Attack] = &[
         "memory",
     )
     .within(|limits| limits.memory_bytes = 16 * MIB),
+    flood(
+        "flood_pieces",
+        "answer in pieces without end",
+        &[Ask::new("say").times(3)],
+        "output",
+    ),
+    flood(
+        "flood_citations",
+        "cite without end",
+        &[Ask::at("cite", "README.md").times(2000)],
+        "limit",
+    ),
+    flood(
+        "flood_media",
+        "attach a diagram without end",
+        &[Ask::at("attach", "text/vnd.mermaid").to("A-->B;").times(100_000)],
+        "limit",
+    ),
+    flood(
+        "attach_disguised",
+        "pass a web page for an image",
+        &[Ask::at("attach", "image/png").to("<script>").times(1)],
+        "invalid-arguments",
+    ),
     flood("use_tables", "use tables without end", &[Ask::new("present")], "tables")
         .within(|limits| limits.table_elements = 1),
     flood(

@@ -1,7 +1,7 @@
 //! Writing into the repository, and proposing what must not be proposed.
 
 use super::{DENIED, propose, write};
-use crate::attacks::Expected::Crashed;
+use crate::attacks::Expected::{Bounded, Crashed};
 use crate::attacks::{Ask, Attack};
 
 pub(super) const ATTACKS: &[Attack] = &[
@@ -74,6 +74,37 @@ pub(super) const ATTACKS: &[Attack] = &[
         "make a hidden file",
         &[Ask::at("write", "/stage/.env.local")],
     ),
+    propose(
+        "replace_unread",
+        "replace a file that the call has not read",
+        &[Ask::at("replace", "README.md").to("hello")],
+    ),
+    propose(
+        "replace_stale",
+        "replace a file by the digest of another content",
+        &[Ask::at("replace", "README.md").to("other").times(1)],
+    ),
+    propose(
+        "replace_hidden",
+        "replace a hidden file whose content it guesses",
+        &[Ask::at("replace", ".env").to("SECRET=1").times(1)],
+    ),
+    propose(
+        "move_to_hook",
+        "move a file to a place that git runs",
+        &[Ask::at("move", "README.md").to(".git/hooks/pre-commit")],
+    ),
+    propose(
+        "move_onto_file",
+        "move a file onto another one",
+        &[Ask::at("move", "README.md").to("src/main.rs")],
+    ),
+    Attack::calls(
+        "move_outside",
+        "move a file out of the repository",
+        &[Ask::at("move", "README.md").to("../outside/new")],
+    )
+    .comes_to(Bounded("invalid-arguments")),
     propose(
         "propose_agent_file",
         "change what steers an agent",

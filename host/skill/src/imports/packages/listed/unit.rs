@@ -44,7 +44,12 @@ fn write(context: &CallContext, path: &str, content: &str) {
     std::fs::create_dir_all(staged.parent().expect("it has a parent")).expect("folders can be made");
     std::fs::write(staged, content).expect("files can be written");
     let services = MachineServices::new(folder.path(), Surroundings::default());
-    stage::commit(context, &services, folder.path(), &[]).expect("it may be written");
+    let left = stage::StageContent {
+        stage: folder.path(),
+        deletions: &[],
+        terms: &stage::ProposalTerms::default(),
+    };
+    stage::commit(context, &services, left).expect("it may be written");
 }
 
 /// The lines of the last question that are about packages beside the named ones.

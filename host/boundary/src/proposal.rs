@@ -1,0 +1,160 @@
+//! Proposals about files that exist: what a guest says about them while its call runs. `stage` judges all of it when the
+//! call has ended.
+
+use std::collections::BTreeMap;
+
+use crate::bindings::tool::skill::types::Failure;
+use crate::budget::CallBudget;
+use crate::failure::{failure, hinted};
+use crate::limits;
+use tool_core::text::visible_name;
+use tool_repository::normalise;
+
+/// Claims of one call about files that exist, by their normal paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProposalTerms {
+    /// SHA-256 of the content that the guest has read and bases its change on.
+    pub(crate) bases: BTreeMap<String, String>,
+    /// New path of each file that moves.
+    pub(crate) renames: BTreeMap<String, String>,
+    /// Executable bit of a file after the change.
+    pub(crate) executable: BTreeMap<String, bool>,
+}
+
+impl ProposalTerms {
+    /// True where the guest said nothing that changes a file by itself.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.renames.is_empty() && self.executable.is_empty()
+    }
+
+    /// The paths that it changes without a file in the stage.
+    pub(crate) fn paths(self) -> impl Iterator<Item = String> {
+        let moved = self.renames.into_iter().flat_map(|(path, new_path)| [path, new_path]);
+        moved.chain(self.executable.into_keys())
+    }
+
+    pub(crate) fn replace(&mut self, call: &CallBudget, path: &str, base_sha256: String) -> Result<(), Failure> {
+        let path = normal(path)?;
+        if !is_digest(&base_sha256) {
+            return Err(failure(
+                "invalid-arguments",
+                format!("the digest of `{path}` is not a SHA-256 of 64 lower-case hexadecimal digits"),
+            ));
+        }
+        if !call.has_served(&path) {
+            return Err(hinted(
+                "denied",
+                format!("`{path}` has not been read in this call"),
+                "read the whole file beneath `/repo` or by `bulk`, then propose the change",
+            ));
+        }
+        self.check_count()?;
+        self.bases.insert(path, base_sha256);
+        Ok(())
+    }
+
+    pub(crate) fn rename(
+        &mut self,
+        call: &CallBudget,
+        path: &str,
+        new_path: &str,
+        base_sha256: String,
+    ) -> Result<(), Failure> {
+        let (path, new_path) = (normal(path)?, normal(new_path)?);
+        if path == new_path || self.renames.values().any(|taken| *taken == new_path) {
+            let message = format!("`{path}` cannot be moved to `{new_path}`: this path is taken");
+            return Err(failure("invalid-arguments", message));
+        }
+        self.replace(call, &path, base_sha256)?;
+        self.renames.insert(path, new_path);
+        Ok(())
+    }
+
+    pub(crate) fn set_executable(&mut self, path: &str, executable: bool) -> Result<(), Failure> {
+        let path = normal(path)?;
+        self.check_count()?;
+        self.executable.insert(path, executable);
+        Ok(())
+    }
+
+    fn check_count(&self) -> Result<(), Failure> {
+        let count = self.bases.len() + self.executable.len();
+        if count as u64 >= 2 * limits::STAGED_ENTRIES_MAX {
+            let max = limits::STAGED_ENTRIES_MAX;
+            return Err(failure("limit", format!("the proposal has more than {max} files")));
+        }
+        Ok(())
+    }
+}
+
+fn normal(path: &str) -> Result<String, Failure> {
+    match normalise(path) {
+        Ok(path) if !path.is_empty() => Ok(path),
+        Ok(_) => Err(failure(
+            "invalid-arguments",
+            "the repository root is no file".to_owned(),
+        )),
+        Err(error) => {
+            let message = format!("`{}` cannot be changed: {error}", visible_name(path));
+            Err(failure("invalid-arguments", message))
+        }
+    }
+}
+
+/// True for a SHA-256 in lower-case hexadecimal digits.
+pub(crate) fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::Limits;
+
+    fn call() -> std::sync::Arc<CallBudget> {
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
+        call.keep_served();
+        call.note_served("src/a.rs");
+        call
+    }
+
+    #[test]
+    fn only_a_file_that_the_call_has_read_may_be_replaced() {
+        let (call, digest) = (call(), "0".repeat(64));
+        let mut terms = ProposalTerms::default();
+        terms.replace(&call, "src//a.rs", digest.clone()).expect("it was read");
+        let code = |result: Result<(), Failure>| result.expect_err("it is refused").code;
+        assert_eq!(code(terms.replace(&call, "src/b.rs", digest.clone())), "denied");
+        assert_eq!(code(terms.rename(&call, "src/b.rs", "c.rs", digest.clone())), "denied");
+        assert_eq!(code(terms.replace(&call, "../a", digest.clone())), "invalid-arguments");
+        assert_eq!(
+            code(terms.replace(&call, "src/a.rs", "0".repeat(63))),
+            "invalid-arguments"
+        );
+        assert_eq!(
+            code(terms.rename(&call, "src/a.rs", "src/a.rs", digest.clone())),
+            "invalid-arguments"
+        );
+        assert_eq!(code(terms.set_executable("/etc/passwd", true)), "invalid-arguments");
+        assert_eq!(terms.bases, BTreeMap::from([("src/a.rs".to_owned(), digest)]));
+    }
+
+    #[test]
+    fn two_files_cannot_move_to_one_path() {
+        let (call, digest) = (call(), "0".repeat(64));
+        call.note_served("src/b.rs");
+        let mut terms = ProposalTerms::default();
+        terms
+            .rename(&call, "src/a.rs", "c.rs", digest.clone())
+            .expect("it was read");
+        let refused = terms
+            .rename(&call, "src/b.rs", "c.rs", digest)
+            .expect_err("it is taken");
+        assert_eq!(
+            refused.message,
+            "`src/b.rs` cannot be moved to `c.rs`: this path is taken"
+        );
+    }
+}
