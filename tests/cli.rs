@@ -12,11 +12,11 @@ use crate::support::{Home, folder};
 #[test]
 fn a_missing_target_is_named_as_it_was_given() {
     let (home, repository) = (Home::offline(), folder(&[("a.py", "x = 1\n")]));
-    let finished = home.run(repository.path(), &["explain", "nosuchfile"]).expect(2);
+    let finished = home.run(repository.path(), &["explain", "nosuchfile.py"]).expect(2);
     assert!(
         finished
             .stderr
-            .starts_with("[error] File not found: nosuchfile\nhint: "),
+            .starts_with("[error] File not found: nosuchfile.py\nhint: "),
         "{}",
         finished.stderr
     );

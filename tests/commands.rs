@@ -138,9 +138,9 @@ fn exit_codes() {
         (&[][..], 2, "[error] A command is missing"),
         (&["explan"][..], 2, "[error] unrecognized subcommand 'explan'"),
         (
-            &["explain"][..],
+            &["test-gen"][..],
             2,
-            "[error] the following required arguments were not provided: <FILE_OR_DIRECTORY>",
+            "[error] the following required arguments were not provided: <FILE>",
         ),
         (
             &["explain", ".", "--jsom"][..],

@@ -2,6 +2,7 @@
 
 mod answers;
 mod architecture;
+mod asking;
 mod authoring;
 mod automation;
 mod benchmarks;

@@ -81,17 +81,40 @@ Examples:
   tool models use analyst                 no model")]
     Models(ModelsArguments),
 
-    /// Explain the architecture, the components and the key patterns of a file or a directory
+    /// Explain the repository, files, lines or a symbol, or answer a question about the code
+    ///
+    /// Text without a space is a path or the name of a definition; text with a space is a question. A question needs a
+    /// model.
     #[command(after_help = "\
 Examples:
-  tool explain .
-  tool explain src/server.py
+  tool explain                            the whole repository
+  tool explain src/server.py src/routes   several files and directories
+  tool explain src/server.py:10-40        some lines
+  tool explain Blueprint.route            a definition, by its name
+  tool explain \"how are sessions stored?\"
   tool explain . --output ARCHITECTURE.md
   tool explain . --json | jq -r 'select(.type == \"skill\") | .name'")]
     Explain {
-        /// File or directory, relative to the working directory or to the repository root
+        /// Files and directories, relative to the working directory or to the repository root; a path with lines
+        /// (`PATH:10-40`); the name of a definition; or a question
         #[arg(value_name = "FILE_OR_DIRECTORY")]
-        target: String,
+        targets: Vec<String>,
+        #[command(flatten)]
+        run: RunArguments,
+    },
+
+    /// Answer a question about the repository
+    ///
+    /// The same as `tool explain` with a question, for questions that look like a path or a name.
+    #[command(after_help = "\
+Examples:
+  tool ask \"where is a request authenticated?\"
+  tool ask architecture
+  tool ask - < question.txt")]
+    Ask {
+        /// The question; `-` reads it from standard input
+        #[arg(value_name = "QUESTION", required = true)]
+        question: Vec<String>,
         #[command(flatten)]
         run: RunArguments,
     },

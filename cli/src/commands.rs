@@ -74,7 +74,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
     match command {
         Command::Init(init) => init::run(&init, context).await,
         Command::Models(models) => models::run(models, context).await,
-        Command::Explain { target, run } => operation::run(operation::Task::explain(target), &run, context).await,
+        Command::Explain { targets, run } => operation::run(operation::Task::explain(targets), &run, context).await,
+        Command::Ask { question, run } => operation::run(operation::Task::ask(&question), &run, context).await,
         Command::Architect { task, run } => operation::run(operation::Task::architect(task), &run, context).await,
         Command::Refactor { task, focus, run } => {
             operation::run(operation::Task::refactor(task, focus), &run, context).await

@@ -184,7 +184,7 @@ fn exit_2_configuration_error() {
         assert!(!home.path().join("backend.json").exists(), "nothing was started");
     }
     Home::empty().run(repository.path(), &["explain", "."]).expect(2);
-    Home::offline().run(repository.path(), &["explain"]).expect(2);
+    Home::offline().run(repository.path(), &["test-gen"]).expect(2);
 }
 
 #[test]

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::api::Operation;
-use host::context::Target;
-use host::context::{self, BuildRequest, Indexes, Packet, Steer};
+use host::context::{self, BuildRequest, Indexes, Packet, Steer, SymbolSearch, Target};
 use host::limits;
-use host::operation;
+use host::operation::{self, TargetLookup};
 use host::repository::{Options, Repository};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -48,15 +47,13 @@ pub(super) const LARGE: &[(&str, &str)] = &[
 /// Returns the engine's packet for a request.
 pub(super) fn packet(root: &Path, operation: Operation, target: &str, vault: Option<&Path>) -> Packet {
     let repository = Repository::open(root, &Options::default()).expect("it can be opened");
-    let target = operation::resolve_target(
-        operation,
-        Some(target),
-        None,
-        &repository,
-        root,
-        &CancellationToken::new(),
-    )
-    .expect("it is there");
+    let lookup = TargetLookup {
+        repository: &repository,
+        working_directory: root,
+        find_symbol: &|_| Ok(SymbolSearch::default()),
+        cancel: &CancellationToken::new(),
+    };
+    let target = operation::resolve_target(operation, Some(target), None, &lookup).expect("it is there");
     packet_for(&repository, operation, &target, vault)
 }
 

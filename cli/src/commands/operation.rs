@@ -4,10 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::ProviderName;
-use host::api::{BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Overrides, Problem, SessionResult};
-use host::config;
-use host::operation::check_place;
+use host::analyst::refuse_question;
+use host::api::{
+    BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Overrides, Problem, ProviderName, SessionResult,
+};
+use host::config::{self, Api};
+use host::operation::{check_place, is_question, names_path};
 use host::session::preflight;
 use host::text::clean_line;
 
@@ -22,8 +24,18 @@ use crate::output::{AnswerFile, AnswerWriter, Output};
 #[derive(Debug)]
 pub(super) struct Task {
     operation: Operation,
-    target: String,
+    /// Targets of explain as they were typed; one target or task of another operation.
+    typed: Vec<String>,
     focus: Option<String>,
+    /// True where the text is a question, whatever it looks like.
+    is_question: bool,
+}
+
+/// Subject of a request: a target, or a question.
+#[derive(Debug, Default)]
+struct Subject {
+    target: Option<String>,
+    question: Option<String>,
 }
 
 /// Largest task from standard input. A description is a few thousand bytes; what is larger is a file, and belongs into
@@ -33,27 +45,32 @@ const TASK_BYTES_MAX: u64 = 64 * 1024;
 impl Task {
     /// Replaces the target `-` by the text of standard input; refused where a path is wanted.
     fn read(mut self) -> Result<Self, Error> {
-        if self.target != "-" {
+        if !self.typed.iter().any(|typed| typed == "-") {
             return Ok(self);
         }
-        let takes_task = matches!(self.operation, Operation::Architect | Operation::Refactor);
-        if !takes_task {
+        let takes_text = self.is_question || matches!(self.operation, Operation::Architect | Operation::Refactor);
+        if !takes_text {
             let message = format!("`tool {}` takes a path, not `-`", self.operation);
-            let hint = "`tool architect -` and `tool refactor -` read a task from standard input";
+            let hint = "`tool ask -`, `tool architect -` and `tool refactor -` read text from standard input";
             return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
         }
-        self.target = task_of(std::io::stdin().lock())?;
+        self.typed = vec![task_of(std::io::stdin().lock())?];
         Ok(self)
     }
 
-    /// A path that names nothing to work on is a slip of the hand: no session is made of it, and no model asked. Where it exists,
-    /// the session decides whether it may be read.
-    fn check_place(&self, context: &Context) -> Result<(), Error> {
-        if !matches!(self.operation, Operation::Explain | Operation::TestGen) {
-            return Ok(());
+    /// Decides what the text means, as far as that needs no look into the repository. A path that names nothing to work on
+    /// is a mistake in typing: no session is made of it, and no model asked. If the path exists, the session decides whether
+    /// it may be read.
+    fn subject(&self, context: &Context) -> Result<Subject, Error> {
+        let text = self.typed.join(" ");
+        if self.is_question {
+            return Ok(Subject::question(text));
         }
-        // A variable that is not set, more often than a wish.
-        if self.target.trim().is_empty() {
+        if !matches!(self.operation, Operation::Explain | Operation::TestGen) {
+            return Ok(Subject::target(text));
+        }
+        // An empty path comes from a variable without a value more often than from a user who means it.
+        if self.typed.iter().any(|typed| typed.trim().is_empty()) {
             let problem = Problem::new(ErrorKind::Usage, "The path is empty");
             return Err(problem
                 .with_hint("name a file or a directory; `.` is the whole repository")
@@ -61,42 +78,75 @@ impl Task {
         }
         let (root, here) = context.places()?;
         let root = root.canonicalize().unwrap_or(root);
-        Ok(check_place(self.operation, &self.target, &root, &here)?)
+        let is_path = |typed: &String| !is_question(typed, &root, &here) && names_path(typed, &root, &here);
+        let is_text = match self.typed.as_slice() {
+            [] => return Ok(Subject::target(".".to_owned())),
+            [typed] => is_question(typed, &root, &here),
+            // A question whose quotation marks were forgotten.
+            several => !several.iter().any(is_path),
+        };
+        if is_text && self.operation == Operation::Explain {
+            return Ok(Subject::question(text));
+        }
+        for typed in &self.typed {
+            check_place(self.operation, typed, &root, &here)?;
+        }
+        Ok(Subject::target(self.typed.join("\n")))
     }
 
     /// `tool explain`.
-    pub(super) fn explain(target: String) -> Self {
+    pub(super) fn explain(targets: Vec<String>) -> Self {
+        Self::new(Operation::Explain, targets)
+    }
+
+    /// `tool ask`.
+    pub(super) fn ask(words: &[String]) -> Self {
         Self {
-            operation: Operation::Explain,
-            target,
-            focus: None,
+            is_question: true,
+            ..Self::new(Operation::Explain, vec![words.join(" ")])
         }
     }
 
     /// `tool architect`.
     pub(super) fn architect(task: String) -> Self {
-        Self {
-            operation: Operation::Architect,
-            target: task,
-            focus: None,
-        }
+        Self::new(Operation::Architect, vec![task])
     }
 
     /// `tool refactor`.
     pub(super) fn refactor(task: String, focus: Option<String>) -> Self {
         Self {
-            operation: Operation::Refactor,
-            target: task,
             focus,
+            ..Self::new(Operation::Refactor, vec![task])
         }
     }
 
     /// `tool test-gen`.
     pub(super) fn test_gen(file: String) -> Self {
+        Self::new(Operation::TestGen, vec![file])
+    }
+
+    fn new(operation: Operation, typed: Vec<String>) -> Self {
         Self {
-            operation: Operation::TestGen,
-            target: file,
+            operation,
+            typed,
             focus: None,
+            is_question: false,
+        }
+    }
+}
+
+impl Subject {
+    fn target(text: String) -> Self {
+        Self {
+            target: Some(text),
+            question: None,
+        }
+    }
+
+    fn question(text: String) -> Self {
+        Self {
+            target: None,
+            question: Some(text),
         }
     }
 }
@@ -139,13 +189,16 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
     if let Some(problem) = config::exposed_key(&context.backend.home) {
         output.warning(&problem);
     }
-    task.check_place(context)?;
+    let subject = task.subject(context)?;
+    if subject.question.is_some() && settings.provider.api == Api::Analyst {
+        return Err(refuse_question().into());
+    }
     let answer = match &run.output {
         Some(file) => AnswerWriter::into_file(answer_file(file, &task, context)?),
         None if run.json => AnswerWriter::unrendered(),
         None => AnswerWriter::on_standard_output(output),
     };
-    let request = request(task, run, context)?;
+    let request = request(task, subject, run, context)?;
     let (client, events) = context
         .backend
         .connect_and_stream("/api/stream?form=reference", &request)
@@ -194,21 +247,23 @@ fn answer_file(file: &Path, task: &Task, context: &Context) -> Result<AnswerFile
     let (root, here) = context.places()?;
     // A target is looked up from here, or from the root; a task is hardly the name of a file.
     for place in [here, root] {
-        file.check_is_not(&place.join(&task.target))?;
+        for typed in &task.typed {
+            file.check_is_not(&place.join(typed))?;
+        }
     }
     Ok(file)
 }
 
-fn request(task: Task, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
+fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
     let (root, here) = context.places()?;
     Ok(ExecuteRequest {
         operation: task.operation,
-        target: Some(task.target),
+        target: subject.target,
         repo_path: path_text(&root)?,
         provider: run
             .provider
             .map(|provider| ProviderName::from(provider).name().to_owned()),
-        task: None,
+        task: subject.question,
         focus: task.focus,
         working_directory: Some(path_text(&here)?),
         model: run.model.clone(),
@@ -428,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_path_cannot_be_a_dash() {
-        for task in [Task::explain("-".into()), Task::test_gen("-".into())] {
+        for task in [Task::explain(vec!["-".into()]), Task::test_gen("-".into())] {
             let Err(Error::Problem(problem)) = task.read() else {
                 panic!("`-` is no path");
             };

@@ -84,12 +84,23 @@ pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
     }
 }
 
+/// Refuses a question, which only a model can answer.
+pub fn refuse_question() -> Problem {
+    needs_a_model_for("a question needs one")
+}
+
+/// Refuses several targets at once.
+pub fn refuse_several_targets() -> Problem {
+    needs_a_model_for("it explains one target at a time")
+}
+
 fn needs_a_model(operation: &str) -> Problem {
-    Problem::new(
-        ErrorKind::ConfigNeedsModel,
-        format!("The embedded analyst uses no language model, and `{operation}` needs one"),
-    )
-    .with_hint(ENABLE)
+    needs_a_model_for(&format!("`{operation}` needs one"))
+}
+
+fn needs_a_model_for(reason: &str) -> Problem {
+    let message = format!("The embedded analyst uses no language model, and {reason}");
+    Problem::new(ErrorKind::ConfigNeedsModel, message).with_hint(ENABLE)
 }
 
 fn reply(request: ModelRequest<'_>) -> Result<Reply, Problem> {

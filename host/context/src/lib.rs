@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod definitions;
 mod entry;
 mod facts;
 #[cfg(any(test, fuzzing))]
@@ -44,10 +45,11 @@ use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
 
+pub use definitions::{SymbolSearch, find_symbol};
 pub use index::{INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX};
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
-pub use target::Target;
+pub use target::{SymbolPlace, Target};
 
 /// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
 const CONTEXT_THREADS_MAX: usize = 8;
@@ -206,6 +208,9 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
     }
     selection.notices.extend(unnamed(list));
     selection.notices.extend(empty_target(request.target, list));
+    if let Target::Symbol { name, places } = request.target {
+        selection.notices.push(describe_places(name, places));
+    }
     if let Target::Task(task) = request.target
         && looks_like_path(task)
     {
@@ -240,6 +245,16 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
     packet.notices.extend(list.skipped_ignores.notice());
     packet.may_reveal_ignored = list.skipped_ignores.may_reveal();
     Ok(packet)
+}
+
+/// Notice about the definition that a name was taken for.
+fn describe_places(name: &str, places: &[SymbolPlace]) -> String {
+    let places: Vec<String> = places.iter().map(|place| format!("`{place}`")).collect();
+    match places.as_slice() {
+        [place] => format!("`{name}` is defined at {place}"),
+        [first, others @ ..] => format!("`{name}` is defined at {first}, and also at {}", others.join(", ")),
+        [] => String::new(),
+    }
 }
 
 /// Notice about files whose names cannot be shown.

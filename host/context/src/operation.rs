@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::definitions::SymbolSearch;
+use crate::target::SymbolPlace;
 use crate::{Packet, Target};
 use tool_core::api::{ErrorKind, Operation, Problem};
-use tool_core::text::visible_name;
-use tool_repository::{EntryKind, OpenError, Repository};
+use tool_core::text::{nearest, visible_name};
+use tool_repository::{EntryKind, OpenError, Repository, file_role};
 
 pub use prompts::{correction, system_prompt};
 
@@ -28,6 +30,18 @@ enum TargetKind {
 }
 
 impl TargetKind {
+    /// The path; the root has none that could stand beside others.
+    fn path_of(self, typed: &str) -> Result<String, Problem> {
+        match self {
+            Self::Directory(path) | Self::File(path) => Ok(path),
+            Self::Root => Err(Problem::new(
+                ErrorKind::InvalidTarget,
+                format!("`{typed}` is the whole repository, and holds the other targets"),
+            )
+            .with_hint("name it alone, or leave it out")),
+        }
+    }
+
     fn with_task(self, task: Option<&str>) -> Target {
         match (self, task) {
             (Self::Root, None) => Target::Root,
@@ -42,27 +56,38 @@ impl TargetKind {
     }
 }
 
+/// The repository in which a target is looked up.
+pub struct TargetLookup<'a> {
+    /// The repository.
+    pub repository: &'a Repository,
+    /// Directory that a typed path is relative to, before the root.
+    pub working_directory: &'a Path,
+    /// Finds the definitions of a name.
+    pub find_symbol: &'a dyn Fn(&str) -> Result<SymbolSearch, Problem>,
+    /// Ends the lookup.
+    pub cancel: &'a CancellationToken,
+}
+
 /// Decides what `target` and `task` mean for an operation.
 ///
-/// A path is relative to `working_directory`, then to the root. For explain and test-gen the target is a path; for
-/// architect and refactor it is one where it names something that exists, and a task otherwise.
+/// A path is relative to the working directory, then to the root. For test-gen the target is a path; for architect and
+/// refactor it is one where it names something that exists, and a task otherwise. For explain it is a path, a path with lines
+/// (`src/app.py:10-40`), several paths (one a line), a name that the repository defines, or a question, which has a space.
 pub fn resolve_target(
     operation: Operation,
     target: Option<&str>,
     task: Option<&str>,
-    repository: &Repository,
-    working_directory: &Path,
-    cancel: &CancellationToken,
+    lookup: &TargetLookup<'_>,
 ) -> Result<Target, Problem> {
     let given = |text: &&str| !text.trim().is_empty();
     let (target, task) = (
         target.filter(given),
         task.map(str::trim).filter(|task| !task.is_empty()),
     );
-    let locate = |path| locate(path, repository, working_directory, cancel);
+    let locate = |path| lookup.locate(path);
     match (operation, target) {
         (Operation::Explain, None) => Ok(TargetKind::Root.with_task(task)),
-        (Operation::Explain, Some(path)) => Ok(locate(path)?.with_task(task)),
+        (Operation::Explain, Some(typed)) => lookup.explained(typed, task),
         (Operation::TestGen, None) => Err(needs_source_file("test-gen needs a source file to write tests for")),
         (Operation::TestGen, Some(path)) => Ok(source_file(locate(path)?, path)?.with_task(task)),
         (Operation::Architect | Operation::Refactor, None) => {
@@ -83,12 +108,117 @@ pub fn resolve_target(
     }
 }
 
-/// Refuses a target of explain or test-gen that nobody has to look into to know that it is none: it lies outside of
-/// the root, is not there, or is a directory where a file is needed. `root` is a real path.
+impl TargetLookup<'_> {
+    /// Finds what was typed as a path: first from the working directory, then from the root.
+    fn locate(&self, typed: &str) -> Result<TargetKind, Problem> {
+        locate(typed, self.repository, self.working_directory, self.cancel)
+    }
+
+    /// The target of explain: a path first, whatever it looks like.
+    fn explained(&self, typed: &str, task: Option<&str>) -> Result<Target, Problem> {
+        let missing = match self.locate(typed) {
+            Ok(place) => return Ok(place.with_task(task)),
+            Err(problem) if problem.kind == ErrorKind::FileNotFound => problem,
+            Err(problem) => return Err(problem),
+        };
+        let several: Vec<&str> = typed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        if several.len() > 1 {
+            let paths = several.into_iter().map(|typed| self.locate(typed)?.path_of(typed));
+            return Ok(Target::Paths(paths.collect::<Result<_, _>>()?));
+        }
+        if let Some((path, first, last)) = split_lines(typed)
+            && let TargetKind::File(path) = self.locate(path)?
+        {
+            return Ok(Target::Lines { path, first, last });
+        }
+        if !is_one_word(typed) {
+            return Ok(Target::Task(match task {
+                Some(task) => format!("{}\n{task}", typed.trim()),
+                None => typed.trim().to_owned(),
+            }));
+        }
+        if !is_name(typed) {
+            return Err(missing);
+        }
+        let found = (self.find_symbol)(typed)?;
+        if !found.places.is_empty() {
+            return Ok(Target::Symbol {
+                name: typed.to_owned(),
+                places: found.places,
+            });
+        }
+        Err(match found.alike.as_slice() {
+            [] => missing.with_hint(
+                "no file, directory or definition has this name; `tool ask \"…\"` takes a question in words",
+            ),
+            alike => missing.with_hint(format!("did you mean {}?", alike.join(" or "))),
+        })
+    }
+}
+
+/// Splits `src/a.py:12` or `src/a.py:10-40`: the path, the first line and the last one.
+fn split_lines(typed: &str) -> Option<(&str, u32, u32)> {
+    let (path, lines) = typed.rsplit_once(':')?;
+    let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
+    let (first, last) = (number(first)?, number(last)?);
+    (!path.is_empty() && first <= last).then_some((path, first, last))
+}
+
+/// True for a target of explain that is the name of a definition, or a mistake: one word that is no path.
+pub fn can_name_symbol(typed: &str, root: &Path, working_directory: &Path) -> bool {
+    is_one_word(typed) && is_name(typed.trim()) && !names_path(typed, root, working_directory)
+}
+
+/// True for text that can name a definition, perhaps with its owner: `Flask`, `Blueprint.route`, `Store::open`, `run()`.
+fn is_name(typed: &str) -> bool {
+    let bare = typed.strip_suffix("()").unwrap_or(typed);
+    let is_part = |part: &str| {
+        part.chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-' | '?' | '!'))
+    };
+    let is_path = bare.starts_with('-') || split_lines(bare).is_some() || file_role::language(bare).is_some();
+    !is_path && bare.split(['.', ':', '#']).all(is_part) && bare.chars().any(char::is_alphabetic)
+}
+
+/// True for a target of explain that can only be a question: it has a space, and no file has its name.
+pub fn is_question(typed: &str, root: &Path, working_directory: &Path) -> bool {
+    let is_there = |path: String| root.join(path).symlink_metadata().is_ok();
+    !is_one_word(typed)
+        && !typed.trim().contains('\n')
+        && !candidates(typed, root, working_directory).into_iter().any(is_there)
+}
+
+/// True where typed text, without the lines behind it, is the path of something that exists.
+pub fn names_path(typed: &str, root: &Path, working_directory: &Path) -> bool {
+    let path = split_lines(typed).map_or(typed, |(path, _, _)| path);
+    let inside = candidates(path, root, working_directory);
+    inside
+        .into_iter()
+        .any(|path| root.join(path).symlink_metadata().is_ok())
+}
+
+/// Refuses a target of explain or test-gen that is none without a look into the repository: it lies outside of the root, is
+/// not there, or is a directory where a file is needed. A name of a definition and a question are left to the session.
+/// `root` is a real path.
 pub fn check_place(operation: Operation, typed: &str, root: &Path, working_directory: &Path) -> Result<(), Problem> {
-    let inside = candidates(typed, root, working_directory);
+    let path = split_lines(typed).map_or(typed, |(path, _, _)| path);
+    let inside = candidates(
+        if operation == Operation::Explain { path } else { typed },
+        root,
+        working_directory,
+    );
     let is_there = |path: &&String| root.join(path).symlink_metadata().is_ok();
-    let found = inside.iter().find(is_there).ok_or_else(|| missing(typed, &inside))?;
+    let Some(found) = inside.iter().find(is_there) else {
+        if operation == Operation::Explain && (is_name(typed) || !is_one_word(typed)) {
+            return Ok(());
+        }
+        let missing = missing(typed, &inside);
+        return Err(match inside.iter().find_map(|path| nearest_sibling(root, path)) {
+            Some(near) => missing.with_hint(format!("did you mean `{near}`?")),
+            None => missing,
+        });
+    };
     if operation != Operation::TestGen {
         return Ok(());
     }
@@ -98,6 +228,22 @@ pub fn check_place(operation: Operation, typed: &str, root: &Path, working_direc
         TargetKind::File(found.clone())
     };
     source_file(place, typed).map(|_| ())
+}
+
+/// Names of a folder that are compared with a mistyped one.
+const SIBLINGS_MAX: usize = 10_000;
+
+/// The path whose last name is nearest to that of a missing one, in the same folder.
+fn nearest_sibling(root: &Path, missing: &str) -> Option<String> {
+    let folder = file_role::parent(missing);
+    let entries = std::fs::read_dir(root.join(folder)).ok()?.flatten().take(SIBLINGS_MAX);
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let near = nearest(file_role::file_name(missing), names.iter().map(String::as_str))?;
+    Some(visible_name(
+        &root.join(folder).join(near).strip_prefix(root).ok()?.to_string_lossy(),
+    ))
 }
 
 /// Paths from the root that a typed path can mean.
@@ -111,7 +257,7 @@ fn missing(typed: &str, inside: &[String]) -> Problem {
         [] => {
             "the path lies outside the repository; use a path relative to its root, or choose another root with --repo DIR"
         }
-        _ if has_line(typed) => "leave the line out: a file is named without it",
+        _ if has_line(typed) => "leave the line out: only `tool explain` takes lines of a file",
         _ => "use a path relative to the repository root",
     };
     Problem::new(ErrorKind::FileNotFound, format!("File not found: {typed}")).with_hint(hint)
@@ -211,6 +357,17 @@ pub fn user_message(
         Target::Root => format!("Target: the whole repository `{}`\n", visible_name(repository)),
         Target::Directory(path) => format!("Target: the directory `{}`\n", visible_name(path)),
         Target::File(path) => format!("Target: the file `{}`\n", visible_name(path)),
+        Target::Lines { path, first, last } if first == last => {
+            format!("Target: the file `{}`\nLine: {first}\n", visible_name(path))
+        }
+        Target::Lines { path, first, last } => {
+            format!("Target: the file `{}`\nLines: {first} to {last}\n", visible_name(path))
+        }
+        Target::Symbol { name, places } => describe_symbol(name, places),
+        Target::Paths(paths) => {
+            let line = |path: &String| format!("Target: `{}`\n", visible_name(path));
+            paths.iter().map(line).collect()
+        }
         Target::Task(task) => format!("Task:\n{task}\n"),
         Target::TaskIn { task, path } => format!("Target: `{}`\nTask:\n{task}\n", visible_name(path)),
     });
@@ -223,6 +380,25 @@ pub fn user_message(
         text.push('\n');
     }
     text.push_str(&format!("\n{}\n", prompts::reminder(operation)));
+    text
+}
+
+/// Describes a name and where it is defined.
+fn describe_symbol(name: &str, places: &[SymbolPlace]) -> String {
+    let place = |place: &SymbolPlace| format!("`{}:{}`", visible_name(&place.path), place.first);
+    let Some((first, others)) = places.split_first() else {
+        return String::new();
+    };
+    let mut text = format!(
+        "Target: the file `{}`\nSymbol: `{}`, defined at {}\n",
+        visible_name(&first.path),
+        visible_name(name),
+        place(first)
+    );
+    if !others.is_empty() {
+        let others: Vec<String> = others.iter().map(place).collect();
+        text.push_str(&format!("Other definitions of the name: {}\n", others.join(", ")));
+    }
     text
 }
 

@@ -11,9 +11,9 @@ mod tested;
 use std::collections::HashMap;
 
 use super::SelectionTree;
-use super::Target;
 use super::query::Query;
 use super::weights::WEIGHTS;
+use super::{SymbolPlace, Target};
 use crate::limits::{CENTRAL_FILES_READ_MAX, SELECTED_FILES_MAX, SELECTED_FILES_MIN};
 use tool_core::api::Operation;
 use tool_repository::file_role::{self, Role, parent};
@@ -58,6 +58,12 @@ pub(super) fn select(
     for path in included {
         draft.take(path, f64::from(u16::MAX), "asked for by --include");
     }
+    match target {
+        Target::Lines { path, first, last } => draft.show_lines(path, *first, *last),
+        Target::Symbol { name, places } => draft.symbol(name, places),
+        Target::Paths(paths) => draft.several(paths),
+        _ => {}
+    }
     match (operation, &place) {
         (Operation::TestGen, WorkingPath::File(path)) => draft.test_gen(path, &query),
         (_, WorkingPath::File(path)) => draft.one_file(path, &query),
@@ -81,7 +87,12 @@ impl WorkingPath {
         match target {
             Target::Root | Target::Task(_) => Self::Directory(String::new()),
             Target::Directory(path) => Self::Directory(path.clone()),
-            Target::File(path) => Self::File(path.clone()),
+            Target::File(path) | Target::Lines { path, .. } => Self::File(path.clone()),
+            Target::Symbol { places, .. } => places.first().map_or_else(
+                || Self::Directory(String::new()),
+                |place| Self::File(place.path.clone()),
+            ),
+            Target::Paths(paths) => Self::Directory(shared_directory(paths)),
             // A path that is in no list can be an ignored file; an ignored directory has nothing to choose from.
             Target::TaskIn { path, .. } if below(path) => Self::Directory(path.clone()),
             Target::TaskIn { path, .. } => Self::File(path.clone()),
@@ -211,6 +222,41 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
         self.own(directory);
         self.fill(directory);
+    }
+
+    /// Shows certain lines of a file, whatever the budget leaves of the rest.
+    fn show_lines(&mut self, path: &str, first: u32, last: u32) {
+        self.windows.insert(path.to_owned(), vec![(first, last, 1.0)]);
+    }
+
+    /// The definitions of a name, then the files that are most about it.
+    fn symbol(&mut self, name: &str, places: &[SymbolPlace]) {
+        for place in places {
+            let lines = (place.first, place.last.max(place.first + SYMBOL_LINES_MIN), 1.0);
+            self.windows.entry(place.path.clone()).or_default().push(lines);
+            self.take(&place.path, 1.0, format!("defines `{name}`"));
+        }
+        let query = Query::new(name, &WEIGHTS);
+        for choice in self.ranked("", &query).into_iter().take(SYMBOL_USERS_MAX) {
+            self.take_choice(choice);
+        }
+    }
+
+    /// Files that the user named, and the files most central to each directory named.
+    fn several(&mut self, paths: &[String]) {
+        for path in paths {
+            if self.tree.below(path).is_empty() {
+                self.take(path, 1.0, "a target");
+                continue;
+            }
+            for (file, score) in self
+                .central(path, &[])
+                .into_iter()
+                .take(SELECTED_FILES_MAX / paths.len().max(1))
+            {
+                self.take(&file, score, "central in a target directory");
+            }
+        }
     }
 
     /// Key files and entry points, then what the task is about, or what is central to them.
@@ -386,6 +432,26 @@ impl<'t, 'a> Draft<'t, 'a> {
             self.take(path, 0.1, "nearby");
         }
     }
+}
+
+/// Lines shown of a definition whose end is not known.
+const SYMBOL_LINES_MIN: u32 = 20;
+
+/// Files chosen because they use a name, beside those that define it.
+const SYMBOL_USERS_MAX: usize = 3;
+
+/// The deepest directory that holds all paths; empty is the root.
+fn shared_directory(paths: &[String]) -> String {
+    let mut shared: Vec<&str> = match paths.first() {
+        Some(first) => parent(first).split('/').collect(),
+        None => Vec::new(),
+    };
+    for path in paths {
+        let same = shared.iter().zip(parent(path).split('/')).take_while(|(a, b)| *a == b);
+        let count = same.count();
+        shared.truncate(count);
+    }
+    shared.join("/")
 }
 
 /// Files of a target directory that are tried: those without a known ending must be opened to see whether they are text.

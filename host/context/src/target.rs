@@ -9,6 +9,24 @@ pub enum Target {
     Directory(String),
     /// One file.
     File(String),
+    /// Some lines of a file, from 1, inclusive.
+    Lines {
+        /// Path of the file.
+        path: String,
+        /// First line.
+        first: u32,
+        /// Last line.
+        last: u32,
+    },
+    /// A name that files define.
+    Symbol {
+        /// The name as it was typed, for example `Flask` or `Blueprint.route`.
+        name: String,
+        /// Its definitions, the likeliest first; at least one.
+        places: Vec<SymbolPlace>,
+    },
+    /// Several files and directories, in the order in which they were typed.
+    Paths(Vec<String>),
     /// A task that names no path.
     Task(String),
     /// A task for a file or a directory.
@@ -20,12 +38,32 @@ pub enum Target {
     },
 }
 
+/// Lines of a file that define a name, from 1, inclusive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SymbolPlace {
+    /// Path of the file.
+    pub path: String,
+    /// First line of the definition.
+    pub first: u32,
+    /// Last line, or the first one where only the first is known.
+    pub last: u32,
+}
+
+impl std::fmt::Display for SymbolPlace {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.path, self.first)
+    }
+}
+
 impl Target {
     /// The path, where there is one that is not the root.
     pub fn path(&self) -> Option<&str> {
         match self {
-            Self::Directory(path) | Self::File(path) | Self::TaskIn { path, .. } => Some(path),
-            Self::Root | Self::Task(_) => None,
+            Self::Directory(path) | Self::File(path) | Self::Lines { path, .. } | Self::TaskIn { path, .. } => {
+                Some(path)
+            }
+            Self::Symbol { places, .. } => places.first().map(|place| place.path.as_str()),
+            Self::Root | Self::Task(_) | Self::Paths(_) => None,
         }
     }
 
@@ -33,7 +71,7 @@ impl Target {
     pub fn task(&self) -> Option<&str> {
         match self {
             Self::Task(task) | Self::TaskIn { task, .. } => Some(task),
-            Self::Root | Self::Directory(_) | Self::File(_) => None,
+            _ => None,
         }
     }
 }

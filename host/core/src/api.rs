@@ -236,7 +236,8 @@ pub struct ExecuteRequest {
     /// Operation to run.
     pub operation: Operation,
     /// A path relative to the repository root, or a task for architect and refactor. explain: a file or a directory, by
-    /// default the whole repository. test-gen: a source file. That a path does not exist is told by the stream.
+    /// default the whole repository; also `path:10-40`, several paths (one a line), the name of a definition, or a question
+    /// in words. test-gen: a source file. The stream reports a path that does not exist; an unknown name answers 404.
     #[serde(default)]
     pub target: Option<String>,
     /// Absolute path to the repository root. Paths in requests and answers are relative to it.
@@ -246,7 +247,7 @@ pub struct ExecuteRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ProviderName>)]
     pub provider: Option<String>,
-    /// A task description beside the target, or instead of it.
+    /// A task description, or a question for explain, beside the target or instead of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Narrows the target or the task.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use host::api::Operation;
 use host::context::{self, BuildRequest, Indexes, Steer};
 use host::limits::PACKET_TOKENS;
-use host::operation::resolve_target;
+use host::operation::{TargetLookup, resolve_target};
 use host::outline::SandboxedParser;
 use host::repository::{Options, Repository};
 use host::skill::{EmbeddedOutliner, Outliners};
@@ -50,20 +50,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Options::default()
         },
     )?;
-    let target = resolve_target(
-        operation,
-        target.as_deref(),
-        None,
-        &repository,
-        repository.root(),
-        &cancel,
-    )?;
     // `TREES` names the folder of compiled components, `target/skills`; without it files are read by text alone.
     #[expect(clippy::disallowed_methods, reason = "an example has no configuration")]
     let indexes = match std::env::var_os("TREES") {
         Some(folder) => Indexes::waiting_for_trees(Path::new(&home), parser(Path::new(&folder))?),
         None => Indexes::waiting(Path::new(&home)),
     };
+    let find_symbol =
+        |name: &str| context::find_symbol(&repository, &indexes, name, &cancel).map_err(host::api::Problem::from);
+    let lookup = TargetLookup {
+        repository: &repository,
+        working_directory: repository.root(),
+        find_symbol: &find_symbol,
+        cancel: &cancel,
+    };
+    let target = resolve_target(operation, target.as_deref(), None, &lookup)?;
     let packet_built = context::build(&BuildRequest {
         repository: &repository,
         indexes: &indexes,

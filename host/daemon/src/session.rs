@@ -39,8 +39,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::analyst;
 use crate::api::{
-    self, ApprovalAnswer, ContextRequest, ContextResult, ErrorKind, ExecuteRequest, History, OpenApproval, Problem,
-    ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    self, ApprovalAnswer, ContextRequest, ContextResult, ErrorKind, ExecuteRequest, History, OpenApproval, Operation,
+    Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer, SyntaxParser};
@@ -211,9 +211,17 @@ impl Sessions {
             let opening = CancellationToken::new();
             let _guard = opening.clone().drop_guard();
             let options = self.repository_options(&settings.policy, &opening);
+            let indexes = Arc::clone(&self.indexes);
+            let symbol = request
+                .target
+                .clone()
+                .filter(|_| request.operation == Operation::Explain);
             blocking(move || {
                 let repository = open_repository(&repo_path, &options)?;
                 let working_directory = working_directory(asked.as_deref(), &repository)?;
+                if let Some(typed) = symbol {
+                    selection::check_symbol(&typed, &repository, &working_directory, &indexes, &options.cancel)?;
+                }
                 Ok((repository, working_directory))
             })
             .await?

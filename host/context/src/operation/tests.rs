@@ -20,16 +20,47 @@ fn repository() -> (tempfile::TempDir, PathBuf, Arc<Repository>) {
     (folder, root, repository)
 }
 
+/// Resolves a target in a repository that defines `Cart` twice.
+fn resolve_in(
+    operation: Operation,
+    target: Option<&str>,
+    task: Option<&str>,
+    repository: &Repository,
+    working_directory: &Path,
+) -> Result<Target, Problem> {
+    let find_symbol = |name: &str| {
+        Ok(match name {
+            "Cart" => SymbolSearch {
+                places: vec![place("app.py", 1), place("src/app.py", 1)],
+                ..SymbolSearch::default()
+            },
+            "cart" => SymbolSearch {
+                alike: vec!["`Cart` (app.py:1)".to_owned()],
+                ..SymbolSearch::default()
+            },
+            _ => SymbolSearch::default(),
+        })
+    };
+    let lookup = TargetLookup {
+        repository,
+        working_directory,
+        find_symbol: &find_symbol,
+        cancel: &CancellationToken::new(),
+    };
+    resolve_target(operation, target, task, &lookup)
+}
+
+fn place(path: &str, line: u32) -> SymbolPlace {
+    SymbolPlace {
+        path: path.to_owned(),
+        first: line,
+        last: line,
+    }
+}
+
 fn resolve(operation: Operation, target: Option<&str>, task: Option<&str>, below: &str) -> Result<Target, String> {
     let (_folder, root, repository) = repository();
-    let resolved = resolve_target(
-        operation,
-        target,
-        task,
-        &repository,
-        &root.join(below),
-        &CancellationToken::new(),
-    );
+    let resolved = resolve_in(operation, target, task, &repository, &root.join(below));
     resolved.map_err(|problem| format!("{}: {}", problem.kind, problem.message))
 }
 
@@ -56,14 +87,7 @@ fn absolute_paths_count_inside_the_repository_also_through_a_link_to_it() {
     let (folder, root, repository) = repository();
     let explain = |path: PathBuf| {
         let typed = path.to_str().expect("it is UTF-8").to_owned();
-        resolve_target(
-            Operation::Explain,
-            Some(&typed),
-            None,
-            &repository,
-            &root,
-            &CancellationToken::new(),
-        )
+        resolve_in(Operation::Explain, Some(&typed), None, &repository, &root)
     };
     assert_eq!(
         explain(root.join("src/app.py")),
@@ -76,6 +100,81 @@ fn absolute_paths_count_inside_the_repository_also_through_a_link_to_it() {
     let problem = explain(folder.path().join("outside.py")).expect_err("it lies outside");
     assert_eq!(problem.kind, ErrorKind::FileNotFound);
     assert!(problem.hint.is_some_and(|hint| hint.contains("outside the repository")));
+}
+
+#[test]
+fn explain_takes_lines_names_several_paths_and_questions() {
+    let explain = |typed: &str| resolve(Operation::Explain, Some(typed), None, "");
+    let lines = |path: &str, first, last| {
+        Ok(Target::Lines {
+            path: path.to_owned(),
+            first,
+            last,
+        })
+    };
+    assert_eq!(explain("src/app.py:12"), lines("src/app.py", 12, 12));
+    assert_eq!(explain("app.py:10-40"), lines("app.py", 10, 40));
+    assert_eq!(
+        explain("app.py:0"),
+        Err("file-not-found: File not found: app.py:0".to_owned())
+    );
+    assert_eq!(
+        explain("Cart"),
+        Ok(Target::Symbol {
+            name: "Cart".to_owned(),
+            places: vec![place("app.py", 1), place("src/app.py", 1)],
+        })
+    );
+    let paths = vec!["app.py".to_owned(), "src".to_owned()];
+    assert_eq!(explain("app.py\nsrc"), Ok(Target::Paths(paths)));
+    assert_eq!(
+        explain("app.py\nnone.py"),
+        Err("file-not-found: File not found: none.py".to_owned())
+    );
+    assert!(explain("app.py\n.").is_err_and(|error| error.starts_with("invalid-target: `.` is the whole repository")));
+    let question = "how does the cart work?";
+    assert_eq!(explain(question), Ok(Target::Task(question.to_owned())));
+}
+
+#[test]
+fn an_unknown_name_is_not_found_and_its_neighbour_is_named() {
+    let (_folder, root, repository) = repository();
+    let hint = |typed: &str| {
+        let problem = resolve_in(Operation::Explain, Some(typed), None, &repository, &root).expect_err("it is unknown");
+        (problem.message, problem.hint.unwrap_or_default())
+    };
+    assert_eq!(
+        hint("cart"),
+        (
+            "File not found: cart".to_owned(),
+            "did you mean `Cart` (app.py:1)?".to_owned()
+        )
+    );
+    assert!(hint("zebra").1.contains("`tool ask"));
+}
+
+#[test]
+fn a_place_is_refused_before_a_session_only_if_it_can_be_nothing_else() {
+    let (_folder, root, _repository) = repository();
+    let check = |operation, typed| check_place(operation, typed, &root, &root).map_err(|problem| problem.message);
+    for typed in [
+        "app.py:3",
+        "src",
+        "Cart",
+        "Cart.total",
+        "run()",
+        "where is the total computed?",
+    ] {
+        assert_eq!(check(Operation::Explain, typed), Ok(()), "{typed}");
+    }
+    for typed in ["src/none.py", "../outside.py", "/nosuchfile", "none.py:3"] {
+        let message = format!("File not found: {typed}");
+        assert_eq!(check(Operation::Explain, typed), Err(message), "{typed}");
+    }
+    assert!(check(Operation::TestGen, "Cart").is_err());
+    let problem = check_place(Operation::Explain, "src/ap.py", &root, &root).expect_err("it is not there");
+    assert_eq!(problem.hint.as_deref(), Some("did you mean `src/app.py`?"));
+    assert!(is_question("why is app.py slow", &root, &root) && !is_question("app.py", &root, &root));
 }
 
 #[test]
@@ -104,14 +203,7 @@ fn a_pipe_is_no_target_and_is_not_said_to_be_missing() {
     use rustix::fs::{CWD, FileType, mknodat};
     let (_folder, root, repository) = repository();
     mknodat(CWD, root.join("pipe"), FileType::Fifo, 0o600.into(), 0).expect("a FIFO is made");
-    let refused = resolve_target(
-        Operation::Explain,
-        Some("pipe"),
-        None,
-        &repository,
-        &root,
-        &CancellationToken::new(),
-    );
+    let refused = resolve_in(Operation::Explain, Some("pipe"), None, &repository, &root);
     assert_eq!(
         refused.expect_err("it is no file").message,
         "File not accessible: pipe (it is neither a file nor a directory)"

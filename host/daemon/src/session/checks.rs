@@ -83,6 +83,10 @@ pub(super) fn shown_target(request: &ExecuteRequest) -> String {
     let given = |field: &Option<String>| field.clone().filter(|text| !text.trim().is_empty());
     match (given(&request.target), given(&request.task)) {
         (Some(target), Some(task)) if target != task => format!("{target}: {task}"),
+        // Several targets of explain stand on lines of their own.
+        (Some(target), _) if request.operation == Operation::Explain => {
+            target.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+        }
         (Some(target), _) => target,
         (None, Some(task)) => task,
         (None, None) => ".".to_owned(),

@@ -1,6 +1,6 @@
 //! Target and selected files of a request: the part that a session and `POST /context` share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{ContextResult, Operation, Problem, SelectedFile};
 use crate::context::Target;
 use crate::context::{self, BuildRequest, Indexes, Packet, Steer};
-use crate::operation;
+use crate::operation::{self, TargetLookup};
 use crate::provider::estimated_tokens;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
@@ -36,14 +36,15 @@ impl Selecting {
         cancel: &CancellationToken,
     ) -> Result<(Target, Packet), Problem> {
         let (target, task) = (self.target.as_deref(), self.task.as_deref());
-        let target = operation::resolve_target(
-            self.operation,
-            target,
-            task,
+        let find_symbol =
+            |name: &str| context::find_symbol(repository, &self.indexes, name, cancel).map_err(Problem::from);
+        let lookup = TargetLookup {
             repository,
-            &self.working_directory,
+            working_directory: &self.working_directory,
+            find_symbol: &find_symbol,
             cancel,
-        )?;
+        };
+        let target = operation::resolve_target(self.operation, target, task, &lookup)?;
         let request = BuildRequest {
             repository,
             indexes: &self.indexes,
@@ -61,6 +62,27 @@ impl Selecting {
         packet.near_misses.iter_mut().for_each(make_finite);
         Ok((target, packet))
     }
+}
+
+/// Refuses a name that the repository does not define, before there is a session. Paths and questions pass. Blocks.
+pub(super) fn check_symbol(
+    typed: &str,
+    repository: &Arc<Repository>,
+    working_directory: &Path,
+    indexes: &Arc<Indexes>,
+    cancel: &CancellationToken,
+) -> Result<(), Problem> {
+    if !operation::can_name_symbol(typed, repository.root(), working_directory) {
+        return Ok(());
+    }
+    let find_symbol = |name: &str| context::find_symbol(repository, indexes, name, cancel).map_err(Problem::from);
+    let lookup = TargetLookup {
+        repository,
+        working_directory,
+        find_symbol: &find_symbol,
+        cancel,
+    };
+    operation::resolve_target(Operation::Explain, Some(typed), None, &lookup).map(|_| ())
 }
 
 /// Sets a score that JSON cannot hold to 0.

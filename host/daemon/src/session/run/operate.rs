@@ -13,10 +13,10 @@ use super::keys;
 use super::review::{Closing, Desk, DraftAnswer, Next, Review};
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
-use crate::api::Effect;
-use crate::api::{ErrorKind, Event, Problem};
+use crate::analyst;
+use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::Api;
-use crate::context::Packet;
+use crate::context::{Packet, Target};
 use crate::limits;
 use crate::operation;
 use crate::provider::{LabelMark, Message, Provider, ProviderError, Usage};
@@ -222,8 +222,14 @@ async fn prepare(
         redactor: Arc::clone(&job.redactor),
         budget_tokens,
     };
+    let is_analyst = task.settings.provider.api == Api::Analyst;
     let build = move || {
         let (target, packet) = selecting.build(&repository, &cancel)?;
+        match &target {
+            Target::Task(_) if is_analyst && operation == Operation::Explain => return Err(analyst::refuse_question()),
+            Target::Paths(_) if is_analyst => return Err(analyst::refuse_several_targets()),
+            _ => {}
+        }
         let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
         let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
         Ok::<_, Problem>(Prepared { packet, message })

@@ -1,0 +1,252 @@
+//! Finds the definitions of a name that a user typed, by the index.
+//!
+//! A name may be qualified, as in `Blueprint.route` or `Store::open`: its last part is looked for inside of the definition
+//! of the part before it. Where no definition encloses it (methods of Go stand beside their type), the files that define both
+//! count. Tests, examples and generated files come last.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::target::SymbolPlace;
+use crate::{ContextError, Indexes, Looked, SelectionTree};
+use tool_core::text::nearest;
+use tool_repository::Repository;
+use tool_repository::file_role::{self, Role};
+
+/// Definitions of one name that a request takes.
+const PLACES_MAX: usize = 6;
+
+/// Names of paths and definitions that are compared with an unknown name.
+const NAMES_COMPARED_MAX: usize = 200_000;
+
+/// Result of looking for a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SymbolSearch {
+    /// The definitions, the likeliest first.
+    pub places: Vec<SymbolPlace>,
+    /// Names that are spelled alike, where nothing is defined: a path, or a definition with its place.
+    pub alike: Vec<String>,
+}
+
+/// A qualified name in parts.
+struct QualifiedName<'a> {
+    /// The part before the last one.
+    owner: Option<&'a str>,
+    member: &'a str,
+}
+
+impl<'a> QualifiedName<'a> {
+    fn parse(name: &'a str) -> Self {
+        let mut parts = name.rsplit(['.', ':', '#']).filter(|part| !part.is_empty());
+        let member = parts.next().unwrap_or(name).trim_end_matches("()");
+        Self {
+            owner: parts.next(),
+            member,
+        }
+    }
+}
+
+/// Definitions of one file that bear on a name.
+struct FileMatch {
+    lines: Vec<(u32, u32)>,
+    /// True where each of them lies inside of its owner, or there is no owner.
+    is_enclosed: bool,
+}
+
+/// Finds the definitions of a name. Blocks.
+pub fn find_symbol(
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    typed: &str,
+    cancel: &CancellationToken,
+) -> Result<SymbolSearch, ContextError> {
+    let list = repository.list(cancel)?;
+    let look = indexes.look(repository, &list, Instant::now(), cancel);
+    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
+    let found = search(&tree, typed);
+    look.finish();
+    if cancel.is_cancelled() {
+        return Err(ContextError::Cancelled);
+    }
+    Ok(found)
+}
+
+fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
+    let name = QualifiedName::parse(typed);
+    let files: Vec<usize> = (0..tree.paths.len())
+        .filter(|at| file_role::is_code(tree.paths[*at]))
+        .collect();
+    let matches = tree.each(&files, |at| find_in_file(tree, at, &name));
+    let mut found: Vec<(bool, u8, usize, FileMatch)> = files
+        .iter()
+        .zip(matches)
+        .filter_map(|(at, found)| {
+            let found = found?;
+            Some((!found.is_enclosed, order_of_role(tree.layout.roles[*at]), *at, found))
+        })
+        .collect();
+    found.sort_by_key(|(is_loose, order, at, _)| (*is_loose, *order, tree.paths[*at].matches('/').count(), *at));
+    // Loose matches are a guess, for where there is nothing better.
+    let is_loose = found.first().is_some_and(|first| first.0);
+    let places: Vec<SymbolPlace> = found
+        .iter()
+        .filter(|one| one.0 == is_loose)
+        .flat_map(|(_, _, at, found)| found.lines.iter().map(|lines| (*at, *lines)))
+        .map(|(at, (first, last))| SymbolPlace {
+            path: tree.paths[at].to_owned(),
+            first,
+            last,
+        })
+        .take(PLACES_MAX)
+        .collect();
+    let alike = if places.is_empty() {
+        find_alike(tree, typed, name.member)
+    } else {
+        Vec::new()
+    };
+    SymbolSearch { places, alike }
+}
+
+fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<FileMatch> {
+    let Looked::Profile(profile) = tree.source.profile(tree.paths[at]) else {
+        return None;
+    };
+    let (mut members, mut owners) = (Vec::new(), Vec::new());
+    profile.each_definition(|defined, lines| {
+        if defined == name.member {
+            members.push(lines);
+        }
+        if name.owner == Some(defined) {
+            owners.push(lines);
+        }
+    });
+    let Some(owner) = name.owner else {
+        return (!members.is_empty()).then_some(FileMatch {
+            lines: members,
+            is_enclosed: true,
+        });
+    };
+    let encloses = |lines: &(u32, u32)| owners.iter().any(|owner| owner.0 <= lines.0 && lines.1 <= owner.1);
+    let inside: Vec<_> = members.iter().copied().filter(encloses).collect();
+    // `cart.total` may also name a function by its module.
+    let is_module = file_role::stem(tree.paths[at]) == owner;
+    if !inside.is_empty() || is_module && !members.is_empty() {
+        let lines = if inside.is_empty() { members } else { inside };
+        return Some(FileMatch {
+            lines,
+            is_enclosed: true,
+        });
+    }
+    (!members.is_empty() && !owners.is_empty()).then_some(FileMatch {
+        lines: members,
+        is_enclosed: false,
+    })
+}
+
+/// Order of files that define the same name.
+fn order_of_role(role: Role) -> u8 {
+    match role {
+        Role::Source => 0,
+        Role::Documentation | Role::Configuration | Role::Other | Role::Changelog => 1,
+        Role::Example | Role::Test => 2,
+        Role::Generated | Role::Vendored => 3,
+    }
+}
+
+/// The path and the definition that are spelled most like an unknown name.
+fn find_alike(tree: &SelectionTree<'_>, typed: &str, member: &str) -> Vec<String> {
+    let file = file_role::file_name(typed);
+    let lower = |text: &str| text.to_lowercase();
+    let names = tree.paths.iter().take(NAMES_COMPARED_MAX);
+    let path = names
+        .clone()
+        .find(|path| lower(file_role::file_name(path)) == lower(file) || lower(file_role::stem(path)) == lower(file))
+        .or_else(|| {
+            let near = nearest(file, names.clone().map(|path| file_role::file_name(path)))?;
+            names.clone().find(|path| file_role::file_name(path) == near)
+        });
+    let mut defined: Vec<(String, String)> = Vec::new();
+    for (at, path) in tree.paths.iter().enumerate() {
+        if tree.is_over() || defined.len() >= NAMES_COMPARED_MAX {
+            break;
+        }
+        if tree.layout.roles[at] != Role::Source {
+            continue;
+        }
+        if let Looked::Profile(profile) = tree.source.profile(path) {
+            profile.each_definition(|name, (line, _)| defined.push((name.to_owned(), format!("{path}:{line}"))));
+        }
+    }
+    let symbol = defined
+        .iter()
+        .find(|(name, _)| lower(name) == lower(member))
+        .or_else(|| {
+            let near = nearest(member, defined.iter().map(|(name, _)| name.as_str()))?;
+            defined.iter().find(|(name, _)| name == near)
+        })
+        .map(|(name, place)| format!("`{name}` ({place})"));
+    let path = path.map(|path| format!("`{path}`"));
+    path.into_iter().chain(symbol).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tool_repository::FileEntry;
+
+    const FILES: [(&str, &str); 5] = [
+        (
+            "app.py",
+            "class Flask:\n    def route(self):\n        pass\n\n\ndef run():\n    pass\n",
+        ),
+        ("cart.py", "def total():\n    pass\n\n\ndef route():\n    pass\n"),
+        ("docs/usage.md", "# Flask\n"),
+        (
+            "lib/command.go",
+            "package lib\n\ntype Command struct{}\n\nfunc (c *Command) Execute() {}\n",
+        ),
+        ("tests/test_app.py", "class Flask:\n    pass\n"),
+    ];
+
+    fn found(typed: &str) -> String {
+        let read = |path: &str| {
+            let file = FILES.iter().find(|file| file.0 == path)?;
+            Some(file.1.as_bytes().to_vec())
+        };
+        let entries: Vec<_> = FILES
+            .iter()
+            .map(|(path, text)| FileEntry {
+                path: (*path).to_owned(),
+                size: text.len() as u64,
+                modified_ns: 0,
+                changed_ns: 0,
+                inode: 0,
+            })
+            .collect();
+        let cancel = CancellationToken::new();
+        let found = search(&SelectionTree::new(entries.iter(), &read, &cancel), typed);
+        let places: Vec<String> = found.places.iter().map(ToString::to_string).collect();
+        format!("{} | {}", places.join(" "), found.alike.join(", "))
+    }
+
+    #[test]
+    fn definitions_are_found_in_sources_before_tests() {
+        assert_eq!(found("Flask"), "app.py:1 tests/test_app.py:1 | ");
+        assert_eq!(found("run()"), "app.py:6 | ");
+    }
+
+    #[test]
+    fn a_qualified_name_means_the_one_inside_of_its_owner() {
+        assert_eq!(found("cart.route"), "cart.py:5 | ");
+        assert_eq!(found("Command.Execute"), "lib/command.go:5 | ");
+    }
+
+    #[test]
+    fn an_unknown_name_has_neighbours_or_none() {
+        assert_eq!(found("flask"), " | `Flask` (app.py:1)");
+        assert_eq!(found("usge.md"), " | `docs/usage.md`");
+        assert_eq!(found("zzzzzzzzzzzz"), " | ");
+    }
+}
