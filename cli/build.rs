@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const HOSTILE: &str = "hostile";
 
 /// Folders beneath `skills/` that are libraries.
-const LIBRARIES: [&str; 4] = ["details", "sdk", "syntax", "outline"];
+const LIBRARIES: [&str; 5] = ["details", "sdk", "syntax", "outline", "test_results"];
 
 /// The components that read source files by syntax tree.
 const OUTLINERS: [&str; 3] = ["outline_native", "outline_python", "outline_script"];

@@ -29,6 +29,7 @@ mod overview;
 mod protected;
 mod providers;
 mod reaching;
+mod recipes;
 mod rest;
 mod rollout;
 mod sandbox;

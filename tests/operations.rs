@@ -315,7 +315,7 @@ fn a_refactor_says_what_it_did_not_do() {
          answer above says.\n"
     );
     let denied = ["refactor", "tidy up", "--deny", "run-process"];
-    let changed = home.run(repository.path(), &denied).expect(0);
+    let changed = home.run(repository.path(), &denied).expect(1);
     let words = "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n";
     holds(
         closing(&changed.stdout),

@@ -140,17 +140,12 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     ),
     ("skills/read_logs/src/parse.rs", "logs", &[r#"] \""#]),
     (
-        "skills/run_tests/src/detect.rs",
-        "npm's placeholder",
-        &["no test specified"],
-    ),
-    (
-        "skills/run_tests/src/npm.rs",
+        "skills/test_results/src/npm.rs",
         "output of shells",
         &[": command not found", ": not found"],
     ),
     (
-        "skills/run_tests/src/npm/tap.rs",
+        "skills/test_results/src/npm/tap.rs",
         "output of node",
         &[
             "# Subtest: ",
@@ -163,12 +158,12 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
-        "skills/run_tests/src/npm/vitest.rs",
+        "skills/test_results/src/npm/vitest.rs",
         "output of vitest",
         &["Test Files  "],
     ),
     (
-        "skills/run_tests/src/pytest.rs",
+        "skills/test_results/src/pytest.rs",
         "output of pytest and Python",
         &[
             " short test summary info ",
@@ -176,11 +171,10 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
             r#"File \""#,
             "Hint: make sure your test modules",
             "ImportError while loading conftest",
-            "No module named pytest",
         ],
     ),
     (
-        "skills/run_tests/src/report.rs",
+        "skills/test_results/src/text.rs",
         "stack traces of node",
         &[
             "at Array.map (<anonymous>)",

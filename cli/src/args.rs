@@ -4,11 +4,12 @@ mod author;
 mod rollout;
 mod setup;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::api::ProviderName;
+use host::api::{Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
 use host::config::Api;
 
 pub(crate) use author::{Author, Language};
@@ -589,7 +590,47 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: Option<u64>,
     #[command(flatten)]
+    pub(crate) tests: TestFlags,
+    #[command(flatten)]
     pub(crate) policy: PolicyFlags,
+}
+
+/// Flags about the tests that an operation runs.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TestFlags {
+    /// Run the tests with this command: words as for a shell, of which none runs
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) test_command: Option<String>,
+    /// Form of the results of your own test command: exit, junit:GLOB, tap or json:RUNNER
+    #[arg(long, value_name = "FORM", requires = "test_command")]
+    pub(crate) test_results: Option<String>,
+    /// refactor: do not fail where tests exist and could not run
+    #[arg(long, conflicts_with = "require_verified")]
+    pub(crate) unverified: bool,
+    /// refactor: fail unless tests have verified the change
+    #[arg(long)]
+    pub(crate) require_verified: bool,
+}
+
+impl TestFlags {
+    pub(crate) fn verification(&self) -> VerificationRule {
+        match (self.unverified, self.require_verified) {
+            (true, _) => VerificationRule::Optional,
+            (_, true) => VerificationRule::Required,
+            (false, false) => VerificationRule::WherePossible,
+        }
+    }
+
+    /// The starter's environment with the command of these flags.
+    pub(crate) fn overrides(&self, mut environment: BTreeMap<String, String>) -> Overrides {
+        if let Some(command) = &self.test_command {
+            environment.insert(TEST_COMMAND.to_owned(), command.clone());
+            // The form belongs to the command: one from the environment would be that of another.
+            environment.remove(TEST_RESULTS);
+        }
+        environment.extend(self.test_results.clone().map(|form| (TEST_RESULTS.to_owned(), form)));
+        Overrides(environment)
+    }
 }
 
 /// Flags that allow a session more than the defaults of its operation.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use host::analyst::refuse_question;
 use host::api::{
-    BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Overrides, Problem, ProviderName, SessionResult,
+    BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Problem, ProviderName, SessionResult,
 };
 use host::config::{self, Api};
 use host::operation::{check_place, is_question, names_path};
@@ -269,7 +269,7 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
         model: run.model.clone(),
         interactive: Output::can_ask() && !run.json && !run.policy.frozen,
         policy: policy(&run.policy),
-        overrides: Overrides(context.backend.forwarded()),
+        overrides: run.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,
         selection: selection(&run.steer),
         budget: BudgetRequest {
@@ -277,6 +277,7 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
             max_tokens: run.max_tokens,
             timeout_seconds: run.timeout,
         },
+        verification: run.tests.verification(),
     })
 }
 

@@ -16,7 +16,7 @@ use crate::globs::Globs;
 use crate::limits;
 use crate::transport::TransportError;
 use crate::{CallError, Crowd, Limits};
-use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestRunner, TestStatus};
+use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestStatus};
 use tool_core::text::{beginning, clean};
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
@@ -144,14 +144,12 @@ impl Deeds {
     pub(crate) fn passed_sentence(&self) -> Option<String> {
         let tests = self.tests.as_ref()?;
         let has_passed = tests.status == TestStatus::Passed && tests.counts.is_some_and(|counts| counts.passed > 0);
-        let runner = match tests.runner {
-            TestRunner::Pytest => "pytest",
-            TestRunner::Npm => "npm test",
-        };
-        has_passed.then(|| {
+        let is_whole = tests.not_run.is_empty();
+        (has_passed && is_whole).then(|| {
             format!(
-                "{}\n{runner} ended with exit status 0; sandbox: {}\n",
+                "{}\n{} ended with exit status 0; sandbox: {}\n",
                 tests.verdict(),
+                tests.runner,
                 self.tests_sandbox
             )
         })
@@ -751,11 +749,12 @@ mod tests {
             });
             let call = call(Limits::default());
             let run = TestRun {
-                runner: TestRunner::Pytest,
+                runner: "pytest".to_owned(),
                 status,
                 exit_code: None,
                 duration_ms: 1,
                 counts,
+                not_run: Vec::new(),
             };
             call.note_test_run(Some(run), "none");
             call.deeds().passed_sentence().is_some()

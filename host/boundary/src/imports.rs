@@ -249,11 +249,11 @@ impl wit::git_commit::Host for StoreState {
 }
 
 impl wit::tests::Host for StoreState {
-    fn run(&mut self, request: wit::tests::Request) -> wasmtime::Result<Result<wit::tests::Report, Failure>> {
+    fn run(&mut self, request: wit::tests::Request) -> wasmtime::Result<Result<Vec<wit::tests::Suite>, Failure>> {
         let context = granted!(self, Effect::RunProcess);
-        let report = self.services()?.run_tests(&self.call, &context, request)?;
+        let suites = self.services()?.run_tests(&self.call, &context, request)?;
         self.check_run(&context)?;
-        Ok(report)
+        Ok(suites)
     }
 }
 

@@ -65,7 +65,7 @@ pub trait Services: Send + Sync {
         call: &CallBudget,
         context: &CallContext,
         request: wit::tests::Request,
-    ) -> Result<Result<wit::tests::Report, Failure>, Stop>;
+    ) -> Result<Result<Vec<wit::tests::Suite>, Failure>, Stop>;
 
     /// Installs packages. The outer error ends the call.
     fn install_packages(

@@ -114,7 +114,7 @@ impl Services for NoServices {
         _: &CallBudget,
         _: &CallContext,
         _: wit::tests::Request,
-    ) -> Result<Result<wit::tests::Report, Failure>, Stop> {
+    ) -> Result<Result<Vec<wit::tests::Suite>, Failure>, Stop> {
         Ok(Self::failure())
     }
 

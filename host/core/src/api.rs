@@ -23,7 +23,7 @@ pub use effect::{ArgumentError, Effect, Grant, HostName, SecretName};
 pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
 pub use event::{ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, Receipt, RequestRecord, SelectedFile};
 pub use provider_name::ProviderName;
-pub use schema::FORWARDED;
+pub use schema::{FORWARDED, TEST_COMMAND, TEST_RESULTS};
 pub use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};
 
 /// A point in time, written as ISO 8601 in UTC.
@@ -289,6 +289,29 @@ pub struct ExecuteRequest {
         skip_serializing_if = "BudgetRequest::is_unset"
     )]
     pub budget: BudgetRequest,
+    /// refactor: rule for a change that no test has verified.
+    #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
+    pub verification: VerificationRule,
+}
+
+/// Rule for a change of refactor that no test has verified.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerificationRule {
+    /// It is an error where there was something to run.
+    #[default]
+    WherePossible,
+    /// It is none.
+    Optional,
+    /// It is an error in any case.
+    Required,
+}
+
+impl VerificationRule {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The user's corrections of the file selection. Patterns are globs from the root; one without a wildcard is a file, or

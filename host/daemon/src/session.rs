@@ -251,6 +251,7 @@ impl Sessions {
             settings,
             steer,
             budget: request.budget,
+            verification: request.verification,
         }));
         let launch = Launch {
             place,

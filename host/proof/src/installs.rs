@@ -112,7 +112,7 @@ mod scene {
     use tokio_util::sync::CancellationToken;
 
     use tool_core::limits;
-    use tool_sandbox::contain::{Enclosure, Installation, LeftTrees, Sandbox};
+    use tool_sandbox::contain::{Enclosure, Installation, LeftTrees, Sandbox, ToolAccess};
     use tool_sandbox::proxy::{RegistryHost, Way};
     use tool_sandbox::{CommandSpec, EndedRun, RunEnd, RunLimits};
     use tool_skill::package_folder::{self, PackageFolder, Placed};
@@ -213,9 +213,10 @@ mod scene {
                     shown: Vec::new(),
                     way,
                 }),
+                tools: ToolAccess::default(),
             };
             let limits = RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX));
-            tool_sandbox::run_installation(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
+            tool_sandbox::run_handing_back(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
         }
 
         /// Puts the package folder in place, as after a successful installation.

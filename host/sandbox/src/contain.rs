@@ -184,6 +184,59 @@ pub struct Enclosure {
     pub bounds: RunBounds,
     /// Set for an installation, which needs [`Sandbox::Namespaces`].
     pub installation: Option<Installation>,
+    /// Places of the machine that the run's tools need.
+    pub tools: ToolAccess,
+}
+
+/// Places of the machine that the tools of a run need, and what is done before they start. The engine chooses them; a
+/// repository has no say in it.
+#[derive(Debug, Clone, Default)]
+pub struct ToolAccess {
+    /// Names of programs on the `PATH` that the run may start.
+    pub programs: Vec<String>,
+    /// Folders and files that it may read.
+    pub shown: Vec<PathBuf>,
+    /// Folders that it may read and seem to write.
+    pub layers: Vec<LayeredFolder>,
+    /// Folders of build output, which the run writes to and the next one finds.
+    pub builds: Vec<BuildFolder>,
+    /// Files, relative to the repository, that get the present time, so that build tools see them as changed.
+    pub refreshed: Vec<String>,
+    /// Commands that must succeed before the program starts.
+    pub before: Vec<Invocation>,
+    /// True: the repository, as the run has left it, is handed back.
+    pub hands_back: bool,
+}
+
+/// Parts of a folder, such as a package cache, with a private layer over each that takes what the run writes. Other
+/// parts of the folder are not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayeredFolder {
+    /// The folder.
+    pub place: PathBuf,
+    /// Its parts, relative to it; the empty path is all of it.
+    pub parts: Vec<PathBuf>,
+}
+
+/// A folder of the machine that stands at another place in the run, for writing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildFolder {
+    /// Place in the run.
+    pub place: PathBuf,
+    /// The folder, outside of every repository.
+    pub source: PathBuf,
+}
+
+/// A program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Invocation {
+    /// Path of the program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
 }
 
 /// Settings of an installation: it has a way to the package registries, and the trees it writes are handed back.
@@ -197,13 +250,16 @@ pub struct Installation {
     pub way: Way,
 }
 
-/// Trees of an installation that ended well; no process writes to them any more.
+/// Trees as a run has left them; no process writes to them any more.
 #[derive(Debug)]
 pub struct LeftTrees {
     /// The repository.
     pub repository: OwnedFd,
     /// The folder of packages, where it lies outside.
     pub outside: Option<OwnedFd>,
+    /// The copy of the fallback, which goes with this.
+    #[expect(dead_code, reason = "it is kept for what its end does")]
+    folder: Option<scratch::ScratchFolder>,
 }
 
 /// Resource limits of a contained run. [`Default`] is what `limits` argues for; probes make them smaller.
@@ -316,9 +372,11 @@ impl Control {
         self.inbox.receive(&self.socket)?;
         let message = spec::last_message(&self.inbox.bytes)?;
         let mut handles = self.inbox.handles.into_iter().skip(usize::from(self.awaits_listener));
+        let folder = self.folder.take();
         let left = handles.next().map(|repository| LeftTrees {
             repository,
             outside: handles.next(),
+            folder,
         });
         Ok((message, left))
     }

@@ -36,6 +36,7 @@ use group::Group;
 use mark::RunMark;
 pub use mark::start_ticks;
 pub use orphans::end_orphans;
+pub use output::keep_ends;
 use output::{CapturedOutput, LiveLines};
 pub use printed::{PrintError, read_printed};
 use proxy::{Proxy, Way};
@@ -199,9 +200,9 @@ pub fn run_contained(
     follow(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
 }
 
-/// Like [`run_contained`], with a way to the package registries that the enclosure names, and with what the run has
-/// written handed back where the program exited with 0.
-pub fn run_installation(
+/// Like [`run_contained`], with the trees that the enclosure asks for handed back. An installation also gets a way to
+/// the package registries that the enclosure names; its trees come back where the program exited with 0.
+pub fn run_handing_back(
     command: &CommandSpec,
     enclosure: &Enclosure,
     limits: &RunLimits,
@@ -218,7 +219,7 @@ pub fn run_installation(
 pub struct EndedRun {
     /// Exit status and output.
     pub run: RunOutput,
-    /// Trees of an installation that ended well.
+    /// Trees that are handed back.
     pub left: Option<LeftTrees>,
     /// Refused destinations, one sentence each.
     pub refused: Vec<String>,

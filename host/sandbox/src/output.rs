@@ -60,6 +60,17 @@ impl CapturedOutput {
     }
 }
 
+/// A text as a report keeps it: at most 1 MiB, its beginning and its end. True where the middle was left out.
+pub fn keep_ends(text: &str) -> (String, bool) {
+    if text.len() <= crate::PROCESS_OUTPUT_KEPT_BYTES {
+        return (text.to_owned(), false);
+    }
+    (
+        beginning_and_end(text, text, 0, crate::PROCESS_OUTPUT_KEPT_BYTES / 2),
+        true,
+    )
+}
+
 /// Joins whole lines of the beginning and of the end with a line that says what is missing.
 fn beginning_and_end(beginning: &str, end: &str, left_out: u64, half: usize) -> String {
     const ROOM_FOR_NOTE: usize = 64;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{CommandSpec, RunEnd, RunLimits, environment, run};
 use crate::limits;
 pub use python::{Home, Missing, Python, python};
-pub use python::{choose, pythons_on_path};
+pub use python::{choose, choose_in, pythons_on_path};
 
 /// A program that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -138,20 +138,17 @@ impl Services for MachineServices {
         call: &CallBudget,
         context: &CallContext,
         mut request: wit::tests::Request,
-    ) -> Result<Result<wit::tests::Report, Failure>, Stop> {
-        let report = call.recipe(|left| {
+    ) -> Result<Result<Vec<wit::tests::Suite>, Failure>, Stop> {
+        let suites = call.recipe(|left| {
             let left = u32::try_from(left.as_secs().max(1)).unwrap_or(u32::MAX);
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
             tests::run(context, &request)
         })?;
-        match &report {
-            Ok(report) => {
-                let run = tests::judge(&request.recipe, report);
-                call.note_test_run(run, &report.sandbox);
-            }
+        match &suites {
+            Ok(suites) => call.note_test_run(tests::judge(suites), &tests::sandbox_of(suites)),
             Err(_) => call.note_test_run(None, ""),
         }
-        Ok(report)
+        Ok(suites)
     }
 
     fn install_packages(

@@ -13,6 +13,7 @@ pub mod helper;
 mod imports;
 pub mod lock;
 mod plain;
+mod recipes;
 mod registry;
 pub mod secrets;
 pub mod signature;

@@ -12,15 +12,23 @@ const DIGITS_MAX: usize = 7;
 /// The largest number of [`DIGITS_MAX`] digits; sums of counts are bounded by it, too.
 const COUNT_MAX: u64 = 9_999_999;
 
-/// Program that ran the tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
+/// Runner whose summary [`TestCounts::read`] finds in an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestRunner {
     /// `python -m pytest`.
     Pytest,
     /// `npm test`, whichever runner that starts.
     Npm,
+}
+
+impl TestRunner {
+    /// Name of the recipe that starts it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pytest => "pytest",
+            Self::Npm => "npm",
+        }
+    }
 }
 
 /// Result of a run.
@@ -42,8 +50,8 @@ pub enum TestStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TestRun {
-    /// Program that ran the tests.
-    pub runner: TestRunner,
+    /// Names of the recipes that ran, such as `pytest` or `cargo, npm`.
+    pub runner: String,
     /// Result of the run.
     pub status: TestStatus,
     /// Exit status of the runner; absent after a signal or the time limit.
@@ -56,6 +64,9 @@ pub struct TestRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = TestCounts))]
     pub counts: Option<TestCounts>,
+    /// Suites that were found and could not run, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_run: Vec<String>,
 }
 
 /// Numbers of tests by their outcome; zero where the runner does not know the word.
@@ -86,7 +97,7 @@ pub struct TestCounts {
 impl TestRun {
     /// Judges a run. `exit_code` is absent where a signal or the time limit ended it.
     pub fn new(
-        runner: TestRunner,
+        runner: &str,
         exit_code: Option<i32>,
         timed_out: bool,
         duration_ms: u64,
@@ -103,11 +114,34 @@ impl TestRun {
             TestStatus::Failed
         };
         Self {
-            runner,
+            runner: runner.to_owned(),
             status,
             exit_code,
             duration_ms,
             counts,
+            not_run: Vec::new(),
+        }
+    }
+
+    /// One run of two that belong together: sums of counts and times, and the worse status. Counts are known only where
+    /// both are.
+    #[must_use]
+    pub fn with(self, other: &Self) -> Self {
+        let severity = |status: TestStatus| match status {
+            TestStatus::Passed => 0,
+            TestStatus::NothingRan => 1,
+            TestStatus::Failed => 2,
+            TestStatus::TimedOut => 3,
+        };
+        let is_worse = severity(other.status) > severity(self.status);
+        let counts = self.counts.zip(other.counts).map(|(one, two)| one.plus(&two));
+        Self {
+            runner: format!("{}, {}", self.runner, other.runner),
+            status: if is_worse { other.status } else { self.status },
+            exit_code: if is_worse { other.exit_code } else { self.exit_code },
+            duration_ms: self.duration_ms.saturating_add(other.duration_ms),
+            counts,
+            not_run: self.not_run,
         }
     }
 
@@ -158,6 +192,22 @@ impl TestCounts {
         match runner {
             TestRunner::Pytest => pytest(&lines),
             TestRunner::Npm => npm(&lines),
+        }
+    }
+
+    /// Sums, each at most the largest count of one run.
+    fn plus(&self, other: &Self) -> Self {
+        let sum = |one: u64, two: u64| one.saturating_add(two).min(COUNT_MAX);
+        Self {
+            failed: sum(self.failed, other.failed),
+            errors: sum(self.errors, other.errors),
+            passed: sum(self.passed, other.passed),
+            skipped: sum(self.skipped, other.skipped),
+            todo: sum(self.todo, other.todo),
+            xfailed: sum(self.xfailed, other.xfailed),
+            xpassed: sum(self.xpassed, other.xpassed),
+            deselected: sum(self.deselected, other.deselected),
+            warnings: sum(self.warnings, other.warnings),
         }
     }
 

@@ -1,16 +1,16 @@
-//! Result of a run, whatever ran it, and its description in words.
+//! Results of suites in words.
 
 use std::fmt::Write;
 
-use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};
-use skill_sdk::{Outcome, RunReport};
+use skill_details::{TestCounts, TestDetails, TestRun, TestStatus};
+use skill_sdk::{Failure, Outcome, SuiteCounts, SuiteFailure, SuiteResults, TestSuite};
 
 /// Failing tests that are shown with their details.
 const DETAILED_MAX: usize = 30;
 /// Failing tests that are named at all.
 const NAMED_MAX: usize = 300;
 /// Lines of details of one test.
-pub(crate) const DETAIL_LINES_MAX: usize = 24;
+const DETAIL_LINES_MAX: usize = 24;
 /// Longest line of an answer; the rest is cut.
 const LINE_BYTES_MAX: usize = 400;
 /// Lines from the end of an output that nothing could be read from.
@@ -18,75 +18,125 @@ const TAIL_LINES: usize = 60;
 /// Bytes of that end.
 const TAIL_BYTES: usize = 8 << 10;
 
-/// A test that failed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct FailedTest {
-    /// Its name, with the file where the runner says it.
-    pub(crate) name: String,
-    /// The failure, in a line.
-    pub(crate) message: String,
-    /// More lines: where, and what was compared.
-    pub(crate) details: Vec<String>,
-}
-
-/// Results read from an output.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Results {
-    /// The runner's own counts; absent where it did not come to them.
-    pub(crate) counts: Option<TestCounts>,
-    pub(crate) failures: Vec<FailedTest>,
-}
-
-/// The answer. `notes` come after the first lines.
-pub(crate) fn render(
-    runner: TestRunner,
-    report: &RunReport,
-    output: &str,
-    results: &Results,
-    notes: &[String],
-) -> Outcome {
-    let run = TestRun::new(
-        runner,
-        report.exit_code,
-        report.timed_out,
-        report.duration_ms,
-        results.counts,
-    );
+/// The answer for all suites. A suite that could not run is a failure only where no other one ran.
+pub(crate) fn render(suites: Vec<TestSuite>) -> Result<Outcome, Failure> {
+    let mut sections = Vec::new();
+    let mut not_run: Vec<(String, Failure)> = Vec::new();
+    for suite in suites {
+        let name = heading(&suite.recipe, &suite.directory);
+        match suite.outcome {
+            Ok(results) => sections.push(Section::new(&suite.recipe, name, &suite.reason, results)),
+            Err(failure) => not_run.push((name, failure)),
+        }
+    }
+    let runs = sections.iter().map(|section| section.run.clone());
+    let Some(mut run) = runs.reduce(|sum, run| sum.with(&run)) else {
+        let failure = not_run.into_iter().next().map(|(_, failure)| failure);
+        return Err(failure.unwrap_or_else(|| Failure::not_found("no test suite found")));
+    };
+    run.not_run = not_run
+        .iter()
+        .map(|(name, failure)| format!("{name}: {}", failure.message))
+        .collect();
     let mut text = format!("{}\n", run.verdict());
-    let _ = writeln!(text, "command: {}", quoted(&report.command));
-    let _ = writeln!(text, "{}; sandbox: {}", run.ending(), sandbox(&report.sandbox));
-    if report.output_cut {
-        text.push_str("note: the middle of the output was left out, so failing tests may be missing here\n");
+    let has_many = sections.len() + not_run.len() > 1;
+    for section in &sections {
+        if has_many {
+            let _ = writeln!(text, "\n## {}: {}", section.name, section.run.verdict());
+        }
+        text.push_str(&section.text);
     }
-    for note in &report.notes {
-        let _ = writeln!(text, "note: {note}");
+    for (name, failure) in &not_run {
+        let _ = writeln!(text, "\n## {name}: not run\n{}", cut(&failure.message));
+        if let Some(hint) = &failure.hint {
+            let _ = writeln!(text, "hint: {}", cut(hint));
+        }
     }
-    for note in notes {
-        let _ = writeln!(text, "{note}");
-    }
-    let cut = failures(&mut text, &results.failures);
-    let has_failed = run.status != TestStatus::Passed;
-    let unread = results.counts.is_none() || (has_failed && results.failures.is_empty());
-    if unread {
-        tail(&mut text, output);
-    }
-    let shown = DETAILED_MAX + NAMED_MAX;
     let details = TestDetails {
         run,
-        failing: results
-            .failures
-            .iter()
-            .take(shown)
-            .map(|failure| self::cut(&failure.name))
-            .collect(),
-        failing_left_out: results.failures.len().saturating_sub(shown) as u64,
+        failing: sections.iter().flat_map(|section| section.failing.clone()).collect(),
+        failing_left_out: sections.iter().map(|section| section.left_out).sum(),
     };
-    Outcome {
+    Ok(Outcome {
         text,
-        truncated: cut || report.output_cut,
+        truncated: sections.iter().any(|section| section.is_cut),
         ..Outcome::default()
     }
-    .with_details(&details)
+    .with_details(&details))
+}
+
+/// `npm`, or `npm in frontend`.
+fn heading(recipe: &str, directory: &str) -> String {
+    match directory {
+        "" => recipe.to_owned(),
+        directory => format!("{recipe} in {directory}"),
+    }
+}
+
+/// The part of the answer that is about one suite.
+struct Section {
+    name: String,
+    run: TestRun,
+    text: String,
+    failing: Vec<String>,
+    left_out: u64,
+    is_cut: bool,
+}
+
+impl Section {
+    fn new(recipe: &str, name: String, reason: &str, results: SuiteResults) -> Self {
+        let report = &results.report;
+        let counts = results.counts.map(counts_of);
+        let run = TestRun::new(recipe, report.exit_code, report.timed_out, report.duration_ms, counts);
+        let mut text = format!("command: {}\n", quoted(&report.command));
+        let _ = writeln!(text, "{}; sandbox: {}", run.ending(), sandbox(&report.sandbox));
+        if report.output_cut {
+            text.push_str("note: the middle of the output was left out, so failing tests may be missing here\n");
+        }
+        let _ = writeln!(text, "runner: {name} ({})", cut(reason));
+        for note in &results.notes {
+            let _ = writeln!(text, "{}", cut(note));
+        }
+        if let Some(hint) = counts.filter(|counts| !counts.any_ran()).map(emptiness) {
+            let _ = writeln!(text, "{hint}");
+        }
+        let is_cut = failures(&mut text, &results.failed, results.failed_left_out);
+        let has_failed = run.status != TestStatus::Passed;
+        if counts.is_none() || (has_failed && results.failed.is_empty()) {
+            tail(&mut text, &report.output);
+        }
+        let shown = DETAILED_MAX + NAMED_MAX;
+        Self {
+            failing: results.failed.iter().take(shown).map(|test| cut(&test.name)).collect(),
+            left_out: results.failed.len().saturating_sub(shown) as u64 + results.failed_left_out,
+            is_cut: is_cut || report.output_cut,
+            name,
+            run,
+            text,
+        }
+    }
+}
+
+fn emptiness(counts: TestCounts) -> &'static str {
+    if counts.deselected > 0 {
+        "hint: the filter matches no test; leave it out to run all"
+    } else {
+        "hint: no test was found there; list_files shows what exists"
+    }
+}
+
+fn counts_of(counts: SuiteCounts) -> TestCounts {
+    TestCounts {
+        failed: counts.failed,
+        errors: counts.errors,
+        passed: counts.passed,
+        skipped: counts.skipped,
+        todo: counts.todo,
+        xfailed: counts.xfailed,
+        xpassed: counts.xpassed,
+        deselected: counts.deselected,
+        warnings: counts.warnings,
+    }
 }
 
 fn sandbox(name: &str) -> String {
@@ -97,7 +147,7 @@ fn sandbox(name: &str) -> String {
     }
 }
 
-fn failures(text: &mut String, failures: &[FailedTest]) -> bool {
+fn failures(text: &mut String, failures: &[SuiteFailure], left_out: u64) -> bool {
     for (at, failure) in failures.iter().take(DETAILED_MAX).enumerate() {
         let _ = write!(text, "\n{}. {}\n", at + 1, cut(&failure.name));
         if !failure.message.is_empty() {
@@ -108,15 +158,16 @@ fn failures(text: &mut String, failures: &[FailedTest]) -> bool {
         }
     }
     let rest = failures.get(DETAILED_MAX..).unwrap_or_default();
-    if rest.is_empty() {
+    let unnamed = rest.len().saturating_sub(NAMED_MAX) as u64 + left_out;
+    if rest.is_empty() && unnamed == 0 {
         return false;
     }
     text.push_str("\nalso failed:\n");
     for failure in rest.iter().take(NAMED_MAX) {
         let _ = writeln!(text, "  {}", cut(&format!("{} - {}", failure.name, failure.message)));
     }
-    if rest.len() > NAMED_MAX {
-        let _ = writeln!(text, "  … and {} more", rest.len() - NAMED_MAX);
+    if unnamed > 0 {
+        let _ = writeln!(text, "  … and {unnamed} more");
     }
     text.push_str("Details of these are left out: run one of them with `paths` or `filter` to see them.\n");
     true
@@ -169,80 +220,9 @@ fn cut(line: &str) -> String {
     }
 }
 
-/// Removes terminal sequences, and of a line that was written over what it was before.
-pub(crate) fn plain(output: &str) -> String {
-    let mut plain = String::with_capacity(output.len());
-    let mut chars = output.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' if chars.peek() == Some(&'[') => {
-                chars.next();
-                // Parameters, then one letter.
-                while chars.next_if(|c| matches!(c, '0'..='?' | ' '..='/')).is_some() {}
-                chars.next();
-            }
-            '\u{1b}' => {
-                chars.next();
-            }
-            '\r' if chars.peek() == Some(&'\n') => {}
-            '\r' => plain.truncate(plain.rfind('\n').map_or(0, |at| at + 1)),
-            c => plain.push(c),
-        }
-    }
-    plain
-}
-
-/// Removes the indentation that all lines share, and empty lines at both ends.
-pub(crate) fn dedent<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let lines: Vec<&str> = lines.into_iter().map(str::trim_end).collect();
-    let filled = || lines.iter().filter(|line| !line.is_empty());
-    let indent = filled()
-        .map(|line| line.len() - line.trim_start_matches(' ').len())
-        .min()
-        .unwrap_or(0);
-    let first = lines.iter().position(|line| !line.is_empty()).unwrap_or(lines.len());
-    let last = lines
-        .iter()
-        .rposition(|line| !line.is_empty())
-        .map_or(first, |at| at + 1);
-    lines[first..last]
-        .iter()
-        .map(|line| line.get(indent..).unwrap_or_default().to_owned())
-        .collect()
-}
-
-/// The first line as the message, the others as details, with frames inside the runner left out.
-pub(crate) fn message_and_details(lines: Vec<String>) -> (String, Vec<String>) {
-    let mut lines = lines.into_iter();
-    let message = lines.next().unwrap_or_default();
-    let rest: Vec<String> = lines.filter(|line| !is_inner_frame(line)).collect();
-    (message.trim().to_owned(), dedent(rest.iter().map(String::as_str)))
-}
-
-/// A frame of a JavaScript stack in node itself or in a package.
-fn is_inner_frame(line: &str) -> bool {
-    let line = line.trim_start();
-    let frame = line.starts_with("at ") || line.starts_with('❯');
-    (frame || line.ends_with(')')) && (line.contains("(node:") || line.contains("node_modules/"))
-        || line.starts_with("at node:")
-        || line.starts_with("at new Promise (<anonymous>)")
-        || line.starts_with("at new SafePromise")
-        || line.starts_with("at Array.map (<anonymous>)")
-        || line.starts_with("at async Promise.all")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn terminal_sequences_are_removed() {
-        assert_eq!(
-            plain("\u{1b}[1m\u{1b}[31mFAIL\u{1b}[0m a\r\n10%\r20%\rdone\n"),
-            "FAIL a\ndone\n"
-        );
-        assert_eq!(plain("a\u{1b}"), "a");
-    }
 
     #[test]
     fn commands_are_quoted_where_a_shell_would_need_it() {

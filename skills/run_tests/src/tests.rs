@@ -2,24 +2,27 @@ use std::fs;
 
 use skill_sdk::serde_json::Value;
 use skill_sdk::testing::FakeHost;
+use skill_sdk::{RunReport, SuiteCounts, SuiteFailure, SuiteResults, TestSuite};
+use test_results::ResultFormat;
 
 use super::*;
 
-const PYTHON: &[(&str, &str)] = &[
-    ("pyproject.toml", "[tool.pytest.ini_options]\ntestpaths = ['tests']\n"),
-    ("tests/test_calc.py", ""),
-    ("src/own_module/__init__.py", ""),
-];
-const NODE: &[(&str, &str)] = &[
-    ("package.json", r#"{"scripts": {"test": "node --test"}}"#),
-    ("test/a.test.js", ""),
-];
+const PYTHON: (&str, &str, ResultFormat) = (
+    "pytest",
+    "[tool.pytest.ini_options] in pyproject.toml",
+    ResultFormat::Pytest,
+);
+const NODE: (&str, &str, ResultFormat) = ("npm", "`node --test`", ResultFormat::Npm);
 
-/// A run with the output of a file in `fixtures/`, each recorded from the real runner.
-fn run(files: &[(&str, &str)], fixture: &str, exit_code: i32) -> FakeHost {
-    let place = format!("{}/fixtures/{fixture}.txt", env!("CARGO_MANIFEST_DIR"));
-    let mut host = FakeHost::new(files);
-    host.run = Some(RunReport {
+/// A run with the output of a recorded file, read as the host reads it.
+struct RecordedRun {
+    recipe: (&'static str, &'static str, ResultFormat),
+    run: Option<RunReport>,
+}
+
+fn run(recipe: (&'static str, &'static str, ResultFormat), fixture: &str, exit_code: i32) -> RecordedRun {
+    let place = format!("{}/../test_results/fixtures/{fixture}.txt", env!("CARGO_MANIFEST_DIR"));
+    let report = RunReport {
         command: vec!["runner".to_owned()],
         exit_code: Some(exit_code),
         output: fs::read_to_string(place).expect("the fixture is there"),
@@ -28,12 +31,50 @@ fn run(files: &[(&str, &str)], fixture: &str, exit_code: i32) -> FakeHost {
         timed_out: false,
         sandbox: "namespaces".to_owned(),
         ..RunReport::default()
-    });
-    host
+    };
+    RecordedRun {
+        recipe,
+        run: Some(report),
+    }
 }
 
-fn call(host: &FakeHost, arguments: Value) -> Result<Outcome, Failure> {
-    RunTests::call(host, &arguments.to_string())
+fn suite_of(recorded: &RecordedRun) -> TestSuite {
+    let (recipe, reason, format) = recorded.recipe;
+    let report = recorded.run.clone().expect("it was set");
+    let read = test_results::read(format, &report.output, &[]);
+    let failure = |test: test_results::FailedTest| SuiteFailure {
+        name: test.name,
+        message: test.message,
+        details: test.details,
+    };
+    TestSuite {
+        recipe: recipe.to_owned(),
+        directory: String::new(),
+        reason: reason.to_owned(),
+        outcome: Ok(SuiteResults {
+            counts: read.counts.map(|counts| SuiteCounts {
+                failed: counts.failed,
+                errors: counts.errors,
+                passed: counts.passed,
+                skipped: counts.skipped,
+                todo: counts.todo,
+                xfailed: counts.xfailed,
+                xpassed: counts.xpassed,
+                deselected: counts.deselected,
+                warnings: counts.warnings,
+            }),
+            failed: read.failed.into_iter().map(failure).collect(),
+            failed_left_out: read.left_out as u64,
+            notes: Vec::new(),
+            report,
+        }),
+    }
+}
+
+fn call(recorded: &RecordedRun, arguments: Value) -> Result<Outcome, Failure> {
+    let mut host = FakeHost::new::<&str, &str>(&[]);
+    host.suites = Some(Ok(vec![suite_of(recorded)]));
+    RunTests::call(&host, &arguments.to_string())
 }
 
 fn python(fixture: &str, exit_code: i32) -> String {
@@ -126,8 +167,6 @@ fn pytest_collection_errors() {
         command: runner
         exit status 2; sandbox: namespaces
         runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
-        ModuleNotFoundError: No module named requests_that_is_missing
-        hint: install it with install_package (the package may have another name than the module `requests_that_is_missing`; analyze_dependencies shows what the project declares), unless `requests_that_is_missing` is the project's own: what is hidden is not there in a run
 
         1. broken/test_import.py
            ModuleNotFoundError: No module named 'requests_that_is_missing'
@@ -150,8 +189,6 @@ fn pytest_unittest_with_subtests() {
         command: runner
         exit status 1; sandbox: namespaces
         runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
-        ModuleNotFoundError: No module named nothing_there
-        hint: install it with install_package (the package may have another name than the module `nothing_there`; analyze_dependencies shows what the project declares), unless `nothing_there` is the project's own: what is hidden is not there in a run
 
         1. many/test_unit.py::T::test_a (i=1)
            AssertionError: 1 != 2
@@ -172,8 +209,6 @@ fn pytest_broken_conftest() {
         command: runner
         exit status 4; sandbox: namespaces
         runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
-        ModuleNotFoundError: No module named absent_plugin
-        hint: install it with install_package (the package may have another name than the module `absent_plugin`; analyze_dependencies shows what the project declares), unless `absent_plugin` is the project's own: what is hidden is not there in a run
 
         1. /srv/demo/conf/conftest.py
            ModuleNotFoundError: No module named 'absent_plugin'
@@ -233,29 +268,6 @@ fn pytest_usage_error_shows_its_words() {
 }
 
 #[test]
-fn pytest_that_is_not_installed_is_a_failure() {
-    let failure = call(&run(PYTHON, "pytest_absent", 1), json!({})).expect_err("there is no pytest");
-    assert_eq!(
-        (failure.code.as_str(), failure.message.as_str()),
-        ("unavailable", "ModuleNotFoundError: No module named pytest")
-    );
-    assert!(failure.hint.expect("there is advice").contains("install_package"));
-}
-
-#[test]
-fn a_module_of_the_repository_is_a_matter_of_paths() {
-    let mut host = run(PYTHON, "pytest_conftest", 4);
-    let report = host.run.as_mut().expect("it was set");
-    report.output = report.output.replace("absent_plugin", "own_module.part");
-    let text = call(&host, json!({})).expect("tests ran").text;
-    assert!(
-        text.contains("ModuleNotFoundError: No module named own_module.part\n"),
-        "{text}"
-    );
-    assert!(text.contains("the repository holds `src/own_module`"), "{text}");
-}
-
-#[test]
 fn of_chained_errors_the_last_is_the_message() {
     let mut host = run(PYTHON, "pytest_failing", 1);
     host.run.as_mut().expect("it was set").output =
@@ -274,8 +286,7 @@ fn node_tap() {
         FAILED: 3 failed, 2 passed, 1 skipped, 1 todo in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
-        runner: npm test (`node --test`)
-        hint: the package `missing-package` is not installed; use install_package or `npm install`
+        runner: npm (`node --test`)
 
         1. /srv/demo/test/load.test.js
            test failed
@@ -296,7 +307,7 @@ fn node_tap() {
         PASSED: 2 passed, 1 skipped, 1 todo in 1.2 s
         command: runner
         exit status 0; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
         ");
 }
 
@@ -306,8 +317,7 @@ fn node_spec() {
         FAILED: 3 failed, 2 passed, 1 skipped, 1 todo in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
-        runner: npm test (`node --test`)
-        hint: the package `missing-package` is not installed; use install_package or `npm install`
+        runner: npm (`node --test`)
 
         1. /srv/demo/test/load.test.js
            test failed
@@ -333,7 +343,7 @@ fn node_spec() {
         PASSED: 2 passed, 1 skipped, 1 todo in 1.2 s
         command: runner
         exit status 0; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
         ");
 }
 
@@ -343,8 +353,7 @@ fn jest() {
         FAILED: 2 failed, 1 error, 2 passed, 1 skipped, 1 todo in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
-        runner: npm test (`node --test`)
-        hint: the package `missing-package` is not installed; use install_package or `npm install`
+        runner: npm (`node --test`)
 
         1. jest/a.test.js › store › gets
            expect(received).toBe(expected) // Object.is equality
@@ -382,7 +391,7 @@ fn jest() {
         PASSED: 1 passed in 1.2 s
         command: runner
         exit status 0; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
         ");
 }
 
@@ -392,7 +401,7 @@ fn mocha() {
         FAILED: 2 failed, 1 passed, 2 skipped in 1.2 s
         command: runner
         exit status 2; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
 
         1. store › gets
            AssertionError [ERR_ASSERTION]: 2 == 3
@@ -411,7 +420,7 @@ fn mocha() {
         PASSED: 1 passed in 1.2 s
         command: runner
         exit status 0; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
         ");
 }
 
@@ -421,8 +430,7 @@ fn vitest() {
         FAILED: 2 failed, 1 error, 2 passed, 1 skipped, 1 todo in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
-        runner: npm test (`node --test`)
-        hint: the package `missing-package` is not installed; use install_package or `npm install`
+        runner: npm (`node --test`)
 
         1. vitest/b.test.js
            Error: Cannot find package 'missing-package' imported from /srv/demo/vitest/b.test.js
@@ -460,7 +468,7 @@ fn vitest() {
         PASSED: 1 passed in 1.2 s
         command: runner
         exit status 0; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
         ");
 }
 
@@ -475,22 +483,13 @@ fn other_tap_is_counted_line_by_line() {
         FAILED: 1 failed, 1 passed, 1 skipped in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
 
         1. should be equal
              operator: equal
              expected: 3
              actual: 2
         ");
-}
-
-#[test]
-fn a_javascript_runner_that_is_not_installed_is_a_failure() {
-    let failure = call(&run(NODE, "npm_norunner", 127), json!({})).expect_err("there is no runner");
-    assert_eq!(
-        (failure.code.as_str(), failure.message.as_str()),
-        ("unavailable", "the test runner `nosuchrunner` is not installed")
-    );
 }
 
 #[test]
@@ -530,7 +529,7 @@ fn an_output_that_nothing_can_be_read_from_is_shown() {
         PASSED: exit status 0 in 1.2 s
         command: runner
         exit status 0; sandbox: namespaces
-        runner: npm test (`node --test`)
+        runner: npm (`node --test`)
 
         output:
           checked 3 files
@@ -587,108 +586,92 @@ fn many_failures_are_named_and_the_first_detailed() {
 }
 
 #[test]
+fn the_description_is_one_that_a_model_can_use() {
+    skill_sdk::testing::check_description::<RunTests>();
+}
+
+#[test]
 fn the_request_reaches_the_host_as_it_was_meant() {
-    let host = run(PYTHON, "pytest_passing", 0);
-    let arguments = json!({"paths": ["./tests/test_calc.py::TestA::test_b[x/../y]", "tests/"], "filter": "add", "timeout_seconds": 9});
-    call(&host, arguments).expect("tests ran");
+    let mut host = FakeHost::new::<&str, &str>(&[]);
+    host.suites = Some(Ok(vec![suite_of(&run(PYTHON, "pytest_passing", 0))]));
+    let arguments = json!({"recipe": "pytest", "paths": ["tests/"], "filter": "add", "timeout_seconds": 9});
+    RunTests::call(&host, &arguments.to_string()).expect("tests ran");
     assert_eq!(
         host.requests.borrow().as_slice(),
         [
-            "TestRequest { recipe: \"pytest\", paths: [\"tests/test_calc.py::TestA::test_b[x/../y]\", \"tests\"], \
-         filter: Some(\"add\"), timeout_seconds: Some(9) }"
+            "TestRequest { recipe: Some(\"pytest\"), paths: [\"tests/\"], filter: Some(\"add\"), timeout_seconds: Some(9) }"
         ]
     );
 }
 
 #[test]
-fn where_both_are_there_the_path_decides() {
-    let mut files = PYTHON.to_vec();
-    files.extend_from_slice(NODE);
-    let recipe = |arguments: Value| {
-        let host = run(&files, "pytest_passing", 0);
-        let text = call(&host, arguments).expect("tests ran").text;
-        let request = host.requests.borrow()[0].clone();
-        (request.split('"').nth(1).expect("it is named").to_owned(), text)
+fn several_suites_have_one_verdict_and_a_part_each() {
+    let mut host = FakeHost::new::<&str, &str>(&[]);
+    let in_folder = |recorded: &RecordedRun, directory: &str| TestSuite {
+        directory: directory.to_owned(),
+        ..suite_of(recorded)
     };
-    let (name, text) = recipe(json!({}));
-    assert_eq!(name, "pytest");
+    let absent = TestSuite {
+        outcome: Err(Failure::new("unavailable", "go was not found on the PATH.").with_hint("install Go")),
+        recipe: "go".to_owned(),
+        directory: "tool".to_owned(),
+        reason: "go.mod".to_owned(),
+    };
+    host.suites = Some(Ok(vec![
+        in_folder(&run(PYTHON, "pytest_passing", 0), "backend"),
+        in_folder(&run(NODE, "mocha", 2), "frontend"),
+        absent,
+    ]));
+    let outcome = RunTests::call(&host, "{}").expect("two of them ran");
+    insta::assert_snapshot!(outcome.text, @r"
+        FAILED: 2 failed, 3 passed, 2 skipped in 2.5 s
+
+        ## pytest in backend: PASSED: 2 passed in 1.2 s
+        command: runner
+        exit status 0; sandbox: namespaces
+        runner: pytest in backend ([tool.pytest.ini_options] in pyproject.toml)
+
+        ## npm in frontend: FAILED: 2 failed, 1 passed, 2 skipped in 1.2 s
+        command: runner
+        exit status 2; sandbox: namespaces
+        runner: npm in frontend (`node --test`)
+
+        1. store › gets
+           AssertionError [ERR_ASSERTION]: 2 == 3
+             + expected - actual
+
+             -2
+             +3
+
+             at Context.<anonymous> (mocha/a.js:3:29)
+
+        2. store › inner › deep
+           TypeError: no x
+             at Context.<anonymous> (mocha/a.js:7:54)
+
+        ## go in tool: not run
+        go was not found on the PATH.
+        hint: install Go
+        ");
+    let details = outcome.details.expect("it has some");
     assert!(
-        text.contains("package.json has a test script as well (`node --test`)"),
-        "{text}"
-    );
-    assert_eq!(recipe(json!({"paths": ["test"]})).0, "npm-test");
-    assert_eq!(recipe(json!({"paths": ["test/a.test.js"]})).0, "npm-test");
-    assert_eq!(recipe(json!({"paths": ["tests"]})).0, "pytest");
-    assert_eq!(recipe(json!({"framework": "npm"})).0, "npm-test");
-}
-
-#[test]
-fn every_sign_of_pytest_counts() {
-    let signs: [(&str, &str); 8] = [
-        ("pytest.ini", ""),
-        ("pyproject.toml", "[tool.pytest.ini_options]\n"),
-        ("pyproject.toml", "[tool.pytest]\n"),
-        ("setup.cfg", "[tool:pytest]\n"),
-        ("tox.ini", "[pytest]\n"),
-        ("conftest.py", ""),
-        ("deep/in/test_a.py", ""),
-        ("a_test.py", ""),
-    ];
-    for (path, content) in signs {
-        let host = run(&[(path, content)], "pytest_passing", 0);
-        assert!(call(&host, json!({})).is_ok(), "{path}");
-    }
-}
-
-#[test]
-fn a_repository_without_tests_is_told_what_was_looked_for() {
-    let none = call(&run(&[("a.py", "")], "pytest_passing", 0), json!({})).expect_err("there are none");
-    assert_eq!(none.code, "not-found");
-    assert!(
-        none.message.ends_with("and no package.json at the root"),
-        "{}",
-        none.message
-    );
-    let placeholder = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
-    let failure = call(&run(&[("package.json", placeholder)], "jest_pass", 0), json!({})).expect_err("it is none");
-    assert!(
-        failure.message.contains("only npm's placeholder"),
-        "{}",
-        failure.message
-    );
-    let broken = call(
-        &run(&[("package.json", "{")], "jest_pass", 0),
-        json!({"framework": "npm"}),
-    );
-    assert!(
-        broken
-            .expect_err("it does not parse")
-            .message
-            .starts_with("package.json does not parse: ")
+        details.contains(r#""not_run":["go in tool: go was not found on the PATH."]"#),
+        "{details}"
     );
 }
 
 #[test]
-fn paths_are_checked_before_anything_runs() {
-    for (path, code) in [
-        ("nowhere.py", "not-found"),
-        ("../x", "invalid-arguments"),
-        ("-x", "invalid-arguments"),
-    ] {
-        let host = run(PYTHON, "pytest_passing", 0);
-        let failure = call(&host, json!({"paths": [path]})).expect_err("it is no path");
-        assert_eq!(failure.code, code, "{path}");
-        assert!(host.requests.borrow().is_empty());
-    }
-}
-
-#[test]
-fn a_refusal_of_the_host_is_handed_on() {
-    let host = FakeHost::new(PYTHON);
-    assert_eq!(call(&host, json!({})).expect_err("nothing is granted").code, "denied");
-}
-
-#[test]
-fn the_description_is_one_that_a_model_can_use() {
-    skill_sdk::testing::check_description::<RunTests>();
+fn a_suite_that_cannot_run_alone_is_a_failure() {
+    let mut host = FakeHost::new::<&str, &str>(&[]);
+    assert_eq!(
+        RunTests::call(&host, "{}").expect_err("nothing is granted").code,
+        "denied"
+    );
+    let mut suite = suite_of(&run(PYTHON, "pytest_passing", 0));
+    suite.outcome = Err(Failure::new("unavailable", "no pytest"));
+    host.suites = Some(Ok(vec![suite]));
+    assert_eq!(
+        RunTests::call(&host, "{}").expect_err("it did not run").code,
+        "unavailable"
+    );
 }

@@ -286,7 +286,7 @@ impl<S: Handler> Host for Component<S> {
         })
     }
 
-    fn run_tests(&self, request: &sdk::TestRequest) -> Result<sdk::RunReport, sdk::Failure> {
+    fn run_tests(&self, request: &sdk::TestRequest) -> Result<Vec<sdk::TestSuite>, sdk::Failure> {
         if const { !covers::<S>("run-process") } {
             return undeclared("run-process");
         }
@@ -296,7 +296,7 @@ impl<S: Handler> Host for Component<S> {
             filter: request.filter.clone(),
             timeout_seconds: request.timeout_seconds,
         })
-        .map(report_in)
+        .map(|suites| suites.into_iter().map(suite_in).collect())
         .map_err(failure_in)
     }
 
@@ -450,7 +450,44 @@ fn failure_in(failure: types::Failure) -> sdk::Failure {
     }
 }
 
-fn report_in(report: tests::Report) -> sdk::RunReport {
+fn suite_in(suite: tests::Suite) -> sdk::TestSuite {
+    sdk::TestSuite {
+        recipe: suite.recipe,
+        directory: suite.directory,
+        reason: suite.reason,
+        outcome: suite.outcome.map(results_in).map_err(failure_in),
+    }
+}
+
+fn results_in(results: tests::Results) -> sdk::SuiteResults {
+    sdk::SuiteResults {
+        report: report_in(results.report),
+        counts: results.counts.map(|counts| sdk::SuiteCounts {
+            failed: counts.failed,
+            errors: counts.errors,
+            passed: counts.passed,
+            skipped: counts.skipped,
+            todo: counts.todo,
+            xfailed: counts.xfailed,
+            xpassed: counts.xpassed,
+            deselected: counts.deselected,
+            warnings: counts.warnings,
+        }),
+        failed: results
+            .failed
+            .into_iter()
+            .map(|test| sdk::SuiteFailure {
+                name: test.name,
+                message: test.message,
+                details: test.details,
+            })
+            .collect(),
+        failed_left_out: results.failed_left_out,
+        notes: results.notes,
+    }
+}
+
+fn report_in(report: types::Report) -> sdk::RunReport {
     sdk::RunReport {
         command: report.command,
         exit_code: report.exit_code,

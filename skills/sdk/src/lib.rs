@@ -348,7 +348,7 @@ pub trait Host {
     fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure>;
 
     /// Runs tests by a named recipe.
-    fn run_tests(&self, request: &TestRequest) -> Result<RunReport, Failure>;
+    fn run_tests(&self, request: &TestRequest) -> Result<Vec<TestSuite>, Failure>;
 
     /// Installs packages by a named recipe.
     fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure>;
@@ -679,14 +679,76 @@ pub struct Commit {
 /// Request for [`Host::run_tests`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestRequest {
-    /// `pytest` or `npm-test`.
-    pub recipe: String,
+    /// Name of a recipe; absent: the host chooses by the files of the repository.
+    pub recipe: Option<String>,
     /// Files, directories or node ids; empty means all.
     pub paths: Vec<String>,
     /// Selects tests by name.
     pub filter: Option<String>,
     /// Seconds.
     pub timeout_seconds: Option<u32>,
+}
+
+/// A suite of tests that the host found: answer of [`Host::run_tests`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestSuite {
+    /// Name of the recipe.
+    pub recipe: String,
+    /// The folder in which it runs, relative to the root.
+    pub directory: String,
+    /// The sign by which it was found.
+    pub reason: String,
+    /// The run, or why there was none.
+    pub outcome: Result<SuiteResults, Failure>,
+}
+
+/// A run of one recipe.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SuiteResults {
+    /// The run itself.
+    pub report: RunReport,
+    /// Absent where the runner's results could not be read.
+    pub counts: Option<SuiteCounts>,
+    /// Tests that failed.
+    pub failed: Vec<SuiteFailure>,
+    /// Failed tests that are not in `failed`.
+    pub failed_left_out: u64,
+    /// Remarks of the host on the run.
+    pub notes: Vec<String>,
+}
+
+/// Numbers of tests by their outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SuiteCounts {
+    /// Tests that failed.
+    pub failed: u64,
+    /// Tests and files that broke before they could fail.
+    pub errors: u64,
+    /// Tests that passed.
+    pub passed: u64,
+    /// Skipped tests.
+    pub skipped: u64,
+    /// Tests that are still to be written.
+    pub todo: u64,
+    /// Tests that failed as expected.
+    pub xfailed: u64,
+    /// Tests that were expected to fail and passed.
+    pub xpassed: u64,
+    /// Tests that a filter left out.
+    pub deselected: u64,
+    /// Warnings of the runner.
+    pub warnings: u64,
+}
+
+/// A test that failed, in the program's own words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SuiteFailure {
+    /// Its name.
+    pub name: String,
+    /// The failure, in a line.
+    pub message: String,
+    /// More lines.
+    pub details: Vec<String>,
 }
 
 /// Request for [`Host::install`].

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     BlamePage, BlameQuery, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host,
     InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query, RunReport, Selection, ShowQuery, TestRequest,
-    Visit, code,
+    TestSuite, Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -109,7 +109,9 @@ pub struct FakeHost {
     pub blame: Option<BlamePage>,
     /// Answer of [`Host::git_commit`]; absent answers `denied`.
     pub commit: Option<Commit>,
-    /// Answer of [`Host::run_tests`] and [`Host::install`]; absent answers `denied`.
+    /// Answer of [`Host::run_tests`]; absent answers `denied`.
+    pub suites: Option<Result<Vec<TestSuite>, Failure>>,
+    /// Answer of [`Host::install`]; absent answers `denied`.
     pub run: Option<RunReport>,
     /// Paths that the skill said it has shown, with the content's length in bytes.
     pub shown: RefCell<BTreeMap<String, usize>>,
@@ -153,6 +155,7 @@ impl FakeHost {
             show: None,
             blame: None,
             commit: None,
+            suites: None,
             run: None,
             shown: RefCell::default(),
             requests: RefCell::default(),
@@ -299,9 +302,9 @@ impl Host for FakeHost {
         self.commit.clone().map_or_else(|| Self::denied("commit-git"), Ok)
     }
 
-    fn run_tests(&self, request: &TestRequest) -> Result<RunReport, Failure> {
+    fn run_tests(&self, request: &TestRequest) -> Result<Vec<TestSuite>, Failure> {
         self.requests.borrow_mut().push(format!("{request:?}"));
-        self.run.clone().map_or_else(|| Self::denied("run-process"), Ok)
+        self.suites.clone().unwrap_or_else(|| Self::denied("run-process"))
     }
 
     fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure> {

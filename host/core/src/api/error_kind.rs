@@ -201,6 +201,8 @@ error_kinds! {
     TestsFailing = ("tests-failing", 400, FAILED),
     /// The tests were not run.
     TestsNotRun = ("tests-not-run", 400, FAILED),
+    /// Nothing shows that a change is right: there were tests, and they did not run, or not all of them.
+    NotVerified = ("not-verified", 400, FAILED),
     /// The tests are worse than before.
     TestsWorse = ("tests-worse", 400, FAILED),
     /// No session has changed files that are not undone.

@@ -6,9 +6,15 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::Overrides;
 
+/// Variable with the user's own test command: words as for a shell, of which none runs.
+pub const TEST_COMMAND: &str = "TOOL_TEST_COMMAND";
+
+/// Variable with the form of that command's results: `exit`, `junit:GLOB`, `tap` or `json:RUNNER`.
+pub const TEST_RESULTS: &str = "TOOL_TEST_RESULTS";
+
 /// Names of the environment variables that configure the product or that recipes may see. A client sends these with a
 /// session, those that `headers` of the user's configuration name, and no others.
-pub const FORWARDED: [&str; 54] = [
+pub const FORWARDED: [&str; 67] = [
     "HOSTED_API_KEY",
     "VENDOR_B_API_KEY",
     "VENDOR_C_API_KEY",
@@ -53,6 +59,19 @@ pub const FORWARDED: [&str; 54] = [
     "NODE_EXTRA_CA_CERTS",
     "PIP_CERT",
     "PIP_CONFIG_FILE",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOMODCACHE",
+    "GOCACHE",
+    "GRADLE_USER_HOME",
+    "GEM_HOME",
+    "BUNDLE_PATH",
+    "COMPOSER_CACHE_DIR",
+    "MIX_HOME",
+    "HEX_HOME",
+    "NUGET_PACKAGES",
+    TEST_COMMAND,
+    TEST_RESULTS,
     "PIP_INDEX_URL",
     "PIP_EXTRA_INDEX_URL",
     "PIP_FIND_LINKS",

@@ -28,7 +28,7 @@ use super::approvals::SessionApprover;
 use super::engine::Engine;
 use super::feed::Recorder;
 use super::journal::Work;
-use crate::api::{self, BudgetRequest, ErrorKind, Event, Grant, Operation, Problem, Status};
+use crate::api::{self, BudgetRequest, ErrorKind, Event, Grant, Operation, Problem, Status, VerificationRule};
 use crate::config::{PolicySettings, Settings};
 use crate::context::{Indexes, Steer};
 use crate::provider::Usage;
@@ -94,6 +94,7 @@ pub(super) struct OperationTask {
     pub(super) settings: Settings,
     pub(super) steer: Arc<Steer>,
     pub(super) budget: BudgetRequest,
+    pub(super) verification: VerificationRule,
 }
 
 /// Outcome of the work.

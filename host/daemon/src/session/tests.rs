@@ -69,6 +69,7 @@ impl World {
             attached: false,
             budget: Default::default(),
             selection: Default::default(),
+            verification: Default::default(),
         }
     }
 

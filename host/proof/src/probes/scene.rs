@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio_util::sync::CancellationToken;
 
 use tool_core::limits;
-use tool_sandbox::contain::{Enclosure, RunBounds, Sandbox};
+use tool_sandbox::contain::{Enclosure, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
 
 use super::{Attempt, Expected};
@@ -207,6 +207,7 @@ impl Scene {
             state_directory: Some(self.outside.clone()),
             bounds: BOUNDS,
             installation: None,
+            tools: ToolAccess::default(),
         };
         run_contained(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
     }

@@ -52,14 +52,33 @@ pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> b
     {
         *sources = place.join(inside).to_string_lossy().into_owned();
     }
+    stand_in_layers(spec, folder)?;
     spec.root = place;
     for (variable, name) in [("HOME", "home"), ("TMPDIR", "tmp")] {
         let folder = folder.join(name);
-        fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
         spec.environment
             .insert(variable.to_owned(), folder.to_string_lossy().into_owned());
     }
     spec.home = Some(folder.join("home"));
+    Ok(())
+}
+
+/// Package caches in the fallback: links in the home that stands in for the user's lead to them, for reading.
+fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
+    for layer in &spec.layers {
+        let inside = spec.home.as_ref().and_then(|home| layer.place.strip_prefix(home).ok());
+        for part in &layer.parts {
+            let real = layer.place.join(part);
+            if let Some(inside) = inside {
+                let link = folder.join("home").join(inside).join(part);
+                fs::create_dir_all(link.parent().unwrap_or(folder))?;
+                symlink(&real, link)?;
+            }
+            spec.visible.push(Visible::Place(real));
+        }
+    }
+    spec.layers.clear();
     Ok(())
 }
 

@@ -8,14 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timestamps};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
 
 use super::members::{self, Members, within_machine};
 use super::memory::Machine;
 use super::outer::{At, Step, TYING, control, die_with_starter, gone, say};
 use super::spec::{self, Message, Spec};
-use super::{Sandbox, namespaces, root, walls};
+use super::{Invocation, Sandbox, namespaces, root, walls};
 
 /// Time between two counts of what a run uses. A process that allocates as fast as it can gets some hundred MiB ahead.
 const CONTAIN_WATCH_MS: i64 = 50;
@@ -54,28 +54,63 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
         // From here on the end of the starter is noticed by `watch`: who is killed ends nothing that it has started.
         rustix::process::set_parent_process_death_signal(None).at(TYING)?;
     }
-    let left = trees(&spec).at("holding on to what an installation writes")?;
+    refresh(&spec);
+    let left = trees(&spec).at("holding on to what the run writes")?;
     walls::raise(&spec)?;
-    let message = match start_apart(&spec) {
-        Ok(child) => watch(&child, outer, &spec).at("watching the program"),
-        Err(error) => Ok(Message::NotStarted(error.raw_os_error().unwrap_or_default())),
-    };
+    let message = run_commands(&spec, outer);
     if spec.sandbox == Sandbox::Landlock {
         members::end_descendants();
     }
     match message? {
-        message @ Message::Exited(0) => Ok((message, left)),
+        message if message == Message::Exited(0) || spec.hands_back => Ok((message, left)),
         message => Ok((message, Vec::new())),
     }
 }
 
-/// Handles of the trees that an installation hands back. Nothing that it starts inherits them.
-fn trees(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
-    let Some(installation) = &spec.installation else {
-        return Ok(Vec::new());
+/// Runs the commands that come before, and then the program. The first command that does not succeed is the end.
+fn run_commands(spec: &Spec, outer: &UnixStream) -> Step<Message> {
+    let program = Invocation {
+        program: spec.program.clone(),
+        arguments: spec.arguments.clone(),
     };
+    let mut message = Message::Exited(0);
+    for invocation in spec.before.iter().chain([&program]) {
+        message = match start_apart(spec, invocation) {
+            Ok(child) => watch(&child, outer, spec).at("watching the program")?,
+            Err(error) => Message::NotStarted(error.raw_os_error().unwrap_or_default()),
+        };
+        if message != Message::Exited(0) {
+            break;
+        }
+    }
+    Ok(message)
+}
+
+/// Gives files the present time. One that is gone meanwhile is left alone.
+fn refresh(spec: &Spec) {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: rustix::fs::UTIME_NOW,
+    };
+    let times = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    for path in &spec.refreshed {
+        // A failure costs a rebuild that does not happen; the tree may be one that the user cannot write to.
+        let _ = rustix::fs::utimensat(CWD, spec.root.join(path), &times, AtFlags::SYMLINK_NOFOLLOW);
+    }
+}
+
+/// Handles of the trees that are handed back. Nothing that the run starts inherits them.
+fn trees(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
+    let installation = spec.installation.as_ref();
+    if installation.is_none() && !spec.hands_back {
+        return Ok(Vec::new());
+    }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let trees = std::iter::once(&spec.root).chain(&installation.outside);
+    let outside = installation.and_then(|installation| installation.outside.as_ref());
+    let trees = std::iter::once(&spec.root).chain(outside);
     let open = |path| Ok(rustix::fs::open(path, flags, Mode::empty())?);
     trees.map(open).collect()
 }
@@ -88,14 +123,14 @@ fn prefer_to_be_killed() {
 
 /// Starts the program so that it has no power over this process. In its namespace the kernel sees to that; in the
 /// fallback it gets a narrower domain of Landlock's, from a thread that is gone when the program runs.
-fn start_apart(spec: &Spec) -> io::Result<Child> {
+fn start_apart(spec: &Spec, invocation: &Invocation) -> io::Result<Child> {
     if spec.sandbox == Sandbox::Namespaces {
-        return start(spec);
+        return start(spec, invocation);
     }
     std::thread::scope(|scope| {
         let starter = scope.spawn(|| {
             walls::keep_signals_in().map_err(io::Error::other)?;
-            start(spec)
+            start(spec, invocation)
         });
         starter
             .join()
@@ -103,14 +138,14 @@ fn start_apart(spec: &Spec) -> io::Result<Child> {
     })
 }
 
-fn start(spec: &Spec) -> io::Result<Child> {
+fn start(spec: &Spec, invocation: &Invocation) -> io::Result<Child> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the helper of the one place that starts processes"
     )]
-    let mut builder = Command::new(&spec.program);
+    let mut builder = Command::new(&invocation.program);
     builder
-        .args(&spec.arguments)
+        .args(&invocation.arguments)
         .current_dir(&spec.directory)
         .env_clear()
         .envs(&spec.environment)

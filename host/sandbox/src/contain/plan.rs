@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::Enclosure;
 use super::spec::{Install, Spec, Visible};
+use super::{Enclosure, LayeredFolder, Sandbox};
 use crate::CommandSpec;
 use crate::environment;
 
@@ -106,13 +106,21 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
     }
     let path = environment.get("PATH").map_or("", String::as_str);
     for folder in path.split(':').map(Path::new).filter(|folder| folder.is_absolute()) {
-        sight.programs_in(folder);
+        sight.programs_in(folder, &enclosure.tools.programs);
     }
     sight.users_packages();
     let installation = enclosure.installation.as_ref();
     for path in installation.iter().flat_map(|installation| &installation.shown) {
         sight.file(path);
     }
+    let tools = &enclosure.tools;
+    for path in &tools.shown {
+        sight.file(path);
+    }
+    for invocation in &tools.before {
+        sight.program(&invocation.program);
+    }
+    let layers = sight.layered(&tools.layers);
     let outside = installation.and_then(|installation| installation.outside.clone());
     if let Some(outside) = &outside {
         // It comes as a whole, and for writing.
@@ -134,6 +142,15 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
             outside,
             proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
         }),
+        layers,
+        builds: match enclosure.sandbox {
+            Sandbox::Namespaces => tools.builds.clone(),
+            // The copy of the fallback is gone with the run, and nothing can be mounted into it.
+            Sandbox::Landlock | Sandbox::None => Vec::new(),
+        },
+        refreshed: tools.refreshed.clone(),
+        before: tools.before.clone(),
+        hands_back: tools.hands_back,
     }
 }
 
@@ -211,16 +228,35 @@ impl Sight<'_> {
     }
 
     /// The programs of one entry of the `PATH` that recipes may want.
-    fn programs_in(&mut self, folder: &Path) {
+    fn programs_in(&mut self, folder: &Path, further: &[String]) {
         if is_system(folder) || folder.starts_with(self.root) || self.manager(folder) {
             return;
         }
-        for name in PROGRAMS {
+        for name in PROGRAMS.into_iter().chain(further.iter().map(String::as_str)) {
             let program = folder.join(name);
             if program.exists() {
                 self.program(&program);
             }
         }
+    }
+
+    /// The parts of layered folders that are there, each where it really is allowed to be seen.
+    fn layered(&self, layers: &[LayeredFolder]) -> Vec<LayeredFolder> {
+        let is_allowed = |path: &Path| {
+            let state = self.state;
+            let holds_state = state.is_some_and(|state| path.starts_with(state) || state.starts_with(path));
+            path.is_dir() && !holds_state && !is_system(path) && !self.root.starts_with(path)
+        };
+        let kept = layers.iter().map(|layer| LayeredFolder {
+            place: layer.place.clone(),
+            parts: layer
+                .parts
+                .iter()
+                .filter(|part| is_allowed(&layer.place.join(part)))
+                .cloned()
+                .collect(),
+        });
+        kept.filter(|layer| !layer.place.starts_with(self.root)).collect()
     }
 
     /// Packages that the user installed for the machine's Python.
@@ -339,7 +375,7 @@ fn is_prefix(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contain::{RunBounds, Sandbox};
+    use crate::contain::{RunBounds, ToolAccess};
 
     struct Machine(tempfile::TempDir);
 
@@ -380,6 +416,7 @@ mod tests {
                 state_directory: Some(self.at("home/.tool")),
                 bounds: RunBounds::default(),
                 installation: None,
+                tools: ToolAccess::default(),
             };
             let spec = spec(&command, &enclosure, None);
             let shown = spec.visible.iter().map(|visible| match visible {

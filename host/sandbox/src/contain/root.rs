@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
+use super::LayeredFolder;
 use super::copy::CopiedTree;
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
@@ -296,10 +297,12 @@ fn devices(mounts: &Mounts) -> io::Result<()> {
 
 /// Something with a place in the tree, in the order of depth, so that what lies inside another comes after it.
 enum RootMount<'a> {
-    Private(&'static str),
+    Private(String),
     Visible(&'a Visible),
     /// A tree that the run may write to, and the name of the folder that helps to cover it.
-    Covered(CopiedTree<'a>, &'static str),
+    Covered(CopiedTree<'a>, String),
+    /// A folder of build output, which outlives the run.
+    Build(&'a Path),
 }
 
 /// The private places, what else is visible, and the repository.
@@ -320,12 +323,33 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
         ("/run", "run"),
         ("/dev/shm", "shm"),
     ] {
-        add(Path::new(path), RootMount::Private(name));
+        add(Path::new(path), RootMount::Private(name.to_owned()));
     }
     if let Some(home) = &spec.home {
-        add(home, RootMount::Private("home"));
+        add(home, RootMount::Private("home".to_owned()));
     }
-    add(&spec.root, RootMount::Covered(spec.tree(), ".tree"));
+    add(&spec.root, RootMount::Covered(spec.tree(), ".tree".to_owned()));
+    let layered: Vec<(PathBuf, &LayeredFolder)> = spec
+        .layers
+        .iter()
+        .flat_map(|layer| layer.parts.iter().map(move |part| (layer.place.join(part), layer)))
+        .collect();
+    for (number, (part, layer)) in layered.iter().enumerate() {
+        if *part != layer.place {
+            add(&layer.place, RootMount::Private(format!("layer-{number}")));
+        }
+    }
+    for (number, (part, _)) in layered.iter().enumerate() {
+        let tree = CopiedTree {
+            root: part,
+            hidden: &[],
+            bounds: spec.bounds,
+        };
+        add(part, RootMount::Covered(tree, format!(".layer-{number}")));
+    }
+    for build in &spec.builds {
+        add(&build.place, RootMount::Build(&build.source));
+    }
     if let Some(outside) = spec
         .installation
         .as_ref()
@@ -336,7 +360,7 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
             hidden: &[],
             bounds: spec.bounds,
         };
-        add(outside, RootMount::Covered(tree, ".packages"));
+        add(outside, RootMount::Covered(tree, ".packages".to_owned()));
     }
     for ((_, path), piece) in pieces {
         match piece {
@@ -349,12 +373,36 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
                 directory(&new(&path)).at("covering the repository")?;
                 tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?;
             }
+            RootMount::Build(source) => mount_build(source, &path, spec, mounts).at("mounting the build cache")?,
         }
     }
     rustix::mount::unmount(&scratch, UnmountFlags::DETACH).at("making private places")?;
     fs::remove_dir(&scratch).at("making private places")?;
     // Some programs still look there.
     link(Path::new("/var/run"), Path::new("/run")).at("making private places")
+}
+
+/// Mounts a folder of build output. A repository may hold a link in its place, through which folders would be made
+/// elsewhere: then the run has no build cache.
+fn mount_build(source: &Path, path: &Path, spec: &Spec, mounts: &Mounts) -> io::Result<()> {
+    let place = new(path);
+    if let Ok(inside) = path.strip_prefix(&spec.root) {
+        let mut folder = new(&spec.root);
+        for part in inside.components() {
+            folder.push(part);
+            match fs::symlink_metadata(&folder) {
+                Ok(metadata) if metadata.is_dir() => {}
+                Ok(_) => return Ok(()),
+                Err(_) => fs::DirBuilder::new().mode(0o755).create(&folder)?,
+            }
+        }
+    } else {
+        directory(&place)?;
+    }
+    rustix::mount::mount_bind(source, &place)?;
+    let kept = mounts.at_and_beneath(source)[0].1;
+    let flags = kept | MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+    Ok(rustix::mount::mount_remount(place, flags, "")?)
 }
 
 fn private(path: &Path, source: &Path) -> io::Result<()> {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RunBounds, Sandbox};
+use super::{BuildFolder, Invocation, LayeredFolder, RunBounds, Sandbox};
 
 /// Limit of a spec: a command line, an environment and the hidden paths of a large tree are far below it.
 const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -40,6 +40,16 @@ pub(super) struct Spec {
     pub(super) folder: Option<PathBuf>,
     /// Set for an installation.
     pub(super) installation: Option<Install>,
+    /// Folders with a private layer over them.
+    pub(super) layers: Vec<LayeredFolder>,
+    /// Folders of build output.
+    pub(super) builds: Vec<BuildFolder>,
+    /// Files of the repository that get the present time.
+    pub(super) refreshed: Vec<String>,
+    /// Commands that must succeed before the program starts.
+    pub(super) before: Vec<Invocation>,
+    /// True: the repository is handed back.
+    pub(super) hands_back: bool,
 }
 
 /// Settings of an installation.

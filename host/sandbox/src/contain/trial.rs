@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Enclosure, HELPER_COMMAND, NOTHING, RunBounds, Sandbox};
+use super::{Enclosure, HELPER_COMMAND, NOTHING, RunBounds, Sandbox, ToolAccess};
 use crate::limits;
 use crate::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, run_contained};
 
@@ -28,6 +28,7 @@ pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
         state_directory: None,
         bounds: RunBounds::default(),
         installation: None,
+        tools: ToolAccess::default(),
     };
     let limits = patience();
     let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});

@@ -94,9 +94,12 @@ fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
     let packages = spec.installation.as_ref().and_then(|install| install.outside.clone());
+    let layers = spec.layers.iter().map(|layer| layer.place.clone());
+    let builds = spec.builds.iter().map(|build| build.place.clone());
     let own = [Some(spec.root.clone()), spec.home.clone(), packages]
         .into_iter()
-        .flatten();
+        .flatten()
+        .chain(layers.chain(builds).filter(|place| place.is_dir()));
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)?

@@ -91,14 +91,33 @@ pub fn python(root: &Path, starter: &BTreeMap<String, String>) -> Result<Python,
 /// Chooses: `.venv` or `venv` in the root, the starter's virtual environment, uv or Poetry where the project uses
 /// them, else the first Python of the `PATH` that is new enough. Blocks.
 pub fn choose(root: &Path, starter: &BTreeMap<String, String>, cancel: &CancellationToken) -> Result<Python, Missing> {
-    let own = [".venv", "venv"].map(|name| root.join(name));
+    choose_in(root, root, starter, cancel)
+}
+
+/// Like [`choose`], for a folder of the repository: its own environment and manifest come before those of the root. Blocks.
+pub fn choose_in(
+    root: &Path,
+    directory: &Path,
+    starter: &BTreeMap<String, String>,
+    cancel: &CancellationToken,
+) -> Result<Python, Missing> {
+    let folders = if directory == root {
+        vec![root]
+    } else {
+        vec![directory, root]
+    };
+    let environments = folders
+        .iter()
+        .flat_map(|folder| [".venv", "venv"].map(|name| folder.join(name)));
+    let own: Vec<PathBuf> = environments.collect();
     let starters = starter.get("VIRTUAL_ENV").map(PathBuf::from);
     let starters = starters.filter(|folder| folder.is_absolute());
     if let Some(folder) = own.into_iter().chain(starters).find(|folder| is_environment(folder)) {
         return in_environment(folder);
     }
     let surroundings = Surroundings { root, starter, cancel };
-    match surroundings.managed() {
+    let managed = folders.into_iter().find_map(|folder| surroundings.managed(folder));
+    match managed {
         Some(python) => Ok(python),
         None => surroundings.on_path(),
     }
@@ -146,14 +165,14 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 impl Surroundings<'_> {
     /// uv or Poetry, where the project's files are theirs and the tool is there. Neither may reach for the network.
-    fn managed(&self) -> Option<Python> {
-        let manifest = environment::small_file(&self.root.join("pyproject.toml"));
+    fn managed(&self, directory: &Path) -> Option<Python> {
+        let manifest = environment::small_file(&directory.join("pyproject.toml"));
         let manifest = manifest.and_then(|text| text.parse::<toml::Table>().ok());
         let has_section = |name: &str| {
             let tools = manifest.as_ref().and_then(|manifest| manifest.get("tool"));
             tools.and_then(|tools| tools.get(name)).is_some()
         };
-        let has_file = |name: &str| self.root.join(name).is_file();
+        let has_file = |name: &str| directory.join(name).is_file();
         let found = |name: &'static str, prefix: &[&str]| {
             let programs = environment::find_programs_outside(self.starter, name, self.root);
             Some(Python {
@@ -165,10 +184,14 @@ impl Surroundings<'_> {
         };
         let uv = || found("uv", &["run", "--no-sync", "--offline", "python"]);
         let poetry = || found("poetry", &["run", "python"]);
+        let hatch = || found("hatch", &["run", "python"]);
         let by_uv = (has_file("uv.lock") || has_section("uv")).then(uv).flatten();
         by_uv.or_else(|| {
             let is_poetrys = has_file("poetry.lock") || has_section("poetry");
-            is_poetrys.then(poetry).flatten()
+            is_poetrys
+                .then(poetry)
+                .flatten()
+                .or_else(|| has_section("hatch").then(hatch).flatten())
         })
     }
 

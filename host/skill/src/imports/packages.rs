@@ -21,6 +21,7 @@ use crate::{CallContext, stage};
 use contained::InstallerRun;
 use listed::Beside;
 use sources::Sources;
+use test_results::ResultFormat;
 use tool_boundary::bindings::tool::skill::packages::Request;
 use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::bindings::tool::skill::types::Failure;
@@ -28,6 +29,7 @@ use tool_boundary::consent;
 use tool_boundary::policy::Decision;
 use tool_boundary::{failure, hinted};
 use tool_core::api::Effect;
+use tool_sandbox::contain::ToolAccess;
 use tool_sandbox::contain::{self, Sandbox};
 use tool_sandbox::environment;
 use tool_sandbox::toolchain::{Home, Python};
@@ -165,9 +167,10 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
             note,
             "only built packages: nothing of them runs while they are installed".to_owned(),
         ],
-        told: Vec::new(),
         command: recipe::command(context.repository.root(), program, arguments, environment),
         time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
+        tools: ToolAccess::default(),
+        format: ResultFormat::Exit,
     };
     let plan = Plan {
         recipe,
@@ -385,9 +388,10 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
         effect: Effect::Install,
         title: title("npm", names),
         notes,
-        told: Vec::new(),
         command: recipe::command(root, program, npm_arguments(root, names, dev), environment),
         time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
+        tools: ToolAccess::default(),
+        format: ResultFormat::Exit,
     };
     let plan = Plan {
         recipe,

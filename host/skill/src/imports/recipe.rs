@@ -5,11 +5,13 @@
 //! vector.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::limits;
 use crate::{CallContext, Question};
+use test_results::ResultFormat;
 use tool_boundary::NoRun;
 use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::bindings::tool::skill::types::Failure;
@@ -17,9 +19,13 @@ use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_repository::ConcealError;
-use tool_sandbox::contain::{self, Enclosure, RunBounds, Sandbox};
+use tool_sandbox::contain::{self, Enclosure, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::toolchain::{self, Python};
 use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
+
+/// Output of a test run that is read for results, half from the beginning and half from the end. Results of twenty thousand
+/// tests as JSON fit.
+const OUTPUT_READ_BYTES: usize = 32 << 20;
 
 /// A run that needs only a yes.
 pub(super) struct Recipe {
@@ -28,19 +34,86 @@ pub(super) struct Recipe {
     pub(super) title: String,
     /// Notes for the user beside the command.
     pub(super) notes: Vec<String>,
-    /// Notes in the report beside the program's output.
-    pub(super) told: Vec<String>,
     pub(super) command: CommandSpec,
     pub(super) time: Duration,
+    /// Places of the machine that it needs.
+    pub(super) tools: ToolAccess,
+    /// Form of its output, by which lines are shown live.
+    pub(super) format: ResultFormat,
+}
+
+/// A run of a recipe that is over.
+#[derive(Debug)]
+pub(super) struct EndedRecipe {
+    pub(super) report: Report,
+    /// The output as it came, more of it than the report has room for.
+    pub(super) raw_output: String,
+    /// The repository as the run has left it, where the recipe asked for it.
+    pub(super) tree: Option<OwnedFd>,
 }
 
 impl Recipe {
-    /// Asks, where the policy wants that, and runs.
-    pub(super) fn execute(&self, context: &CallContext) -> Result<Report, Failure> {
+    /// Asks, where the policy wants that, and runs. All of the output and the tree come back.
+    pub(super) fn execute_handing_back(&self, context: &CallContext) -> Result<EndedRecipe, Failure> {
         let sandbox = self.sandbox(context)?;
         consent::obtain(context, &self.question(sandbox))?;
-        let run = self.run(context, sandbox)?;
-        Ok(with_notes(self.report(run, sandbox)?, &self.told))
+        let (run, tree) = self.run_with_tools(context, sandbox)?;
+        let raw_output = run.output.clone();
+        let (output, is_cut) = tool_sandbox::keep_ends(&test_results::readable(self.format, &run.output));
+        let report = self.report(run, sandbox)?;
+        Ok(EndedRecipe {
+            report: Report {
+                output,
+                output_cut: report.output_cut || is_cut,
+                ..report
+            },
+            raw_output,
+            tree,
+        })
+    }
+
+    /// Runs the commands that come before, and the program.
+    fn run_with_tools(&self, context: &CallContext, sandbox: Sandbox) -> Result<(RunOutput, Option<OwnedFd>), Failure> {
+        let limits = RunLimits {
+            output_kept_bytes: OUTPUT_READ_BYTES,
+            ..RunLimits::within(self.time)
+        };
+        let progress = |line: &str| {
+            if let Some(line) = test_results::readable_line(self.format, line) {
+                (context.progress)(&line);
+            }
+        };
+        let (command, cancel) = (&self.command, &context.cancel);
+        if sandbox == Sandbox::None {
+            let commands = self.tools.before.iter().map(|before| CommandSpec {
+                program: before.program.clone(),
+                arguments: before.arguments.clone(),
+                ..command.clone()
+            });
+            let run_all = || {
+                for before in commands {
+                    let run = tool_sandbox::run(&before, &limits, cancel, &progress)?;
+                    if run.end != RunEnd::Exited(0) {
+                        return Ok(run);
+                    }
+                }
+                tool_sandbox::run(command, &limits, cancel, &progress)
+            };
+            let run = without_turn(context, run_all)?.map_err(|error| not_run(&error))?;
+            let tree = self
+                .tools
+                .hands_back
+                .then(|| context.repository.directory().try_clone_to_owned());
+            return Ok((run, tree.and_then(Result::ok)));
+        }
+        if sandbox == Sandbox::Landlock {
+            progress(&fallback());
+        }
+        let mut enclosure = enclosure(context, sandbox)?;
+        enclosure.tools = self.tools.clone();
+        let run = || tool_sandbox::run_handing_back(command, &enclosure, &limits, cancel, &progress);
+        let ended = without_turn(context, run)?.map_err(|error| not_run(&error))?;
+        Ok((ended.run, ended.left.map(|left| left.repository)))
     }
 
     /// Report of a run, or the failure that ended it.
@@ -135,6 +208,7 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
         state_directory: context.repository.state_directory().map(Path::to_owned),
         bounds: RunBounds::default(),
         installation: None,
+        tools: ToolAccess::default(),
     })
 }
 
@@ -256,8 +330,13 @@ pub(super) fn program(context: &CallContext, name: &str) -> Option<PathBuf> {
 
 /// The Python of the project, else of the machine.
 pub(super) fn python(context: &CallContext) -> Result<Python, Failure> {
+    python_in(context, context.repository.root())
+}
+
+/// The Python of a folder of the repository, else of the project, else of the machine.
+pub(super) fn python_in(context: &CallContext, directory: &Path) -> Result<Python, Failure> {
     let root = context.repository.root();
-    toolchain::choose(root, &context.environment, &context.cancel)
+    toolchain::choose_in(root, directory, &context.environment, &context.cancel)
         .map_err(|missing| hinted("unavailable", missing.to_string(), missing.hint))
 }
 

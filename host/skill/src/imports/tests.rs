@@ -1,58 +1,162 @@
-//! `tests`: runs the repository's tests by a named recipe, `pytest` or `npm-test`.
+//! `tests`: runs the tests of a repository by recipes.
 //!
-//! This module chooses the interpreter and the arguments; the skill `run_tests` interprets the output. Failing tests
-//! are a report; a failure means that nothing could run.
+//! The user's own command comes first, then the recipe that was asked for, then those whose signs are found. This module
+//! chooses program and arguments, and reads the results; the skill `run_tests` puts them into words. Failing tests are
+//! results; a failure means that nothing could run.
 
+mod arguments;
+mod build_cache;
+mod detect;
+mod hints;
 mod layout;
-mod npm;
+mod own;
+mod result_files;
+mod script;
+mod tools;
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
 
-use super::recipe::{self, Recipe};
+use super::recipe::{self, EndedRecipe, Recipe};
 use crate::CallContext;
 use crate::limits;
-use tool_boundary::bindings::tool::skill::tests::{Report, Request};
+use crate::recipes::{self, Interpreter, TestRecipe};
+use build_cache::{BuildCache, CacheKey};
+use detect::{FoundSuite, SuiteFinder};
+use own::OwnCommand;
+use test_results::{ResultFormat, TestResults};
+use tool_boundary::bindings::tool::skill::tests::{Counts, FailedTest, Request, Results, Suite};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::{failure, hinted};
-use tool_core::api::{Effect, TestCounts, TestRun, TestRunner};
+use tool_core::api::{Effect, ErrorKind, TestCounts, TestRun};
+use tool_core::text::nearest;
 use tool_repository::{OpenError, normalise};
+use tool_sandbox::contain::{Invocation, Sandbox};
 use tool_sandbox::environment;
-use tool_sandbox::toolchain::Python;
 
-/// Result of a test run, by its exit status and the runner's own summary. The guest has no part in this.
-pub(super) fn judge(recipe: &str, report: &Report) -> Option<TestRun> {
-    let runner = match recipe {
-        "pytest" => TestRunner::Pytest,
-        "npm-test" => TestRunner::Npm,
-        _ => return None,
+/// Name of the recipe that is the user's own command.
+const OWN: &str = "own";
+
+/// Results of the suites, by exit status and the runner's own counts. The guest has no part in this.
+pub(super) fn judge(suites: &[Suite]) -> Option<TestRun> {
+    let run_of = |suite: &Suite| {
+        let results = suite.outcome.as_ref().ok()?;
+        let report = &results.report;
+        let counts = results.counts.as_ref().map(counts_in);
+        Some(TestRun::new(
+            &suite.recipe,
+            report.exit_code,
+            report.timed_out,
+            report.duration_ms,
+            counts,
+        ))
     };
-    let counts = TestCounts::read(runner, &report.output);
-    Some(TestRun::new(
-        runner,
-        report.exit_code,
-        report.timed_out,
-        report.duration_ms,
-        counts,
-    ))
+    let mut run = suites.iter().filter_map(run_of).reduce(|sum, run| sum.with(&run))?;
+    let not_run = suites
+        .iter()
+        .filter_map(|suite| Some((suite, suite.outcome.as_ref().err()?)));
+    run.not_run = not_run
+        .map(|(suite, failure)| format!("{}: {}", place_of(suite), failure.message))
+        .collect();
+    Some(run)
+}
+
+/// Names of sandboxes in which suites ran.
+pub(super) fn sandbox_of(suites: &[Suite]) -> String {
+    let mut reports = suites.iter().filter_map(|suite| suite.outcome.as_ref().ok());
+    reports
+        .next()
+        .map(|results| results.report.sandbox.clone())
+        .unwrap_or_default()
+}
+
+fn place_of(suite: &Suite) -> String {
+    match suite.directory.as_str() {
+        "" => suite.recipe.clone(),
+        directory => format!("{} in {directory}", suite.recipe),
+    }
 }
 
 /// Runs the tests.
-pub(super) fn run(context: &CallContext, request: &Request) -> Result<Report, Failure> {
+pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>, Failure> {
     consent::not_denied(context, Effect::RunProcess)?;
     if request.paths.len() > limits::RECIPE_PATHS_MAX {
         let message = format!("More than {} paths do not fit one run.", limits::RECIPE_PATHS_MAX);
         return Err(hinted("limit", message, "name directories instead"));
     }
     let filter = request.filter.as_deref().map(filter).transpose()?;
-    match request.recipe.as_str() {
-        "pytest" => pytest(context, request, filter),
-        "npm-test" => npm::run(context, request, filter),
-        other => Err(failure(
-            "invalid-arguments",
-            format!("There is no test recipe `{other}`: they are `pytest` and `npm-test`."),
-        )),
+    let paths = request
+        .paths
+        .iter()
+        .map(|id| node_id(context, id))
+        .collect::<Result<Vec<_>, _>>()?;
+    let asked = request.recipe.as_deref().filter(|name| *name != OWN);
+    let wanted = asked.map(wanted).transpose()?;
+    let ends = Instant::now() + recipe::time(request.timeout_seconds, limits::TESTS_SECONDS_MAX);
+    if wanted.is_none()
+        && let Some(own) = OwnCommand::of(&context.environment)?
+    {
+        return Ok(vec![run_own(context, &own, left(ends))]);
     }
+    let files = detect::list(context)?;
+    let mut suites = SuiteFinder::new(context, &files, wanted).find(&paths)?;
+    let left_out = suites.split_off(suites.len().min(detect::SUITES_MAX));
+    let mut outcomes = Vec::new();
+    for suite in &suites {
+        let run = SuiteRunner {
+            context,
+            suite,
+            filter,
+            ends,
+        };
+        let outcome = run.run();
+        // A denial of one is a denial of all: the user is not asked again and again.
+        if let Err(failure) = &outcome
+            && ErrorKind::from_code(&failure.code) == ErrorKind::Denied
+        {
+            return Err(failure.clone());
+        }
+        outcomes.push(Suite {
+            recipe: suite.recipe.name.clone(),
+            directory: suite.directory.clone(),
+            reason: suite.reason.clone(),
+            outcome,
+        });
+    }
+    outcomes.extend(left_out.iter().map(|suite| {
+        let message = format!("Only {} suites run at once.", detect::SUITES_MAX);
+        Suite {
+            recipe: suite.recipe.name.clone(),
+            directory: suite.directory.clone(),
+            reason: suite.reason.clone(),
+            outcome: Err(hinted("limit", message, "give `paths`")),
+        }
+    }));
+    let has_run = outcomes.iter().any(|suite| suite.outcome.is_ok());
+    match outcomes.iter().find_map(|suite| suite.outcome.as_ref().err()) {
+        Some(failure) if !has_run => Err(failure.clone()),
+        _ => Ok(outcomes),
+    }
+}
+
+/// The recipe of a name, which may come from a model.
+fn wanted(name: &str) -> Result<&'static TestRecipe, Failure> {
+    recipes::find(name).ok_or_else(|| {
+        let names: Vec<&str> = recipes::all().iter().map(|recipe| recipe.name.as_str()).collect();
+        let close = nearest(name, names.iter().copied()).map(|close| format!("did you mean `{close}`? "));
+        hinted(
+            "not-found",
+            format!("There is no test recipe `{}`.", name.escape_debug()),
+            format!("{}the recipes are {}", close.unwrap_or_default(), names.join(", ")),
+        )
+    })
+}
+
+/// Time until the end, in whole seconds.
+fn left(ends: Instant) -> Duration {
+    let left = ends.saturating_duration_since(Instant::now());
+    Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0)).max(Duration::from_secs(1))
 }
 
 /// A filter that no runner can mistake for an option or for the name of a file with options.
@@ -78,13 +182,11 @@ fn path(context: &CallContext, path: &str) -> Result<String, Failure> {
         return Err(invalid("contains a control character"));
     }
     let clean = normalise(path).map_err(|error| invalid(&format!("is no path in this repository: {error}")))?;
-    if clean.starts_with('-') {
+    if clean.split('/').any(|part| part.starts_with('-')) {
         return Err(invalid("begins like an option"));
     }
     match context.repository.open_within(&clean, &context.cancel) {
         Ok(_) if clean.is_empty() => Ok(".".to_owned()),
-        // pytest takes `@file` for a file with more arguments.
-        Ok(_) if clean.starts_with('@') => Ok(format!("./{clean}")),
         Ok(_) => Ok(clean),
         Err(error @ OpenError::NotFound { .. }) => Err(failure("not-found", format!("{error}."))),
         Err(error @ OpenError::Denied { .. }) => Err(failure("denied", format!("{error}."))),
@@ -104,77 +206,339 @@ fn node_id(context: &CallContext, id: &str) -> Result<String, Failure> {
     Ok(format!("{}::{name}", path(context, file)?))
 }
 
-fn pytest(context: &CallContext, request: &Request, filter: Option<&str>) -> Result<Report, Failure> {
-    let paths = request
-        .paths
-        .iter()
-        .map(|id| node_id(context, id))
-        .collect::<Result<Vec<_>, _>>()?;
-    let python = recipe::python(context)?;
-    let mut environment = environment::for_run(&context.environment);
-    python.enter(&mut environment);
-    // No `__pycache__` in the user's tree; lines as they are printed; a summary that is not cut at 80 columns.
-    for (name, value) in [
-        ("PYTHONDONTWRITEBYTECODE", "1"),
-        ("PYTHONUNBUFFERED", "1"),
-        ("COLUMNS", "200"),
-    ] {
-        environment.insert(name.to_owned(), value.to_owned());
+/// One suite on its way to results.
+struct SuiteRunner<'a> {
+    context: &'a CallContext,
+    suite: &'a FoundSuite,
+    filter: Option<&'a str>,
+    ends: Instant,
+}
+
+/// A program and the arguments that come before the recipe's.
+struct ChosenProgram {
+    program: PathBuf,
+    prefix: Vec<String>,
+    environment: std::collections::BTreeMap<String, String>,
+    notes: Vec<String>,
+}
+
+impl SuiteRunner<'_> {
+    fn run(&self) -> Result<Results, Failure> {
+        let results = self.run_recipe(self.suite.recipe);
+        let lacks_runner = results
+            .as_ref()
+            .err()
+            .is_some_and(|failure| ErrorKind::from_code(&failure.code) == ErrorKind::Unavailable);
+        // Files of tests alone do not say which of Python's two runners they are for.
+        if self.suite.is_guess && self.suite.recipe.name == "pytest" && lacks_runner {
+            let unittest = recipes::find("unittest").map(|recipe| self.run_recipe(recipe));
+            if let Some(Ok(other)) = unittest
+                && other.counts.as_ref().is_some_and(|counts| counts_in(counts).any_ran())
+            {
+                return Ok(other);
+            }
+        }
+        results
     }
-    let told = layout::sources(context.repository.root(), &python.home).map(|copy| {
-        environment.insert("PYTHONPATH".to_owned(), copy.sources.to_string_lossy().into_owned());
-        copy.note()
-    });
-    let program: PathBuf = python.program.clone();
-    let recipe = Recipe {
-        told: told.into_iter().collect(),
-        effect: Effect::RunProcess,
-        title: "Run the tests with pytest".to_owned(),
-        notes: Vec::new(),
-        command: recipe::command(
-            context.repository.root(),
-            program,
-            pytest_arguments(&python, filter, &paths),
+
+    fn root(&self) -> PathBuf {
+        let root = self.context.repository.root();
+        match self.suite.directory.as_str() {
+            "" => root.to_owned(),
+            directory => root.join(directory),
+        }
+    }
+
+    fn run_recipe(&self, data: &'static TestRecipe) -> Result<Results, Failure> {
+        let (context, suite) = (self.context, self.suite);
+        let chosen = self.choose(data)?;
+        for name in &data.needs {
+            if recipe::program(context, name).is_none() {
+                return Err(missing_program(name, data));
+            }
+        }
+        let paths: Vec<String> = suite.paths.iter().map(|path| unambiguous(data, path)).collect();
+        let script = match (data.interpreter, &suite.value) {
+            (Interpreter::Script, Some(script)) => script::arguments(script, self.filter, &paths)?,
+            _ => Vec::new(),
+        };
+        if self.filter.is_some() && data.filter.is_empty() && data.interpreter != Interpreter::Script {
+            return Err(hinted(
+                "invalid-arguments",
+                format!("{} cannot select tests by name.", data.name),
+                "leave out `filter`",
+            ));
+        }
+        let filled = arguments::fill(data, &paths, self.filter, &script, suite.value.as_deref());
+        let mut notes = chosen.notes;
+        if !filled.unselected.is_empty() && data.interpreter != Interpreter::Script {
+            notes.push(format!(
+                "note: {} takes no single files, so all its tests were run",
+                data.name
+            ));
+        }
+        let mut tools = tools::access(context, data, &chosen.program);
+        tools.hands_back = !data.results.is_empty();
+        for command in &data.before {
+            let program = recipe::program(context, &command[0]).ok_or_else(|| missing_program(&command[0], data))?;
+            tools.before.push(Invocation {
+                program,
+                arguments: command[1..].to_vec(),
+            });
+        }
+        let command = recipe::command(
+            &self.root(),
+            chosen.program,
+            [chosen.prefix, filled.arguments].concat(),
+            chosen.environment,
+        );
+        let title = format!("Run the tests with {}", data.name);
+        let script = suite.value.as_ref().filter(|_| data.interpreter == Interpreter::Script);
+        let recipe = Recipe {
+            effect: Effect::RunProcess,
+            title,
+            notes: script
+                .map(|script| format!("the script `test` in package.json: {}", script.escape_debug()))
+                .into_iter()
+                .collect(),
+            command,
+            time: left(self.ends),
+            tools,
+            format: data.format,
+        };
+        let started = SystemTime::now();
+        let (ended, cache) = self.execute(recipe, data)?;
+        let read = read_results(data.format, &data.results, &suite.directory, &ended, started);
+        if let Some(cache) = cache {
+            cache.keep(read.counts.is_some_and(|counts| counts.passed + counts.failed > 0));
+        }
+        hints::unavailable(data, &ended, &read)?;
+        notes.extend(hints::notes(context, data, &ended, &read));
+        Ok(results(ended, read, notes))
+    }
+
+    /// Runs with the build cache, where there is one for this run.
+    fn execute(&self, mut recipe: Recipe, data: &TestRecipe) -> Result<(EndedRecipe, Option<BuildCache>), Failure> {
+        let context = self.context;
+        let Some(cache) = self.build_cache(&recipe, data)? else {
+            return Ok((recipe.execute_handing_back(context)?, None));
+        };
+        recipe.tools.builds = cache.folders();
+        recipe.tools.refreshed = cache.changed();
+        let mut limited = context.clone();
+        limited.cancel = context.cancel.child_token();
+        let (ended, is_over) = cache.watch(&limited.cancel, || recipe.execute_handing_back(&limited));
+        if is_over {
+            cache.delete();
+            let message = "The run was ended: its build output does not fit the build cache of 10 GiB.";
+            return Err(hinted("limit", message, "run a part of it"));
+        }
+        Ok((ended?, Some(cache)))
+    }
+
+    /// The build cache of the suite. A session that does not trust the repository has none: what it builds is of no
+    /// other session.
+    fn build_cache(&self, recipe: &Recipe, data: &TestRecipe) -> Result<Option<BuildCache>, Failure> {
+        let (context, suite) = (self.context, self.suite);
+        let sandbox = recipe.sandbox(context)?;
+        if sandbox != Sandbox::Namespaces || context.policy.is_untrusted() {
+            return Ok(None);
+        }
+        let root = if data.workspace {
+            self.workspace(data)
+        } else {
+            self.root()
+        };
+        let mut places: Vec<PathBuf> = data.build.iter().map(|name| root.join(name)).collect();
+        places.extend(tools::build_places(context, data));
+        let key = CacheKey {
+            recipe: &data.name,
+            directory: &suite.directory,
+            program: &recipe.command.program,
+            sandbox: sandbox.name(),
+        };
+        let files = detect::list(context)?;
+        Ok(BuildCache::open(context, &key, &places, &files))
+    }
+
+    /// The outermost folder with the recipe's first sign, from the suite upwards.
+    fn workspace(&self, data: &TestRecipe) -> PathBuf {
+        let (root, suite) = (self.context.repository.root(), self.root());
+        let sign = data.detect.first().and_then(|sign| sign.file.as_deref());
+        let folders = suite.ancestors().take_while(|folder| folder.starts_with(root));
+        let marked = folders.filter(|folder| sign.is_some_and(|name| folder.join(name).is_file()));
+        marked.last().unwrap_or(&suite).to_owned()
+    }
+
+    /// The program of the recipe, and its environment.
+    fn choose(&self, data: &TestRecipe) -> Result<ChosenProgram, Failure> {
+        let context = self.context;
+        let mut environment = environment::for_run(&context.environment);
+        environment.extend(tools::variables(context, data));
+        environment.extend(data.environment.clone());
+        let mut chosen = ChosenProgram {
+            program: PathBuf::new(),
+            prefix: Vec::new(),
             environment,
-        ),
-        time: recipe::time(request.timeout_seconds, limits::TESTS_SECONDS_MAX),
-    };
-    let report = recipe.execute(context)?;
-    if lacks_pytest(&report) {
-        return Err(hinted(
-            "unavailable",
-            "ModuleNotFoundError: No module named pytest",
-            format!(
-                "install it, with install_package or: {} -m pip install pytest",
-                python.program.display()
-            ),
-        ));
+            notes: Vec::new(),
+        };
+        if data.interpreter == Interpreter::Python {
+            let python = recipe::python_in(context, &self.root())?;
+            python.enter(&mut chosen.environment);
+            if let Some(copy) = layout::sources(&self.root(), &python.home) {
+                let sources = copy.sources.to_string_lossy().into_owned();
+                chosen.environment.insert("PYTHONPATH".to_owned(), sources);
+                chosen.notes.push(format!("note: {}", copy.note()));
+            }
+            chosen.prefix = python.arguments(&[]);
+            chosen.program = python.program;
+            return Ok(chosen);
+        }
+        let own = data.own_program.as_ref().map(|name| self.root().join(name));
+        if let Some(own) = own.filter(|own| environment::executable(own)) {
+            chosen.program = own;
+            return Ok(chosen);
+        }
+        let wrapper = data.wrapper.as_ref().and_then(|name| self.find_upwards(name));
+        if let Some(wrapper) = wrapper.filter(|_| tools::has_wrapper_cache(context, data)) {
+            chosen.program = wrapper;
+            return Ok(chosen);
+        }
+        if data.bundle
+            && self.root().join("Gemfile").is_file()
+            && let Some(bundle) = recipe::program(context, "bundle")
+        {
+            chosen.program = bundle;
+            chosen.prefix = vec!["exec".to_owned(), data.program.clone()];
+            return Ok(chosen);
+        }
+        chosen.program = recipe::program(context, &data.program).ok_or_else(|| missing_program(&data.program, data))?;
+        Ok(chosen)
     }
-    Ok(report)
+
+    /// An executable file of the repository in the folder of the suite or in one above it.
+    fn find_upwards(&self, name: &str) -> Option<PathBuf> {
+        let root = self.context.repository.root();
+        let suite = self.root();
+        let folders = suite.ancestors().take_while(|folder| folder.starts_with(root));
+        folders
+            .map(|folder| folder.join(name))
+            .find(|place| environment::executable(place))
+    }
 }
 
-/// A short traceback and a line for each failure and error; no cache in the user's tree.
-fn pytest_arguments(python: &Python, filter: Option<&str>, paths: &[String]) -> Vec<String> {
-    let mut arguments = python.arguments(&[
-        "-m",
-        "pytest",
-        "-rfE",
-        "--tb=short",
-        "--color=no",
-        "-p",
-        "no:cacheprovider",
-    ]);
-    if let Some(filter) = filter {
-        arguments.extend(["-k".to_owned(), filter.to_owned()]);
+/// A path that its runner cannot take for anything else: pytest reads arguments from a file whose name follows `@`.
+fn unambiguous(data: &TestRecipe, path: &str) -> String {
+    if path.starts_with('@') && data.interpreter == Interpreter::Python {
+        format!("./{path}")
+    } else {
+        path.to_owned()
     }
-    arguments.extend_from_slice(paths);
-    arguments
 }
 
-/// True where the interpreter itself said that it has no pytest; a test that says so comes after pytest's own header.
-fn lacks_pytest(report: &Report) -> bool {
-    let said = |line: &str| line.trim_end().ends_with(": No module named pytest");
-    report.exit_code == Some(1) && report.output.lines().count() < 20 && report.output.lines().any(said)
+fn missing_program(name: &str, data: &TestRecipe) -> Failure {
+    hinted(
+        "unavailable",
+        format!("{name} was not found on the PATH."),
+        format!("the user has to {}", data.install),
+    )
+}
+
+/// Runs the user's own command. It decides itself what it tests, so paths and filters have no part in it.
+fn run_own(context: &CallContext, own: &OwnCommand, time: Duration) -> Suite {
+    let outcome = own.program(context).and_then(|program| {
+        let mut environment = environment::for_run(&context.environment);
+        for data in recipes::all() {
+            environment.extend(tools::variables(context, data));
+        }
+        environment.insert("CI".to_owned(), "true".to_owned());
+        let mut tools = tools::access_for_all(context);
+        tools.hands_back = !own.results.is_empty();
+        let recipe = Recipe {
+            effect: Effect::RunProcess,
+            title: "Run the tests with your own command".to_owned(),
+            notes: Vec::new(),
+            command: recipe::command(context.repository.root(), program, own.argv[1..].to_vec(), environment),
+            time,
+            tools,
+            format: own.format,
+        };
+        let started = SystemTime::now();
+        let ended = recipe.execute_handing_back(context)?;
+        let read = read_results(own.format, &own.results, "", &ended, started);
+        Ok(results(ended, read, Vec::new()))
+    });
+    Suite {
+        recipe: OWN.to_owned(),
+        directory: String::new(),
+        reason: "the user's own command".to_owned(),
+        outcome,
+    }
+}
+
+/// The results of a run that has ended. Files that do not fit the bound leave the counts unknown.
+fn read_results(
+    format: ResultFormat,
+    globs: &[String],
+    directory: &str,
+    ended: &EndedRecipe,
+    started: SystemTime,
+) -> TestResults {
+    let tree = ended.tree.as_ref();
+    let files = tree
+        .map(|tree| result_files::read(tree, directory, globs, started))
+        .unwrap_or_default();
+    let mut read = test_results::read(format, &ended.raw_output, &files.texts);
+    if files.is_cut {
+        read.counts = None;
+    }
+    read
+}
+
+fn results(ended: EndedRecipe, read: TestResults, notes: Vec<String>) -> Results {
+    Results {
+        report: ended.report,
+        counts: read.counts.as_ref().map(counts_out),
+        failed: read
+            .failed
+            .into_iter()
+            .map(|test| FailedTest {
+                name: test.name,
+                message: test.message,
+                details: test.details,
+            })
+            .collect(),
+        failed_left_out: read.left_out as u64,
+        notes,
+    }
+}
+
+fn counts_out(counts: &TestCounts) -> Counts {
+    Counts {
+        failed: counts.failed,
+        errors: counts.errors,
+        passed: counts.passed,
+        skipped: counts.skipped,
+        todo: counts.todo,
+        xfailed: counts.xfailed,
+        xpassed: counts.xpassed,
+        deselected: counts.deselected,
+        warnings: counts.warnings,
+    }
+}
+
+fn counts_in(counts: &Counts) -> TestCounts {
+    TestCounts {
+        failed: counts.failed,
+        errors: counts.errors,
+        passed: counts.passed,
+        skipped: counts.skipped,
+        todo: counts.todo,
+        xfailed: counts.xfailed,
+        xpassed: counts.xpassed,
+        deselected: counts.deselected,
+        warnings: counts.warnings,
+    }
 }
 
 #[cfg(test)]

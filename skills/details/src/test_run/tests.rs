@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn run_of(runner: TestRunner, output: &str, exit_code: Option<i32>) -> TestRun {
-    TestRun::new(runner, exit_code, false, 300, TestCounts::read(runner, output))
+    TestRun::new(runner.name(), exit_code, false, 300, TestCounts::read(runner, output))
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn summaries_of_other_runs_are_read() {
         let run = run_of(runner, output, Some(1));
         assert_eq!((run.status, run.verdict().as_str()), (status, verdict), "{output}");
     }
-    let stopped = TestRun::new(TestRunner::Npm, None, true, 12_000, None);
+    let stopped = TestRun::new("npm", None, true, 12_000, None);
     assert_eq!(
         (stopped.has_run(), stopped.verdict().as_str()),
         (false, "FAILED: timed out in 12 s")

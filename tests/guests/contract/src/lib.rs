@@ -97,12 +97,16 @@ mod component_face {
                 }
                 "changes" => changes()?,
                 "commit" => commit(&text)?,
-                "test" => ran(&tests::run(&tests::Request {
-                    recipe: "pytest".to_owned(),
-                    paths: Vec::new(),
-                    filter: None,
-                    timeout_seconds: Some(60),
-                })?),
+                "test" => {
+                    let suites = tests::run(&tests::Request {
+                        recipe: Some("pytest".to_owned()),
+                        paths: Vec::new(),
+                        filter: None,
+                        timeout_seconds: Some(60),
+                    })?;
+                    let suite = suites.into_iter().next().ok_or_else(|| failed("no suite"))?;
+                    ran(&suite.outcome?.report)
+                }
                 "install" => ran(&packages::install(&packages::Request {
                     recipe: "pip-install".to_owned(),
                     names: vec![text],

@@ -4,9 +4,9 @@
 use super::changed::{self, Changed};
 use super::judge;
 use super::review::{Closing, Desk, DraftAnswer, Next};
-use super::suite::{self, SuiteRun};
+use super::suite::{self, Results, SuiteRun};
 use crate::api::Effect;
-use crate::api::{ChangeKind, ErrorKind, Problem};
+use crate::api::{ChangeKind, ErrorKind, Problem, VerificationRule};
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
 use crate::repository::file_role;
@@ -69,7 +69,11 @@ impl Refactor {
                 Some(judge::out_of_time(desk.task, missing))
             }
             (None, Some(SuiteRun::Busy(why))) => not_run(before, &why, &changed),
-            (None, _) => None,
+            (None, after) => {
+                let verification = Verification::of(&changed, after.as_ref());
+                text.push_str(&verification.line());
+                verification.problem(desk.task.verification, &changed)
+            }
         };
         Next::End(Closing { text, problem })
     }
@@ -85,6 +89,79 @@ impl Refactor {
         }
     }
 }
+
+/// Evidence that a change keeps what worked.
+#[derive(Debug, PartialEq, Eq)]
+enum Verification {
+    /// Tests ran to their end, and none of them got worse.
+    Tests,
+    /// There was nothing that could have been run.
+    Nothing(&'static str),
+    /// There was something to run, and it did not run, or not all of it.
+    Missing(String),
+}
+
+impl Verification {
+    fn of(changed: &Changed, after: Option<&SuiteRun>) -> Self {
+        if !changed.files.iter().any(|file| file_role::is_code(&file.path)) && after == Some(&SuiteRun::None) {
+            return Self::Nothing("no program was changed, and there are no tests");
+        }
+        match after {
+            None => Self::Missing(format!("the tests take more than {} s", limits::SUITE_SECONDS_MAX)),
+            Some(SuiteRun::None) => Self::Nothing("no sign of tests was found"),
+            Some(SuiteRun::NotAllowed) => Self::Missing("`run-process` is not allowed here".to_owned()),
+            Some(SuiteRun::Refused) => Self::Missing("you did not agree to it".to_owned()),
+            Some(SuiteRun::Stopped) => Self::Missing("the session ended before".to_owned()),
+            Some(SuiteRun::Busy(message) | SuiteRun::Impossible { message, .. }) => Self::Missing(message.clone()),
+            Some(SuiteRun::Ran(results)) => Self::of_results(results),
+        }
+    }
+
+    fn of_results(results: &Results) -> Self {
+        if let Some(first) = results.not_run.first() {
+            return Self::Missing(format!("not all suites could run: {first}"));
+        }
+        if !results.has_run && results.has_passed {
+            // A runner that finds no test and calls that a success has looked in all the places it knows.
+            return Self::Nothing("the runner found no test");
+        }
+        if !results.has_run {
+            return Self::Missing(format!("no test ran ({})", results.verdict));
+        }
+        if results.broken > 0 {
+            // What a file that does not load would have tested is unknown, before the change and after it.
+            let names: Vec<&str> = results.failing.iter().take(NAMED_MAX).map(String::as_str).collect();
+            return Self::Missing(format!("the same errors before and after: {}", names.join(", ")));
+        }
+        Self::Tests
+    }
+
+    /// The closing line.
+    fn line(&self) -> String {
+        match self {
+            Self::Tests => "- Verified by tests\n".to_owned(),
+            Self::Nothing(why) => format!("- Not verified: nothing to run ({why})\n"),
+            Self::Missing(why) => format!("- Not verified: {why}\n"),
+        }
+    }
+
+    fn problem(&self, rule: VerificationRule, changed: &Changed) -> Option<Problem> {
+        let why = match (self, rule) {
+            (Self::Tests, _) | (_, VerificationRule::Optional) => return None,
+            (Self::Nothing(_), VerificationRule::WherePossible) => return None,
+            (Self::Nothing(why), VerificationRule::Required) => (*why).to_owned(),
+            (Self::Missing(why), _) => why.clone(),
+        };
+        let hint = format!(
+            "run the tests yourself, or take it as it is with `--unverified`; {}",
+            changed.undo_hint()
+        );
+        Some(Problem::new(ErrorKind::NotVerified, format!("refactor is not verified: {why}")).with_hint(hint))
+    }
+}
+
+/// Files that do not load and are named in the closing words.
+const NAMED_MAX: usize = 5;
 
 /// Reports a change as untested if the tests could be run before it and could not be run after it.
 fn not_run(before: &SuiteRun, why: &str, changed: &Changed) -> Option<Problem> {
@@ -213,6 +290,48 @@ mod tests {
             "nor was what was there before"
         );
         assert_eq!(said(&busy, &busy), format!("- Tests: not run: {why}\n"));
+    }
+
+    #[test]
+    fn only_tests_that_ran_to_their_end_verify() {
+        let line = |run: &SuiteRun| Verification::of(&Changed::default(), Some(run)).line();
+        let problem = |run: &SuiteRun, rule| {
+            let verification = Verification::of(&Changed::default(), Some(run));
+            verification
+                .problem(rule, &Changed::default())
+                .map(|problem| problem.kind)
+        };
+        let good = pytest(0, "5 passed in 1.0s", &[]);
+        assert_eq!(line(&good), "- Verified by tests\n");
+        assert_eq!(problem(&good, VerificationRule::Required), None);
+        let broken = pytest(2, "1 error in 1.0s", &["tests/test_a.py"]);
+        assert_eq!(
+            line(&broken),
+            "- Not verified: the same errors before and after: tests/test_a.py\n"
+        );
+        let none = pytest(5, "no tests ran in 0.1s", &[]);
+        let mut partly = pytest(0, "5 passed in 1.0s", &[]);
+        if let SuiteRun::Ran(results) = &mut partly {
+            results.not_run = vec!["go: go was not found on the PATH.".to_owned()];
+        }
+        for run in [&broken, &none, &partly, &SuiteRun::NotAllowed, &SuiteRun::Refused] {
+            assert_eq!(
+                problem(run, VerificationRule::WherePossible),
+                Some(ErrorKind::NotVerified),
+                "{run:?}"
+            );
+            assert_eq!(problem(run, VerificationRule::Optional), None);
+        }
+        assert_eq!(problem(&SuiteRun::None, VerificationRule::WherePossible), None);
+        let empty = ran(TestRunner::Npm, 0, "ℹ tests 0\nℹ pass 0\nℹ fail 0\n", &[]);
+        assert_eq!(
+            line(&empty),
+            "- Not verified: nothing to run (the runner found no test)\n"
+        );
+        assert_eq!(
+            problem(&SuiteRun::None, VerificationRule::Required),
+            Some(ErrorKind::NotVerified)
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::review::Desk;
 use super::tools::hint_of;
-use crate::api::{Effect, ErrorKind, TestCounts, TestDetails, TestRunner, TestStatus};
+use crate::api::{Effect, ErrorKind, TestCounts, TestDetails, TestStatus};
 use crate::limits;
 use crate::provider::TextOrigin;
 use crate::skill::policy::Decision;
@@ -25,7 +25,7 @@ pub(super) const SKILL: &str = "run_tests";
 pub(super) const ALLOW_HINT: &str = "allow it with `--allow run-process`";
 
 /// Said where the skill found no tests: those of other runners may be there all the same.
-pub(super) const NONE: &str = "not run: `run_tests` knows those of pytest and npm, and found none of either";
+pub(super) const NONE: &str = "not run: no sign of tests was found";
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +69,10 @@ pub(super) struct Results {
     pub(super) set_aside: u64,
     /// True where pytest ran, which always counts what it ran.
     pub(super) is_pytest: bool,
+    /// Tests and files that broke before they could fail.
+    pub(super) broken: u64,
+    /// Suites that were found and could not run, each with the reason.
+    pub(super) not_run: Vec<String>,
     /// Names of failing tests, as far as the skill names them.
     pub(super) failing: BTreeSet<String>,
     /// The whole text of the skill's answer, or the host's own sentence where every test passed.
@@ -107,7 +111,7 @@ pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
 
 /// A run of a second that printed this, for the tests of those who judge runs.
 #[cfg(test)]
-pub(super) fn ran(runner: TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
+pub(super) fn ran(runner: crate::api::TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
     judge(crate::session::tests::test_report(runner, exit_code, output, failing))
 }
 
@@ -158,7 +162,9 @@ fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
         passed: count(|counts| counts.passed + counts.xpassed),
         failed: count(TestCounts::failures),
         set_aside: count(|counts| counts.skipped + counts.todo + counts.xfailed + counts.deselected).unwrap_or(0),
-        is_pytest: run.runner == TestRunner::Pytest,
+        is_pytest: run.runner == "pytest",
+        broken: count(|counts| counts.errors).unwrap_or(0),
+        not_run: run.not_run.clone(),
         failing: failing.iter().map(|name| clean_line(name)).collect(),
         text: outcome.text.clone(),
         foreign: report.foreign.clone(),
@@ -243,6 +249,7 @@ impl SuiteRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::TestRunner;
     use crate::session::tests::test_report;
     use crate::skill::{Crowd, HostNotes};
 

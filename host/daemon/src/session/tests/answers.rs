@@ -415,6 +415,7 @@ async fn the_bound_of_time_holds_for_the_context() {
                 timeout_seconds: Some(0),
                 ..BudgetRequest::default()
             },
+            verification: crate::api::VerificationRule::default(),
         })),
     };
     let outcome = run::run(&job).await;

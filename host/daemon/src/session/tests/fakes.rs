@@ -140,7 +140,7 @@ pub(in crate::session) fn test_report(
     failing: &[&str],
 ) -> CallReport {
     let counts = TestCounts::read(runner, output);
-    let run = TestRun::new(runner, Some(exit_code), false, 1000, counts);
+    let run = TestRun::new(runner.name(), Some(exit_code), false, 1000, counts);
     let details = TestDetails {
         run: run.clone(),
         failing: failing.iter().map(|&name| name.to_owned()).collect(),

@@ -51,7 +51,7 @@ impl InstallerRun<'_> {
         command.environment.extend(self.sources.settings);
         let limits = RunLimits::within(self.recipe.time);
         let progress = |line: &str| (context.progress)(line);
-        let run = || tool_sandbox::run_installation(&command, &enclosure, &limits, &context.cancel, &progress);
+        let run = || tool_sandbox::run_handing_back(&command, &enclosure, &limits, &context.cancel, &progress);
         let ended = recipe::without_turn(context, run)?.map_err(|error| recipe::not_run(&error))?;
         let mut report = self.recipe.report(ended.run, Sandbox::Namespaces)?;
         let refused = ended.refused;

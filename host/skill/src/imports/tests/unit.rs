@@ -4,17 +4,26 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::imports::recipe::testing::Project;
+use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::policy::{Cause, Policy};
 
 const ALLOWED: &[&str] = &["run-process"];
 
 fn request(recipe: &str, paths: &[&str], filter: Option<&str>) -> Request {
     Request {
-        recipe: recipe.to_owned(),
+        recipe: Some(recipe.to_owned()),
         paths: paths.iter().map(|path| (*path).to_owned()).collect(),
         filter: filter.map(str::to_owned),
         timeout_seconds: Some(20),
     }
+}
+
+/// The report of the one suite that ran.
+fn run(context: &CallContext, request: &Request) -> Result<Report, Failure> {
+    let suites = super::run(context, request)?;
+    assert_eq!(suites.len(), 1, "{suites:?}");
+    let suite = suites.into_iter().next().expect("there is one");
+    suite.outcome.map(|results| results.report)
 }
 
 fn said(result: Result<Report, Failure>) -> String {
@@ -33,11 +42,7 @@ fn pytest_runs_in_the_projects_environment_with_a_bare_one() {
     project.write("tests/test_a.py", "");
     let report = run(
         &project.context(ALLOWED),
-        &request(
-            "pytest",
-            &["./tests//test_a.py::test_b[x y]", "tests/", "."],
-            Some("a or b"),
-        ),
+        &request("pytest", &["./tests//test_a.py::test_b[x y]", "tests/"], Some("a or b")),
     )
     .expect("it runs");
     assert_eq!(
@@ -57,10 +62,9 @@ fn pytest_runs_in_the_projects_environment_with_a_bare_one() {
     a or b
     tests/test_a.py::test_b[x y]
     tests
-    .
     ");
     insta::assert_snapshot!(project.plain(&report.output), @r"
-    <-m><pytest><-rfE><--tb=short><--color=no><-p><no:cacheprovider><-k><a or b><tests/test_a.py::test_b[x y]><tests><.>
+    <-m><pytest><-rfE><--tb=short><--color=no><-p><no:cacheprovider><-k><a or b><tests/test_a.py::test_b[x y]><tests>
     …/root
     COLUMNS=200
     LANG=C.UTF-8
@@ -173,8 +177,8 @@ fn paths_and_filters_that_could_mean_something_else_are_refused() {
     invalid-arguments: The filter is empty.
     invalid-arguments: The filter contains a control character.
     ");
-    assert!(said(run(&context, &request("npm-test", &["--config=x"], None))).contains("begins like an option"));
-    assert!(said(run(&context, &request("make", &[], None))).contains("no test recipe `make`"));
+    assert!(said(run(&context, &request("npm", &["--config=x"], None))).contains("begins like an option"));
+    assert!(said(run(&context, &request("carg", &[], None))).contains("no test recipe `carg`"));
     assert!(!marker.exists());
 }
 
@@ -196,13 +200,14 @@ fn npm_runs_the_script_with_paths_behind_the_dashes() {
     );
     project.write("package.json", r#"{"scripts": {"test": "vitest run"}}"#);
     project.write("src/a.test.ts", "");
-    let report = run(&project.context(&[]), &request("npm-test", &["src"], Some("adds"))).expect("it runs");
+    let report = run(&project.context(&[]), &request("npm", &["src"], Some("adds"))).expect("it runs");
     insta::assert_snapshot!(report.output, @r"
     <test><--><-t><adds><src>
     CI=true
     NO_COLOR=1
     npm_config_audit=false
     npm_config_fund=false
+    npm_config_offline=true
     npm_config_update_notifier=false
     ");
     insta::assert_snapshot!(project.plain(&project.user.questions()[0].detail), @r"
@@ -216,7 +221,7 @@ fn npm_runs_the_script_with_paths_behind_the_dashes() {
 #[test]
 fn what_npm_needs_is_asked_for_by_name() {
     let project = Project::new();
-    let attempt = || said(run(&project.context(ALLOWED), &request("npm-test", &[], None)));
+    let attempt = || said(run(&project.context(ALLOWED), &request("npm", &[], None)));
     let none = attempt();
     project.write("package.json", "{");
     let broken = attempt();
@@ -299,7 +304,7 @@ fn a_manifest_beyond_its_bound_is_none() {
     let padding = usize::try_from(limits::RECIPE_FILE_BYTES_MAX).expect("it fits");
     project.write("package.json", &format!("{{\"x\": \"{}\"}}", "x".repeat(padding)));
     assert_eq!(
-        said(run(&context, &request("npm-test", &[], None))),
+        said(run(&context, &request("npm", &[], None))),
         "unavailable: There is no package.json at the repository root."
     );
     assert!(!marker.exists());
@@ -314,9 +319,179 @@ fn the_sources_are_tested_where_a_copy_is_installed_and_that_is_said() {
         std::fs::create_dir(packages.join(folder)).expect("folders can be made");
     }
     project.write("src/shop/__init__.py", "");
-    let report = run(&project.context(ALLOWED), &request("pytest", &[], None)).expect("it runs");
-    insta::assert_snapshot!(project.plain(&report.output), @r"
-    [tool] PYTHONPATH=src: the sources in `src` are tested, not the copy of shop 1.0 that is installed in the environment
-    path=…/root/src
+    let suites = super::run(&project.context(ALLOWED), &request("pytest", &[], None)).expect("it runs");
+    let results = suites[0].outcome.as_ref().expect("it ran");
+    assert_eq!(project.plain(&results.report.output), "path=…/root/src\n");
+    assert_eq!(
+        results.notes,
+        [
+            "note: PYTHONPATH=src: the sources in `src` are tested, not the copy of shop 1.0 that is installed in the \
+          environment"
+        ]
+    );
+}
+
+/// Suites that a run finds: `recipe in directory (reason): first line of output, or the failure`.
+fn found(project: &Project, paths: &[&str]) -> String {
+    let request = Request {
+        recipe: None,
+        ..request("", paths, None)
+    };
+    let suites = match super::run(&project.context(ALLOWED), &request) {
+        Ok(suites) => suites,
+        Err(failure) => return format!("{}: {}", failure.code, failure.message),
+    };
+    let lines = suites.iter().map(|suite| {
+        let outcome = match &suite.outcome {
+            Ok(results) => results.report.output.lines().next().unwrap_or_default().to_owned(),
+            Err(failure) => failure.message.clone(),
+        };
+        format!(
+            "{} in `{}` ({}): {outcome}",
+            suite.recipe, suite.directory, suite.reason
+        )
+    });
+    project.plain(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn monorepo() -> Project {
+    let project = Project::new();
+    for name in ["pnpm", "npm", "cargo", "go", "make"] {
+        project.tool(name, "printf '<%s>' \"$@\"; echo");
+    }
+    project.write("frontend/package.json", r#"{"scripts": {"test": "vitest run"}}"#);
+    project.write("frontend/pnpm-lock.yaml", "");
+    project.write("frontend/src/a.test.ts", "");
+    project.write("backend/pyproject.toml", "[tool.pytest.ini_options]\n");
+    project.write("backend/tests/test_a.py", "");
+    project.environment("backend/.venv", "3.12.1", "printf '<%s>' \"$@\"; echo");
+    project
+}
+
+#[test]
+fn a_path_of_a_monorepo_runs_its_own_runner_and_no_path_runs_all() {
+    let project = monorepo();
+    insta::assert_snapshot!(found(&project, &[]), @r"
+    pytest in `backend` ([tool.pytest.ini_options] in pyproject.toml): <-m><pytest><-rfE><--tb=short><--color=no><-p><no:cacheprovider>
+    pnpm in `frontend` (`vitest run`): <test>
     ");
+    insta::assert_snapshot!(found(&project, &["frontend/src"]), @"pnpm in `frontend` (`vitest run`): <test><src>");
+    insta::assert_snapshot!(found(&project, &["backend/tests/test_a.py"]), @"pytest in `backend` ([tool.pytest.ini_options] in pyproject.toml): <-m><pytest><-rfE><--tb=short><--color=no><-p><no:cacheprovider><tests/test_a.py>");
+}
+
+#[test]
+fn a_folder_of_a_workspace_is_no_suite_of_its_own_and_a_nested_module_of_go_is() {
+    let project = monorepo();
+    for folder in ["frontend", "backend"] {
+        std::fs::remove_dir_all(project.root().join(folder)).expect("it was there");
+    }
+    project.write("Cargo.toml", "[workspace]\n");
+    project.write("crates/a/Cargo.toml", "[package]\n");
+    project.write("crates/a/tests/api.rs", "");
+    project.write("go/go.mod", "module a\n");
+    project.write("go/tool/go.mod", "module b\n");
+    project.write("go/tool/main.go", "");
+    project.write("examples/x/go.mod", "module x\n");
+    project.write("Makefile", "test:\n\tcargo test\n");
+    insta::assert_snapshot!(found(&project, &[]), @r"
+    cargo in `` (Cargo.toml): <test><--offline><--no-fail-fast>
+    go in `go` (go.mod): <test><-json><./...>
+    go in `go/tool` (go.mod): <test><-json><./...>
+    ");
+    insta::assert_snapshot!(found(&project, &["crates/a/tests/api.rs"]), @"cargo in `crates/a` (Cargo.toml): <test><--offline><--no-fail-fast><--test><api>");
+    insta::assert_snapshot!(found(&project, &["go/tool/main.go"]), @"go in `go/tool` (go.mod): <test><-json><.>");
+}
+
+#[test]
+fn a_makefile_stands_in_where_nothing_else_fits() {
+    let project = monorepo();
+    for folder in ["frontend", "backend"] {
+        std::fs::remove_dir_all(project.root().join(folder)).expect("it was there");
+    }
+    project.write("Makefile", "all: build\ncheck: all\n\t./run\n");
+    assert_eq!(
+        found(&project, &[]),
+        "make in `` (the target `check` in Makefile): <check>"
+    );
+    project.write("Makefile", "all: build\ntest := no\n");
+    assert!(found(&project, &[]).starts_with("not-found: no test suite found"));
+}
+
+#[test]
+fn a_suite_that_cannot_run_is_told_beside_one_that_did() {
+    let project = monorepo();
+    std::fs::remove_file(project.outside("bin").join("pnpm")).expect("it was there");
+    let all = found(&project, &[]);
+    assert!(
+        all.ends_with("pnpm in `frontend` (`vitest run`): pnpm was not found on the PATH."),
+        "{all}"
+    );
+    assert_eq!(
+        found(&project, &["frontend"]),
+        "unavailable: pnpm was not found on the PATH."
+    );
+}
+
+#[test]
+fn the_users_own_command_comes_before_every_recipe() {
+    let project = monorepo();
+    let mut context = project.context(ALLOWED);
+    context
+        .environment
+        .insert("TOOL_TEST_COMMAND".to_owned(), "make 'a b' $HOME".to_owned());
+    let request = |recipe: Option<&str>| Request {
+        recipe: recipe.map(str::to_owned),
+        ..request("", &[], None)
+    };
+    let suites = super::run(&context, &request(None)).expect("it runs");
+    assert_eq!((suites.len(), suites[0].recipe.as_str()), (1, "own"));
+    let results = suites[0].outcome.as_ref().expect("it ran");
+    assert_eq!(results.report.output, "<a b><$HOME>\n");
+    assert!(results.counts.is_none(), "an exit status counts nothing");
+    let suites = super::run(&context, &request(Some("pytest"))).expect("it runs");
+    assert_eq!(suites[0].recipe, "pytest", "a recipe that is asked for by name wins");
+}
+
+#[test]
+fn results_of_the_own_command_are_read_from_its_files() {
+    let project = Project::new();
+    project.tool(
+        "check",
+        "mkdir -p out; echo '<testsuite><testcase name=\"a\"/><testcase name=\"b\"><failure message=\"off\"/></testcase></testsuite>' > out/r.xml; exit 1",
+    );
+    let mut context = project.context(ALLOWED);
+    context
+        .environment
+        .insert("TOOL_TEST_COMMAND".to_owned(), "check".to_owned());
+    context
+        .environment
+        .insert("TOOL_TEST_RESULTS".to_owned(), "junit:out/*.xml".to_owned());
+    let wanted = Request {
+        recipe: None,
+        ..request("", &[], None)
+    };
+    let suites = super::run(&context, &wanted).expect("it runs");
+    let run = judge(&suites).expect("it ran");
+    assert_eq!(run.verdict().split(" in ").next(), Some("FAILED: 1 failed, 1 passed"));
+    let results = suites[0].outcome.as_ref().expect("it ran");
+    assert_eq!(
+        (results.failed[0].name.as_str(), results.failed[0].message.as_str()),
+        ("b", "off")
+    );
+}
+
+#[test]
+fn missing_packages_end_with_the_command_that_fetches_them() {
+    let project = monorepo();
+    project.write("Cargo.toml", "[package]\n");
+    project.tool(
+        "cargo",
+        "echo 'error: no matching package named `serde` found'; echo 'perhaps you may want to run without the `--offline` flag'; exit 101",
+    );
+    let failure = run(&project.context(ALLOWED), &request("cargo", &[], None)).expect_err("nothing can start");
+    assert_eq!(failure.message, "cargo lacks packages, and a run has no network.");
+    assert_eq!(
+        failure.hint.as_deref(),
+        Some("the user has to run, outside of the sandbox: cargo fetch")
+    );
 }

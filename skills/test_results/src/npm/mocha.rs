@@ -1,6 +1,7 @@
 //! mocha's `spec` reporter: `  2 passing (3ms)`, `  1 failing`, and the failures numbered beneath it.
 
-use crate::report::{FailedTest, dedent, message_and_details};
+use crate::FailedTest;
+use crate::text::{dedent, message_and_details};
 
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let at = lines

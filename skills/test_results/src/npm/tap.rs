@@ -1,6 +1,7 @@
 //! node's own runner in its two forms, `tap` and `spec`, and other TAP.
 
-use crate::report::{FailedTest, dedent, message_and_details};
+use crate::FailedTest;
+use crate::text::{dedent, message_and_details};
 
 /// TAP: `not ok 3 - name` with a YAML block, `# Subtest: name` before what is nested.
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {

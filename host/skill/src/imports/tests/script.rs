@@ -1,60 +1,7 @@
-//! The recipe `npm-test`: `npm test`, narrowed where the runner behind the script is known to understand it.
+//! The `test` script of package.json: the arguments that narrow the runner behind it, where that is a known one.
 
-use serde_json::Value;
-
-use super::path;
-use crate::CallContext;
-use crate::imports::recipe::{self, Recipe};
-use crate::limits;
-use tool_boundary::bindings::tool::skill::tests::{Report, Request};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
-use tool_core::api::Effect;
-use tool_sandbox::environment;
-
-pub(super) fn run(context: &CallContext, request: &Request, filter: Option<&str>) -> Result<Report, Failure> {
-    let manifest = recipe::manifest(context)?;
-    let script = script(&manifest)?;
-    let paths = request
-        .paths
-        .iter()
-        .map(|asked| path(context, asked))
-        .collect::<Result<Vec<_>, _>>()?;
-    let arguments = arguments(script, filter, &paths)?;
-    let program = recipe::npm(context)?;
-    let mut environment = environment::for_run(&context.environment);
-    // `CI` stops runners from watching for changes; the others stop npm's notices about updates and funding.
-    for (name, value) in [
-        ("CI", "true"),
-        ("npm_config_update_notifier", "false"),
-        ("npm_config_fund", "false"),
-        ("npm_config_audit", "false"),
-    ] {
-        environment.insert(name.to_owned(), value.to_owned());
-    }
-    Recipe {
-        effect: Effect::RunProcess,
-        title: "Run the tests with npm".to_owned(),
-        notes: vec![format!("the script `test` in package.json: {}", script.escape_debug())],
-        told: Vec::new(),
-        command: recipe::command(context.repository.root(), program, arguments, environment),
-        time: recipe::time(request.timeout_seconds, limits::TESTS_SECONDS_MAX),
-    }
-    .execute(context)
-}
-
-/// The `test` script, unless it is what `npm init` puts there.
-fn script(manifest: &Value) -> Result<&str, Failure> {
-    let script = manifest["scripts"]["test"].as_str().unwrap_or_default().trim();
-    if script.is_empty() || script.contains("no test specified") {
-        return Err(hinted(
-            "unavailable",
-            "package.json has no `test` script.",
-            "add `\"test\"` to `scripts` in package.json",
-        ));
-    }
-    Ok(script)
-}
 
 /// Test runner of a script. All but `Unknown` take a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +25,9 @@ impl Runner {
     }
 }
 
-/// The arguments of npm. What comes after `--` npm appends to the script.
-fn arguments(script: &str, filter: Option<&str>, paths: &[String]) -> Result<Vec<String>, Failure> {
-    let mut arguments = vec!["test".to_owned()];
+/// The arguments that a package manager appends to the script.
+pub(super) fn arguments(script: &str, filter: Option<&str>, paths: &[String]) -> Result<Vec<String>, Failure> {
+    let mut arguments = Vec::new();
     if filter.is_none() && paths.is_empty() {
         return Ok(arguments);
     }
@@ -88,7 +35,6 @@ fn arguments(script: &str, filter: Option<&str>, paths: &[String]) -> Result<Vec
     for argument in filter.iter().copied().chain(paths.iter().map(String::as_str)) {
         refuse_shell_characters(argument)?;
     }
-    arguments.push("--".to_owned());
     if let Some(filter) = filter {
         let option = runner.filter_option().ok_or_else(|| cannot(script, "by name"))?;
         // As one argument where the runner takes it: nothing of the filter can then stand by itself.
@@ -234,23 +180,23 @@ mod unit {
         ]
         .map(|script| format!("{script}: {}", words(script, Some("adds"), &["a.test.js"])));
         insta::assert_snapshot!(narrowed.join("\n"), @r"
-        jest: test -- -t adds a.test.js
-        npx jest --coverage: test -- -t adds a.test.js
-        cross-env NODE_ENV=test jest: test -- -t adds a.test.js
-        tsc -p . && vitest run: test -- -t adds a.test.js
-        ./node_modules/.bin/mocha: test -- -g adds a.test.js
-        node --test: test -- --test-name-pattern=adds a.test.js
-        node --import tsx --test: test -- --test-name-pattern=adds a.test.js
+        jest: -t adds a.test.js
+        npx jest --coverage: -t adds a.test.js
+        cross-env NODE_ENV=test jest: -t adds a.test.js
+        tsc -p . && vitest run: -t adds a.test.js
+        ./node_modules/.bin/mocha: -g adds a.test.js
+        node --test: --test-name-pattern=adds a.test.js
+        node --import tsx --test: --test-name-pattern=adds a.test.js
         node --test test/: The test script `node --test test/` cannot be narrowed to a part.
-        node node_modules/jest/bin/jest.js: test -- -t adds a.test.js
-        react-scripts test: test -- -t adds a.test.js
+        node node_modules/jest/bin/jest.js: -t adds a.test.js
+        react-scripts test: -t adds a.test.js
         ava: The test script `ava` cannot be narrowed by name.
         jest && eslint .: The test script `jest && eslint .` cannot be narrowed to a part.
         npm run unit: The test script `npm run unit` cannot be narrowed to a part.
         jest | tee log: The test script `jest | tee log` cannot be narrowed to a part.
         ");
-        assert_eq!(words("jest && eslint .", None, &[]), "test");
-        assert_eq!(words("ava", None, &["a.js"]), "test -- a.js");
+        assert_eq!(words("jest && eslint .", None, &[]), "");
+        assert_eq!(words("ava", None, &["a.js"]), "a.js");
     }
 
     #[test]
@@ -262,20 +208,5 @@ mod unit {
             );
             assert!(words("jest", None, &[evil]).contains("is not passed to npm"), "{evil}");
         }
-    }
-
-    #[test]
-    fn a_placeholder_is_no_script() {
-        let placeholder = serde_json::json!({"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}});
-        for manifest in [
-            placeholder,
-            serde_json::json!({}),
-            serde_json::json!({"scripts": {"test": 7}}),
-        ] {
-            let failure = script(&manifest).expect_err("there is none");
-            assert_eq!(failure.message, "package.json has no `test` script.");
-        }
-        let manifest = serde_json::json!({"scripts": {"test": "jest"}});
-        assert_eq!(script(&manifest).map_err(|failure| failure.message), Ok("jest"));
     }
 }

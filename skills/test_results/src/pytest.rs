@@ -2,13 +2,13 @@
 
 use skill_details::{TestCounts, TestRunner};
 
-use crate::report::{DETAIL_LINES_MAX, FailedTest, Results};
+use crate::{DETAIL_LINES_MAX, FailedTest, TestResults};
 
 /// Lines of what a test printed that are kept, from the end.
 const CAPTURED_LINES: usize = 8;
 
 /// Reads counts and failing tests.
-pub(crate) fn parse(output: &str) -> Results {
+pub(super) fn read(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let mut blocks = blocks(&lines);
     let mut failures: Vec<FailedTest> = summary(&lines)
@@ -25,14 +25,15 @@ pub(crate) fn parse(output: &str) -> Results {
     if failures.is_empty() {
         failures.extend(conftest(&lines));
     }
-    Results {
+    TestResults {
         counts: TestCounts::read(TestRunner::Pytest, output),
-        failures,
+        failed: failures,
+        left_out: 0,
     }
 }
 
 /// Modules that could not be imported, each once.
-pub(crate) fn missing_modules(output: &str) -> Vec<String> {
+pub fn missing_modules(output: &str) -> Vec<String> {
     let mut modules: Vec<String> = Vec::new();
     for (_, after) in output
         .match_indices("ModuleNotFoundError: No module named '")
@@ -59,11 +60,6 @@ fn is_module(name: &str) -> bool {
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     name.len() <= MODULE_BYTES_MAX && name.split('.').all(is_part)
-}
-
-/// True where Python has no pytest.
-pub(crate) fn is_absent(output: &str) -> bool {
-    output.lines().count() <= 3 && output.trim_end().ends_with("No module named pytest")
 }
 
 fn conftest(lines: &[&str]) -> Option<FailedTest> {

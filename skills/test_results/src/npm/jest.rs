@@ -1,6 +1,7 @@
 //! jest: `FAIL path`, `  ● name` with the error beneath it, and `Tests: 2 failed, 5 passed, 7 total` at the end.
 
-use crate::report::{FailedTest, dedent, message_and_details};
+use crate::FailedTest;
+use crate::text::{dedent, message_and_details};
 
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let at = lines.iter().rposition(|line| line.starts_with("Tests: "))?;

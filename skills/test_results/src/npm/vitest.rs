@@ -1,6 +1,7 @@
 //! vitest: ` FAIL  path > name` with the error beneath it up to a rule, and ` Tests  2 failed | 5 passed (7)`.
 
-use crate::report::{FailedTest, dedent, message_and_details};
+use crate::FailedTest;
+use crate::text::{dedent, message_and_details};
 
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let files = lines

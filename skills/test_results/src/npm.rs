@@ -8,24 +8,50 @@ mod vitest;
 
 use skill_details::{TestCounts, TestRunner};
 
-use crate::report::Results;
+use crate::TestResults;
 
 /// Reads counts and failing tests; empty where the runner is an unknown one.
-pub(crate) fn parse(output: &str) -> Results {
+pub(super) fn read(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
-    let failures = jest::parse(&lines)
+    let failed = jest::parse(&lines)
         .or_else(|| vitest::parse(&lines))
         .or_else(|| tap::parse_spec(&lines))
         .or_else(|| tap::parse(&lines))
         .or_else(|| mocha::parse(&lines));
-    Results {
+    TestResults {
         counts: TestCounts::read(TestRunner::Npm, output),
-        failures: failures.unwrap_or_default(),
+        failed: failed.unwrap_or_default(),
+        left_out: 0,
+    }
+}
+
+/// Reads the Test Anything Protocol, with or without its first line.
+pub(super) fn read_tap(output: &str) -> TestResults {
+    let has_version = output.lines().any(|line| line.starts_with("TAP version"));
+    let is_tap = has_version || output.lines().any(|line| line.starts_with("1.."));
+    if !is_tap {
+        return TestResults::default();
+    }
+    let text = if has_version {
+        output.to_owned()
+    } else {
+        format!("TAP version 12\n{output}")
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let mut counts = TestCounts::read(TestRunner::Npm, &text);
+    // `Bail out!` ends a run before its plan is done.
+    if lines.iter().any(|line| line.starts_with("Bail out!")) {
+        counts.get_or_insert_default().errors += 1;
+    }
+    TestResults {
+        counts,
+        failed: tap::parse(&lines).unwrap_or_default(),
+        left_out: 0,
     }
 }
 
 /// The runner that the shell did not find: `sh: 1: jest: not found`.
-pub(crate) fn absent_runner(output: &str) -> Option<&str> {
+pub fn absent_runner(output: &str) -> Option<&str> {
     output.lines().find_map(|line| {
         let line = line.strip_prefix("sh: ")?;
         let line = line
@@ -60,7 +86,7 @@ fn is_package(name: &str) -> bool {
 }
 
 /// Packages that could not be loaded, each once; files of the repository are not among them.
-pub(crate) fn missing_packages(output: &str) -> Vec<String> {
+pub fn missing_packages(output: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for marker in ["Cannot find module '", "Cannot find package '"] {
         for (at, _) in output.match_indices(marker) {

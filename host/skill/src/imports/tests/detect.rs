@@ -1,0 +1,413 @@
+//! Finds the suites of a repository, by the signs that recipes name: all of them, or those that paths belong to.
+//!
+//! Only the list of files is searched, and small files that a sign names are read. Nothing runs.
+
+use std::collections::BTreeSet;
+
+use globset::GlobMatcher;
+use serde_json::Value;
+
+use crate::CallContext;
+use crate::imports::recipe;
+use crate::recipes::{self, Sign, TestRecipe};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{cancelled, failure, hinted};
+use tool_repository::{FileList, ScanError, path};
+
+/// Suites of one run. A repository with more is asked about in parts.
+pub(super) const SUITES_MAX: usize = 12;
+
+/// Folders beneath the root in which suites are looked for where no path is given.
+const DEPTH_MAX: usize = 3;
+
+/// Folders whose suites run only where a path leads there: they belong to others, or are no tests of this repository.
+const PASSED_OVER: [&str; 14] = [
+    "benchmarks",
+    "doc",
+    "docs",
+    "example",
+    "examples",
+    "external",
+    "fixtures",
+    "node_modules",
+    "samples",
+    "templates",
+    "test-data",
+    "testdata",
+    "third_party",
+    "vendor",
+];
+
+/// A suite that was found.
+#[derive(Debug, Clone)]
+pub(super) struct FoundSuite {
+    pub(super) recipe: &'static TestRecipe,
+    /// Relative to the root.
+    pub(super) directory: String,
+    /// The sign by which it was found.
+    pub(super) reason: String,
+    /// The script or the target that the sign names.
+    pub(super) value: Option<String>,
+    /// Asked paths, relative to the folder of the suite; empty means all.
+    pub(super) paths: Vec<String>,
+    /// True where files that look like tests are the only sign.
+    pub(super) is_guess: bool,
+}
+
+/// Finds suites in one list of files.
+pub(super) struct SuiteFinder<'a> {
+    context: &'a CallContext,
+    files: &'a FileList,
+    wanted: Option<&'static TestRecipe>,
+}
+
+/// Result of looking for a sign in a folder.
+struct FoundSign {
+    reason: String,
+    value: Option<String>,
+    is_guess: bool,
+}
+
+impl<'a> SuiteFinder<'a> {
+    pub(super) fn new(context: &'a CallContext, files: &'a FileList, wanted: Option<&'static TestRecipe>) -> Self {
+        Self { context, files, wanted }
+    }
+
+    /// The suites that `paths` belong to; all where there are none.
+    pub(super) fn find(&self, paths: &[String]) -> Result<Vec<FoundSuite>, Failure> {
+        let mut suites: Vec<FoundSuite> = Vec::new();
+        if paths.is_empty() || paths.iter().any(|path| path == ".") {
+            suites = self.find_all();
+        }
+        for asked in paths.iter().filter(|path| *path != ".") {
+            for found in self.find_of_path(asked) {
+                let known = |suite: &&mut FoundSuite| {
+                    suite.recipe.name == found.recipe.name && suite.directory == found.directory
+                };
+                match suites.iter_mut().find(known) {
+                    // All of a suite holds every part of it.
+                    Some(suite) if suite.paths.is_empty() => {}
+                    Some(suite) if found.paths.is_empty() => suite.paths.clear(),
+                    Some(suite) => suite.paths.extend(found.paths),
+                    None => suites.push(found),
+                }
+            }
+        }
+        if suites.is_empty() {
+            return self.find_wanted(paths).map(|suite| vec![suite]);
+        }
+        Ok(suites)
+    }
+
+    /// A recipe that is asked for by name runs in the root without any sign.
+    fn find_wanted(&self, paths: &[String]) -> Result<FoundSuite, Failure> {
+        let Some(recipe) = self.wanted else {
+            let names: Vec<&str> = recipes::all().iter().map(|recipe| recipe.name.as_str()).collect();
+            let message = format!("no test suite found: no sign of {}", names.join(", "));
+            return Err(hinted(
+                "not-found",
+                message,
+                "the user can set the command that runs them: tool tests set -- COMMAND",
+            ));
+        };
+        if recipe.interpreter == recipes::Interpreter::Script {
+            recipe::manifest(self.context)?;
+            return Err(hinted(
+                "unavailable",
+                "package.json has no `test` script.",
+                "add `\"test\"` to `scripts` in package.json",
+            ));
+        }
+        Ok(FoundSuite {
+            recipe,
+            directory: String::new(),
+            reason: "it was asked for by name".to_owned(),
+            value: None,
+            paths: paths.iter().filter(|path| *path != ".").cloned().collect(),
+            is_guess: false,
+        })
+    }
+
+    fn is_eligible(&self, recipe: &TestRecipe) -> bool {
+        match self.wanted {
+            Some(wanted) => wanted.name == recipe.name,
+            None => !recipe.on_request,
+        }
+    }
+
+    fn find_all(&self) -> Vec<FoundSuite> {
+        let mut directories: Vec<String> = self.candidates().into_iter().collect();
+        directories.sort_by_key(|directory| (depth(directory), directory.clone()));
+        let mut suites: Vec<FoundSuite> = Vec::new();
+        for directory in &directories {
+            let is_above = |suite: &FoundSuite| is_within(directory, &suite.directory);
+            for found in self.suites_in(directory, false) {
+                let is_part = |suite: &&FoundSuite| {
+                    is_above(suite) && suite.recipe.family == found.recipe.family && !found.recipe.nested
+                };
+                if !suites.iter().any(|suite| is_part(&suite)) {
+                    suites.push(found);
+                }
+            }
+            if !suites.iter().any(is_above) {
+                suites.extend(self.suites_in(directory, true));
+            }
+        }
+        suites
+    }
+
+    /// Folders in which a sign may be: those that hold a file of its name.
+    fn candidates(&self) -> BTreeSet<String> {
+        let recipes = recipes::all().iter().filter(|recipe| self.is_eligible(recipe));
+        let signs: Vec<(&TestRecipe, &Sign)> = recipes
+            .flat_map(|recipe| recipe.detect.iter().map(move |sign| (recipe, sign)))
+            .collect();
+        let globs: Vec<(&TestRecipe, Vec<GlobMatcher>, bool)> = signs
+            .iter()
+            .map(|(recipe, sign)| {
+                let names = sign.anywhere.iter().chain(&sign.glob);
+                (
+                    *recipe,
+                    names.filter_map(|name| matcher(name)).collect(),
+                    sign.anywhere.is_empty(),
+                )
+            })
+            .collect();
+        let mut found = BTreeSet::new();
+        for file in &self.files.files {
+            let (parent, name) = path::split(&file.path);
+            if depth(parent) > DEPTH_MAX + 1 || is_passed_over(parent) {
+                continue;
+            }
+            for (_, sign) in &signs {
+                let marked = sign.file.as_ref().and_then(|marker| without_end(&file.path, marker));
+                found.extend(marked.map(str::to_owned));
+            }
+            for (recipe, names, is_here) in &globs {
+                if names.iter().any(|glob| glob.is_match(name)) {
+                    found.insert(if *is_here {
+                        parent.to_owned()
+                    } else {
+                        self.suite_root(recipe, parent)
+                    });
+                }
+            }
+        }
+        found.retain(|directory| depth(directory) <= DEPTH_MAX);
+        found
+    }
+
+    /// The nearest folder that a root file of the recipe marks, else the root of the repository.
+    fn suite_root(&self, recipe: &TestRecipe, directory: &str) -> String {
+        let marks = |folder: &str| recipe.roots.iter().any(|name| self.has(folder, name));
+        upwards(directory)
+            .find(|folder| marks(folder))
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// The suites of a folder: the first recipe that fits of each family, or those that stand in for all.
+    fn suites_in(&self, directory: &str, last: bool) -> Vec<FoundSuite> {
+        let mut suites: Vec<FoundSuite> = Vec::new();
+        for recipe in recipes::all() {
+            let is_taken = suites.iter().any(|suite| suite.recipe.family == recipe.family);
+            if is_taken || recipe.last != last || !self.is_eligible(recipe) {
+                continue;
+            }
+            if let Some(sign) = self.fits(recipe, directory) {
+                suites.push(FoundSuite {
+                    recipe,
+                    directory: directory.to_owned(),
+                    reason: sign.reason,
+                    value: sign.value,
+                    paths: Vec::new(),
+                    is_guess: sign.is_guess,
+                });
+            }
+        }
+        suites
+    }
+
+    /// The suites that a path belongs to: those of the nearest folder, upwards, with a recipe for such files.
+    fn find_of_path(&self, asked: &str) -> Vec<FoundSuite> {
+        let (file, node) = asked.split_once("::").unwrap_or((asked, ""));
+        let is_file = self.files.find(file).is_some();
+        let start = if is_file { path::split(file).0 } else { file };
+        let endings: BTreeSet<&str> = if is_file {
+            [ending(file)].into()
+        } else {
+            self.files
+                .beneath(file)
+                .iter()
+                .map(|entry| ending(&entry.path))
+                .collect()
+        };
+        let serves = |recipe: &TestRecipe| {
+            recipe.endings.is_empty() || recipe.endings.iter().any(|known| endings.contains(known.as_str()))
+        };
+        for last in [false, true] {
+            for directory in upwards(start) {
+                let mut suites = self.suites_in(directory, last);
+                suites.retain(|suite| serves(suite.recipe));
+                if suites.is_empty() {
+                    continue;
+                }
+                for suite in &mut suites {
+                    let inside = relative(file, directory);
+                    let is_all = inside.is_empty();
+                    suite.paths = match (is_all, node) {
+                        (true, _) => Vec::new(),
+                        (false, "") => vec![inside.to_owned()],
+                        (false, node) => vec![format!("{inside}::{node}")],
+                    };
+                }
+                return suites;
+            }
+        }
+        Vec::new()
+    }
+
+    /// The first sign of the recipe in a folder.
+    fn fits(&self, recipe: &TestRecipe, directory: &str) -> Option<FoundSign> {
+        let signs = recipe.detect.iter();
+        signs
+            .filter(|sign| {
+                let is_near = |name: &String| upwards(directory).any(|folder| self.has(folder, name));
+                sign.near.is_empty() || sign.near.iter().any(is_near)
+            })
+            .find_map(|sign| self.sign(recipe, sign, directory))
+    }
+
+    fn sign(&self, recipe: &TestRecipe, sign: &Sign, directory: &str) -> Option<FoundSign> {
+        let found = |reason: String, value| {
+            Some(FoundSign {
+                reason,
+                value,
+                is_guess: false,
+            })
+        };
+        if !sign.anywhere.is_empty() {
+            let globs: Vec<GlobMatcher> = sign.anywhere.iter().filter_map(|name| matcher(name)).collect();
+            let beneath = self.files.beneath(directory).iter();
+            let mut tests = beneath.filter(|file| globs.iter().any(|glob| glob.is_match(path::split(&file.path).1)));
+            let test = tests.find(|file| self.suite_root(recipe, path::split(&file.path).0) == directory)?;
+            return Some(FoundSign {
+                reason: relative(&test.path, directory).to_owned(),
+                value: None,
+                is_guess: true,
+            });
+        }
+        if let Some(glob) = sign.glob.as_deref().and_then(matcher) {
+            let mut here = self
+                .files
+                .beneath(directory)
+                .iter()
+                .map(|file| relative(&file.path, directory));
+            let name = here.find(|name| !name.contains('/') && glob.is_match(name))?;
+            return found(name.to_owned(), None);
+        }
+        let name = sign.file.as_deref()?;
+        let place = path::join(directory, name);
+        self.files.find(&place)?;
+        if let Some(start) = &sign.line {
+            let text = recipe::small_file(self.context, &place)?;
+            let line = text
+                .lines()
+                .map(str::trim)
+                .find(|line| line.starts_with(start.as_str()))?;
+            // The table as it stands there: `[tool.pytest.ini_options]`.
+            let line = line.split_inclusive(']').next().unwrap_or(line);
+            return found(format!("{line} in {name}"), None);
+        }
+        if let Some(key) = &sign.key {
+            let text = recipe::small_file(self.context, &place)?;
+            let mut value = &serde_json::from_str::<Value>(&text).ok()?;
+            for part in key.split('.') {
+                value = &value[part];
+            }
+            let value = value.as_str().map(str::trim).filter(|value| !value.is_empty())?;
+            let is_placeholder = sign
+                .placeholder
+                .as_ref()
+                .is_some_and(|text| value.contains(text.as_str()));
+            return (!is_placeholder)
+                .then(|| found(format!("`{value}`"), Some(value.to_owned())))
+                .flatten();
+        }
+        if !sign.targets.is_empty() {
+            let text = recipe::small_file(self.context, &place)?;
+            let target = sign.targets.iter().find(|target| has_target(&text, target))?;
+            return found(format!("the target `{target}` in {name}"), Some(target.clone()));
+        }
+        found(name.to_owned(), None)
+    }
+
+    /// True where a folder has this file or folder.
+    fn has(&self, directory: &str, name: &str) -> bool {
+        let place = path::join(directory, name);
+        self.files.find(&place).is_some() || !self.files.beneath(&place).is_empty()
+    }
+}
+
+/// The list of files.
+pub(super) fn list(context: &CallContext) -> Result<std::sync::Arc<FileList>, Failure> {
+    context.repository.list(&context.cancel).map_err(|error| match error {
+        ScanError::Cancelled => cancelled(),
+        error @ ScanError::Unreadable { .. } => failure("failed", format!("{error}.")),
+    })
+}
+
+/// True where a Makefile defines this target by name.
+pub(super) fn has_target(makefile: &str, target: &str) -> bool {
+    makefile.lines().any(|line| {
+        let rule = line.split_once(':').filter(|(_, rest)| !rest.starts_with('='));
+        rule.is_some_and(|(names, _)| !line.starts_with('\t') && names.split_whitespace().any(|name| name == target))
+    })
+}
+
+/// A folder and those above it, up to the root.
+fn upwards(directory: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(directory), |folder| {
+        (!folder.is_empty()).then(|| path::split(folder).0)
+    })
+}
+
+fn depth(directory: &str) -> usize {
+    directory.split('/').filter(|part| !part.is_empty()).count()
+}
+
+fn is_within(path: &str, directory: &str) -> bool {
+    directory.is_empty() || path == directory || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn is_passed_over(directory: &str) -> bool {
+    directory
+        .split('/')
+        .any(|part| PASSED_OVER.contains(&part) || (part.starts_with('.') && part != ".config"))
+}
+
+/// A path as seen from a folder above it.
+fn relative<'p>(path: &'p str, directory: &str) -> &'p str {
+    let rest = path.strip_prefix(directory).unwrap_or(path);
+    rest.strip_prefix('/').unwrap_or(rest)
+}
+
+/// The folder in which a path is the file `marker`.
+fn without_end<'p>(path: &'p str, marker: &str) -> Option<&'p str> {
+    let folder = path.strip_suffix(marker)?;
+    if folder.is_empty() {
+        Some("")
+    } else {
+        folder.strip_suffix('/')
+    }
+}
+
+fn ending(path: &str) -> &str {
+    path::split(path).1.rsplit_once('.').map_or("", |(_, ending)| ending)
+}
+
+/// A glob of a recipe. A test makes every one of them.
+fn matcher(glob: &str) -> Option<GlobMatcher> {
+    let glob = globset::GlobBuilder::new(glob).literal_separator(true).build();
+    glob.ok().map(|glob| glob.compile_matcher())
+}

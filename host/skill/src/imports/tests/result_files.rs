@@ -1,0 +1,168 @@
+//! Result files that a run has left: opened beneath the tree that was handed back, bounded, and never waited for.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::SystemTime;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+
+/// Files of one run that are read.
+const FILES_MAX: usize = 5_000;
+/// Bytes of all of them. The results of ten thousand tests are some MiB.
+const BYTES_MAX: u64 = 32 << 20;
+/// Entries of the tree that are looked at.
+const ENTRIES_MAX: usize = 300_000;
+/// Depth to which the tree is searched.
+const DEPTH_MAX: usize = 24;
+
+/// Folders without results of this run.
+const SKIPPED: [&str; 4] = ["node_modules", ".git", ".venv", "venv"];
+
+/// Files that were read, and whether all were.
+#[derive(Debug, Default)]
+pub(super) struct ResultFiles {
+    pub(super) texts: Vec<String>,
+    pub(super) is_cut: bool,
+}
+
+/// Reads the files beneath `directory` of the tree that fit one of the globs and were written since `started`. A run may
+/// leave links, FIFOs and huge files under these names: what is not a regular file of the tree itself is passed over.
+pub(super) fn read(tree: &OwnedFd, directory: &str, globs: &[String], started: SystemTime) -> ResultFiles {
+    let mut found = ResultFiles::default();
+    let Some(globs) = compile(globs) else { return found };
+    let (mut entries, mut bytes) = (0_usize, 0_u64);
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        for (name, kind) in entries_of(tree, &join(directory, &folder)) {
+            entries += 1;
+            if entries > ENTRIES_MAX {
+                found.is_cut = true;
+                return found;
+            }
+            let path = join(&folder, &name);
+            if kind == FileType::Directory {
+                if path.split('/').count() < DEPTH_MAX && !SKIPPED.contains(&name.as_str()) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            if !globs.is_match(&path) {
+                continue;
+            }
+            let Some(text) = read_file(tree, &join(directory, &path), BYTES_MAX - bytes, started) else {
+                continue;
+            };
+            match text {
+                Some(text) if found.texts.len() < FILES_MAX => {
+                    bytes += text.len() as u64;
+                    found.texts.push(text);
+                }
+                _ => found.is_cut = true,
+            }
+        }
+    }
+    found
+}
+
+fn compile(globs: &[String]) -> Option<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(GlobBuilder::new(glob).literal_separator(true).build().ok()?);
+    }
+    set.build().ok()
+}
+
+fn join(folder: &str, name: &str) -> String {
+    match (folder, name) {
+        ("", name) => name.to_owned(),
+        (folder, "") => folder.to_owned(),
+        (folder, name) => format!("{folder}/{name}"),
+    }
+}
+
+fn open(tree: &OwnedFd, path: &str, flags: OFlags) -> Option<OwnedFd> {
+    let path = if path.is_empty() { "." } else { path };
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat2(tree.as_fd(), path, flags, Mode::empty(), beneath).ok()
+}
+
+fn entries_of(tree: &OwnedFd, folder: &str) -> Vec<(String, FileType)> {
+    let opened = open(tree, folder, OFlags::DIRECTORY).and_then(|folder| Dir::read_from(folder).ok());
+    let entries = opened.into_iter().flatten().flatten().take(ENTRIES_MAX);
+    entries
+        .filter_map(|entry| Some((entry.file_name().to_str().ok()?.to_owned(), entry.file_type())))
+        .filter(|(name, _)| name != "." && name != "..")
+        .collect()
+}
+
+/// The text of a file; the inner value is absent where it is larger than what is left.
+#[expect(
+    clippy::option_option,
+    reason = "no result file, and one that does not fit, are two things"
+)]
+fn read_file(tree: &OwnedFd, path: &str, bytes_max: u64, started: SystemTime) -> Option<Option<String>> {
+    let file = File::from(open(tree, path, OFlags::empty())?);
+    let metadata = file.metadata().ok()?;
+    // File systems round times, some to two seconds.
+    let oldest = started - std::time::Duration::from_secs(3);
+    if !metadata.is_file() || metadata.modified().ok()? < oldest {
+        return None;
+    }
+    let mut content = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut content).ok()?;
+    if content.len() as u64 > bytes_max {
+        return Some(None);
+    }
+    Some(Some(String::from_utf8_lossy(&content).into_owned()))
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    fn read_in(folder: &std::path::Path, globs: &[&str], started: SystemTime) -> ResultFiles {
+        let tree = OwnedFd::from(File::open(folder).expect("it is there"));
+        let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+        read(&tree, "", &globs, started)
+    }
+
+    #[test]
+    fn only_fresh_regular_files_of_the_tree_are_read() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let at = |path: &str| folder.path().join(path);
+        std::fs::create_dir_all(at("a/reports")).expect("folders can be made");
+        std::fs::write(at("secret.xml"), "secret").expect("files can be written");
+        std::fs::write(at("a/reports/TEST-a.xml"), "<a/>").expect("files can be written");
+        std::os::unix::fs::symlink(at("secret.xml"), at("a/reports/TEST-b.xml")).expect("links can be made");
+        std::os::unix::fs::symlink("/etc", at("linked")).expect("links can be made");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("a/reports/TEST-c.xml"),
+            FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("a FIFO can be made");
+        let globs = ["**/reports/TEST-*.xml", "linked/*"];
+        let found = read_in(folder.path(), &globs, SystemTime::now());
+        assert_eq!((found.texts, found.is_cut), (vec!["<a/>".to_owned()], false));
+        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        assert!(
+            read_in(folder.path(), &globs, later).texts.is_empty(),
+            "they are of an earlier run"
+        );
+    }
+
+    /// `BYTES_MAX`.
+    #[test]
+    fn a_huge_result_file_is_not_read() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let file = File::create(folder.path().join("r.xml")).expect("files can be written");
+        file.set_len(BYTES_MAX + 1).expect("a sparse file can be made");
+        let found = read_in(folder.path(), &["*.xml"], SystemTime::now());
+        assert!(found.texts.is_empty() && found.is_cut);
+    }
+}

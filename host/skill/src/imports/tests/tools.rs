@@ -1,0 +1,97 @@
+//! Places of the machine that the tools of a recipe need: toolchains to read, package caches under a private layer.
+//!
+//! Only the parts that a recipe names are there for a run. Files that may hold credentials lie beside these parts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::CallContext;
+use crate::imports::recipe;
+use crate::recipes::{self, TestRecipe, ToolHome};
+use tool_sandbox::contain::{LayeredFolder, ToolAccess};
+
+/// Everything that a recipe needs for its program.
+pub(super) fn access(context: &CallContext, data: &TestRecipe, program: &Path) -> ToolAccess {
+    // A Makefile may start any of the others.
+    if data.last {
+        return access_for_all(context);
+    }
+    let mut tools = ToolAccess::default();
+    add(&mut tools, context, data);
+    tools.shown.extend(installation(program, &data.marks));
+    tools
+}
+
+/// Everything that any recipe needs, for commands that may start every runner.
+pub(super) fn access_for_all(context: &CallContext) -> ToolAccess {
+    let mut tools = ToolAccess::default();
+    for data in recipes::all() {
+        add(&mut tools, context, data);
+        if let Some(program) = recipe::program(context, &data.program).filter(|_| !data.marks.is_empty()) {
+            tools.shown.extend(installation(&program, &data.marks));
+            tools.programs.push(data.program.clone());
+        }
+    }
+    tools
+}
+
+fn add(tools: &mut ToolAccess, context: &CallContext, data: &TestRecipe) {
+    for name in &data.programs {
+        if !tools.programs.contains(name) {
+            tools.programs.push(name.clone());
+        }
+    }
+    for home in &data.homes {
+        let Some(place) = place(context, home) else { continue };
+        tools.shown.extend(home.show.iter().map(|part| place.join(part)));
+        if home.layers.is_empty() {
+            continue;
+        }
+        let layer = LayeredFolder {
+            place,
+            parts: home.layers.iter().map(PathBuf::from).collect(),
+        };
+        if !tools.layers.contains(&layer) {
+            tools.layers.push(layer);
+        }
+    }
+}
+
+/// Places of caches of builds, for which a folder of the build cache stands in.
+pub(super) fn build_places(context: &CallContext, data: &TestRecipe) -> Vec<PathBuf> {
+    let homes = data.homes.iter().filter(|home| home.build);
+    homes.filter_map(|home| place(context, home)).collect()
+}
+
+/// Variables of the starter that say where these places are.
+pub(super) fn variables(context: &CallContext, data: &TestRecipe) -> BTreeMap<String, String> {
+    let set = data.homes.iter().filter_map(|home| {
+        let value = context.environment.get(&home.variable)?;
+        Some((home.variable.clone(), value.clone()))
+    });
+    set.collect()
+}
+
+/// True where the user has run the project's wrapper before: it would fetch its program otherwise.
+pub(super) fn has_wrapper_cache(context: &CallContext, data: &TestRecipe) -> bool {
+    let places = data.homes.iter().filter_map(|home| place(context, home));
+    places.into_iter().any(|place| place.join("wrapper/dists").is_dir())
+}
+
+/// The folder of a tool, by its variable or at its usual place.
+fn place(context: &CallContext, home: &ToolHome) -> Option<PathBuf> {
+    let environment = &context.environment;
+    let set = environment.get(&home.variable).map(PathBuf::from);
+    let usual = || Some(PathBuf::from(environment.get("HOME")?).join(&home.place));
+    set.or_else(usual).filter(|place| place.is_absolute())
+}
+
+/// The folder above a program, links followed, that has all of these entries.
+fn installation(program: &Path, marks: &[String]) -> Option<PathBuf> {
+    if marks.is_empty() {
+        return None;
+    }
+    let real = program.canonicalize().ok()?;
+    let is_marked = |folder: &&Path| marks.iter().all(|mark| folder.join(mark).exists());
+    real.ancestors().skip(1).find(is_marked).map(Path::to_owned)
+}

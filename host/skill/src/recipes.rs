@@ -1,0 +1,262 @@
+//! Recipes: how the tests and checks of an ecosystem are found and run, one file of data for each.
+//!
+//! A recipe is a fixed argument vector with places for checked names and paths. It comes from this program or, as the
+//! user's own command, from the user; a repository has no say in it. Every key here is acted on: an unknown one does
+//! not parse.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use test_results::ResultFormat;
+
+/// The files, in the order in which they are preferred within a family.
+const FILES: [(&str, &str); 21] = [
+    ("pytest", include_str!("recipes/pytest.toml")),
+    ("unittest", include_str!("recipes/unittest.toml")),
+    ("tox", include_str!("recipes/tox.toml")),
+    ("nox", include_str!("recipes/nox.toml")),
+    ("pnpm", include_str!("recipes/pnpm.toml")),
+    ("yarn", include_str!("recipes/yarn.toml")),
+    ("bun", include_str!("recipes/bun.toml")),
+    ("npm", include_str!("recipes/npm.toml")),
+    ("nextest", include_str!("recipes/nextest.toml")),
+    ("cargo", include_str!("recipes/cargo.toml")),
+    ("go", include_str!("recipes/go.toml")),
+    ("maven", include_str!("recipes/maven.toml")),
+    ("gradle", include_str!("recipes/gradle.toml")),
+    ("ctest", include_str!("recipes/ctest.toml")),
+    ("meson", include_str!("recipes/meson.toml")),
+    ("rspec", include_str!("recipes/rspec.toml")),
+    ("minitest", include_str!("recipes/minitest.toml")),
+    ("phpunit", include_str!("recipes/phpunit.toml")),
+    ("exunit", include_str!("recipes/exunit.toml")),
+    ("dotnet", include_str!("recipes/dotnet.toml")),
+    ("make", include_str!("recipes/make.toml")),
+];
+
+/// All recipes.
+static RECIPES: LazyLock<Vec<TestRecipe>> = LazyLock::new(|| {
+    let parsed = FILES.iter().map(|(_, text)| toml::from_str(text));
+    parsed.collect::<Result<_, _>>().expect("a test parses every recipe")
+});
+
+/// The recipes, in the order in which they are preferred.
+pub(crate) fn all() -> &'static [TestRecipe] {
+    &RECIPES
+}
+
+/// The recipe of this name.
+pub(crate) fn find(name: &str) -> Option<&'static TestRecipe> {
+    all().iter().find(|recipe| recipe.name == name)
+}
+
+/// Running the tests of one ecosystem.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct TestRecipe {
+    /// Name of the file without its ending.
+    pub(crate) name: String,
+    /// In a folder, one recipe of a family runs: the first that fits.
+    pub(crate) family: String,
+    /// Part of the host that knows more about this ecosystem than data can say.
+    #[serde(default)]
+    pub(crate) interpreter: Interpreter,
+    /// Program that is looked up on the starter's `PATH`, outside the repository.
+    pub(crate) program: String,
+    /// Script of the project that stands for the program where it is there, because it fixes the version. It runs in
+    /// the sandbox as everything of a repository does.
+    #[serde(default)]
+    pub(crate) wrapper: Option<String>,
+    /// Program among the project's installed packages that comes before the machine's.
+    #[serde(default)]
+    pub(crate) own_program: Option<String>,
+    /// True: through `bundle exec` where the folder has a Gemfile.
+    #[serde(default)]
+    pub(crate) bundle: bool,
+    /// Advice where the program is missing.
+    pub(crate) install: String,
+    /// Endings of files whose tests this recipe runs; empty means any file.
+    #[serde(default)]
+    pub(crate) endings: Vec<String>,
+    /// Files that mark the folder of a suite which was found by a file somewhere beneath it.
+    #[serde(default)]
+    pub(crate) roots: Vec<String>,
+    /// True: only where it is asked for by name.
+    #[serde(default)]
+    pub(crate) on_request: bool,
+    /// True: only where no other recipe fits the folder.
+    #[serde(default)]
+    pub(crate) last: bool,
+    /// True: a suite in a folder beneath another of the family is one of its own, and not a part of that.
+    #[serde(default)]
+    pub(crate) nested: bool,
+    /// Programs that the run may start and that lie on the `PATH` outside the system's folders.
+    #[serde(default)]
+    pub(crate) programs: Vec<String>,
+    /// Further programs without which nothing can run.
+    #[serde(default)]
+    pub(crate) needs: Vec<String>,
+    /// Folders by which the installation of the program is known, above the program: all of it is shown to the run.
+    #[serde(default)]
+    pub(crate) marks: Vec<String>,
+    /// Commands that must succeed before: configure, build.
+    #[serde(default)]
+    pub(crate) before: Vec<Vec<String>>,
+    /// The argument vector, with `{paths}`, `{filter}`, `{script}` and `{target}` where these belong; `{paths|x}` is `x`
+    /// where all tests are meant.
+    pub(crate) arguments: Vec<String>,
+    /// Arguments that select tests by name; empty: the runner cannot.
+    #[serde(default)]
+    pub(crate) filter: Vec<String>,
+    /// Argument between those of a package manager and those of the script that it starts.
+    #[serde(default)]
+    pub(crate) separator: Option<String>,
+    /// Arguments that select a path, by the first glob that fits it.
+    #[serde(default, rename = "path")]
+    pub(crate) paths: Vec<PathRule>,
+    /// Form of the results.
+    pub(crate) format: ResultFormat,
+    /// Globs of result files, relative to the folder of the suite.
+    #[serde(default)]
+    pub(crate) results: Vec<String>,
+    /// Folders of build output, which the build cache keeps from run to run.
+    #[serde(default)]
+    pub(crate) build: Vec<String>,
+    /// True: build output lies in the outermost folder that the first sign marks, not in that of the suite.
+    #[serde(default)]
+    pub(crate) workspace: bool,
+    /// Signs, of which one is enough.
+    #[serde(default)]
+    pub(crate) detect: Vec<Sign>,
+    /// Variables of the run.
+    #[serde(default)]
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Folders of the user that toolchains and package caches lie in.
+    #[serde(default, rename = "home")]
+    pub(crate) homes: Vec<ToolHome>,
+    /// Outputs that mean missing packages, with the command that fetches them.
+    #[serde(default)]
+    pub(crate) missing: Vec<MissingSign>,
+}
+
+/// Part of the host that chooses the program and its arguments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Interpreter {
+    /// None: the data says it all.
+    #[default]
+    None,
+    /// The Python of the project, with uv, Poetry and virtual environments.
+    Python,
+    /// The `test` script of package.json, which names the runner.
+    Script,
+}
+
+/// A sign that a recipe fits a folder.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Sign {
+    /// A file of the folder, relative to it.
+    #[serde(default)]
+    pub(crate) file: Option<String>,
+    /// A glob of the names of files in the folder.
+    #[serde(default)]
+    pub(crate) glob: Option<String>,
+    /// A line of the file begins with this.
+    #[serde(default)]
+    pub(crate) line: Option<String>,
+    /// The file is JSON with text at this key, whose parts are separated by points.
+    #[serde(default)]
+    pub(crate) key: Option<String>,
+    /// Text at that key which stands for none.
+    #[serde(default)]
+    pub(crate) placeholder: Option<String>,
+    /// The file is a Makefile with one of these targets.
+    #[serde(default)]
+    pub(crate) targets: Vec<String>,
+    /// One of these files or folders is there as well, in the folder or one above it.
+    #[serde(default)]
+    pub(crate) near: Vec<String>,
+    /// Globs of names of files that may lie anywhere beneath the folder.
+    #[serde(default)]
+    pub(crate) anywhere: Vec<String>,
+}
+
+/// Arguments for paths that a glob fits.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct PathRule {
+    /// Glob over the path relative to the folder of the suite.
+    pub(crate) glob: String,
+    /// Arguments with `{path}`, `{folder}` or `{stem}`.
+    pub(crate) arguments: Vec<String>,
+    /// Separator by which the values of several paths become one argument.
+    #[serde(default)]
+    pub(crate) join: Option<String>,
+}
+
+/// A folder of the user that a toolchain keeps something in.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct ToolHome {
+    /// Variable that says where it lies.
+    pub(crate) variable: String,
+    /// Its usual place, relative to the user's home.
+    pub(crate) place: String,
+    /// Parts of it that the run may read. All other parts, which may hold credentials, are not there.
+    #[serde(default)]
+    pub(crate) show: Vec<String>,
+    /// Parts of it that the run may read and seem to write: a private layer takes what it writes.
+    #[serde(default)]
+    pub(crate) layers: Vec<String>,
+    /// True: a folder of the build cache stands in its place.
+    #[serde(default)]
+    pub(crate) build: bool,
+}
+
+/// An output that means missing packages.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct MissingSign {
+    /// A part of the output.
+    pub(crate) text: String,
+    /// Command that helps.
+    pub(crate) command: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_recipe_parses_and_bears_the_name_of_its_file() {
+        for (name, text) in FILES {
+            let recipe: TestRecipe = toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(recipe.name, name);
+            assert!(!recipe.detect.is_empty() || recipe.on_request, "{name} is never found");
+            assert_eq!(find(name).map(|found| &found.name), Some(&recipe.name));
+        }
+        assert!(find("no-such-recipe").is_none());
+    }
+
+    #[test]
+    fn no_folder_with_credentials_is_shown_as_a_whole() {
+        let whole = |home: &&ToolHome| home.show.iter().chain(&home.layers).any(String::is_empty);
+        let places = all().iter().flat_map(|recipe| &recipe.homes).filter(whole);
+        let places: Vec<&str> = places.map(|home| home.place.as_str()).collect();
+        assert_eq!(places, ["go/pkg/mod"], "these hold packages and nothing else");
+    }
+
+    #[test]
+    fn a_placeholder_stands_where_it_means_something() {
+        for recipe in all() {
+            let places = recipe.arguments.iter().filter(|argument| argument.contains('{'));
+            for place in places {
+                let is_known = ["{paths}", "{filter}", "{script}", "{target}"].contains(&place.as_str())
+                    || place.starts_with("{paths|");
+                assert!(is_known, "{}: {place}", recipe.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! JSON reports of jest (vitest writes the same), mocha and RSpec.
+
+use serde_json::Value;
+use skill_details::TestCounts;
+
+use crate::text::{dedent, message_and_details, plain};
+use crate::{FailedTest, TestResults};
+
+/// Reads the first text that holds a report: a result file, else the output from its first line that begins an object.
+pub(super) fn read_first(output: &str, files: &[String], read: fn(&Value) -> Option<TestResults>) -> TestResults {
+    let whole = files.iter().filter_map(|file| serde_json::from_str::<Value>(file).ok());
+    let printed = output
+        .match_indices("{")
+        .filter(|(at, _)| *at == 0 || output.as_bytes()[at - 1] == b'\n');
+    // Programs print before and after the report; a few beginnings are tried, because a text may hold any number.
+    let printed = printed.take(20).filter_map(|(at, _)| {
+        let mut values = serde_json::Deserializer::from_str(&output[at..]).into_iter::<Value>();
+        values.next()?.ok()
+    });
+    whole.chain(printed).find_map(|value| read(&value)).unwrap_or_default()
+}
+
+pub(super) fn jest(report: &Value) -> Option<TestResults> {
+    let mut counts = TestCounts {
+        passed: count(report, "numPassedTests")?,
+        failed: count(report, "numFailedTests")?,
+        skipped: count(report, "numPendingTests").unwrap_or(0),
+        todo: count(report, "numTodoTests").unwrap_or(0),
+        ..TestCounts::default()
+    };
+    let mut failed = Vec::new();
+    for file in report["testResults"].as_array().into_iter().flatten() {
+        let path = file["name"].as_str().unwrap_or_default();
+        let cases = file["assertionResults"].as_array();
+        for case in cases.into_iter().flatten().filter(|case| case["status"] == "failed") {
+            let name = case["fullName"].as_str().or(case["title"].as_str()).unwrap_or_default();
+            let messages = case["failureMessages"].as_array();
+            let message: Vec<&str> = messages.into_iter().flatten().filter_map(Value::as_str).collect();
+            failed.push(failure(format!("{path} > {name}"), &message.join("\n")));
+        }
+        // A file that does not load has no tests to count, and is an error all the same.
+        if file["status"] == "failed" && cases.is_none_or(|cases| !cases.iter().any(|case| case["status"] == "failed"))
+        {
+            counts.errors += 1;
+            failed.push(failure(path.to_owned(), file["message"].as_str().unwrap_or_default()));
+        }
+    }
+    Some(results(counts, failed))
+}
+
+pub(super) fn mocha(report: &Value) -> Option<TestResults> {
+    let stats = &report["stats"];
+    let counts = TestCounts {
+        passed: count(stats, "passes")?,
+        failed: count(stats, "failures")?,
+        skipped: count(stats, "pending").unwrap_or(0),
+        ..TestCounts::default()
+    };
+    let failures = report["failures"].as_array().into_iter().flatten();
+    let failed = failures.map(|case| {
+        let name = case["fullTitle"].as_str().unwrap_or_default().to_owned();
+        let error = &case["err"];
+        failure(
+            name,
+            error["stack"]
+                .as_str()
+                .or(error["message"].as_str())
+                .unwrap_or_default(),
+        )
+    });
+    Some(results(counts, failed.collect()))
+}
+
+pub(super) fn rspec(report: &Value) -> Option<TestResults> {
+    let summary = &report["summary"];
+    let (all, failed) = (count(summary, "example_count")?, count(summary, "failure_count")?);
+    let skipped = count(summary, "pending_count").unwrap_or(0);
+    let counts = TestCounts {
+        passed: all.saturating_sub(failed + skipped),
+        failed,
+        skipped,
+        errors: count(summary, "errors_outside_of_examples_count").unwrap_or(0),
+        ..TestCounts::default()
+    };
+    let examples = report["examples"].as_array().into_iter().flatten();
+    let failed = examples.filter(|example| example["status"] == "failed").map(|example| {
+        let (path, name) = (&example["file_path"], &example["full_description"]);
+        let name = format!(
+            "{} {}",
+            path.as_str().unwrap_or_default(),
+            name.as_str().unwrap_or_default()
+        );
+        failure(name, example["exception"]["message"].as_str().unwrap_or_default())
+    });
+    Some(results(counts, failed.collect()))
+}
+
+fn results(counts: TestCounts, failed: Vec<FailedTest>) -> TestResults {
+    TestResults {
+        counts: Some(counts),
+        failed,
+        left_out: 0,
+    }
+}
+
+fn failure(name: String, text: &str) -> FailedTest {
+    let text = plain(text);
+    let (message, details) = message_and_details(dedent(text.lines()));
+    FailedTest { name, message, details }
+}
+
+fn count(object: &Value, key: &str) -> Option<u64> {
+    object[key].as_u64().filter(|&count| count <= 9_999_999)
+}

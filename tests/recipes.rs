@@ -1,0 +1,120 @@
+//! Tests of projects in other languages than Python and JavaScript, by the real binary in the real sandbox: cargo and
+//! make, which this workspace is built with.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use tool_model_server::{Round, ScriptedCall};
+
+use crate::providers::scripted;
+use crate::support::{Finished, Home, finish, folder, holds};
+
+const MANIFEST: &str = "[package]\nname = \"shop\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+const SOURCE: &str = "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n";
+const TESTS: &str = "#[test]\nfn adds() {\n    assert_eq!(shop::add(1, 2), 3);\n}\n";
+
+fn cargo_project() -> tempfile::TempDir {
+    folder(&[
+        ("Cargo.toml", MANIFEST),
+        ("src/lib.rs", SOURCE),
+        ("tests/api.rs", TESTS),
+        (".gitignore", "target\n"),
+    ])
+}
+
+fn run_tests(home: &Home, repository: &Path, further: &[&str]) -> Finished {
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
+    let mut command = home.tool(repository, &[&call[..], further].concat());
+    // The home of these tests is empty; the toolchain lies in that of the user who runs them.
+    for (variable, place) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let usual = std::env::var_os("HOME").map(|home| Path::new(&home).join(place));
+        let found = std::env::var_os(variable).map(std::path::PathBuf::from).or(usual);
+        if let Some(found) = found.filter(|found| found.is_dir()) {
+            command.env(variable, found);
+        }
+    }
+    finish(command.output().expect("the binary starts"))
+}
+
+/// Writes a file with an old time stamp, as an undo by another program may.
+fn put_back(place: &Path, content: &str, modified: SystemTime) {
+    std::fs::write(place, content).expect("it can be written");
+    let file = std::fs::File::options().write(true).open(place).expect("it is there");
+    file.set_modified(modified).expect("times can be set");
+}
+
+#[test]
+fn an_undo_with_an_old_time_stamp_is_built_anew() {
+    let home = Home::offline();
+    let repository = cargo_project();
+    let source = repository.path().join("src/lib.rs");
+    let old = SystemTime::now() - Duration::from_secs(3600);
+    put_back(&source, SOURCE, old);
+    let passed = run_tests(&home, repository.path(), &[]).expect(0).stdout;
+    holds(
+        &passed,
+        &["PASSED: 1 passed", "sandbox: namespaces", "runner: cargo (Cargo.toml)"],
+    );
+    std::fs::write(&source, SOURCE.replace("a + b", "a - b")).expect("it can be written");
+    let failed = run_tests(&home, repository.path(), &[]).expect(1).stdout;
+    holds(&failed, &["FAILED: 1 failed", "tests/api.rs::adds"]);
+    put_back(&source, SOURCE, old);
+    let undone = run_tests(&home, repository.path(), &[]).expect(0).stdout;
+    holds(&undone, &["PASSED: 1 passed"]);
+    assert!(
+        !repository.path().join("target").exists(),
+        "build output stays in the cache"
+    );
+    assert!(home.path().join("cache/builds").is_dir());
+}
+
+#[test]
+fn an_untrusted_session_leaves_no_build_output_to_others() {
+    let home = Home::offline();
+    let repository = cargo_project();
+    let passed = run_tests(&home, repository.path(), &["--untrusted"]).expect(0).stdout;
+    holds(&passed, &["PASSED: 1 passed"]);
+    assert!(!home.path().join("cache/builds").exists());
+}
+
+#[test]
+fn a_refactor_without_the_toolchain_is_not_verified() {
+    let repository = folder(&[("go.mod", "module shop\n"), ("shop.go", "package shop\n")]);
+    let rounds = || {
+        let write = ScriptedCall::new("write_file", json!({"path": "new.go", "content": "package shop\n"}));
+        [Round::calls([write]), Round::text("Added.")]
+    };
+    let (_server, home) = scripted(rounds());
+    let refactor = ["refactor", "tidy up"];
+    let mut command = home.tool(repository.path(), &refactor);
+    command.env("PATH", "/usr/bin:/bin");
+    let finished = finish(command.output().expect("it starts")).expect(1);
+    holds(&finished.stdout, &["- Not verified: "]);
+    holds(&finished.stderr, &["refactor is not verified: ", "--unverified"]);
+    let (_server, home) = scripted(rounds());
+    std::fs::remove_file(repository.path().join("new.go")).expect("it was written");
+    let mut command = home.tool(repository.path(), &["refactor", "tidy up", "--unverified"]);
+    command.env("PATH", "/usr/bin:/bin");
+    finish(command.output().expect("it starts")).expect(0);
+}
+
+#[test]
+fn the_users_own_command_decides_and_nothing_of_it_is_expanded() {
+    let home = Home::offline();
+    let repository = folder(&[("Makefile", "test:\n\tfalse\nown:\n\techo own-target-ran\n")]);
+    holds(
+        &run_tests(&home, repository.path(), &[]).expect(1).stdout,
+        &["FAILED: exit status 2", "the target `test` in Makefile"],
+    );
+    let mut command = home.tool(
+        repository.path(),
+        &["skill", "call", "run_tests", "{}", "--allow", "run-process"],
+    );
+    command.env("TOOL_TEST_COMMAND", "make own");
+    let own = finish(command.output().expect("it starts")).expect(0).stdout;
+    holds(
+        &own,
+        &["PASSED: exit status 0", "the user's own command", "own-target-ran"],
+    );
+}
