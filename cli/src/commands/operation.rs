@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::analyst::refuse_question;
-use host::api::{
-    BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Problem, ProviderName, SessionResult,
-};
+use host::api::{BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Problem, ProviderName, SessionResult};
 use host::config::{self, Api};
 use host::operation::{check_place, is_question, names_path};
 use host::session::preflight;
