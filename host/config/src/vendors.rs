@@ -112,7 +112,7 @@ pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "openai",
         title: "OpenAI",
-        api: Api::Chat,
+        api: Api::Responses,
         url: "https://api.openai.com/v1",
         own_variable: Some("VENDOR_B_API_KEY"),
         usual_variables: &["OPENAI_API_KEY"],
@@ -265,7 +265,7 @@ impl Preset {
     pub(super) fn implied(provider: ProviderName, api: Api) -> Option<&'static Self> {
         match (provider, api) {
             (ProviderName::Hosted, Api::Messages) => Self::find("anthropic"),
-            (ProviderName::Hosted, Api::Chat) => Self::find("openai"),
+            (ProviderName::Hosted, Api::Chat | Api::Responses) => Self::find("openai"),
             (ProviderName::Hosted, Api::GenerateContent) => Self::find("gemini"),
             (ProviderName::Router, _) => Self::find("openrouter"),
             _ => None,
