@@ -65,23 +65,20 @@ impl Handler for AnalyzeDependencies {
         Descriptor {
             name: "analyze_dependencies",
             version: "1.0.0",
-            description: "Lists what the repository depends on, from package.json, pyproject.toml (PEP 621, PEP 735, \
-                          Poetry), requirements files, setup.cfg, setup.py, Pipfile, Cargo.toml and go.mod, in all \
-                          directories. Each dependency comes with its constraint, its group, the place where it is \
-                          declared, and the locked version if a lock file has it. Dependencies that are declared with \
-                          different constraints, and manifests that do not parse, are pointed out.",
+            description: "Lists the repository's dependencies, from package.json, pyproject.toml, requirements files, \
+                setup.cfg, setup.py, Pipfile, Cargo.toml and go.mod in all directories: constraint, group, place, and \
+                the locked version if a lock file has it. Points out dependencies with different constraints, and \
+                manifests that do not parse.",
             parameters: json!({
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
                 "type": "object",
                 "properties": {
                     "path": {
                         "type": "string",
-                        "description": "A directory, or one manifest, relative to the repository root. Default: the \
-                                        whole repository."
+                        "description": "Directory or manifest, relative to the repository root. Default: all."
                     },
                     "cursor": {
                         "type": "string",
-                        "description": "The cursor of the answer before, to see what comes next. Keep `path` the same."
+                        "description": "Cursor of a truncated answer; keep the other arguments."
                     }
                 },
                 "required": [],

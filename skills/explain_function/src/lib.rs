@@ -46,32 +46,27 @@ impl Handler for ExplainFunction {
         Descriptor {
             name: "explain_function",
             version: "1.0.0",
-            description: "Shows the source of one Python function, method or class with line numbers, and with it the \
-                          signature, decorators, docstring, the enclosing class, and the functions that it calls with \
-                          the place where each is defined. Use it instead of reading a whole file when you know the \
-                          name. A class answers with its outline: attributes and the heads of its methods. If the \
-                          name is ambiguous the candidates are listed. For other languages use search_code.",
+            description: "Shows the source of one Python function, method or class with line numbers, its signature, \
+                decorators, docstring and enclosing class, and where each function that it calls is defined. Use it \
+                instead of reading a whole file when you know the name. A class answers with its outline. If the name \
+                is ambiguous, the candidates are listed. For other languages use search_code.",
             parameters: json!({
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
                 "type": "object",
                 "properties": {
                     "name": {
                         "type": "string",
                         "minLength": 1,
                         "maxLength": 300,
-                        "description": "Name of the function, method or class: bare (`get_response`), with its class \
-                                        (`BaseHandler.get_response`), or with its module \
-                                        (`django.core.handlers.base.BaseHandler.get_response`)."
+                        "description": "Bare (`get_response`), with its class (`BaseHandler.get_response`), or with \
+                            its module (`app.views.get_response`)."
                     },
                     "path": {
                         "type": "string",
-                        "description": "A Python file or a directory, relative to the repository root, to look in. \
-                                        Default: the whole repository."
+                        "description": "Python file or directory, relative to the repository root. Default: all."
                     },
                     "cursor": {
                         "type": "string",
-                        "description": "The cursor of the answer before, to see what comes next. Keep the other \
-                                        arguments the same."
+                        "description": "Cursor of a truncated answer; keep the other arguments."
                     }
                 },
                 "required": ["name"],

@@ -56,29 +56,23 @@ impl Handler for FindReferences {
         Descriptor {
             name: "find_references",
             version: "1.0.0",
-            description: "Finds where a symbol is defined and used. Python files are read by syntax tree: \
-                          definitions, calls, imports, attribute uses and other uses of the name are told apart, and \
-                          strings and comments are left out. Other files are matched by whole word, strings and \
-                          comments included (kind `text`). Answers `path:line: kind: line`, ordered by kind \
-                          (definition, call, import, attribute, name, possible, text), then by path; counts stand at \
-                          the end. Use search_code for regular expressions and parts of words.",
+            description: "Finds where a symbol is defined and used. Python is read by syntax tree: definitions, calls, \
+                imports, attribute uses and other uses are told apart; strings and comments are left out. Other files \
+                are matched by whole word, strings and comments included (kind `text`). Answers `path:line: kind: line`, ordered by kind, then path; \
+                counts stand at the end. Use search_code for regular expressions and parts of words.",
             parameters: json!({
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
                 "type": "object",
                 "properties": {
                     "symbol": {
                         "type": "string",
                         "minLength": 1,
                         "maxLength": 300,
-                        "description": "An identifier (`get_response`), or a dotted name to narrow it: \
-                                        `Class.method`, `module.function`, `package.module.Class`. With a dotted \
-                                        name, uses on objects whose class the syntax does not show are listed as \
-                                        `possible`."
+                        "description": "An identifier (`get_response`), or a dotted name to narrow it (`Class.method`, \
+                            `package.module.Class`): uses on objects of unknown class are then `possible`."
                     },
                     "path": {
                         "type": "string",
-                        "description": "A directory or a file, relative to the repository root, to look in. Default: \
-                                        the whole repository."
+                        "description": "Directory or file, relative to the repository root. Default: all."
                     },
                     "kinds": {
                         "type": "array",
@@ -86,18 +80,17 @@ impl Handler for FindReferences {
                             "type": "string",
                             "enum": ["definition", "call", "import", "attribute", "name", "possible", "text"]
                         },
-                        "description": "Which kinds to list. Default: all. The counts always cover all kinds."
+                        "description": "Kinds to list; the counts cover all. Default: all."
                     },
                     "limit": {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": LIMIT_MAX,
-                        "description": "How many matches to list at most. Default: 200."
+                        "description": "Matches at most. Default: 200."
                     },
                     "cursor": {
                         "type": "string",
-                        "description": "The cursor of the answer before, to list the matches that follow. Keep the \
-                                        other arguments the same."
+                        "description": "Cursor of a truncated answer; keep the other arguments."
                     }
                 },
                 "required": ["symbol"],

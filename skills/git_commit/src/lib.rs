@@ -27,15 +27,15 @@ pub struct GitCommit;
 /// The arguments. The comments of the fields are what the model reads about them.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct GitCommitArguments {
-    /// Commit message: a subject of at most 72 characters that says what the change does; then, if there is more to say,
-    /// an empty line and a body that says why.
+    /// A subject of at most 72 characters that says what the change does; if there is more to say, an empty line and a
+    /// body that says why.
     #[schemars(length(min = 1))]
     message: String,
-    /// Commit exactly these files or directories, relative to the repository root, instead of what this session changed.
+    /// Exactly these files or directories, relative to the repository root.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     paths: Vec<String>,
-    /// Commit every change in the repository, untracked files included. Default: false.
+    /// Every change in the repository, untracked files included.
     #[serde(default)]
     all: bool,
 }
@@ -43,9 +43,9 @@ pub struct GitCommitArguments {
 impl Skill for GitCommit {
     const NAME: &'static str = "git_commit";
     const VERSION: &'static str = "1.0.0";
-    const DESCRIPTION: &'static str = "Commits changes to the current branch. By default it commits just the files that \
-        this session changed; `paths` or `all` widen that. Nothing is pushed, no hook runs, and the user may be asked \
-        first. Commit only when the user wants a commit, and look at git_diff before.";
+    const DESCRIPTION: &'static str = "Commits to the current branch: by default just the files that this session \
+        changed; `paths` or `all` widen that. Nothing is pushed, no hook runs, and the user may be asked first. Commit \
+        only when the user wants it, after a look at git_diff.";
     const EFFECTS: &'static [&'static str] = &["commit-git"];
 
     type Arguments = GitCommitArguments;

@@ -117,9 +117,9 @@ impl Handler for GitDiff {
         Descriptor {
             name: "git_diff",
             version: "1.0.0",
-            description: "Shows the uncommitted changes of the repository as unified diffs: staged, unstaged and \
-                untracked files. Use it to review what was changed before committing, or to see what the user is \
-                working on. With `mode` it lists commits, shows one, or says which commit brought each line of a file.",
+            description: "Shows uncommitted changes as unified diffs: staged, unstaged and untracked files. Use it to \
+                review changes before a commit, or to see what the user is working on. With `mode` it lists commits, \
+                shows one, or says which commit brought each line of a file.",
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -147,33 +147,31 @@ impl Handler for GitDiff {
                     },
                     "staged": {
                         "type": "boolean",
-                        "description": "Changes between the last commit and the index. If any of staged, unstaged \
-                            and untracked is true, only those set to true are shown; by default all three are."
+                        "description": "Last commit to index. All three are shown by default; if any of them is true, \
+                            only the true ones."
                     },
                     "unstaged": {
                         "type": "boolean",
-                        "description": "Changes between the index and the working tree."
+                        "description": "Index to working tree."
                     },
                     "untracked": {
                         "type": "boolean",
-                        "description": "New files that git does not track yet, shown as additions."
+                        "description": "New files, as additions."
                     },
                     "paths": {
                         "type": "array",
                         "items": {"type": "string", "minLength": 1},
-                        "description": "Only these files or directories, relative to the repository root. \
-                            Default: all."
+                        "description": "Only these files or directories, relative to the repository root."
                     },
                     "context": {
                         "type": "integer",
                         "minimum": 0,
                         "maximum": CONTEXT_MAX,
-                        "description": "Unchanged lines to show around each change. Default: 3."
+                        "description": "Unchanged lines around each change. Default: 3."
                     },
                     "cursor": {
                         "type": "string",
-                        "description": "Goes on where a truncated answer ended: its cursor, with the other arguments \
-                            unchanged."
+                        "description": "Cursor of a truncated answer; keep the other arguments."
                     }
                 },
                 "required": [],

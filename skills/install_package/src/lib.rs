@@ -61,11 +61,9 @@ impl Handler for InstallPackage {
         Descriptor {
             name: "install_package",
             version: "1.0.0",
-            description: "Adds packages from the public registry with pip or npm, whichever the repository uses. Needs \
-                          the user's permission to install; without it the answer is `denied`, and you should tell \
-                          the user what to install instead of trying again. Install scripts do not run.",
+            description: "Adds packages from the public registry with pip or npm. Needs the user's permission: if the \
+                answer is `denied`, tell the user what to install instead of trying again. Install scripts do not run.",
             parameters: json!({
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
                 "type": "object",
                 "properties": {
                     "names": {
@@ -73,18 +71,17 @@ impl Handler for InstallPackage {
                         "items": {"type": "string", "minLength": 1, "maxLength": 250},
                         "minItems": 1,
                         "maxItems": NAMES_MAX,
-                        "description": "Package names, each with a version if it matters: `requests`, \
-                                        `requests[socks]>=2.31,<3` for pip; `lodash`, `lodash@^4.17.0`, \
-                                        `@types/node` for npm. No options, URLs, paths or spaces."
+                        "description": "Each with a version if it matters: `requests[socks]>=2.31,<3` (pip), \
+                            `@types/node@^22` (npm). No options, URLs, paths or spaces."
                     },
                     "manager": {
                         "type": "string",
                         "enum": ["auto", "pip", "npm"],
-                        "description": "Which package manager. Default `auto`: by the repository's manifests."
+                        "description": "Default `auto`: by the repository's manifests."
                     },
                     "dev": {
                         "type": "boolean",
-                        "description": "For npm: record it as a development dependency. Default false."
+                        "description": "npm: as a development dependency."
                     }
                 },
                 "required": ["names"],

@@ -46,40 +46,36 @@ impl Handler for ListFiles {
         Descriptor {
             name: "list_files",
             version: "1.0.0",
-            description: "Lists a directory of the repository, with file sizes; with `recursive`, every file beneath \
-                it. Use it to find your way and to learn exact paths. Ignored files (.gitignore), dependency and \
-                build directories and secrets are left out. Directories end in `/`, symbolic links in `@`, and a \
-                file is followed by a tab and its size.",
+            description: "Lists a directory with file sizes, or with `recursive` every file beneath it. Use it to find \
+                your way and to learn exact paths. Leaves out ignored files (.gitignore), dependency and build \
+                directories, and secrets. Directories end in `/`, symbolic links in `@`; a file is followed by a tab \
+                and its size.",
             parameters: json!({
                 "type": "object",
                 "properties": {
                     "path": {
                         "type": "string",
-                        "description": "Directory to list, relative to the repository root, such as `src/api`. \
-                            Default: the root."
+                        "description": "Directory, relative to the repository root. Default: the root."
                     },
                     "recursive": {
                         "type": "boolean",
-                        "description": "List all files beneath the directory instead of its own entries. \
-                            Default: false."
+                        "description": "All files beneath it."
                     },
                     "globs": {
                         "type": "array",
                         "items": {"type": "string", "minLength": 1},
-                        "description": "Only entries that match one of these, such as `*.py` (by file name) or \
-                            `src/**/*.rs` (by path from the root); a leading `!` excludes. Mostly useful with \
-                            `recursive`."
+                        "description": "Only entries that match one: `*.py` (file name) or `src/**/*.rs` (path from \
+                            the root); a leading `!` excludes."
                     },
                     "limit": {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": ENTRIES_MAX,
-                        "description": "Entries in an answer at most. Default: 1000."
+                        "description": "Entries at most. Default: 1000."
                     },
                     "cursor": {
                         "type": "string",
-                        "description": "Goes on where a truncated answer ended: its cursor, with the other arguments \
-                            unchanged."
+                        "description": "Cursor of a truncated answer; keep the other arguments."
                     }
                 },
                 "required": [],

@@ -35,16 +35,16 @@ pub struct ReadFile;
 /// The arguments. The comments of the fields are what the model reads about them.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ReadFileArguments {
-    /// File to read, relative to the repository root, such as `src/main.py`.
+    /// File, relative to the repository root.
     #[schemars(length(min = 1))]
     path: String,
-    /// First line to show, counted from 1. Default: 1.
+    /// First line, from 1. Default: 1.
     #[schemars(range(min = 1))]
     offset: Option<u64>,
-    /// Lines to show at most. Default: 400.
+    /// Lines at most. Default: 400.
     #[schemars(range(min = 1, max = LINES_MAX))]
     limit: Option<u64>,
-    /// Goes on where a truncated answer ended: its cursor, instead of offset.
+    /// Cursor of a truncated answer, instead of offset.
     cursor: Option<String>,
 }
 
@@ -90,9 +90,9 @@ impl Start {
 impl Skill for ReadFile {
     const NAME: &'static str = "read_file";
     const VERSION: &'static str = "1.0.0";
-    const DESCRIPTION: &'static str = "Shows a text file with line numbers. Read a file before you change it with \
-        write_file: what follows the tab after the number is the line's exact text. Long files come in pages; use offset \
-        and limit to go straight to the lines that search_code or a traceback named.";
+    const DESCRIPTION: &'static str = "Shows a text file with line numbers; what follows the tab after the number is \
+        the line's exact text. Read a file before you change it with write_file. Long files come in pages: use offset \
+        and limit to go to the lines that search_code or a traceback named.";
 
     type Arguments = ReadFileArguments;
 

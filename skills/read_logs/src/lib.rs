@@ -90,10 +90,9 @@ impl Handler for ReadLogs {
         Descriptor {
             name: "read_logs",
             version: "1.0.0",
-            description: "Reads a log file from its end: counts entries by level, groups repeated messages, and \
-                shows the last entries with their stack traces. Understands plain text with timestamps and levels, \
-                JSON lines, logfmt, syslog, and Python, Java and Node traces. Works on files of any size. Without \
-                `path` it looks for log files and reads the newest.",
+            description: "Reads a log from its end: counts entries by level, groups repeated messages, and shows the \
+                last entries with their stack traces. Understands plain text with timestamps and levels, JSON lines, \
+                logfmt, syslog, and Python, Java and Node traces, in files of any size.",
             parameters: parameters(),
             effects: Self::EFFECTS,
         }
@@ -265,41 +264,37 @@ fn parameters() -> serde_json::Value {
         "properties": {
             "path": {
                 "type": "string",
-                "description": "Log file, relative to the repository root, or a directory in which to look for the \
-                    newest log. Default: the newest log file of the repository."
+                "description": "Log file, or directory to look in, relative to the repository root. Default: the \
+                    newest log."
             },
             "level": {
                 "type": "string",
                 "enum": ["trace", "debug", "info", "warning", "error", "critical"],
-                "description": "Only entries of this level and above."
+                "description": "This level and above."
             },
             "since": {
                 "type": "string",
-                "description": "Only entries from this time on: `2024-05-01` or `2024-05-01T12:00:00Z`. Times \
-                    without an offset are compared as they are written in the log."
+                "description": "From this time on: `2024-05-01` or `2024-05-01T12:00:00Z`; without an offset as \
+                    written in the log."
             },
             "until": {
                 "type": "string",
-                "description": "Only entries up to this time, in the same form; a date alone means the end of \
-                    that day."
+                "description": "Up to this time; a date alone is the end of that day."
             },
             "tail": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": TAIL_MAX,
-                "description": "How many of the last entries to show; an entry is a log line with its stack trace. \
-                    Default: 100."
+                "description": "Last entries to show, with their stack traces. Default: 100."
             },
             "pattern": {
                 "type": "string",
                 "minLength": 1,
-                "description": "Only entries that match this regular expression (Rust syntax), such as \
-                    `timeout|refused`; `(?i)` at the beginning ignores case."
+                "description": "Only entries that match this regular expression (Rust syntax); `(?i)` ignores case."
             },
             "cursor": {
                 "type": "string",
-                "description": "Goes further back than a truncated answer: its cursor, with the other arguments \
-                    unchanged."
+                "description": "Cursor of a truncated answer, to go further back; keep the other arguments."
             }
         },
         "required": [],

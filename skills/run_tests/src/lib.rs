@@ -35,39 +35,36 @@ impl Handler for RunTests {
         Descriptor {
             name: "run_tests",
             version: "1.0.0",
-            description: "Runs the repository's tests with the runner of its language (pytest, npm, cargo, go, make and \
-                          many others), and reports counts, the failing tests with their messages, and the duration. \
-                          The first line begins with PASSED or FAILED. Give `paths` to run a part, which is faster and \
-                          shows more of each failure.",
+            description: "Runs the tests with the runner of their language (pytest, npm, cargo, go, make and others), and \
+                reports counts, the failing tests with their messages, and the duration. The first line begins with PASSED or \
+                FAILED. Give `paths` to run a part: it is faster and shows more of each failure.",
             parameters: json!({
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
                 "type": "object",
                 "properties": {
                     "recipe": {
                         "type": "string",
                         "pattern": "^[a-z][a-z0-9-]{0,31}$",
-                        "description": "Which runner, such as `pytest`, `npm`, `cargo` or `go`. Default: those of the \
-                                        repository, or of the paths."
+                        "description": "The runner, such as `pytest` or `cargo`. Default: by the paths or the repository."
                     },
                     "paths": {
                         "type": "array",
                         "items": {"type": "string", "minLength": 1, "maxLength": 1000},
                         "maxItems": 50,
-                        "description": "Test files or directories relative to the repository root; for pytest also \
-                                        node ids such as `tests/test_a.py::TestB::test_c`. Default: all tests."
+                        "description": "Test files or directories, relative to the repository root; for pytest also \
+                            node ids (`tests/test_a.py::TestB::test_c`). Default: all."
                     },
                     "filter": {
                         "type": "string",
                         "minLength": 1,
                         "maxLength": 500,
-                        "description": "Runs only tests whose name matches, in the runner's own form: pytest's -k \
-                                        expression, a name pattern, a part of the name."
+                        "description": "Only tests whose name matches, in the runner's own form: pytest's -k expression, a \
+                            name pattern, a part of the name."
                     },
                     "timeout_seconds": {
                         "type": "integer",
                         "minimum": 1,
                         "maximum": TIMEOUT_SECONDS_MAX,
-                        "description": "Stops the run after so many seconds. Default: the host's limit."
+                        "description": "Stops the run after so many seconds."
                     }
                 },
                 "required": [],

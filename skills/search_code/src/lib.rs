@@ -101,10 +101,10 @@ impl Handler for SearchCode {
         Descriptor {
             name: "search_code",
             version: "1.0.0",
-            description: "Searches the text files of the repository, line by line, with a regular expression. Use it \
-                to find where something is defined, used or mentioned. Results are `path:line:text`, ordered by path; \
-                context lines are `path-line-text`, and `--` stands between groups. The last line counts the \
-                matching lines and files. Ignored, binary and very large files are not searched.",
+            description: "Searches text files line by line with a regular expression. Use it to find where something \
+                is defined, used or mentioned. Answers `path:line:text`, ordered by path; context lines are \
+                `path-line-text`, `--` stands between groups, and the last line counts the matching lines and files. \
+                Skips ignored, binary and very large files.",
             parameters: parameters(),
             effects: Self::EFFECTS,
         }
@@ -172,45 +172,43 @@ fn parameters() -> serde_json::Value {
             "pattern": {
                 "type": "string",
                 "minLength": 1,
-                "description": "Regular expression in Rust syntax (like PCRE without look-around and \
-                    backreferences), matched against single lines: `def \\w+_handler\\(`, `\\bTODO\\b`, `^import`."
+                "description": "Regular expression (Rust syntax: no look-around, no backreferences), matched against \
+                    single lines: `def \\w+_handler\\(`."
             },
             "path": {
                 "type": "string",
-                "description": "Directory or file to search, relative to the repository root. Default: everything."
+                "description": "Directory or file, relative to the repository root. Default: all."
             },
             "globs": {
                 "type": "array",
                 "items": {"type": "string", "minLength": 1},
-                "description": "Only files that match one of these, such as `*.py` (by file name) or \
-                    `src/**/*.ts` (by path from the root); a leading `!` excludes."
+                "description": "Only files that match one: `*.py` (file name) or `src/**/*.ts` (path from the root); a \
+                    leading `!` excludes."
             },
             "case": {
                 "type": "string",
                 "enum": ["sensitive", "insensitive", "smart"],
-                "description": "How letters compare; `smart` is insensitive unless the pattern has an upper-case \
-                    letter. Default: sensitive."
+                "description": "`smart` ignores case unless the pattern has an upper-case letter. Default: sensitive."
             },
             "literal": {
                 "type": "boolean",
-                "description": "Take the pattern as plain text instead of a regular expression. Default: false."
+                "description": "Take the pattern as plain text."
             },
             "context": {
                 "type": "integer",
                 "minimum": 0,
                 "maximum": 10,
-                "description": "Lines to show before and after each matching line. Default: 0."
+                "description": "Lines around each match. Default: 0."
             },
             "limit": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": LINES_MAX,
-                "description": "Matching lines in an answer at most. Default: 100. All are counted in any case."
+                "description": "Matching lines at most; all are counted. Default: 100."
             },
             "cursor": {
                 "type": "string",
-                "description": "Goes on where a truncated answer ended: its cursor, with the other arguments \
-                    unchanged."
+                "description": "Cursor of a truncated answer; keep the other arguments."
             }
         },
         "required": ["pattern"],

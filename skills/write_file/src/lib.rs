@@ -48,10 +48,10 @@ impl Handler for WriteFile {
         Descriptor {
             name: "write_file",
             version: "1.0.0",
-            description: "Creates a file, replaces one (`content`), or changes one in place (`edits`); give exactly \
+            description: "Creates a file or replaces it (`content`), or changes it in place (`edits`): give exactly \
                 one of the two. For an existing file prefer `edits`: each replaces an `old` text that occurs exactly \
-                once. Read a file with read_file before you change it. Missing directories are made; file mode and \
-                CRLF line endings are kept. Answers with a unified diff of what changed.",
+                once. Read a file with read_file before you change it. Makes missing directories, keeps file mode and \
+                CRLF line endings, and answers with a diff.",
             parameters: parameters(),
             effects: Self::EFFECTS,
         }
@@ -221,11 +221,11 @@ fn parameters() -> serde_json::Value {
             "path": {
                 "type": "string",
                 "minLength": 1,
-                "description": "File to write, relative to the repository root, such as `src/main.py`."
+                "description": "File, relative to the repository root."
             },
             "content": {
                 "type": "string",
-                "description": "The whole new content of the file, complete: no part of it may be abbreviated."
+                "description": "The whole new content; abbreviate nothing."
             },
             "edits": {
                 "type": "array",
@@ -237,12 +237,12 @@ fn parameters() -> serde_json::Value {
                         "old": {
                             "type": "string",
                             "minLength": 1,
-                            "description": "Text to replace, exactly as in the file (indentation included, line \
-                                numbers not). It must occur exactly once: add lines around it until it does."
+                            "description": "Exactly as in the file: with indentation, without line numbers. Add lines \
+                                around it until it occurs exactly once."
                         },
                         "new": {
                             "type": "string",
-                            "description": "Text to put in its place; empty deletes it."
+                            "description": "Its replacement; empty deletes it."
                         }
                     },
                     "required": ["old", "new"],
