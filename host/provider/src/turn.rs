@@ -483,7 +483,8 @@ impl<'a> TurnState<'a> {
         self.shorten(self.conversation_tokens_max());
         let needed = self.next_request().estimated_tokens();
         if needed > self.conversation_tokens_max() {
-            return Err(Stop::Failed(conversation::too_long(self.turn.context_tokens).into()));
+            let problem = conversation::too_long(self.turn.context_tokens, &self.specs);
+            return Err(Stop::Failed(problem.into()));
         }
         if self.tokens_left().is_some_and(|left| left < needed + OUTPUT_TOKENS_MIN) {
             return Err(Stop::Exhausted(Budget::Tokens { needed }));

@@ -3,7 +3,7 @@
 //! A dropped result leaves a note in its place, so that every call keeps its answer. Nothing else is touched: not what
 //! the model said, not what it called, and no message of the user's.
 
-use crate::{Message, ToolResult, estimated_tokens};
+use crate::{Message, ToolResult, ToolSpec, estimated_tokens};
 use tool_core::api::{ErrorKind, Problem};
 
 /// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
@@ -32,16 +32,26 @@ pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
     dropped
 }
 
-/// The problem of a conversation that does not fit even then.
-pub(super) fn too_long(context_tokens: u64) -> Problem {
+/// The problem of a conversation that does not fit even then. The hint depends on what takes the room.
+pub(super) fn too_long(context_tokens: u64, tools: &[ToolSpec]) -> Problem {
+    let count = tools.len();
+    let tools_tokens = estimated_tokens(tools.iter().map(ToolSpec::bytes).sum());
+    let hint = if tools_tokens > context_tokens / 2 {
+        format!(
+            "load the model with a larger context: the descriptions of {count} tools take about {tools_tokens} of these \
+             tokens"
+        )
+    } else {
+        format!(
+            "target fewer or smaller files; the descriptions of {count} tools take about {tools_tokens} of these tokens, and \
+             what is left of the conversation is the request, the selected files and the newest tool result"
+        )
+    };
     Problem::new(
         ErrorKind::ContextLengthExceeded,
         format!("Context length exceeded: {context_tokens} tokens"),
     )
-    .with_hint(
-        "target fewer or smaller files; what is left of the conversation is the request, the selected files and the \
-         newest tool result",
-    )
+    .with_hint(hint)
 }
 
 /// Drops results, oldest first and all but the newest `kept`, until the messages have at most `target` tokens.
@@ -128,6 +138,23 @@ mod tests {
         assert_eq!(shorten(&mut messages, 0), 2);
         assert_eq!(messages[6], results(&long));
         assert_eq!(shorten(&mut messages, 0), 0);
+    }
+
+    #[test]
+    fn a_hint_names_what_takes_the_room() {
+        let tool = |bytes: usize| ToolSpec {
+            name: "lint".to_owned(),
+            description: "x".repeat(bytes),
+            parameters: json!({}),
+        };
+        let hint = |tools: &[ToolSpec]| too_long(1_000, tools).hint.expect("it has one");
+        assert_eq!(
+            hint(&vec![tool(250); 12]),
+            "load the model with a larger context: the descriptions of 12 tools take about 768 of these tokens"
+        );
+        assert!(hint(&vec![tool(50); 12]).starts_with(
+            "target fewer or smaller files; the descriptions of 12 tools take about 168 of these tokens, and what is left"
+        ));
     }
 
     #[test]
