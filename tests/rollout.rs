@@ -264,6 +264,35 @@ fn a_list_reads_no_component_that_is_still_the_one_that_was_pinned() {
     assert_eq!(state(&home, "s002"), "ready");
 }
 
+#[test]
+fn what_a_skill_logs_is_shown_to_its_author() {
+    let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
+    let component = root.path().join("contract.wasm");
+    std::fs::copy(guest("contract"), &component).expect("the folder is writable");
+    skill(&home, &["add", text(&component), "--yes"]).expect(0);
+    let call = [
+        "skill",
+        "call",
+        "contract_rust",
+        r#"{"do": "log", "text": "on the way"}"#,
+    ];
+    let shown = home.run(root.path(), &[&call[..], &["--log"]].concat()).expect(0);
+    assert_eq!(shown.stdout, "said\n");
+    holds(&shown.stderr, &["on the way"]);
+    let without = home.run(root.path(), &call).expect(0);
+    assert!(!without.stderr.contains("on the way"), "{}", without.stderr);
+    let case = |name: &str, answer: &str| {
+        let arguments = r#"{ do = "log", text = "on the way" }"#;
+        format!("[[case]]\nname = \"{name}\"\narguments = {arguments}\nequals = \"{answer}\"\n")
+    };
+    let cases = case("passes", "said") + &case("fails", "other");
+    std::fs::write(root.path().join("cases.toml"), cases).expect("the folder is writable");
+    let tested = home.run(root.path(), &["skill", "test"]).expect(1);
+    let (passed, failed) = tested.stdout.split_once("FAIL").expect("the second one fails");
+    assert!(!passed.contains("on the way"), "{passed}");
+    holds(failed, &["      log: on the way\n"]);
+}
+
 // ---- skills.lock ----
 
 /// A repository with a lock file of what is pinned: `echo` and `summing`.

@@ -787,6 +787,9 @@ Examples:
         /// Print the whole answer as JSON
         #[arg(long)]
         json: bool,
+        /// Print on standard error what the skill prints and logs
+        #[arg(long)]
+        log: bool,
         #[command(flatten)]
         policy: PolicyFlags,
     },

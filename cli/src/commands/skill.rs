@@ -72,8 +72,12 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             arguments,
             receipt,
             json,
+            log,
             policy,
-        } => call(&name, &arguments, AnswerForm { receipt, json }, &policy, context).await,
+        } => {
+            let form = AnswerForm { receipt, json, log };
+            call(&name, &arguments, form, &policy, context).await
+        }
         Skill::Rollout(rollout) => self::rollout(rollout, context).await,
         Skill::Inspect { component, json } => inspect::run(&component, json, context),
         Skill::Author(author) => self::author(author, context).await,
@@ -219,6 +223,8 @@ struct AnswerForm {
     receipt: bool,
     /// The whole answer as JSON instead of its text.
     json: bool,
+    /// Messages of the skill go to standard error while it runs.
+    log: bool,
 }
 
 async fn call(
@@ -255,6 +261,7 @@ async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context:
         match &event {
             Event::Approval { .. } => approve(&event, &events.secret(), client, context.output).await?,
             Event::Notice { .. } => notice(&event, context.output),
+            Event::Live { line } if form.log => context.output.progress(line),
             Event::Outcome { receipt: of, .. } => {
                 // Failing tests are an answer to a model; a script learns of them by the exit code.
                 have_tests_failed = of.tests.as_ref().is_some_and(|run| run.status != TestStatus::Passed);

@@ -80,6 +80,8 @@ pub struct CallBudget {
     pub(crate) walked: Counter,
     pub(crate) logged: AtomicU64,
     pub(crate) log_dropped: AtomicU64,
+    /// Messages of the guest, within the bound of its log.
+    log: Mutex<Vec<String>>,
     pub(crate) files_open: AtomicUsize,
     /// True once the disk of a stage took no more.
     pub(crate) stage_full: AtomicBool,
@@ -220,6 +222,7 @@ impl CallBudget {
             walked: Counter::default(),
             logged: AtomicU64::new(0),
             log_dropped: AtomicU64::new(0),
+            log: Mutex::default(),
             files_open: AtomicUsize::new(0),
             stage_full: AtomicBool::new(false),
             places: Mutex::default(),
@@ -512,6 +515,16 @@ impl CallBudget {
         }
         self.memory_peak.fetch_max(sum, Ordering::Relaxed);
         true
+    }
+
+    /// Keeps a message of the guest for its report.
+    pub(crate) fn keep_message(&self, message: String) {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+    }
+
+    /// Takes the messages of the guest.
+    pub(crate) fn take_messages(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Converts the end of a guest to a typed error. `stderr` is its last output.

@@ -136,6 +136,7 @@ impl PreparedCall<'_> {
             passed_tests: is_ours.then(|| deeds.passed_sentence()).flatten(),
             has_user_refused: self.context.approver.has_refused(),
             had_nothing_to_commit: deeds.had_nothing_to_commit,
+            log: call.take_messages(),
         };
         CallReport {
             foreign: self.foreign(&call, &result),

@@ -469,6 +469,8 @@ pub struct HostNotes {
     pub has_user_refused: bool,
     /// True if a commit would have held no change.
     pub had_nothing_to_commit: bool,
+    /// Messages of the skill to its log, its standard output and its standard error: for people, never for a model.
+    pub log: Vec<String>,
 }
 
 impl CallReport {

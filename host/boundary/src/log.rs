@@ -1,4 +1,4 @@
-//! A guest's messages, on their way to our log: cleaned, bounded, and never to the model.
+//! A guest's messages, on their way to our log and to the report of the call: cleaned, bounded, and never to the model.
 
 use std::sync::atomic::Ordering;
 
@@ -20,6 +20,10 @@ pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
         return;
     }
     let (skill, message) = (call.skill.as_str(), clean(message));
+    call.keep_message(match level {
+        "error" | "warn" => format!("{level}: {message}"),
+        _ => message.clone().into_owned(),
+    });
     match level {
         "error" => tracing::error!(target: "skill", skill, "{message}"),
         "warn" => tracing::warn!(target: "skill", skill, "{message}"),
@@ -33,6 +37,7 @@ pub(crate) fn finish(call: &CallBudget) {
     let dropped = call.log_dropped.load(Ordering::Relaxed);
     if dropped > 0 {
         let skill = call.skill.as_str();
+        call.keep_message(format!("[{dropped} messages beyond the bound of the log were dropped]"));
         tracing::warn!(target: "skill", skill, dropped, "messages beyond the call's bound were dropped");
     }
 }
@@ -55,5 +60,14 @@ mod tests {
             record(&call, "info", &"x".repeat(30));
         }
         assert_eq!(call.log_dropped.load(Ordering::Relaxed), 2);
+        record(&call, "error", "too late");
+        finish(&call);
+        let kept = [
+            vec!["x".repeat(30); 3],
+            vec!["[3 messages beyond the bound of the log were dropped]".to_owned()],
+        ]
+        .concat();
+        assert_eq!(call.take_messages(), kept);
+        assert!(call.take_messages().is_empty());
     }
 }

@@ -234,6 +234,8 @@ pub struct CaseResult {
     pub verdict: String,
     /// Cost of the call; absent where nothing ran.
     pub receipt: Option<Receipt>,
+    /// Messages of the skill to its log, its standard output and its standard error.
+    pub log: Vec<String>,
 }
 
 /// Reads the cases in a skill's folder.
@@ -495,6 +497,7 @@ impl Case {
             differences,
             verdict: came.verdict,
             receipt: report.receipt,
+            log: report.notes.log,
         })
     }
 }

@@ -165,7 +165,7 @@ fn is_older(component: &Path, folder: &Path) -> bool {
     newest.is_some_and(|newest| newest > built)
 }
 
-/// One line, and what differs below it.
+/// One line, and below it what differs and what the skill has printed.
 fn show(result: &CaseResult, width: usize, context: &Context) -> Result<(), Error> {
     let mark = if result.passed { "ok  " } else { "FAIL" };
     let cost = result.receipt.as_ref().map_or_else(|| "nothing ran".to_owned(), cost);
@@ -176,6 +176,13 @@ fn show(result: &CaseResult, width: usize, context: &Context) -> Result<(), Erro
         context
             .output
             .line(&format!("      {}", difference.replace('\n', "\n      ")))?;
+    }
+    // A case that passes needs no explanation.
+    let messages = result.log.iter().filter(|_| !result.passed);
+    for message in messages {
+        context
+            .output
+            .line(&format!("      log: {}", message.replace('\n', "\n           ")))?;
     }
     Ok(())
 }

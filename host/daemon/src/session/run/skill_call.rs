@@ -25,6 +25,10 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
         args: cut_arguments(arguments),
     });
     let report = job.call(&context, name, OwnedArguments::Value(arguments.clone())).await;
+    // For the person who calls it: neither journal nor report keeps them.
+    for message in &report.notes.log {
+        job.recorder.event(Event::Live { line: message.clone() });
+    }
     let (verdict, details) = (verdict(&report), details_of(&report));
     let is_refused = report.is_refused_by_user() && !job.approver.has_expired();
     let receipt = report.receipt.map(cut_receipt);
