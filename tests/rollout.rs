@@ -185,12 +185,12 @@ fn a_built_in_name_and_another_world_are_refused_with_their_sentences() {
     let (_folder, named) = changed("echo", &[]);
     let ours = guest("read_file");
     let refused = skill(&home, &["add", text(&ours), "--yes"]).expect(1);
-    holds(&refused.stderr, &["its name, `read_file`, is that of a built-in skill"]);
+    holds(&refused.stderr, &["its name, `read_file`, is that of a built-in tool"]);
     // Not added, but put there.
     std::fs::create_dir_all(home.path().join("skills")).expect("the home is ours");
     std::fs::copy(&named, home.path().join("skills/read_file.wasm")).expect("the home is ours");
     let listed = skill(&home, &["list"]).expect(0).stdout;
-    holds(&listed, &["refused: its name is that of a built-in skill"]);
+    holds(&listed, &["refused: its name is that of a built-in tool"]);
     let (_folder, other) = changed("echo", &[("tool:skill/handler@1.0.0", "tool:skill/handler@2.9.0")]);
     let refused = skill(&home, &["add", text(&other), "--yes"]).expect(1);
     holds(
@@ -303,8 +303,13 @@ fn locked() -> (Home, TempDir) {
         std::fs::copy(guest(name), &file).expect("the folder is writable");
         skill(&home, &["add", text(&file), "--yes"]).expect(0);
     }
-    let done = home.run(root.path(), &["skill", "lock"]).expect(0);
-    holds(&done.stdout, &["Locked 2 skills in ", "skills.lock"]);
+    let unnamed = home.run(root.path(), &["skill", "lock"]).expect(2);
+    holds(
+        &unnamed.stderr,
+        &["name the skills to lock", "with names of echo, summing, or `--all`"],
+    );
+    let done = home.run(root.path(), &["skill", "lock", "--all"]).expect(0);
+    holds(&done.stdout, &["2 skills are locked in ", "skills.lock"]);
     (home, root)
 }
 
@@ -343,8 +348,11 @@ fn a_lock_file_is_the_same_whenever_it_is_written_and_names_no_place_of_this_mac
     assert_eq!(lock_file(root.path()), before);
     assert_eq!(frozen(&home, root.path()).expect(0).stdout, "2 skills are as locked.\n");
     let elsewhere = TempDir::new().expect("a temporary folder");
-    home.run(root.path(), &["skill", "lock", "--dir", text(elsewhere.path())])
-        .expect(0);
+    home.run(
+        root.path(),
+        &["skill", "lock", "--all", "--dir", text(elsewhere.path())],
+    )
+    .expect(0);
     // From there the components lie nowhere that others could look.
     let without: Vec<&str> = before.lines().filter(|line| !line.starts_with("source")).collect();
     assert_eq!(lock_file(elsewhere.path()).lines().collect::<Vec<_>>(), without);
@@ -374,16 +382,21 @@ fn frozen_finds_each_drift_and_exits_with_2() {
         .as_str()
         .expect("text")
         .to_owned();
-    let drifts: [(&str, String, &str); 6] = [
+    let drifts: [(&str, String, &str); 7] = [
         (
             "name = \"echo\"",
             "name = \"fmt\"".to_owned(),
             "`fmt` is locked and not there",
         ),
         (
-            "name = \"echo\"",
-            "name = \"fmt\"".to_owned(),
-            "`echo` is there and not locked",
+            "source = \"echo.wasm\"",
+            "source = \"nowhere.wasm\"".to_owned(),
+            "the source of `echo` is locked as `nowhere.wasm`, and that file cannot be read",
+        ),
+        (
+            "source = \"echo.wasm\"",
+            "source = \"summing.wasm\"".to_owned(),
+            "the source of `echo` is locked as `summing.wasm`, and that file holds another component",
         ),
         (&digest, "0".repeat(64), "`echo` is locked with the digest 000000000000"),
         (
@@ -481,11 +494,17 @@ fn bytes_that_a_repository_brings_get_no_more_than_its_file_says() {
     std::fs::copy(newer, root.path().join("summing.wasm")).expect("the folder is writable");
     let done = home.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
     holds(&done.stdout, &["Pinned summing 1.0.0.", "2 skills are as locked."]);
+    let list = r#"{"numbers": [1], "mischief": "list"}"#;
+    let call = |place: &Path| home.run(place, &["skill", "call", "summing", list]);
+    // Not even effects that were granted to other bytes.
+    holds(&call(root.path()).expect(1).stderr, &["not granted here"]);
+    let elsewhere = folder(&[("a.txt", "x\n")]);
+    call(elsewhere.path()).expect(0);
     let summing = entry(&home, "summing").expect("it is there");
     assert_eq!(
         summing["effects"],
-        serde_json::json!([]),
-        "what was granted to other bytes"
+        serde_json::json!(["read-repository"]),
+        "elsewhere it is what it was"
     );
 }
 
@@ -550,9 +569,7 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     let left = home.run(root.path(), &["skill", "sync", "--yes"]).expect(1);
     holds(
         &left.stderr,
-        &[
-            "hint: `tool skill enable echo` brings it back, `tool skill remove s001` takes it away, `tool skill lock` locks",
-        ],
+        &["hint: `tool skill enable echo` brings it back, `tool skill lock` locks"],
     );
     assert_eq!(left.stdout, "", "nothing is pinned that is as locked");
     skill(&home, &["remove", "s001"]).expect(0);
@@ -573,8 +590,77 @@ fn what_is_locked_is_fetched_shown_and_pinned_for_the_next_user() {
     assert_eq!(entry(&other, "echo"), None);
     rewrite(root.path(), "source = \"echo.wasm\"", "source = \"../echo.wasm\"");
     holds(
-        &other.run(root.path(), &["skill", "sync", "--yes"]).expect(1).stderr,
-        &["is not there"],
+        &other.run(root.path(), &["skill", "sync", "--yes"]).expect(2).stderr,
+        &["skills.lock`, line 10: a source is a file below the folder of this file"],
+    );
+}
+
+#[test]
+fn two_repositories_lock_different_versions_of_one_skill() {
+    let home = Home::offline();
+    let (_newer_folder, newer) = changed(
+        "echo",
+        &[("Answers with its arguments.", "Answers with all arguments.")],
+    );
+    let repository = |component: &Path| {
+        let root = folder(&[("a.txt", "x\n")]);
+        let file = root.path().join("echo.wasm");
+        std::fs::copy(component, &file).expect("the folder is writable");
+        skill(&home, &["add", text(&file), "--yes"]).expect(0);
+        home.run(root.path(), &["skill", "lock", "echo"]).expect(0);
+        root
+    };
+    let (first, second) = (repository(&guest("echo")), repository(&newer));
+    let digest = |file: &Path| host::digest::sha256_hex(&std::fs::read(file).expect("it is readable"));
+    let receipt = |home: &Home, root: &TempDir, flags: &[&str]| {
+        let call = [&["skill", "call", "echo", "--receipt"], flags].concat();
+        home.run(root.path(), &call).expect(0).stderr
+    };
+    let mate = Home::offline();
+    for root in [&first, &second] {
+        mate.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
+    }
+    for home in [&home, &mate] {
+        for (root, component) in [(&first, guest("echo")), (&second, newer.clone())] {
+            assert_eq!(frozen(home, root.path()).expect(0).stdout, "1 skill is as locked.\n");
+            holds(&receipt(home, root, &["--frozen"]), &[&digest(&component)]);
+            holds(&receipt(home, root, &[]), &[&digest(&component)]);
+        }
+    }
+    // The version that was added last counts where no file names one, and a skill of the user's own is no drift.
+    let elsewhere = folder(&[("a.txt", "x\n")]);
+    holds(&receipt(&home, &elsewhere, &[]), &[&digest(&newer)]);
+    skill(&home, &["add", text(&guest("summing")), "--yes"]).expect(0);
+    frozen(&home, first.path()).expect(0);
+    let unnamed = home.run(
+        first.path(),
+        &["skill", "call", "summing", r#"{"numbers": [1]}"#, "--frozen"],
+    );
+    holds(&unnamed.expect(1).stderr, &["`skills.lock` does not name it"]);
+    home.run(first.path(), &["skill", "call", "summing", r#"{"numbers": [1]}"#])
+        .expect(0);
+    // To lock again changes nothing here, and a name takes the version that was added last.
+    let before = lock_file(first.path());
+    mate.run(first.path(), &["skill", "lock"]).expect(0);
+    assert_eq!(lock_file(first.path()), before);
+    home.run(first.path(), &["skill", "lock", "echo"]).expect(0);
+    holds(&lock_file(first.path()), &[&digest(&newer)]);
+    std::fs::write(first.path().join("skills.lock"), before).expect("the folder is writable");
+    // A version that was tampered with is found, and so is one that is gone.
+    let kept = home
+        .path()
+        .join("skills/versions")
+        .join(format!("{}.wasm", digest(&guest("echo"))));
+    let content = std::fs::read(&kept).expect("it is there");
+    std::fs::write(&kept, [&content[..], b"x"].concat()).expect("the home is ours");
+    holds(&frozen(&home, first.path()).expect(2).stderr, &["its file has changed"]);
+    std::fs::write(&kept, content).expect("the home is ours");
+    frozen(&home, first.path()).expect(0);
+    skill(&home, &["remove", "echo"]).expect(0);
+    assert!(!kept.exists());
+    holds(
+        &frozen(&home, first.path()).expect(2).stderr,
+        &["`echo` is locked and not there"],
     );
 }
 

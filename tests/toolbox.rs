@@ -91,7 +91,7 @@ fn a_function_whose_name_is_taken_is_refused() {
     let refused = add(&home, &place).expect(1);
     holds(
         &refused.stderr,
-        &["the name of its function `search_code` is that of a built-in skill"],
+        &["the name of its function `search_code` is that of a built-in tool"],
     );
 }
 

@@ -122,7 +122,7 @@ fn a_component_is_pushed_and_pulled_by_tag_and_by_digest() {
         &["hi"],
     );
     // The lock file names what can never mean anything else, and is enough for somebody else.
-    home.run(root.path(), &["skill", "lock"]).expect(0);
+    home.run(root.path(), &["skill", "lock", "echo"]).expect(0);
     let lock = std::fs::read_to_string(root.path().join("skills.lock")).expect("it was written");
     holds(&lock, &[&format!("source = \"{pinned}\"")]);
     let other = Home::offline();
@@ -170,7 +170,7 @@ fn a_tag_that_has_moved_is_refused_until_it_is_confirmed() {
     let before = push(&home, &guest("echo"), &place);
     skill(&home, &["add", &place, "--yes"]).expect(0);
     let root = folder(&[("a.txt", "x\n")]);
-    home.run(root.path(), &["skill", "lock"]).expect(0);
+    home.run(root.path(), &["skill", "lock", "echo"]).expect(0);
     let (_folder, newer) = changed(
         "echo",
         &[("Answers with its arguments.", "Answers with all arguments.")],
@@ -191,11 +191,32 @@ fn a_tag_that_has_moved_is_refused_until_it_is_confirmed() {
     // By its digest it is still what it was; the lock file does not follow the tag.
     let other = Home::offline();
     other.run(root.path(), &["skill", "sync", "--yes"]).expect(0);
-    skill(&other, &["add", &after, "--yes"]).expect(0);
+    // An update follows the tag, which stands beside the digest; the repository keeps the version that is locked.
+    holds(
+        &skill(&other, &["update", "echo", "--yes"]).expect(0).stdout,
+        &["Updated echo from 1.0.0 to 1.0.0."],
+    );
+    let updated = entry(&other, "echo").expect("it is there");
+    assert_eq!(updated["description"], "Answers with all arguments.");
+    other.run(root.path(), &["skill", "sync", "--frozen"]).expect(0);
+    // The source is compared with the one that the locked version came from.
+    let lock = std::fs::read_to_string(root.path().join("skills.lock")).expect("it was written");
+    let (_, digest) = before.split_once('@').expect("a digest");
+    let (_, other_digest) = after.split_once('@').expect("a digest");
+    for (from, to) in [("team/echo:1.0@", "team/other:1.0@"), (digest, other_digest)] {
+        std::fs::write(root.path().join("skills.lock"), lock.replace(from, to)).expect("the folder is writable");
+        holds(
+            &other.run(root.path(), &["skill", "sync", "--frozen"]).expect(2).stderr,
+            &["the source of `echo` is locked as `oci://", "and it came from `oci://"],
+        );
+    }
+    let bare = lock.replace(&format!("@{digest}"), "");
+    std::fs::write(root.path().join("skills.lock"), bare).expect("the folder is writable");
     holds(
         &other.run(root.path(), &["skill", "sync", "--frozen"]).expect(2).stderr,
-        &["is locked with the digest"],
+        &["line 10: a place in a registry ends with `@sha256:`"],
     );
+    std::fs::write(root.path().join("skills.lock"), lock).expect("the folder is writable");
     skill(&home, &["update", "echo", "--yes"]).expect(0);
     let shown = entry(&home, "echo").expect("it is there");
     assert_eq!(shown["description"], "Answers with all arguments.");

@@ -384,7 +384,7 @@ fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
     let (_folder, component) = changed("echo", &[]);
     skill(&home, &["sign", text(&component), "--key", text(&ada.private())]).expect(0);
     skill(&home, &["add", text(&component), "--yes"]).expect(0);
-    home.run(root.path(), &["skill", "lock"]).expect(0);
+    home.run(root.path(), &["skill", "lock", "echo"]).expect(0);
     let ask = |command: &str, code| home.run(root.path(), &[command]).expect(code);
     holds(
         &ask("doctor", 0).stdout,
@@ -402,19 +402,12 @@ fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
     holds(
         &said,
         &[
-            "warn  skills.lock     `s001` is there and not locked",
-            "hint: `tool skill remove s001` takes it away",
+            "ok    skills.lock     1 skill is as locked",
             "warn  identities      `s001` is not signed by `ada`",
         ],
     );
     let said = ask("config", 0).stderr;
-    holds(
-        &said,
-        &[
-            "[warning] `s001` is there and not locked",
-            "[warning] `s001` is not signed by `ada`",
-        ],
-    );
+    holds(&said, &["[warning] `s001` is not signed by `ada`"]);
     // A file that cannot be understood stops the commands that need it.
     std::fs::write(root.path().join("skills.lock"), "version = 1\nskil = []\n").expect("the folder is writable");
     holds(
@@ -437,4 +430,37 @@ fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
         &ask("doctor", 2).stdout,
         &["fail  identities", "could not be read", "No such file"],
     );
+}
+
+#[test]
+fn a_signature_that_arrives_later_is_fetched_by_sync() {
+    let (ada, registry) = (Keys::new(), Registry::start());
+    let author = home_of(false, &[("ada", &ada.public())]);
+    let place = registry.place("team/echo:1.0");
+    let (_folder, component) = changed("echo", &[]);
+    push(&author, &component, &place);
+    skill(&author, &["add", &place, "--yes"]).expect(0);
+    let root = crate::support::folder(&[("a.txt", "x\n")]);
+    author.run(root.path(), &["skill", "lock", "echo"]).expect(0);
+    let mate = home_of(false, &[("ada", &ada.public())]);
+    let sync = || mate.run(root.path(), &["skill", "sync", "--yes"]);
+    sync().expect(0);
+    let config = mate.path().join("config.toml");
+    let text_of = std::fs::read_to_string(&config).expect("it is there");
+    let required = text_of.replace("require_signature = false", "require_signature = true");
+    std::fs::write(&config, required).expect("the home is ours");
+    holds(
+        &sync().expect(1).stderr,
+        &[
+            "`echo` is locked and cannot be used: `echo` is not signed",
+            "hint: `tool skill sync` fetches its signature once it is signed",
+        ],
+    );
+    skill(&author, &["sign", text(&component), "--key", text(&ada.private())]).expect(0);
+    push_signed(&author, &component, &place);
+    assert_eq!(
+        sync().expect(0).stdout,
+        "Fetched the signature of echo.\n1 skill is as locked.\n"
+    );
+    mate.run(root.path(), &["skill", "sync", "--frozen"]).expect(0);
 }

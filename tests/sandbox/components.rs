@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::api::{Effect, SkillState};
-use host::skill::{Limits, RawArguments, SkillHost, SkillHostError};
+use host::skill::{Limits, RawArguments, SkillHost, SkillHostError, SkillScope};
 use tempfile::TempDir;
 
 use super::{Arena, guest};
@@ -163,13 +163,14 @@ fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() 
     fs::create_dir_all(&folder).expect("the home is writable");
     fs::copy(guest("summing"), folder.join("summing.wasm")).expect("the home is writable");
     assert_eq!(state(), (SkillState::Untrusted, vec![]));
-    assert_eq!(host.specs().len(), 0);
+    let offered = host.specs(SkillScope::default());
+    assert_eq!((offered.builtin.len(), offered.team.len()), (0, 0));
     assert_eq!(
         call(),
         "The skill `summing` cannot be used: it has not been added; `tool skill trust summing` shows what it asks for."
     );
 
-    let shown = host.inspect_installed("summing").expect("it describes itself");
+    let shown = host.inspect_installed("summing", None).expect("it describes itself");
     assert_eq!(shown.effects, [Effect::ReadRepository]);
     host.trust(&shown).expect("it is what was shown");
     assert_eq!(state(), (SkillState::Ready, vec![Effect::ReadRepository]));
@@ -183,7 +184,7 @@ fn a_component_gets_nothing_before_it_is_trusted_and_nothing_after_it_changed() 
     assert!(call().contains("its file has changed since it was added"), "{}", call());
     assert!(matches!(host.trust(&shown), Err(SkillHostError::Changed { .. })));
     assert!(matches!(
-        host.inspect_installed("summing"),
+        host.inspect_installed("summing", None),
         Err(SkillHostError::Refused { .. })
     ));
 

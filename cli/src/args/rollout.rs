@@ -90,12 +90,22 @@ Examples:
         /// Name of the skill
         name: String,
     },
-    /// Write skills.lock, the list of the usable skills, for your team to commit
+    /// Write skills into skills.lock, for your team to commit
+    ///
+    /// Locks the versions that you have added last; the other skills of the file stay as they are. Without names, locks
+    /// the skills of the file again. To take a skill out of the file, delete its lines.
     #[command(after_help = "\
 Examples:
+  tool skill lock todo lint
   tool skill lock
-  tool skill lock --dir ../shared")]
+  tool skill lock --all --dir ../shared")]
     Lock {
+        /// Names of skills
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Lock every usable skill, and no others
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
         /// Folder of the file [default: the repository root]
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,

@@ -112,7 +112,7 @@ async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error>
         }
         Rollout::Disable { name } => add::disable(&name, true, context),
         Rollout::Enable { name } => add::disable(&name, false, context),
-        Rollout::Lock { dir } => lock::lock(dir.as_deref(), context),
+        Rollout::Lock { names, all, dir } => lock::lock(&names, all, dir.as_deref(), context),
         Rollout::Sync { dir, frozen: true, .. } => lock::frozen(dir.as_deref(), context),
         Rollout::Sync {
             dir, narrow, consent, ..

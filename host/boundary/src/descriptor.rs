@@ -101,6 +101,15 @@ pub struct FunctionMetadata {
     pub output: Option<Value>,
 }
 
+impl FunctionMetadata {
+    /// True where the function is offered in this operation.
+    pub fn is_for(&self, operation: Operation) -> bool {
+        self.operations
+            .as_ref()
+            .is_none_or(|operations| operations.contains(&operation))
+    }
+}
+
 /// One call as an example.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -193,7 +193,7 @@ pub struct CallContext {
     /// Ends the session, and with it every call.
     pub cancel: CancellationToken,
     /// Effects that the repository's lock file grants the skills of a team, where it has one.
-    pub locked: Option<Arc<dyn LockedEffects>>,
+    pub locked: Option<Arc<dyn LockedSkills>>,
     /// Takes note of what calls do. They propose nothing then.
     pub recorder: Option<Arc<audit::Recorder>>,
     /// `PATH`, `VIRTUAL_ENV`, `HOME`, proxies: what recipes may see of the starter's environment.
@@ -253,9 +253,15 @@ impl CallContext {
 }
 
 /// Effects that a repository's lock file leaves to a team's skills.
-pub trait LockedEffects: Send + Sync {
+pub trait LockedSkills: Send + Sync {
     /// The effects that the lock file grants a skill; nothing where it does not name the skill.
     fn effects(&self, skill: &str) -> Option<&BTreeSet<Effect>>;
+
+    /// SHA-256 (hexadecimal) of the component that the lock file names for a skill.
+    fn digest(&self, skill: &str) -> Option<&str>;
+
+    /// True where no skill of a team may be used but those that the lock file names.
+    fn is_closed(&self) -> bool;
 }
 
 /// Files that the model has seen and changes of the session, by path relative to the root.

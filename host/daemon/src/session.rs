@@ -275,12 +275,12 @@ impl Sessions {
         environment: BTreeMap<String, String>,
     ) -> Result<SessionStart, Problem> {
         let place = self.take_place()?;
-        self.check_skill(name)?;
         let opening = CancellationToken::new();
         let _guard = opening.clone().drop_guard();
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings, &opening));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = self.locked(&repository, &request.policy).await?;
+        self.check_skill(name, locked.as_deref())?;
         let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
         let root = repository.root().to_string_lossy().into_owned();
@@ -327,15 +327,16 @@ impl Sessions {
         blocking(move || {
             let lock = checks::lock(&repository, &cancel)?;
             if frozen {
-                checks::frozen(lock.as_ref(), &engine.entries())?;
+                let lock = checks::frozen(lock, |lock| engine.differences(lock, repository.root()))?;
+                return Ok(Some(Arc::new(lock.closed())));
             }
             Ok(lock.map(Arc::new))
         })
         .await
     }
 
-    fn check_skill(&self, name: &str) -> Result<(), Problem> {
-        if self.engine.effects(name).is_some() {
+    fn check_skill(&self, name: &str, lock: Option<&Lock>) -> Result<(), Problem> {
+        if self.engine.effects(name, lock).is_some() {
             return Ok(());
         }
         let entries = self.engine.entries();

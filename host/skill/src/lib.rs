@@ -26,13 +26,13 @@ use tool_core::api::Effect;
 
 pub use imports::{Surroundings, package_folder, settle_commit};
 pub use registry::{
-    ComponentOrigin, Embedded, Held, Inspection, PinSource, Pinned, SkillHost, Terms, Trial, VersionChange,
-    compiler_fingerprint, precompile,
+    ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned, SkillHost,
+    SkillScope, TeamTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,
 };
 pub use tool_boundary::{
     Approver, BoundSecret, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
     Conversation, Crowd, Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, HttpTransport,
-    InboundResponse, Limits, LockedEffects, Look, NoServices, Nobody, OutboundRequest, Outliners, Question,
+    InboundResponse, Limits, LockedSkills, Look, NoServices, Nobody, OutboundRequest, Outliners, Question,
     RawArguments, SessionFiles, TransportError, Unrecorded, audit, bindings, details, failures, look, outline, policy,
     precompile_outliner, runner, stage, taint, transport,
 };

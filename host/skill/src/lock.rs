@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -18,13 +18,16 @@ use toml::Spanned;
 use super::plain::{self, Links};
 use crate::limits;
 use tool_boundary::is_name;
-use tool_boundary::{CONTRACT, LockedEffects, accepts_contract};
+use tool_boundary::{CONTRACT, LockedSkills, accepts_contract};
 use tool_core::api::Effect;
 use tool_core::api::{ErrorKind, Problem, SkillEntry, SkillOrigin, SkillState};
 use tool_repository::{OpenError, Repository};
 
 /// Its name; protected, so that no model writes it.
 pub const NAME: &str = "skills.lock";
+
+/// Beginning of every place in a registry.
+pub(super) const REGISTRY: &str = "oci://";
 
 /// The version of its form.
 const FORM: u32 = 1;
@@ -37,6 +40,8 @@ const HEAD: &str =
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lock {
     skills: BTreeMap<String, Locked>,
+    /// True for a session that may use no other skill of a team.
+    is_closed: bool,
 }
 
 /// One skill of it.
@@ -143,10 +148,12 @@ pub enum Difference {
         /// The agreed version of the contract.
         locked: String,
     },
-    /// It is there, and the file does not name it.
-    Extra {
+    /// Its source is not the one that it came from, or does not hold it.
+    Source {
         /// The skill.
         name: String,
+        /// Why, as the end of a sentence.
+        reason: String,
     },
 }
 
@@ -161,7 +168,7 @@ impl Difference {
             | Self::Effects { name, .. }
             | Self::Fewer { name, .. }
             | Self::World { name, .. }
-            | Self::Extra { name } => name,
+            | Self::Source { name, .. } => name,
         }
     }
 }
@@ -172,7 +179,7 @@ impl Difference {
         match self {
             Self::Missing { .. } | Self::Digest { .. } | Self::Version { .. } | Self::Fewer { .. } => true,
             Self::NotReady { state, .. } => !matches!(state, SkillState::Disabled | SkillState::Unsigned),
-            Self::Effects { .. } | Self::World { .. } | Self::Extra { .. } => false,
+            Self::Effects { .. } | Self::World { .. } | Self::Source { .. } => false,
         }
     }
 
@@ -185,13 +192,15 @@ impl Difference {
                 state: SkillState::Unsigned,
                 ..
             } => {
-                format!("`tool skill sign {name} --key FILE` signs it")
+                format!(
+                    "`tool skill sync` fetches its signature once it is signed; `tool skill sign {name} --key FILE` signs it"
+                )
             }
             Self::NotReady { name, .. } => format!("`tool skill enable {name}` brings it back"),
             Self::Effects { .. } => {
                 "`tool skill sync --narrow` takes what is not locked, in every repository".to_owned()
             }
-            Self::Extra { name } => format!("`tool skill remove {name}` takes it away"),
+            Self::Source { name, .. } => format!("`tool skill lock {name}` writes its source anew"),
             _ => return None,
         })
     }
@@ -220,7 +229,7 @@ impl fmt::Display for Difference {
                 formatter,
                 "`{name}` is locked for tool:skill@{locked}, and this host has tool:skill@{CONTRACT}"
             ),
-            Self::Extra { name } => write!(formatter, "`{name}` is there and not locked"),
+            Self::Source { name, reason } => write!(formatter, "the source of `{name}` {reason}"),
         }
     }
 }
@@ -263,7 +272,7 @@ struct Row {
     world: String,
     effects: BTreeSet<Effect>,
     #[serde(default)]
-    source: Option<String>,
+    source: Option<Spanned<String>>,
 }
 
 /// A row as it is written.
@@ -284,16 +293,36 @@ struct WrittenFile<'a> {
     skill: Vec<WrittenRow<'a>>,
 }
 
-impl LockedEffects for Lock {
+impl LockedSkills for Lock {
     fn effects(&self, skill: &str) -> Option<&BTreeSet<Effect>> {
         self.skills.get(skill).map(|locked| &locked.effects)
+    }
+
+    fn digest(&self, skill: &str) -> Option<&str> {
+        self.skills.get(skill).map(|locked| locked.digest.as_str())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed
     }
 }
 
 impl Lock {
     /// A file that agrees on these.
     pub fn new(skills: BTreeMap<String, Locked>) -> Self {
-        Self { skills }
+        Self {
+            skills,
+            is_closed: false,
+        }
+    }
+
+    /// This agreement, for a session that may use no skill of a team but those that it names.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        Self {
+            is_closed: true,
+            ..self
+        }
     }
 
     /// Skills that the file agrees on, by name.
@@ -355,18 +384,21 @@ impl Lock {
                     "a digest is `sha256:` and 64 digits".to_owned(),
                 )
             })?;
+            if let Some(source) = &row.source {
+                check_source(source.get_ref()).map_err(|reason| at(source.span().start, reason.to_owned()))?;
+            }
             let locked = Locked {
                 version: row.version,
                 digest,
                 world: row.world,
                 effects: row.effects,
-                source: row.source,
+                source: row.source.map(Spanned::into_inner),
             };
             if skills.insert(name.clone(), locked).is_some() {
                 return Err(at(start, format!("`{name}` is named twice")));
             }
         }
-        Ok(Self { skills })
+        Ok(Self::new(skills))
     }
 
     /// The file as text: the same skills make the same bytes.
@@ -405,7 +437,8 @@ impl Lock {
         Ok(path)
     }
 
-    /// Every way in which the skills of a user differ from it. What is built in does not count.
+    /// Every way in which the skills of a user differ from it, but for their sources. A skill that it does not name is
+    /// the user's own.
     pub fn differences(&self, entries: &[SkillEntry]) -> Vec<Difference> {
         let present: BTreeMap<&str, &SkillEntry> = entries
             .iter()
@@ -425,8 +458,6 @@ impl Lock {
                 });
             }
         }
-        let extra = present.into_keys().filter(|name| !self.skills.contains_key(*name));
-        differences.extend(extra.map(|name| Difference::Extra { name: name.to_owned() }));
         differences
     }
 }
@@ -477,6 +508,40 @@ fn unreadable(path: &Path, reason: String) -> LockError {
     }
 }
 
+/// An error, unless a source is a file below the folder of the lock file or a place in a registry with a digest.
+fn check_source(source: &str) -> Result<(), &'static str> {
+    if source.starts_with(REGISTRY) {
+        let is_pinned = source
+            .rsplit_once('@')
+            .is_some_and(|(_, digest)| hexadecimal(digest).is_some());
+        return if is_pinned {
+            Ok(())
+        } else {
+            Err("a place in a registry ends with `@sha256:` and 64 digits: a tag alone may move")
+        };
+    }
+    let is_below = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !source.is_empty() && Path::new(source).components().all(is_below) {
+        Ok(())
+    } else {
+        Err("a source is a file below the folder of this file, or a place in a registry")
+    }
+}
+
+/// Place and digest of a source in a registry, without its tag.
+pub(super) fn place_and_digest(source: &str) -> Option<(&str, &str)> {
+    let (place, digest) = source.strip_prefix(REGISTRY)?.rsplit_once('@')?;
+    Some((untagged(place), digest))
+}
+
+/// A place in a registry without its tag. A colon before the last `/` is that of a port.
+pub(super) fn untagged(place: &str) -> &str {
+    match place.rsplit_once(':') {
+        Some((untagged, tag)) if !tag.contains('/') => untagged,
+        _ => place,
+    }
+}
+
 /// The digits of a SHA-256 as files name it.
 fn hexadecimal(digest: &str) -> Option<String> {
     let digits = digest.strip_prefix("sha256:")?;
@@ -485,212 +550,4 @@ fn hexadecimal(digest: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn digest(digit: char) -> String {
-        digit.to_string().repeat(64)
-    }
-
-    fn locked(digit: char, effects: &[Effect]) -> Locked {
-        Locked {
-            version: "1.0.0".to_owned(),
-            digest: digest(digit),
-            world: CONTRACT.to_owned(),
-            effects: effects.iter().copied().collect(),
-            source: Some("lint.wasm".to_owned()),
-        }
-    }
-
-    fn entry(name: &str, digit: char, effects: &[&str]) -> SkillEntry {
-        SkillEntry {
-            name: name.to_owned(),
-            version: "1.0.0".to_owned(),
-            description: String::new(),
-            effects: effects
-                .iter()
-                .map(|effect| effect.parse().expect("it is one"))
-                .collect(),
-            digest: digest(digit),
-            origin: SkillOrigin::Team,
-            state: SkillState::Ready,
-            reason: None,
-            signature: None,
-            functions: Vec::new(),
-        }
-    }
-
-    fn parsed(text: &str) -> Result<Lock, String> {
-        Lock::parse(Path::new(NAME), text.as_bytes()).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn what_was_written_is_read_back_and_always_the_same() {
-        let reads = locked('a', &[Effect::ReadRepository]);
-        let writes = locked('b', &[Effect::WriteRepository, Effect::ReadRepository]);
-        let lock = Lock::new([("z".to_owned(), reads.clone()), ("a".to_owned(), writes.clone())].into());
-        let text = lock.to_text();
-        insta::assert_snapshot!(text, @r#"
-        # The skills that this team has agreed on. `tool skill lock` writes it, `tool skill sync` compares.
-        version = 1
-
-        [[skill]]
-        name = "a"
-        version = "1.0.0"
-        digest = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-        world = "1.0.0"
-        effects = ["read-repository", "write-repository"]
-        source = "lint.wasm"
-
-        [[skill]]
-        name = "z"
-        version = "1.0.0"
-        digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        world = "1.0.0"
-        effects = ["read-repository"]
-        source = "lint.wasm"
-        "#);
-        assert_eq!(parsed(&text), Ok(lock.clone()));
-        let other = Lock::new([("a".to_owned(), writes), ("z".to_owned(), reads.clone())].into());
-        assert_eq!(other.to_text(), text);
-        assert_eq!(parsed(&Lock::default().to_text()), Ok(Lock::default()));
-        let nowhere = Locked { source: None, ..reads };
-        let nowhere = Lock::new([("a".to_owned(), nowhere)].into());
-        assert!(!nowhere.to_text().contains("source"));
-        assert_eq!(parsed(&nowhere.to_text()), Ok(nowhere));
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        let good = Lock::new([("lint".to_owned(), locked('a', &[]))].into()).to_text();
-        for (from, to, told) in [
-            ("version = 1\n", "version = 2\n", "line 1: its form is 2"),
-            ("\"lint\"", "\"Lint\"", "line 5: `Lint` is no name"),
-            ("sha256:aa", "sha256:AA", "line 7: a digest is"),
-            ("sha256:", "md5:", "line 7: a digest is"),
-            ("effects = []", "effects = [\"root\"]", "line 9: unknown variant `root`"),
-            ("source", "sauce", "line 10: unknown field `sauce`"),
-            ("world = \"1.0.0\"\n", "", "line 4: missing field `world`"),
-            ("name = \"lint\"", "name = lint", "line 5: "),
-        ] {
-            let error = parsed(&good.replacen(from, to, 1)).expect_err(to);
-            assert!(error.contains(told), "{to}: {error}");
-        }
-        let row = good.split_once("[[skill]]").expect("it has one").1;
-        let twice = parsed(&format!("{good}\n[[skill]]{row}")).expect_err("it names one twice");
-        assert!(twice.ends_with("line 13: `lint` is named twice"), "{twice}");
-    }
-
-    #[test]
-    fn every_drift_is_found() {
-        use Effect::ReadRepository;
-        let lock = Lock::new([("lint".to_owned(), locked('a', &[ReadRepository]))].into());
-        let found = |entries: &[SkillEntry]| -> Vec<String> {
-            lock.differences(entries).iter().map(ToString::to_string).collect()
-        };
-        let same = entry("lint", 'a', &["read-repository"]);
-        assert_eq!(found(std::slice::from_ref(&same)), [""; 0]);
-        let less = found(&[entry("lint", 'a', &[])]);
-        assert_eq!(less, ["`lint` is granted less than is locked: read-repository"]);
-        assert_eq!(found(&[]), ["`lint` is locked and not there"]);
-        let other = found(&[entry("lint", 'b', &["read-repository"])]);
-        assert_eq!(
-            other,
-            ["`lint` is locked with the digest aaaaaaaaaaaa, and is bbbbbbbbbbbb"]
-        );
-        let more = found(&[entry("lint", 'a', &["read-repository", "install"])]);
-        assert_eq!(more, ["`lint` is granted more than is locked: install"]);
-        let newer = SkillEntry {
-            version: "2.0.0".to_owned(),
-            ..same.clone()
-        };
-        assert_eq!(found(&[newer]), ["`lint` is locked in version 1.0.0, and is 2.0.0"]);
-        assert_eq!(
-            found(&[same.clone(), entry("fmt", 'c', &[])]),
-            ["`fmt` is there and not locked"]
-        );
-        let waiting = SkillEntry {
-            state: SkillState::Untrusted,
-            reason: Some("it has not been added".to_owned()),
-            ..entry("lint", 'a', &[])
-        };
-        assert_eq!(
-            found(&[waiting]),
-            ["`lint` is locked and cannot be used: it has not been added"]
-        );
-        let built_in = SkillEntry {
-            origin: SkillOrigin::Builtin,
-            ..entry("read_file", 'd', &[])
-        };
-        assert_eq!(found(&[same.clone(), built_in]), [""; 0]);
-        let old = Locked {
-            world: "0.9.0".to_owned(),
-            ..locked('a', &[ReadRepository])
-        };
-        let lock = Lock::new([("lint".to_owned(), old)].into());
-        assert_eq!(lock.differences(&[same]).len(), 1);
-    }
-
-    /// No hint names what has just been done, or what would change nothing.
-    #[test]
-    fn each_drift_is_told_with_what_mends_it() {
-        let name = || "lint".to_owned();
-        let not_ready = |state: SkillState| Difference::NotReady {
-            name: name(),
-            state,
-            reason: "why".to_owned(),
-        };
-        let hint = |differences: &[Difference]| drift(differences).hint.expect("it has one");
-        let locks = "`tool skill lock` locks what they are";
-        let syncs = "`tool skill sync` makes them what is locked";
-        for difference in [Difference::Missing { name: name() }, not_ready(SkillState::Changed)] {
-            assert_eq!(hint(&[difference.clone(), difference]), format!("{syncs}, {locks}"));
-        }
-        let world = Difference::World {
-            name: name(),
-            locked: "2.0.0".to_owned(),
-        };
-        assert_eq!(hint(std::slice::from_ref(&world)), locks);
-        assert_eq!(
-            hint(&[
-                not_ready(SkillState::Disabled),
-                Difference::Extra { name: "fmt".to_owned() },
-                world
-            ]),
-            format!("`tool skill enable lint` brings it back, `tool skill remove fmt` takes it away, {locks}")
-        );
-        let more = Difference::Effects {
-            name: name(),
-            more: vec![Effect::Install],
-        };
-        assert!(hint(&[more]).starts_with("`tool skill sync --narrow`"));
-    }
-
-    #[test]
-    fn a_file_is_a_plain_one_of_bounded_size() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let told = || Lock::read(folder.path()).map_err(|error| error.to_string());
-        assert_eq!(told(), Ok(None));
-        let lock = Lock::new([("lint".to_owned(), locked('a', &[]))].into());
-        let path = lock.write(folder.path()).expect("the folder is writable");
-        assert_eq!(told(), Ok(Some(lock.clone())));
-        let long = "#".repeat(usize::try_from(limits::LOCK_BYTES_MAX).expect("it is small") + 1);
-        std::fs::write(&path, long).expect("the folder is writable");
-        assert!(told().is_err_and(|told| told.ends_with(&format!("larger than {} bytes", limits::LOCK_BYTES_MAX))));
-        let elsewhere = folder.path().join("elsewhere");
-        std::fs::rename(&path, &elsewhere).expect("both are ours");
-        std::os::unix::fs::symlink(&elsewhere, &path).expect("the folder is writable");
-        assert!(told().is_err(), "a link may lead anywhere");
-        std::fs::remove_file(&path).expect("it is ours");
-        std::fs::create_dir(&path).expect("the folder is writable");
-        assert!(told().is_err_and(|told| told.ends_with("it is not a file")));
-    }
-
-    #[test]
-    fn so_many_skills_are_named() {
-        let skills = |count: usize| (0..count).map(|number| (format!("s{number}"), locked('a', &[])));
-        let max = limits::TEAM_SKILLS_MAX;
-        assert!(parsed(&Lock::new(skills(max).collect()).to_text()).is_ok());
-        assert!(parsed(&Lock::new(skills(max + 1).collect()).to_text()).is_err());
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@
 //! to be signed and is not until it is. Running a call is the business of `call`.
 
 mod describe;
+mod locked;
 mod pins;
 mod rollout;
 mod signed;
@@ -25,13 +26,14 @@ use super::compile;
 use super::imports::{MachineServices, Surroundings};
 use super::signature::Signature;
 use super::{
-    Builtin, CallContext, CallError, CallReport, Descriptor, FunctionDescriptor, HostNotes, Limits, RawArguments,
-    SkillHostError,
+    Builtin, CallContext, CallError, CallReport, Descriptor, FunctionDescriptor, HostNotes, Limits, LockedSkills,
+    RawArguments, SkillHostError,
 };
 pub use describe::{Embedded, compiler_fingerprint, precompile};
+pub use locked::{LockChoice, PinSource};
 pub use pins::ComponentOrigin;
 use pins::Pins;
-pub use rollout::{Held, PinSource, Pinned, Terms, VersionChange};
+pub use rollout::{Held, Pinned, Terms, VersionChange};
 use signed::Signing;
 pub use team::Inspection;
 use team::{ComponentFingerprint, Member, Seen, read_component};
@@ -39,8 +41,7 @@ use tool_boundary::{
     Cache, Loaded, NativeComponent, PreparedCall, Runtime, Schema, Services, Turns, check_arguments, compile_schema,
     holding, is_name,
 };
-use tool_core::api::Effect;
-use tool_core::api::ToolSpec;
+use tool_core::api::{Effect, Operation, ToolSpec};
 use tool_core::api::{Signed, SkillEntry, SkillFunction, SkillOrigin, SkillState};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean, nearest};
@@ -49,6 +50,36 @@ pub use trial::Trial;
 
 /// First sentence of a team skill's description for a model.
 const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
+
+/// The tool that adds skills of a team to a model's tools. A session runs it itself; no skill can have its name.
+pub const FIND_SKILL: &str = "find_skill";
+
+/// Session for which a model is offered tools.
+#[derive(Clone, Copy, Default)]
+pub struct SkillScope<'a> {
+    /// The repository's lock file.
+    pub lock: Option<&'a dyn LockedSkills>,
+    /// Operation of the session; absent where it has none.
+    pub operation: Option<Operation>,
+}
+
+/// Tools that a model is offered.
+#[derive(Debug, Clone, Default)]
+pub struct OfferedTools {
+    /// The built-in skills.
+    pub builtin: Vec<ToolSpec>,
+    /// Functions of a team's skills.
+    pub team: Vec<TeamTool>,
+}
+
+/// A function of a team's skill.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TeamTool {
+    /// Its specification; the description says that it is a team's.
+    pub spec: ToolSpec,
+    /// Words by which it is found.
+    pub tags: Vec<String>,
+}
 
 /// All skills of this machine.
 pub struct SkillHost {
@@ -63,7 +94,8 @@ pub struct SkillHost {
     is_ours: bool,
     folder: PathBuf,
     cache: Cache,
-    team: Mutex<BTreeMap<String, Seen>>,
+    /// Components of the team that were looked at, by file.
+    team: Mutex<BTreeMap<PathBuf, Seen>>,
     /// Pinned components, with the stamp of their file.
     pins: Mutex<Option<(ComponentFingerprint, Arc<Pins>)>>,
     /// Whether a team's component needs a signature, and whose.
@@ -138,6 +170,23 @@ impl<'a> SkillFunctionRef<'a> {
 
     fn granted(self) -> &'a [Effect] {
         self.skill.granted.get(self.at).map_or(&[], Vec::as_slice)
+    }
+
+    fn spec(self) -> ToolSpec {
+        let FunctionDescriptor {
+            name,
+            description,
+            parameters,
+            ..
+        } = self.descriptor();
+        ToolSpec {
+            name: name.clone(),
+            description: match &self.skill.source {
+                Source::Builtin(_) => description.clone(),
+                Source::Team(_) => format!("{OF_THE_TEAM} {description}"),
+            },
+            parameters: parameters.clone(),
+        }
     }
 
     fn schema(self) -> Result<&'a Schema, String> {
@@ -219,8 +268,14 @@ impl SkillHost {
         })
     }
 
-    /// Every skill, also those that cannot be used: built-in first, then by name.
+    /// Every skill, also those that cannot be used: built-in first, then by name. A team's skills are in the version that
+    /// the user has added last.
     pub fn entries(&self) -> Vec<SkillEntry> {
+        self.entries_in(None)
+    }
+
+    /// Every skill, in the versions that count in a repository with this lock file.
+    pub fn entries_in(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {
         let builtin = self
             .builtins
             .values()
@@ -228,7 +283,7 @@ impl SkillHost {
         // Checked now, whatever was written down when it was pinned: keys, signatures and the configuration change.
         let identities = LazyCell::new(|| self.signing.identities());
         let signature = |name: &str, digest: &str| {
-            let path = self.component_path(name);
+            let path = self.path_of(name, digest);
             let signature = Signature::place(&path).is_file().then(|| Signature::beside(&path))?;
             let by = match (signature, &*identities) {
                 (Ok(Some(signature)), Some(identities)) => identities.check(name, digest, &[signature]).ok(),
@@ -236,7 +291,7 @@ impl SkillHost {
             };
             Some(Signed { by })
         };
-        let team = self.members().into_iter().map(|(name, member)| match member {
+        let team = self.members(lock).into_iter().map(|(name, member)| match member {
             Member::Ready(skill) => SkillEntry {
                 signature: signature(&name, &skill.digest),
                 ..ready_entry(&skill, SkillOrigin::Team)
@@ -276,61 +331,65 @@ impl SkillHost {
     }
 
     /// Name of the component that serves a function. Only this method maps the name of a function to its component:
-    /// built-in components first, then what the user has added.
-    pub fn component_of(&self, function: &str) -> Option<String> {
+    /// built-in components first, then what the user has added, in the versions of this lock file.
+    pub fn component_of(&self, function: &str, lock: Option<&dyn LockedSkills>) -> Option<String> {
         if let Some(skill) = self.builtin_functions.get(function) {
             return Some(skill.descriptor.name.clone());
         }
-        self.pins().ok()?.component_of(function).map(str::to_owned)
+        self.pins().ok()?.component_of(function, lock).map(str::to_owned)
     }
 
     /// Effects that a function may cause; absent where no function has that name.
-    pub fn effects(&self, name: &str) -> Option<Vec<Effect>> {
+    pub fn effects(&self, name: &str, lock: Option<&dyn LockedSkills>) -> Option<Vec<Effect>> {
         let skill = match self.builtin_functions.get(name) {
             Some(skill) => Arc::clone(skill),
-            None => match self.one_member(&self.component_of(name)?)? {
-                Member::Ready(skill) => skill,
-                Member::Waiting { .. } => return Some(Vec::new()),
-            },
+            None => {
+                let component = self.component_of(name, lock);
+                match self.one_member(component.as_deref().unwrap_or(name), lock)? {
+                    Member::Ready(skill) => skill,
+                    Member::Waiting { .. } => return Some(Vec::new()),
+                }
+            }
         };
         skill.function(name).map(|function| function.granted().to_vec())
     }
 
-    /// Tools that a model is offered: every function of each skill that is ready. Those of a team say so.
-    pub fn specs(&self) -> Vec<ToolSpec> {
-        let team = self.members().into_values().filter_map(|member| match member {
-            Member::Ready(skill) => Some(skill),
-            Member::Waiting { .. } => None,
-        });
-        let mut specs = Vec::new();
-        for skill in self.builtins.values().cloned().chain(team) {
+    /// Tools that a model is offered: the built-in functions, and each function of a team's skills that are ready and in
+    /// scope.
+    pub fn specs(&self, scope: SkillScope<'_>) -> OfferedTools {
+        let builtin = self.builtins.values().flat_map(|skill| skill.functions());
+        let builtin = builtin.map(|function| function.spec()).collect();
+        let mut team = Vec::new();
+        for (component, member) in self.members(scope.lock) {
+            let Member::Ready(skill) = member else { continue };
+            if !self.is_in_scope(&component, scope) {
+                continue;
+            }
             // A schema that is refused here was added under another version; no model or provider is to work through
             // it. A name that another component serves would call that one.
             let is_offered = |function: &SkillFunctionRef<'_>| {
-                let owner = self.component_of(&function.descriptor().name);
-                function.schema().is_ok() && owner.as_deref() == Some(skill.descriptor.name.as_str())
+                let FunctionDescriptor { name, metadata, .. } = function.descriptor();
+                let is_meant = scope.operation.is_none_or(|operation| metadata.is_for(operation));
+                let owner = self.component_of(name, scope.lock);
+                is_meant && owner.as_deref() == Some(component.as_str()) && function.schema().is_ok()
             };
-            specs.extend(skill.functions().filter(is_offered).map(|function| ToolSpec {
-                name: function.descriptor().name.clone(),
-                description: match &skill.source {
-                    Source::Builtin(_) => function.descriptor().description.clone(),
-                    Source::Team(_) => format!("{OF_THE_TEAM} {}", function.descriptor().description),
-                },
-                parameters: function.descriptor().parameters.clone(),
+            team.extend(skill.functions().filter(is_offered).map(|function| TeamTool {
+                spec: function.spec(),
+                tags: function.descriptor().metadata.tags.clone(),
             }));
         }
-        specs
+        OfferedTools { builtin, team }
     }
 
     /// Calls a function and waits for its end. Blocks: call it on a thread that may.
     pub fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
-        let skill = match self.find(name) {
+        let skill = match self.find(name, context.locked.as_deref()) {
             Ok(skill) => skill,
             Err(error) => return nothing_ran(error),
         };
         match skill.function(name) {
             Some(function) => self.call_function(context, function, &arguments),
-            None => nothing_ran(self.unknown(name)),
+            None => nothing_ran(self.unknown(name, context.locked.as_deref())),
         }
     }
 
@@ -387,25 +446,53 @@ impl SkillHost {
         work().unwrap_or_else(nothing_ran)
     }
 
-    fn find(&self, function: &str) -> Result<Arc<Skill>, CallError> {
+    /// True for a name that no skill or function of a team can have.
+    fn is_reserved(&self, name: &str) -> bool {
+        name == FIND_SKILL || self.builtins.contains_key(name) || self.builtin_functions.contains_key(name)
+    }
+
+    /// Whether a team's skill is offered: one that the lock file names, or one that the user has added without it.
+    fn is_in_scope(&self, component: &str, scope: SkillScope<'_>) -> bool {
+        let is_own = || {
+            let pins = self.pins();
+            pins.is_ok_and(|pins| pins.skills.get(component).is_some_and(|pin| !pin.is_shared))
+        };
+        match scope.lock {
+            Some(lock) => lock.effects(component).is_some() || !lock.is_closed() && is_own(),
+            None => is_own(),
+        }
+    }
+
+    fn find(&self, function: &str, lock: Option<&dyn LockedSkills>) -> Result<Arc<Skill>, CallError> {
         if let Some(skill) = self.builtin_functions.get(function) {
             return Ok(Arc::clone(skill));
         }
         // A component that the user has not added has no known functions; its own name says at least that it waits.
-        let component = self.component_of(function);
-        match self.one_member(component.as_deref().unwrap_or(function)) {
+        let component = self.component_of(function, lock);
+        let component = component.as_deref().unwrap_or(function);
+        match self.one_member(component, lock) {
+            Some(_) if lock.is_some_and(|lock| lock.is_closed() && lock.effects(component).is_none()) => {
+                Err(CallError::NotReady {
+                    skill: function.to_owned(),
+                    reason: format!(
+                        "`{}` does not name it, and nothing may differ from that file",
+                        crate::lock::NAME
+                    ),
+                })
+            }
             Some(Member::Ready(skill)) => Ok(skill),
             Some(Member::Waiting { reason, .. }) => Err(CallError::NotReady {
                 skill: function.to_owned(),
                 reason,
             }),
-            None => Err(self.unknown(function)),
+            None => Err(self.unknown(function, lock)),
         }
     }
 
-    fn unknown(&self, function: &str) -> CallError {
-        let specs = self.specs();
-        let known = specs.iter().map(|spec| spec.name.as_str());
+    fn unknown(&self, function: &str, lock: Option<&dyn LockedSkills>) -> CallError {
+        let offered = self.specs(SkillScope { lock, operation: None });
+        let specs = offered.builtin.iter().chain(offered.team.iter().map(|tool| &tool.spec));
+        let known = specs.map(|spec| spec.name.as_str());
         CallError::Unknown {
             name: clean(function).into_owned(),
             nearest: nearest(function, known).map(str::to_owned),
@@ -591,7 +678,7 @@ mod unit {
             Repository::open(folder.path(), &Options::default()).expect("the folder is there"),
             Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
         ));
-        let skill = host.find("slow").expect("it is there");
+        let skill = host.find("slow", None).expect("it is there");
         let compiling = skill.loading.lock().expect("not poisoned");
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| host.call(&context, "slow", RawArguments::Text("{}")));

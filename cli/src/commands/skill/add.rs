@@ -49,7 +49,7 @@ fn sources(source: &str) -> Result<Vec<String>, Error> {
 /// Pins what lies in the team's folder.
 pub(super) fn trust(name: &str, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
-    let offer = Offer::of_installed(name, &registry, consent, context)?;
+    let offer = Offer::of_installed(name, None, &registry, consent, context)?;
     let entry = offer.settle(&registry, consent, context)?;
     context
         .output

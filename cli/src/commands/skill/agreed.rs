@@ -47,7 +47,7 @@ fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
         Ok(Some(lock)) => lock,
         Err(error) => return vec![Finding::Wrong(wrong(&error))],
     };
-    let differences = lock.differences(&registry.entries());
+    let differences = registry.differences(&lock, root);
     if differences.is_empty() {
         let (count, are) = counted(&lock);
         return vec![Finding::Fine(format!("{count} {are} as locked"))];

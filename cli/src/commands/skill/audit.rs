@@ -46,7 +46,7 @@ struct Shown {
 /// Makes the calls and compares what they needed with what the skill is granted.
 pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
-    let Some(granted) = registry.effects(name) else {
+    let Some(granted) = registry.effects(name, None) else {
         return Err(
             Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"))
                 .with_hint("`tool skill list` shows the skills")

@@ -51,7 +51,7 @@ pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<Exi
     match entry {
         Some(entry) if entry.origin == SkillOrigin::Builtin => built_in(entry, json, context),
         // Of a component that is not trusted yet, the component itself is asked.
-        Some(_) => accepted(registry.inspect_installed(name).map_err(refused)?, json, context),
+        Some(_) => accepted(registry.inspect_installed(name, None).map_err(refused)?, json, context),
         None => Err(Problem::new(
             ErrorKind::NotFound,
             format!("There is neither a file nor a skill named `{name}`"),

@@ -3,40 +3,71 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::Effect;
-use host::api::{ErrorKind, Problem};
+use host::api::{Effect, ErrorKind, Problem, SkillState};
 use host::distribution::RegistryReference;
-use host::skill::SkillHost;
 use host::skill::lock::{self, Difference, Lock, LockError, Locked};
+use host::skill::{LockChoice, SkillHost};
 
-use super::offer::Offer;
+use super::offer::{self, Offer};
 use super::{path_text, refused, registry};
 use crate::args::Consent;
 use crate::commands::{Context, read_yes};
 use crate::error::Error;
 use crate::output::Output;
 
-/// Writes what can be used now.
-pub(super) fn lock(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
+/// Writes skills into the file.
+pub(super) fn lock(names: &[String], all: bool, dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     let folder = folder(dir, context)?;
-    let (lock, left_out) = registry(context)?
-        .lock(&folder, host::distribution::pin_source)
+    let registry = registry(context)?;
+    let known = Lock::read(&folder).map_err(|error| wrong(&error))?;
+    let choice = match (names, all) {
+        (_, true) => LockChoice::All,
+        ([], false) if known.is_none() => return Err(nothing_chosen(&registry)),
+        ([], false) => LockChoice::Again,
+        (names, false) => LockChoice::Names(names),
+    };
+    let (lock, left_out) = registry
+        .lock(
+            &folder,
+            known.unwrap_or_default(),
+            choice,
+            host::distribution::pin_source,
+        )
         .map_err(refused)?;
     for (name, reason) in left_out {
         context
             .output
-            .notice(&format!("`{name}` is not locked: {reason}"), None);
+            .notice(&format!("`{name}` is not locked as it is now: {reason}"), None);
     }
     let path = lock.write(&folder).map_err(|error| wrong(&error))?;
-    let (count, _) = counted(&lock);
-    context.output.line(&format!("Locked {count} in {}.", path.display()))?;
+    let (count, are) = counted(&lock);
+    context
+        .output
+        .line(&format!("{count} {are} locked in {}.", path.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The problem of a first lock file without a name: the skills of a person are no agreement of a team.
+fn nothing_chosen(registry: &SkillHost) -> Error {
+    let names: Vec<String> = registry.pinned().unwrap_or_default().into_keys().collect();
+    let hint = if names.is_empty() {
+        "`tool skill add` adds one".to_owned()
+    } else {
+        format!("`tool skill lock NAME…` with names of {}, or `--all`", names.join(", "))
+    };
+    Problem::new(
+        ErrorKind::Usage,
+        "There is no `skills.lock` yet: name the skills to lock",
+    )
+    .with_hint(hint)
+    .into()
 }
 
 /// Says what differs, and changes nothing.
 pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
-    let lock = read(&folder(dir, context)?)?;
-    let differences = lock.differences(&registry(context)?.entries());
+    let folder = folder(dir, context)?;
+    let lock = read(&folder)?;
+    let differences = registry(context)?.differences(&lock, &folder);
     if differences.is_empty() {
         as_locked(&lock, context)
     } else {
@@ -55,14 +86,14 @@ pub(super) async fn sync(
     let folder = folder(dir, context)?;
     let lock = read(&folder)?;
     let registry = registry(context)?;
-    let differences = lock.differences(&registry.entries());
-    let pinned = registry.pinned().map_err(refused)?;
+    fetch_signatures(&lock, &folder, &registry, consent, context).await?;
+    let differences = registry.differences(&lock, &folder);
     let mut keeping = Vec::new();
     for (name, locked) in lock.skills() {
         let mut of_it = differences.iter().filter(|difference| difference.name() == name);
         // Effects granted to another digest do not count.
-        let pinned = pinned.get(name).filter(|pinned| pinned.digest == locked.digest);
-        let granted = pinned.map_or(&[][..], |pinned| &pinned.effects);
+        let pinned = registry.pinned_version(name, &locked.digest).map_err(refused)?;
+        let granted = pinned.as_ref().map_or(&[][..], |pinned| &pinned.effects);
         let beyond: Vec<Effect> = granted
             .iter()
             .copied()
@@ -79,7 +110,7 @@ pub(super) async fn sync(
         let within = locked.effects.iter().copied().chain(kept).collect();
         mend(name, locked, within, &folder, &registry, consent, context).await?;
     }
-    let mut left = lock.differences(&registry.entries());
+    let mut left = registry.differences(&lock, &folder);
     // The user was told, and has a skill keep what this repository's file withholds here.
     left.retain(|left| !matches!(left, Difference::Effects { name, .. } if keeping.contains(&name)));
     if left.is_empty() {
@@ -136,10 +167,10 @@ async fn mend(
     context: &Context,
 ) -> Result<(), Error> {
     let is_there = registry
-        .inspect_installed(name)
+        .inspect_installed(name, Some(&locked.digest))
         .is_ok_and(|installed| installed.digest == locked.digest);
     let offer = if is_there {
-        Offer::of_installed(name, registry, consent, context)?
+        Offer::of_installed(name, Some(&locked.digest), registry, consent, context)?
     } else {
         let source = source(name, locked, folder, consent, context)?;
         Offer::of(&source, registry, consent, context).await?
@@ -154,10 +185,37 @@ async fn mend(
         );
         return Err(Error::new(ErrorKind::Skill, message));
     }
-    let entry = offer.within(within).settle(registry, consent, context)?;
+    let entry = offer.within(within).for_lock().settle(registry, consent, context)?;
     context
         .output
         .line(&format!("Pinned {} {}.", entry.name, entry.version))
+}
+
+/// Fetches the signature of each locked component that is refused for want of one: it may have been signed after it was
+/// pulled.
+async fn fetch_signatures(
+    lock: &Lock,
+    folder: &Path,
+    registry: &SkillHost,
+    consent: &Consent,
+    context: &Context,
+) -> Result<(), Error> {
+    for entry in registry.entries_in(Some(lock)) {
+        let locked = lock.skills().get(&entry.name);
+        let locked = locked.filter(|locked| entry.state == SkillState::Unsigned && entry.digest == locked.digest);
+        let Some(locked) = locked else { continue };
+        // A file below the folder comes with its signature, or without one.
+        if !locked.source.as_deref().is_some_and(RegistryReference::is_meant) {
+            continue;
+        }
+        let source = source(&entry.name, locked, folder, consent, context)?;
+        if offer::fetch_signature(&entry, &source, registry, context).await? {
+            context
+                .output
+                .line(&format!("Fetched the signature of {}.", entry.name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Source of a locked skill. A repository's file may name any registry, so the user confirms a registry first.
@@ -218,7 +276,7 @@ fn folder(dir: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
 fn read(folder: &Path) -> Result<Lock, Error> {
     let none = || {
         let message = format!("There is no `{}` in {}", lock::NAME, folder.display());
-        Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock` writes one")
+        Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock NAME…` writes one")
     };
     let lock = Lock::read(folder).map_err(|error| wrong(&error))?;
     lock.ok_or_else(|| none().into())

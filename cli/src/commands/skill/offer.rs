@@ -26,6 +26,8 @@ pub(super) struct Offer {
     signer: Signer,
     /// It gets at most these.
     within: Option<Vec<Effect>>,
+    /// True where a repository's lock file asks for it.
+    is_for_lock: bool,
     /// True where it lies in the team's folder already.
     is_installed: bool,
     _held: Option<Held>,
@@ -67,14 +69,15 @@ impl Offer {
         })
     }
 
-    /// Looks at a skill that lies in the team's folder.
+    /// Looks at a skill that lies in the team's folder, in the version with this digest if one is given.
     pub(super) fn of_installed(
         name: &str,
+        digest: Option<&str>,
         registry: &SkillHost,
         consent: &Consent,
         context: &Context,
     ) -> Result<Self, Error> {
-        let inspection = registry.inspect_installed(name).map_err(refused)?;
+        let inspection = registry.inspect_installed(name, digest).map_err(refused)?;
         Ok(Self {
             is_installed: true,
             ..Self::with_signature_beside(inspection, consent, context)?
@@ -98,6 +101,7 @@ impl Offer {
             inspection,
             origin: None,
             within: None,
+            is_for_lock: false,
             is_installed: false,
             _held: None,
         })
@@ -122,17 +126,12 @@ impl Offer {
             Vec::new()
         };
         // The one that counts goes with the component, so that it can be checked again.
-        let counts = |signature: &&Signature| {
-            let one = std::slice::from_ref(*signature);
-            let identities = &wanted.identities;
-            identities.check(&inspection.name, &inspection.digest, one).is_ok()
-        };
-        if let Some(signature) = signatures.iter().find(counts) {
+        if let Some(signature) = wanted.counting(&inspection.name, &inspection.digest, &signatures) {
             signature.write_beside(held.path()).map_err(refused)?;
         }
         Ok(Self {
             origin: Some(ComponentOrigin {
-                from: place.to_string(),
+                from: place.followed().to_string(),
                 manifest: Some(pulled.manifest),
             }),
             _held: Some(held),
@@ -144,6 +143,14 @@ impl Offer {
     pub(super) fn within(self, effects: impl IntoIterator<Item = Effect>) -> Self {
         Self {
             within: Some(effects.into_iter().collect()),
+            ..self
+        }
+    }
+
+    /// Pins it for a repository whose lock file names it, and for no other one.
+    pub(super) fn for_lock(self) -> Self {
+        Self {
+            is_for_lock: true,
             ..self
         }
     }
@@ -165,6 +172,7 @@ impl Offer {
             origin: self.origin.clone(),
             grown,
             within: self.within.clone(),
+            is_for_lock: self.is_for_lock,
         };
         let entry = if self.is_installed {
             registry.trust_on(&self.inspection, &terms)
@@ -311,6 +319,28 @@ impl Offer {
     }
 }
 
+/// Looks for a signature that counts where a pinned component came from. True where there is one now.
+pub(super) async fn fetch_signature(
+    entry: &SkillEntry,
+    source: &str,
+    registry: &SkillHost,
+    context: &Context,
+) -> Result<bool, Error> {
+    let place: RegistryReference = source
+        .parse()
+        .map_err(|error: distribution::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
+    let wanted = Wanted::of_configuration(context)?;
+    let found = distribution::signatures(&place, &entry.digest, &context.backend.environment).await;
+    let found = found.map_err(refused)?;
+    let Some(signature) = wanted.counting(&entry.name, &entry.digest, &found) else {
+        return Ok(false);
+    };
+    registry
+        .write_signature(&entry.name, &entry.digest, signature)
+        .map_err(refused)?;
+    Ok(true)
+}
+
 /// A component that was pulled lies in no place that the user knows.
 fn of_place(place: &RegistryReference, error: &host::skill::SkillHostError) -> Error {
     match error {
@@ -329,13 +359,21 @@ struct Wanted {
 
 impl Wanted {
     fn new(consent: &Consent, context: &Context) -> Result<Self, Error> {
+        let wanted = Self::of_configuration(context)?;
+        Ok(Self {
+            is_required: wanted.is_required || consent.require_signature,
+            ..wanted
+        })
+    }
+
+    fn of_configuration(context: &Context) -> Result<Self, Error> {
         let SkillsSettings {
             require_signature,
             identities,
             ..
         } = host::config::common(&context.backend.home, &context.backend.environment)?.skills;
         Ok(Self {
-            is_required: require_signature || consent.require_signature,
+            is_required: require_signature,
             identities: Identities::read(&identities, &context.backend.home).map_err(|error| unusable(&error))?,
         })
     }
@@ -343,6 +381,15 @@ impl Wanted {
     /// True where it matters who has signed.
     fn looks(&self) -> bool {
         self.is_required || !self.identities.is_empty()
+    }
+
+    /// The signature that counts for a component with this digest.
+    fn counting<'s>(&self, name: &str, digest: &str, signatures: &'s [Signature]) -> Option<&'s Signature> {
+        let counts = |signature: &&Signature| {
+            let one = std::slice::from_ref(*signature);
+            self.identities.check(name, digest, one).is_ok()
+        };
+        signatures.iter().find(counts)
     }
 
     /// Finds the signer of a component. Where no signature is required, an unknown signer is accepted.

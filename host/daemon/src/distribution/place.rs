@@ -37,11 +37,26 @@ impl RegistryReference {
         self.0.tag()
     }
 
-    /// Returns this place with the digest of a manifest and without a tag: its content can never change.
+    /// Returns this place with the digest of a manifest: its content can never change. A tag stays beside the digest, for
+    /// updates; what is pulled is the digest alone.
     #[must_use]
     pub fn pinned(&self, manifest: &str) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
-        Self(Reference::with_digest(registry, repository, manifest.to_owned()))
+        let manifest = manifest.to_owned();
+        Self(match self.tag() {
+            Some(tag) => Reference::with_tag_and_digest(registry, repository, tag.to_owned(), manifest),
+            None => Reference::with_digest(registry, repository, manifest),
+        })
+    }
+
+    /// Returns the place where an update looks: the tag without the digest, where there is a tag.
+    #[must_use]
+    pub fn followed(&self) -> Self {
+        let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
+        match self.tag() {
+            Some(tag) => Self(Reference::with_tag(registry, repository, tag.to_owned())),
+            None => self.clone(),
+        }
     }
 
     /// Place of the signatures of the component with this digest (hexadecimal).
@@ -145,8 +160,14 @@ mod tests {
         );
         assert_eq!(
             place.pinned(&digest).to_string(),
-            format!("oci://example.org/team/lint@{digest}")
+            format!("oci://example.org/team/lint:latest@{digest}")
         );
+        assert_eq!(place.pinned(&digest).followed(), place);
+        let untagged: RegistryReference = format!("oci://example.org/team/lint@{digest}")
+            .parse()
+            .expect("it is one");
+        assert_eq!(untagged.pinned(&digest), untagged);
+        assert_eq!(untagged.followed(), untagged);
         for text in ["oci://localhost/x", "oci://localhost:1/x", "oci://127.1.2.3/x"] {
             assert!(
                 text.parse::<RegistryReference>().is_ok_and(|place| place.is_loopback()),

@@ -303,11 +303,12 @@ mod tests {
     use super::*;
     use crate::api::{Overrides, PolicyRequest, SkillEntry};
     use crate::config::ProviderSettings;
-    use crate::provider::{Provider, ToolSpec};
+    use crate::provider::Provider;
     use crate::session::engine::Engine;
     use crate::session::history::Filter;
     use crate::session::tests::fakes::FakeEngine;
-    use crate::skill::{CallContext, CallReport, RawArguments};
+    use crate::skill::lock::{Difference, Lock};
+    use crate::skill::{CallContext, CallReport, OfferedTools, RawArguments, SkillScope};
 
     /// An engine that takes its time to say which skills there are.
     struct Slow {
@@ -335,12 +336,16 @@ mod tests {
             self.engine.entries()
         }
 
-        fn effects(&self, name: &str) -> Option<Vec<crate::api::Effect>> {
-            self.engine.effects(name)
+        fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference> {
+            self.engine.differences(lock, root)
         }
 
-        fn specs(&self) -> Vec<ToolSpec> {
-            self.engine.specs()
+        fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<crate::api::Effect>> {
+            self.engine.effects(name, lock)
+        }
+
+        fn specs(&self, scope: SkillScope<'_>) -> OfferedTools {
+            self.engine.specs(scope)
         }
 
         fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {

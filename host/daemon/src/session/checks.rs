@@ -9,12 +9,12 @@ use tokio_util::sync::CancellationToken;
 use super::blocking;
 use crate::api::Grant;
 use crate::api::ProviderName;
-use crate::api::{BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem, SkillEntry};
+use crate::api::{BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
 use crate::config::{self, Settings};
 use crate::limits;
 use crate::process::contain;
 use crate::repository::{self, Repository, RepositoryError};
-use crate::skill::lock::{self, Lock};
+use crate::skill::lock::{self, Difference, Lock};
 use crate::skill::policy::{Cause, Policy};
 
 pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
@@ -123,14 +123,14 @@ pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Resul
 }
 
 /// Refuses every difference between what a lock file says and what is there.
-pub(super) fn frozen(lock: Option<&Lock>, entries: &[SkillEntry]) -> Result<(), Problem> {
+pub(super) fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>) -> Result<Lock, Problem> {
     let Some(lock) = lock else {
         let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
-        return Err(Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock` writes one"));
+        return Err(Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock NAME…` writes one"));
     };
-    let differences = lock.differences(entries);
+    let differences = differences(&lock);
     if differences.is_empty() {
-        return Ok(());
+        return Ok(lock);
     }
     Err(lock::drift(&differences))
 }

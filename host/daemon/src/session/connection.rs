@@ -22,7 +22,7 @@ use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::skill::policy::Cause;
-use crate::skill::{CallError, CallOutcome};
+use crate::skill::{CallError, CallOutcome, SkillScope};
 
 /// One call, as it comes over a connection.
 pub struct ConnectionCall {
@@ -175,8 +175,11 @@ impl Sessions {
 
     /// The functions that may be called, with their schemas.
     pub fn tools(&self) -> Vec<SkillFunction> {
-        let offered = self.engine.specs();
-        let is_offered = |function: &SkillFunction| offered.iter().any(|spec| spec.name == function.name);
+        let offered = self.engine.specs(SkillScope::default());
+        let is_offered = |function: &SkillFunction| {
+            let mut specs = offered.builtin.iter().chain(offered.team.iter().map(|tool| &tool.spec));
+            specs.any(|spec| spec.name == function.name)
+        };
         let ready = self.engine.entries().into_iter();
         let ready = ready.filter(|entry| entry.state == SkillState::Ready);
         ready.flat_map(|entry| entry.functions).filter(is_offered).collect()
@@ -184,6 +187,6 @@ impl Sessions {
 
     /// Returns the problem of an unknown skill, or nothing if the skill exists.
     pub fn missing_skill(&self, name: &str) -> Option<Problem> {
-        self.check_skill(name).err()
+        self.check_skill(name, None).err()
     }
 }

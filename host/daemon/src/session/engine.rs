@@ -2,13 +2,15 @@
 //! and what runs skills.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::analyst;
 use crate::api::{Effect, Problem, SkillEntry};
 use crate::config::ProviderSettings;
-use crate::provider::{self, Provider, ToolSpec};
-use crate::skill::{CallContext, CallReport, RawArguments, SkillHost};
+use crate::provider::{self, Provider};
+use crate::skill::lock::{Difference, Lock};
+use crate::skill::{CallContext, CallReport, OfferedTools, RawArguments, SkillHost, SkillScope};
 
 /// Environment variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -22,10 +24,13 @@ pub(crate) trait Engine: Send + Sync + 'static {
     fn entries(&self) -> Vec<SkillEntry>;
 
     /// Returns the effects that a skill declares, or nothing if no skill has that name.
-    fn effects(&self, name: &str) -> Option<Vec<Effect>>;
+    fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>>;
+
+    /// Every way in which the skills differ from a repository's lock file.
+    fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference>;
 
     /// Specifications of the ready skills, for a model.
-    fn specs(&self) -> Vec<ToolSpec>;
+    fn specs(&self, scope: SkillScope<'_>) -> OfferedTools;
 
     /// Runs one skill. Blocks.
     fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport;
@@ -48,12 +53,16 @@ impl Engine for Host {
         self.0.entries()
     }
 
-    fn effects(&self, name: &str) -> Option<Vec<Effect>> {
-        self.0.effects(name)
+    fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>> {
+        self.0.effects(name, lock.map(|lock| lock as _))
     }
 
-    fn specs(&self) -> Vec<ToolSpec> {
-        self.0.specs()
+    fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference> {
+        self.0.differences(lock, root)
+    }
+
+    fn specs(&self, scope: SkillScope<'_>) -> OfferedTools {
+        self.0.specs(scope)
     }
 
     fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {

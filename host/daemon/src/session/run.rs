@@ -14,6 +14,7 @@ mod review;
 mod skill_call;
 mod suite;
 mod test_gen;
+mod tool_list;
 mod tools;
 
 use std::collections::BTreeMap;

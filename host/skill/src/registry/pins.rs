@@ -9,14 +9,21 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::team::{ComponentFingerprint, io, write};
-use crate::{Descriptor, FunctionDescriptor, SkillHostError};
+use crate::{Descriptor, FunctionDescriptor, LockedSkills, SkillHostError};
 use tool_core::api::Effect;
+
+/// Versions of one skill beside the last one: more than the repositories of a user lock of it. The oldest one goes.
+const VERSIONS_MAX: usize = 16;
 
 /// Components that the user has trusted, by name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pins {
+    /// The version of each skill that counts where no lock file names another one.
     pub(super) skills: BTreeMap<String, Pin>,
+    /// Other versions, which the lock files of repositories may name; the one that was pinned last stands last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) versions: BTreeMap<String, Vec<Pin>>,
     /// Component of each function, made when the file is read.
     #[serde(skip)]
     components: BTreeMap<String, String>,
@@ -36,6 +43,9 @@ pub(super) struct Pin {
     pub(super) origin: Option<ComponentOrigin>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) disabled: bool,
+    /// True where only lock files have asked for it: repositories whose lock file does not name it do without.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_shared: bool,
     /// The file as it was when it had this digest, so that listing need not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stamp: Option<ComponentFingerprint>,
@@ -60,6 +70,7 @@ impl Pin {
             granted: within.map(<[Effect]>::to_vec),
             origin: None,
             disabled: false,
+            is_shared: false,
             stamp: None,
         }
     }
@@ -116,9 +127,57 @@ impl Pins {
         Ok(pins)
     }
 
-    /// Name of the component that serves a function.
-    pub(super) fn component_of(&self, function: &str) -> Option<&str> {
-        self.components.get(function).map(String::as_str)
+    /// Name of the component that serves a function, in the versions that a lock file names.
+    pub(super) fn component_of(&self, function: &str, lock: Option<&dyn LockedSkills>) -> Option<&str> {
+        let serves = |name: &&String| {
+            let version = self.locked_version(name, lock);
+            version.is_some_and(|pin| pin.descriptor.function(function).is_some())
+        };
+        let other = self.versions.keys().find(serves);
+        let last = || {
+            let name = self.components.get(function)?;
+            self.locked_version(name, lock).is_none().then_some(name)
+        };
+        other.or_else(last).map(String::as_str)
+    }
+
+    /// The version of a skill that a lock file names, where it is not the one that counts without the file.
+    pub(super) fn locked_version(&self, name: &str, lock: Option<&dyn LockedSkills>) -> Option<&Pin> {
+        let digest = lock?.digest(name)?;
+        let is_last = self.skills.get(name).is_some_and(|pin| pin.digest == digest);
+        let mut others = self.versions.get(name)?.iter();
+        others.find(|pin| pin.digest == digest && !is_last)
+    }
+
+    /// The version of a skill with this digest.
+    pub(super) fn version(&self, name: &str, digest: &str) -> Option<&Pin> {
+        let others = self.versions.get(name).into_iter().flatten();
+        let mut all = self.skills.get(name).into_iter().chain(others);
+        all.find(|pin| pin.digest == digest)
+    }
+
+    /// Adds a version beside the one that counts without a lock file. Returns the digests of versions that have no room
+    /// any more.
+    pub(super) fn keep(&mut self, name: &str, pin: Pin) -> Vec<String> {
+        let versions = self.versions.entry(name.to_owned()).or_default();
+        versions.retain(|other| other.digest != pin.digest);
+        versions.push(pin);
+        let beyond = versions.len().saturating_sub(VERSIONS_MAX);
+        versions.drain(..beyond).map(|pin| pin.digest).collect()
+    }
+
+    /// Forgets a version that stands beside the one that counts without a lock file. True where there was one.
+    pub(super) fn forget(&mut self, name: &str, digest: &str) -> bool {
+        let Some(versions) = self.versions.get_mut(name) else {
+            return false;
+        };
+        let before = versions.len();
+        versions.retain(|pin| pin.digest != digest);
+        let is_known = versions.len() < before;
+        if versions.is_empty() {
+            self.versions.remove(name);
+        }
+        is_known
     }
 
     /// Changes the file. Others that change it at the same time wait.

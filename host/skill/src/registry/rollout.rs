@@ -4,23 +4,24 @@
 //! not have counts only where it is among those that the user has said yes to.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::pins::{ComponentOrigin, Pin, Pins};
-use super::team::{ComponentFingerprint, Inspected, Inspection, Member, io, write};
+use super::team::{ComponentFingerprint, Inspected, Inspection, VERSIONS, io, read_component, write};
 use super::{Skill, SkillHost, Source, ready_entry};
 use crate::imports::store;
 use crate::limits;
-use crate::lock::{Lock, Locked};
-use crate::signature::Signature;
+use crate::signature::{Signature, SignatureError};
 use crate::{FunctionDescriptor, SkillHostError};
-use tool_boundary::{CONTRACT, is_name};
+use tool_boundary::is_name;
 use tool_core::api::SkillEntry;
 use tool_core::api::{Effect, SkillOrigin};
+use tool_core::digest::sha256_hex;
 use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// On which terms a component is pinned. The default: from nowhere, and nothing beyond the version before.
@@ -32,6 +33,9 @@ pub struct Terms {
     pub grown: Vec<Effect>,
     /// It gets at most these; absent is all that it asks for.
     pub within: Option<Vec<Effect>>,
+    /// True where a repository's lock file asks for it: another version that the user has stays the one that counts
+    /// elsewhere.
+    pub is_for_lock: bool,
 }
 
 /// Differences between a component and the one that is pinned under its name.
@@ -64,6 +68,18 @@ pub struct Pinned {
     pub origin: Option<ComponentOrigin>,
 }
 
+impl Pinned {
+    fn new(name: &str, pin: &Pin) -> Self {
+        Self {
+            name: name.to_owned(),
+            version: pin.descriptor.version.clone(),
+            digest: pin.digest.clone(),
+            effects: pin.granted(),
+            origin: pin.origin.clone(),
+        }
+    }
+}
+
 /// A component that came from a registry, in a private folder until this is dropped.
 #[derive(Debug)]
 pub struct Held {
@@ -91,7 +107,9 @@ impl SkillHost {
     /// Compares a component with the one that is pinned under its name; nothing where none is.
     pub fn change(&self, shown: &Inspection) -> Result<Option<VersionChange>, SkillHostError> {
         let pins = self.pins()?;
-        Ok(pins.skills.get(&shown.name).map(|pin| VersionChange {
+        let same = pins.version(&shown.name, &shown.digest);
+        let before = same.or_else(|| pins.skills.get(&shown.name));
+        Ok(before.map(|pin| VersionChange {
             version: pin.descriptor.version.clone(),
             digest: pin.digest.clone(),
             grown: grown(&shown.functions, pin, None),
@@ -108,13 +126,7 @@ impl SkillHost {
 
     /// Adds the component that was shown, on these terms.
     pub fn add_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
-        let inspected = self.shown_again(shown)?;
-        let target = self.component_path(&inspected.descriptor.name);
-        self.pin(inspected, terms, |inspected| {
-            write(&target, &inspected.wasm)?;
-            copy_signature(&shown.path, &target)?;
-            Ok(target.clone())
-        })
+        self.pin(&self.shown_again(shown)?, terms, false)
     }
 
     /// Trusts the component that was shown where it lies: in the team's folder.
@@ -125,13 +137,13 @@ impl SkillHost {
     /// Trusts the component that was shown, on these terms.
     pub fn trust_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
         let inspected = self.shown_again(shown)?;
-        if self.installed(&inspected.descriptor.name)? != shown.path {
+        if self.path_of(&inspected.descriptor.name, &shown.digest) != shown.path {
             return Err(SkillHostError::Refused {
                 path: shown.path.clone(),
                 reason: "it does not lie in the folder of skills under its own name".to_owned(),
             });
         }
-        self.pin(inspected, terms, |_| Ok(shown.path.clone()))
+        self.pin(&inspected, terms, true)
     }
 
     fn shown_again(&self, shown: &Inspection) -> Result<Inspected, SkillHostError> {
@@ -155,34 +167,46 @@ impl SkillHost {
         }
     }
 
-    /// Pins a component once `place` has put it where it stays. One that is switched off stays that.
-    fn pin(
-        &self,
-        inspected: Inspected,
-        terms: &Terms,
-        place: impl FnOnce(&Inspected) -> Result<PathBuf, SkillHostError>,
-    ) -> Result<SkillEntry, SkillHostError> {
-        let name = inspected.descriptor.name.clone();
+    /// Pins a component, which is copied into the team's folder unless it lies there. One that is switched off stays that.
+    fn pin(&self, inspected: &Inspected, terms: &Terms, is_installed: bool) -> Result<SkillEntry, SkillHostError> {
+        let (name, digest) = (&inspected.descriptor.name, &inspected.inspection.digest);
         Pins::edit(&self.folder, |pins| {
-            let before = pins.skills.get(&name);
-            if let Some(before) = before {
-                check_grown(&inspected, before, terms)?;
+            let last = pins.skills.get(name).cloned();
+            let before = pins.version(name, digest).or(last.as_ref()).cloned();
+            if let Some(before) = &before {
+                check_grown(inspected, before, terms)?;
             }
-            check_names(&inspected, pins)?;
-            if before.is_none() && pins.skills.len() >= limits::TEAM_SKILLS_MAX {
+            check_names(inspected, pins)?;
+            if last.is_none() && pins.skills.len() >= limits::TEAM_SKILLS_MAX {
                 return Err(SkillHostError::Refused {
                     path: inspected.inspection.path.clone(),
                     reason: format!("there are {} skills already", limits::TEAM_SKILLS_MAX),
                 });
             }
-            let mut pin = Pin::new(
-                inspected.inspection.digest.clone(),
-                inspected.descriptor.clone(),
-                terms.within.as_deref(),
-            );
-            pin.origin = terms.origin.clone().or_else(|| before?.origin.clone());
-            pin.disabled = before.is_some_and(|before| before.disabled);
-            let path = place(&inspected)?;
+            let is_other = last.as_ref().is_some_and(|last| last.digest != *digest);
+            let goes_beside = if is_installed {
+                inspected.inspection.path != self.component_path(name)
+            } else {
+                terms.is_for_lock && is_other
+            };
+            let mut pin = Pin::new(digest.clone(), inspected.descriptor.clone(), terms.within.as_deref());
+            let known_origin = || before.as_ref()?.origin.clone();
+            pin.origin = terms.origin.clone().or_else(known_origin);
+            pin.disabled = last.as_ref().is_some_and(|last| last.disabled);
+            pin.is_shared = terms.is_for_lock && last.as_ref().is_none_or(|last| last.is_shared);
+            let path = if goes_beside {
+                self.version_path(digest)
+            } else {
+                self.component_path(name)
+            };
+            if !is_installed {
+                self.make_versions_folder()?;
+                if let Some(last) = last.filter(|_| is_other && !goes_beside) {
+                    self.keep_last(pins, name, last)?;
+                }
+                write(&path, &inspected.wasm)?;
+                copy_signature(&inspected.inspection.path, &path)?;
+            }
             pin.stamp = fs::symlink_metadata(&path)
                 .ok()
                 .map(|metadata| ComponentFingerprint::of(&metadata));
@@ -192,12 +216,45 @@ impl SkillHost {
                 pin.digest.clone(),
                 Source::Team(path),
             );
-            pins.skills.insert(name.clone(), pin);
+            if goes_beside {
+                let gone = pins.keep(name, pin);
+                gone.iter()
+                    .try_for_each(|digest| remove_files(&self.version_path(digest)))?;
+            } else {
+                pins.skills.insert(name.clone(), pin);
+                if pins.forget(name, digest) {
+                    remove_files(&self.version_path(digest))?;
+                }
+            }
             Ok(ready_entry(&skill, SkillOrigin::Team))
         })
     }
 
-    /// Takes a team's component away: its pin, its file and its signature.
+    /// Keeps the version that another one is about to replace, for the lock files that name it. A file that is not that
+    /// version any more is not kept.
+    fn keep_last(&self, pins: &mut Pins, name: &str, last: Pin) -> Result<(), SkillHostError> {
+        let (from, to) = (self.component_path(name), self.version_path(&last.digest));
+        let is_last = read_component(&from).is_ok_and(|wasm| sha256_hex(&wasm) == last.digest);
+        if !is_last {
+            return Ok(());
+        }
+        remove_files(&to)?;
+        fs::hard_link(&from, &to).map_err(|source| io(&to, "written", source))?;
+        copy_signature(&from, &to)?;
+        let mut kept = last;
+        kept.stamp = None;
+        let gone = pins.keep(name, kept);
+        gone.iter()
+            .try_for_each(|digest| remove_files(&self.version_path(digest)))
+    }
+
+    fn make_versions_folder(&self) -> Result<(), SkillHostError> {
+        let folder = self.folder.join(VERSIONS);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|source| io(&folder, "made", source))
+    }
+
+    /// Takes a team's component away in all its versions: the pins, the files and the signatures.
     pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
         if is_name(name) {
             self.clear_store(name, None)?;
@@ -208,20 +265,16 @@ impl SkillHost {
             Err(_) if is_pinned => self.component_path(name),
             path => path?,
         };
+        let mut others = Vec::new();
         if is_pinned {
             Pins::edit(&self.folder, |pins| {
                 pins.skills.remove(name);
+                others = pins.versions.remove(name).unwrap_or_default();
                 Ok(())
             })?;
         }
-        match fs::remove_file(Signature::place(&path)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&path, "removed", error)),
-            _ => {}
-        }
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(&path, "removed", error)),
-            _ => Ok(()),
-        }
+        let others = others.iter().map(|pin| self.version_path(&pin.digest));
+        others.chain([path]).try_for_each(|path| remove_files(&path))
     }
 
     /// Removes what a skill has kept: in the repository with this root, or in all. True where there was something.
@@ -247,17 +300,16 @@ impl SkillHost {
     /// Everything that is pinned, by name.
     pub fn pinned(&self) -> Result<BTreeMap<String, Pinned>, SkillHostError> {
         let pins = self.pins()?;
-        let pinned = pins.skills.iter().map(|(name, pin)| {
-            let pinned = Pinned {
-                name: name.clone(),
-                version: pin.descriptor.version.clone(),
-                digest: pin.digest.clone(),
-                effects: pin.granted(),
-                origin: pin.origin.clone(),
-            };
-            (name.clone(), pinned)
-        });
-        Ok(pinned.collect())
+        let pinned = pins.skills.iter();
+        Ok(pinned
+            .map(|(name, pin)| (name.clone(), Pinned::new(name, pin)))
+            .collect())
+    }
+
+    /// The version of a skill with this digest, where the user has added it.
+    pub fn pinned_version(&self, name: &str, digest: &str) -> Result<Option<Pinned>, SkillHostError> {
+        let pins = self.pins()?;
+        Ok(pins.version(name, digest).map(|pin| Pinned::new(name, pin)))
     }
 
     /// The bytes of the component that was shown.
@@ -270,46 +322,10 @@ impl SkillHost {
         self.installed(name)
     }
 
-    /// Returns a lock file for this folder with the skills that can be used now, and the reason for each one left out.
-    /// `pin_source` adds the digest of a manifest to an address in a registry.
-    pub fn lock(&self, folder: &Path, pin_source: PinSource) -> Result<(Lock, Vec<(String, String)>), SkillHostError> {
-        let pins = self.pins()?;
-        let (mut skills, mut left_out) = (BTreeMap::new(), Vec::new());
-        for (name, member) in self.members() {
-            match member {
-                Member::Ready(skill) => {
-                    let origin = pins.skills.get(&name).and_then(|pin| pin.origin.as_ref());
-                    let locked = Locked {
-                        version: skill.descriptor.version.clone(),
-                        digest: skill.digest.clone(),
-                        world: CONTRACT.to_owned(),
-                        effects: skill.granted.iter().flatten().copied().collect(),
-                        source: source(origin, folder, pin_source),
-                    };
-                    skills.insert(name, locked);
-                }
-                Member::Waiting { reason, .. } => left_out.push((name, reason)),
-            }
-        }
-        Ok((Lock::new(skills), left_out))
+    /// Puts a signature beside the version of a skill with this digest.
+    pub fn write_signature(&self, name: &str, digest: &str, signature: &Signature) -> Result<PathBuf, SignatureError> {
+        signature.write_beside(&self.path_of(name, digest))
     }
-}
-
-/// Adds the digest of a manifest to an address in a registry: `(address, digest)` to the pinned address.
-pub type PinSource = fn(&str, &str) -> String;
-
-/// Source of a component for others: a place in a registry, or a file below the folder of the lock file. A file
-/// elsewhere on this machine is none.
-fn source(origin: Option<&ComponentOrigin>, folder: &Path, pin_source: PinSource) -> Option<String> {
-    let origin = origin?;
-    if let Some(manifest) = &origin.manifest {
-        return Some(pin_source(&origin.from, manifest));
-    }
-    let path = Path::new(&origin.from);
-    // Canonical paths: a link or `..` cannot make a file outside the folder look like one inside.
-    let (folder, parent) = (fs::canonicalize(folder).ok()?, fs::canonicalize(path.parent()?).ok()?);
-    let inside = parent.strip_prefix(&folder).ok()?.join(path.file_name()?);
-    inside.to_str().map(str::to_owned)
 }
 
 /// Refuses effects that the version before was not granted and that the user has not said yes to.
@@ -347,7 +363,7 @@ fn check_names(inspected: &Inspected, pins: &Pins) -> Result<(), SkillHostError>
     let descriptor = &inspected.descriptor;
     for function in &descriptor.functions {
         let taken = pins
-            .component_of(&function.name)
+            .component_of(&function.name, None)
             .filter(|owner| *owner != descriptor.name);
         if let Some(owner) = taken {
             return Err(SkillHostError::Refused {
@@ -372,9 +388,19 @@ fn copy_signature(from: &Path, to: &Path) -> Result<(), SkillHostError> {
     let target = Signature::place(to);
     match Signature::beside(from) {
         Ok(Some(signature)) => write(&target, signature.to_text().as_bytes()),
-        _ => match fs::remove_file(&target) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(&target, "removed", error)),
-            _ => Ok(()),
-        },
+        _ => remove_file(&target),
+    }
+}
+
+/// Removes a component and its signature, where they are there.
+fn remove_files(component: &Path) -> Result<(), SkillHostError> {
+    remove_file(&Signature::place(component))?;
+    remove_file(component)
+}
+
+fn remove_file(path: &Path) -> Result<(), SkillHostError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(path, "removed", error)),
+        _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! A team's components as they lie in their folder: found, compared with their pins, and looked at. Changing what is
 //! pinned is the business of `rollout`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -16,10 +16,13 @@ use super::signed::{CheckedSignature, Required};
 use super::{Skill, SkillHost, Source, is_name};
 use crate::limits;
 use crate::plain::{self, Links};
-use crate::{ComponentMetadata, Descriptor, FunctionDescriptor, SkillHostError};
+use crate::{ComponentMetadata, Descriptor, FunctionDescriptor, LockedSkills, SkillHostError};
 use tool_boundary::{describe, inspect};
 use tool_core::api::{Effect, SkillState};
 use tool_core::digest::sha256_hex;
+
+/// Folder of the versions that only lock files name, below the team's folder: each by its digest.
+pub(super) const VERSIONS: &str = "versions";
 
 /// A component in the team's folder, as it was when it was last read.
 #[derive(Clone)]
@@ -113,34 +116,43 @@ pub(super) struct Inspected {
 }
 
 impl SkillHost {
-    /// Components in the team's folder, by name.
-    pub(super) fn members(&self) -> BTreeMap<String, Member> {
-        let files = component_files(&self.folder);
-        if files.is_empty() {
+    /// Components in the team's folder by name, each in the version that this lock file names.
+    pub(super) fn members(&self, lock: Option<&dyn LockedSkills>) -> BTreeMap<String, Member> {
+        let mut names: BTreeSet<String> = component_names(&self.folder);
+        let pins = self.pins();
+        if let Ok(pins) = &pins {
+            let is_locked = |name: &&String| pins.locked_version(name, lock).is_some();
+            names.extend(pins.versions.keys().filter(is_locked).cloned());
+        }
+        if names.is_empty() {
             return BTreeMap::new();
         }
-        let (pins, required) = (self.pins(), self.signing.required());
+        let required = self.signing.required();
         let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|name, _| files.contains_key(name));
-        files
+        seen.retain(|path, _| path.is_file());
+        names
             .into_iter()
-            .map(|(name, path)| {
-                let member = self.member(&mut seen, &name, &path, &pins, &required);
+            .map(|name| {
+                let member = self.member(&mut seen, &name, lock, &pins, &required);
                 (name, member)
             })
             .collect()
     }
 
     /// The one of this name, without a look at the others.
-    pub(super) fn one_member(&self, name: &str) -> Option<Member> {
-        let path = self.installed(name).ok()?;
-        // Lists leave links out, too.
-        if path.symlink_metadata().ok()?.is_symlink() {
-            return None;
+    pub(super) fn one_member(&self, name: &str, lock: Option<&dyn LockedSkills>) -> Option<Member> {
+        let pins = self.pins();
+        let is_kept = |pins: &Arc<Pins>| pins.locked_version(name, lock).is_some();
+        if !pins.as_ref().is_ok_and(is_kept) {
+            let path = self.installed(name).ok()?;
+            // Lists leave links out, too.
+            if path.symlink_metadata().ok()?.is_symlink() {
+                return None;
+            }
         }
-        let (pins, required) = (self.pins(), self.signing.required());
+        let required = self.signing.required();
         let mut seen = self.team.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(self.member(&mut seen, name, &path, &pins, &required))
+        Some(self.member(&mut seen, name, lock, &pins, &required))
     }
 
     /// Pinned components, read again if their file is another one than before.
@@ -161,9 +173,9 @@ impl SkillHost {
 
     fn member(
         &self,
-        seen: &mut BTreeMap<String, Seen>,
+        seen: &mut BTreeMap<PathBuf, Seen>,
         name: &str,
-        path: &Path,
+        lock: Option<&dyn LockedSkills>,
         pins: &Result<Arc<Pins>, SkillHostError>,
         required: &Result<Required, String>,
     ) -> Member {
@@ -173,15 +185,20 @@ impl SkillHost {
             reason,
             descriptor: None,
         };
-        if self.builtins.contains_key(name) {
+        if self.is_reserved(name) {
             return waiting(
                 "",
                 SkillState::Refused,
-                "its name is that of a built-in skill".to_owned(),
+                "its name is that of a built-in tool".to_owned(),
             );
         }
-        let pin = pins.as_ref().ok().and_then(|pins| pins.skills.get(name));
-        let seen = match look(seen, name, path, pin) {
+        let known = pins.as_ref().ok();
+        let last = known.and_then(|pins| pins.skills.get(name));
+        let (path, pin) = match known.and_then(|pins| pins.locked_version(name, lock)) {
+            Some(other) => (&self.version_path(&other.digest), Some(other)),
+            None => (&self.component_path(name), last),
+        };
+        let seen = match look(seen, path, pin) {
             Ok(seen) => seen,
             Err(error) => return waiting("", SkillState::Refused, format!("it cannot be read: {error}")),
         };
@@ -197,7 +214,7 @@ impl SkillHost {
                 let reason = format!("its file has changed since it was added; `tool skill trust {name}` looks again");
                 waiting(&seen.digest, SkillState::Changed, reason)
             }
-            Some(pin) if pin.disabled => Member::Waiting {
+            Some(pin) if last.is_some_and(|last| last.disabled) => Member::Waiting {
                 digest: seen.digest.clone(),
                 state: SkillState::Disabled,
                 reason: format!("it is disabled; `tool skill enable {name}` brings it back"),
@@ -239,9 +256,12 @@ impl SkillHost {
         Ok(self.inspected_until(file, cancel)?.inspection)
     }
 
-    /// Inspects the component of that name in the team's folder.
-    pub fn inspect_installed(&self, name: &str) -> Result<Inspection, SkillHostError> {
-        let path = self.installed(name)?;
+    /// Inspects the component of that name in the team's folder, in the version with this digest if one is given.
+    pub fn inspect_installed(&self, name: &str, digest: Option<&str>) -> Result<Inspection, SkillHostError> {
+        let path = match digest {
+            Some(digest) => self.path_of(name, digest),
+            None => self.installed(name)?,
+        };
         let inspection = self.inspect(&path)?;
         if inspection.name == name {
             Ok(inspection)
@@ -274,14 +294,14 @@ impl SkillHost {
             )
             .map_err(refused)?;
         let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
-        if self.builtins.contains_key(descriptor.name.as_str()) {
-            let reason = format!("its name, `{}`, is that of a built-in skill", descriptor.name);
+        if self.is_reserved(&descriptor.name) {
+            let reason = format!("its name, `{}`, is that of a built-in tool", descriptor.name);
             return Err(refused(reason));
         }
-        let is_builtin = |function: &&FunctionDescriptor| self.builtin_functions.contains_key(&function.name);
-        if let Some(function) = descriptor.functions.iter().find(is_builtin) {
+        let is_taken = |function: &&FunctionDescriptor| self.is_reserved(&function.name);
+        if let Some(function) = descriptor.functions.iter().find(is_taken) {
             let reason = format!(
-                "the name of its function `{}` is that of a built-in skill",
+                "the name of its function `{}` is that of a built-in tool",
                 function.name
             );
             return Err(refused(reason));
@@ -306,6 +326,24 @@ impl SkillHost {
     pub(super) fn component_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.wasm"))
     }
+
+    /// File of a version that lies beside the one that counts without a lock file.
+    pub(super) fn version_path(&self, digest: &str) -> PathBuf {
+        self.folder.join(VERSIONS).join(format!("{digest}.wasm"))
+    }
+
+    /// File of the version of a skill with this digest.
+    pub(super) fn path_of(&self, name: &str, digest: &str) -> PathBuf {
+        let is_other = self.pins().is_ok_and(|pins| {
+            let is_last = pins.skills.get(name).is_some_and(|pin| pin.digest == digest);
+            !is_last && pins.version(name, digest).is_some()
+        });
+        if is_other {
+            self.version_path(digest)
+        } else {
+            self.component_path(name)
+        }
+    }
 }
 
 /// Replaces a file as a whole, with mode 0600.
@@ -329,17 +367,16 @@ pub(super) fn io(path: &Path, action: &'static str, source: std::io::Error) -> S
     }
 }
 
-/// The components in a folder, by the name that their files give them.
-fn component_files(folder: &Path) -> BTreeMap<String, PathBuf> {
+/// The names that the files of components in a folder give them.
+fn component_names(folder: &Path) -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir(folder) else {
-        return BTreeMap::new();
+        return BTreeSet::new();
     };
     entries
         .flatten()
         .filter_map(|entry| {
-            let path = entry.path();
-            let name = path.file_name()?.to_str()?.strip_suffix(".wasm")?.to_owned();
-            (is_name(&name) && entry.file_type().ok()?.is_file()).then_some((name, path))
+            let name = entry.file_name().to_str()?.strip_suffix(".wasm")?.to_owned();
+            (is_name(&name) && entry.file_type().ok()?.is_file()).then_some(name)
         })
         .take(limits::TEAM_SKILLS_MAX)
         .collect()
@@ -347,14 +384,9 @@ fn component_files(folder: &Path) -> BTreeMap<String, PathBuf> {
 
 /// Hashes a component, unless it is still the one that was hashed before, here or when it was pinned. A digest that is
 /// known by the file's stamp alone serves for lists: before code is loaded its bytes are hashed in any case.
-fn look<'a>(
-    seen: &'a mut BTreeMap<String, Seen>,
-    name: &str,
-    path: &Path,
-    pin: Option<&Pin>,
-) -> std::io::Result<&'a mut Seen> {
+fn look<'a>(seen: &'a mut BTreeMap<PathBuf, Seen>, path: &Path, pin: Option<&Pin>) -> std::io::Result<&'a mut Seen> {
     let stamp = ComponentFingerprint::of(&fs::symlink_metadata(path)?);
-    if seen.get(name).is_none_or(|seen| seen.stamp != stamp) {
+    if seen.get(path).is_none_or(|seen| seen.stamp != stamp) {
         let digest = match pin.filter(|pin| pin.stamp == Some(stamp)) {
             Some(pin) => pin.digest.clone(),
             None => sha256_hex(&read_component(path)?),
@@ -365,9 +397,9 @@ fn look<'a>(
             skill: None,
             checked: None,
         };
-        seen.insert(name.to_owned(), new);
+        seen.insert(path.to_owned(), new);
     }
-    seen.get_mut(name).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    seen.get_mut(path).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
 /// Reads a component of bounded size.

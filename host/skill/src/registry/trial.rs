@@ -69,13 +69,13 @@ impl SkillHost {
 
     /// Whether a skill that is yet to be written can have this name. The error is the end of a sentence.
     pub fn check_new_name(&self, name: &str) -> Result<(), String> {
-        match (is_name(name), self.builtin_functions.contains_key(name)) {
+        match (is_name(name), self.is_reserved(name)) {
             (false, _) => Err(
                 "is not a name of a skill: it begins with a lower-case letter, goes on with lower-case \
                                letters, digits and `_`, and has at most 64 of them"
                     .to_owned(),
             ),
-            (_, true) => Err("is the name of a built-in skill".to_owned()),
+            (_, true) => Err("is the name of a built-in tool".to_owned()),
             _ => Ok(()),
         }
     }

@@ -24,7 +24,7 @@ use crate::repository::foreign;
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::Taint;
 use crate::skill::{
-    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, SessionFiles,
+    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, SessionFiles, SkillScope,
 };
 use crate::text::clean_line;
 use crate::turn::{Observer, Tools, TurnStep, until};
@@ -137,7 +137,13 @@ struct NoteEnd {
 
 impl Tools for SessionTools<'_> {
     fn specs(&self) -> Vec<ToolSpec> {
-        self.job.engine.specs()
+        let scope = SkillScope {
+            lock: self.job.locked.as_deref().map(|lock| lock as _),
+            operation: None,
+        };
+        let offered = self.job.engine.specs(scope);
+        let team = offered.team.into_iter().map(|tool| tool.spec);
+        offered.builtin.into_iter().chain(team).collect()
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
@@ -200,7 +206,10 @@ impl<'a> SessionTools<'a> {
     }
 
     pub(super) fn effects(&self, skill: &str) -> Vec<Effect> {
-        self.job.engine.effects(skill).unwrap_or_default()
+        self.job
+            .engine
+            .effects(skill, self.job.locked.as_deref())
+            .unwrap_or_default()
     }
 
     /// A call that no model asked for. It is stopped at the deadline.

@@ -15,8 +15,11 @@ use crate::provider::{
     EventStream, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, ToolSpec, Usage,
 };
 use crate::session::engine::Variables;
+use crate::skill::lock::{Difference, Lock};
 use crate::skill::policy::Decision;
-use crate::skill::{CallContext, CallError, CallOutcome, CallReport, HostNotes, Question, RawArguments};
+use crate::skill::{
+    CallContext, CallError, CallOutcome, CallReport, HostNotes, OfferedTools, Question, RawArguments, SkillScope,
+};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
 /// Next step of the scripted model.
@@ -231,18 +234,25 @@ impl Engine for FakeEngine {
         ]
     }
 
-    fn effects(&self, name: &str) -> Option<Vec<Effect>> {
+    fn differences(&self, lock: &Lock, _: &Path) -> Vec<Difference> {
+        lock.differences(&self.entries())
+    }
+
+    fn effects(&self, name: &str, _: Option<&Lock>) -> Option<Vec<Effect>> {
         let mut entries = self.entries().into_iter();
         entries.find(|entry| entry.name == name).map(|entry| entry.effects)
     }
 
-    fn specs(&self) -> Vec<ToolSpec> {
+    fn specs(&self, _: SkillScope<'_>) -> OfferedTools {
         let spec = |entry: SkillEntry| ToolSpec {
             name: entry.name,
             description: entry.description,
             parameters: json!({"type": "object"}),
         };
-        self.entries().into_iter().map(spec).collect()
+        OfferedTools {
+            builtin: self.entries().into_iter().map(spec).collect(),
+            team: Vec::new(),
+        }
     }
 
     fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {

@@ -1,0 +1,132 @@
+//! The skills of this machine beside a repository's lock file: writing the file, and finding what differs from it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::pins::{ComponentOrigin, Pin};
+use super::team::{Member, read_component};
+use super::{Skill, SkillHost};
+use crate::SkillHostError;
+use crate::lock::{Difference, Lock, Locked, REGISTRY, place_and_digest, untagged};
+use tool_boundary::CONTRACT;
+use tool_core::digest::sha256_hex;
+
+/// Skills that go into a lock file.
+#[derive(Debug, Clone, Copy)]
+pub enum LockChoice<'a> {
+    /// These, in the versions that the user has added last. The file keeps its other skills.
+    Names(&'a [String]),
+    /// Those that the file names already.
+    Again,
+    /// All that can be used now, and no others.
+    All,
+}
+
+/// Adds the digest of a manifest to an address in a registry: `(address, digest)` to the pinned address.
+pub type PinSource = fn(&str, &str) -> String;
+
+impl SkillHost {
+    /// Returns the lock file that follows `known` in this folder, and the reason for each chosen skill that is not locked
+    /// as it is now. `pin_source` adds the digest of a manifest to an address in a registry.
+    pub fn lock(
+        &self,
+        folder: &Path,
+        known: Lock,
+        choice: LockChoice<'_>,
+        pin_source: PinSource,
+    ) -> Result<(Lock, Vec<(String, String)>), SkillHostError> {
+        let pins = self.pins()?;
+        let last = self.members(None);
+        let locked = self.members(Some(&known));
+        let names: Vec<String> = match choice {
+            LockChoice::Names(names) => names.to_vec(),
+            LockChoice::Again => known.skills().keys().cloned().collect(),
+            LockChoice::All => last.keys().cloned().collect(),
+        };
+        let mut skills = match choice {
+            LockChoice::All => BTreeMap::new(),
+            _ => known.skills().clone(),
+        };
+        let mut left_out = Vec::new();
+        for name in names {
+            // A version that only the lock file of another repository asks for is nothing that the user has chosen here.
+            let is_shared = pins.skills.get(&name).is_some_and(|pin| pin.is_shared);
+            let members = if is_shared { &locked } else { &last };
+            match members.get(&name) {
+                Some(Member::Ready(skill)) => {
+                    let origin = pins.version(&name, &skill.digest).and_then(|pin| pin.origin.as_ref());
+                    let source = origin.and_then(|origin| source(origin, folder, pin_source));
+                    skills.insert(name, locked_as(skill, source));
+                }
+                Some(Member::Waiting { reason, .. }) => left_out.push((name, reason.clone())),
+                None if matches!(choice, LockChoice::Names(_)) => return Err(SkillHostError::Unknown { name }),
+                None => left_out.push((name, "it is not there".to_owned())),
+            }
+        }
+        Ok((Lock::new(skills), left_out))
+    }
+
+    /// Every way in which the skills of the user differ from a lock file in this folder.
+    pub fn differences(&self, lock: &Lock, folder: &Path) -> Vec<Difference> {
+        let mut differences = lock.differences(&self.entries_in(Some(lock)));
+        let pins = self.pins().ok();
+        for (name, locked) in lock.skills() {
+            let pin = pins.as_ref().and_then(|pins| pins.version(name, &locked.digest));
+            let wrong = locked
+                .source
+                .as_ref()
+                .and_then(|source| wrong_source(source, locked, pin, folder));
+            differences.extend(wrong.map(|reason| Difference::Source {
+                name: name.clone(),
+                reason,
+            }));
+        }
+        differences
+    }
+}
+
+fn locked_as(skill: &Skill, source: Option<String>) -> Locked {
+    Locked {
+        version: skill.descriptor.version.clone(),
+        digest: skill.digest.clone(),
+        world: CONTRACT.to_owned(),
+        effects: skill.granted.iter().flatten().copied().collect(),
+        source,
+    }
+}
+
+/// Source of a component for others: a place in a registry, or a file below the folder of the lock file. A file
+/// elsewhere on this machine is none.
+fn source(origin: &ComponentOrigin, folder: &Path, pin_source: PinSource) -> Option<String> {
+    if let Some(manifest) = &origin.manifest {
+        return Some(pin_source(&origin.from, manifest));
+    }
+    let path = Path::new(&origin.from);
+    // Canonical paths: a link or `..` cannot make a file outside the folder look like one inside.
+    let (folder, parent) = (fs::canonicalize(folder).ok()?, fs::canonicalize(path.parent()?).ok()?);
+    let inside = parent.strip_prefix(&folder).ok()?.join(path.file_name()?);
+    inside.to_str().map(str::to_owned)
+}
+
+/// Why nobody would get the locked component from this source; the end of a sentence. A place in a registry is compared
+/// with the one that the component came from, if it came from one: nothing is asked for that.
+fn wrong_source(source: &str, locked: &Locked, pin: Option<&Pin>, folder: &Path) -> Option<String> {
+    if let Some(named) = place_and_digest(source) {
+        let origin = pin?.origin.as_ref()?;
+        let from = origin.from.strip_prefix(REGISTRY)?;
+        let from = from.split_once('@').map_or(from, |(place, _)| place);
+        let manifest = origin.manifest.as_deref()?;
+        let is_same = named == (untagged(from), manifest);
+        return (!is_same).then(|| format!("is locked as `{source}`, and it came from `{REGISTRY}{from}@{manifest}`"));
+    }
+    match read_component(&folder.join(source)) {
+        Ok(wasm) if sha256_hex(&wasm) == locked.digest => None,
+        Ok(_) => Some(format!(
+            "is locked as `{source}`, and that file holds another component"
+        )),
+        Err(error) => Some(format!(
+            "is locked as `{source}`, and that file cannot be read: {error}"
+        )),
+    }
+}
