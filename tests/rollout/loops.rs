@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tool_model_server::{Round, ScriptedCall};
 
-use super::{skill, text};
+use super::{changed, skill, text};
 use crate::providers::scripted;
 use crate::support::{Home, folder, guest, holds};
 
@@ -94,11 +94,76 @@ fn a_lock_file_narrows_what_a_model_can_do_with_a_teams_skill() {
     let call = ScriptedCall::new("summing", json!({"numbers": [1], "mischief": "list"}));
     let (server, home) = scripted([Round::calls([call]), Round::text("Done (a.py:1).")]);
     add(&home, "summing");
-    home.run(root.path(), &["skill", "lock"]).expect(0);
+    home.run(root.path(), &["skill", "lock", "summing"]).expect(0);
     let file = root.path().join("skills.lock");
     let lock = std::fs::read_to_string(&file).expect("it was written");
     std::fs::write(&file, lock.replace("\"read-repository\"", "")).expect("the folder is writable");
     home.run(root.path(), &["explain", "."]);
     let messages = server.requests()[1].body["messages"].to_string();
     holds(&messages, &["not granted", "withholds it"]);
+}
+
+#[test]
+fn many_skills_of_a_team_are_found_by_a_tool_and_join_the_end_of_the_list() {
+    let root = folder(&[("a.py", "def a():\n    return 1\n")]);
+    let find = ScriptedCall::new("find_skill", json!({"query": "team_s07"}));
+    let call = ScriptedCall::new("team_s07", json!({"staged": true}));
+    let (server, home) = scripted([
+        Round::calls([find]),
+        Round::calls([call]),
+        Round::text("Done (a.py:1)."),
+    ]);
+    let names: Vec<String> = (0..10).map(|number| format!("team_s{number:02}")).collect();
+    let team = tempfile::tempdir().expect("a temporary folder");
+    for name in &names {
+        let (_one, component) = changed("git_diff", &[("git_diff", name)]);
+        std::fs::copy(component, team.path().join(format!("{name}.wasm"))).expect("the folder is writable");
+    }
+    skill(&home, &["add", text(team.path()), "--yes"]).expect(0);
+    home.run(root.path(), &["explain", "."]);
+    let requests = server.requests();
+    let lists: Vec<_> = requests.iter().map(|request| offered(&request.body)).collect();
+    assert_eq!(lists[0].len(), 13, "{:?}", lists[0]);
+    assert_eq!(lists[0][12].0, "find_skill");
+    assert!(
+        names.iter().all(|name| lists[0][12].1.contains(name.as_str())),
+        "{}",
+        lists[0][12].1
+    );
+    assert_eq!(
+        lists[1][..13],
+        lists[0][..],
+        "a provider's cache of the beginning stays good"
+    );
+    assert_eq!(lists[1][13].0, "team_s07");
+    assert_eq!(lists[2], lists[1]);
+    let messages = requests[2].body["messages"].to_string();
+    holds(
+        &messages,
+        &["`team_s07` is now in your tools", r#"tool=\"team_s07\" status="#],
+    );
+}
+
+#[test]
+fn a_skill_that_only_a_lock_file_asked_for_is_offered_where_one_names_it() {
+    let author = Home::offline();
+    let locked = folder(&[("a.py", "def a():\n    return 1\n")]);
+    let file = locked.path().join("echo.wasm");
+    std::fs::copy(guest("echo"), &file).expect("the folder is writable");
+    skill(&author, &["add", text(&file), "--yes"]).expect(0);
+    author.run(locked.path(), &["skill", "lock", "echo"]).expect(0);
+    let elsewhere = folder(&[("a.py", "def a():\n    return 1\n")]);
+    let (server, home) = scripted([Round::text("Done (a.py:1)."), Round::text("Done (a.py:1).")]);
+    home.run(locked.path(), &["skill", "sync", "--yes"]).expect(0);
+    add(&home, "summing");
+    home.run(locked.path(), &["explain", ".", "--frozen"]);
+    home.run(elsewhere.path(), &["explain", "."]);
+    let team = |body: &Value| -> Vec<String> { offered(body)[12..].iter().map(|(name, _)| name.clone()).collect() };
+    let requests = server.requests();
+    assert_eq!(team(&requests[0].body), ["echo"], "nothing but what is locked");
+    assert_eq!(
+        team(&requests[1].body),
+        ["summing"],
+        "nothing but what the user has added"
+    );
 }

@@ -48,7 +48,8 @@ const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 
 /// Runner of the tools.
 pub trait Tools: Send + Sync {
-    /// Tools that the model is offered.
+    /// Tools that the model is offered. Asked again after each round of calls: tools that calls have added stand at the end,
+    /// so that a provider's cache of the list's beginning stays good.
     fn specs(&self) -> Vec<ToolSpec>;
 
     /// Runs one call. Never fails: what went wrong is a result with `is_error`.
@@ -404,6 +405,8 @@ impl<'a> TurnState<'a> {
             return self.close(Budget::Steps).await;
         }
         let ran = self.run_calls(&round.calls).await;
+        // A call may have added tools.
+        self.specs = self.turn.tools.specs();
         let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &ran.results);
         self.turn.messages.push(Message::ToolResults { results: ran.results });
         if let Some(stop) = ran.interrupted {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::judge::{self, judge};
 use super::keys;
 use super::review::{Closing, Desk, DraftAnswer, Next, Review};
+use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use crate::analyst;
@@ -21,10 +22,11 @@ use crate::limits;
 use crate::operation;
 use crate::provider::{LabelMark, Message, Provider, ProviderError, Usage};
 use crate::redaction::Redactor;
+use crate::session::blocking;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
-use crate::skill::SessionFiles;
 use crate::skill::policy::Decision;
+use crate::skill::{SessionFiles, SkillScope};
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Runs an operation to its end. Everything in it shares the session's deadline.
@@ -35,7 +37,8 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
     let context_tokens = context_tokens(job, &*provider, deadline).await;
     let prepared = prepare(job, task, deadline, context_tokens).await?;
-    let tools = SessionTools::new(job, &prepared.packet);
+    let list = list_tools(job, task.operation, context_tokens).await?;
+    let tools = SessionTools::new(job, &prepared.packet, list);
     let desk = Desk {
         job,
         task,
@@ -190,6 +193,19 @@ async fn context_tokens(job: &SessionRun, provider: &dyn Provider, deadline: Opt
         () = until(deadline) => None,
         tokens = provider.context_tokens() => tokens,
     }
+}
+
+/// Reads the skills of this machine, on a blocking thread. The list stays for the whole session.
+async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Option<u64>) -> Result<ToolList, Problem> {
+    let (engine, locked) = (Arc::clone(&job.engine), job.locked.clone());
+    blocking(move || {
+        let scope = SkillScope {
+            lock: locked.as_deref().map(|lock| lock as _),
+            operation: Some(operation),
+        };
+        Ok(ToolList::new(engine.specs(scope), context_tokens))
+    })
+    .await
 }
 
 struct Prepared {

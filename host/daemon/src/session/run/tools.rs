@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::SessionRun;
 use super::keys::{Named, learn_shown, redact};
 use super::missed::{self, Denial, Missed, RefusedPurpose};
+use super::tool_list::ToolList;
 use crate::api::Effect;
 use crate::api::{self, Citation, ErrorKind, Event, Receipt, TestDetails, Timestamp};
 use crate::context::Packet;
@@ -24,7 +25,7 @@ use crate::repository::foreign;
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::Taint;
 use crate::skill::{
-    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, SessionFiles, SkillScope,
+    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, SessionFiles,
 };
 use crate::text::clean_line;
 use crate::turn::{Observer, Tools, TurnStep, until};
@@ -114,6 +115,7 @@ pub(super) enum OwnedArguments {
 pub(super) struct SessionTools<'a> {
     job: &'a SessionRun,
     context: Arc<CallContext>,
+    list: ToolList,
     cancel: CancellationToken,
     notes: Mutex<HashMap<String, Note>>,
     missed: Mutex<Missed>,
@@ -137,17 +139,14 @@ struct NoteEnd {
 
 impl Tools for SessionTools<'_> {
     fn specs(&self) -> Vec<ToolSpec> {
-        let scope = SkillScope {
-            lock: self.job.locked.as_deref().map(|lock| lock as _),
-            operation: None,
-        };
-        let offered = self.job.engine.specs(scope);
-        let team = offered.team.into_iter().map(|tool| tool.spec);
-        offered.builtin.into_iter().chain(team).collect()
+        self.list.specs()
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
         Box::pin(async move {
+            if let Some(answer) = self.list.answer(call) {
+                return answer;
+            }
             let report = self.perform(&self.context, call).await;
             if let Err(error) = &report.result {
                 self.note_denial(call, error, &report);
@@ -170,8 +169,8 @@ impl Tools for SessionTools<'_> {
 
 impl<'a> SessionTools<'a> {
     /// The tools of a session whose model has seen this packet.
-    pub(super) fn new(job: &'a SessionRun, packet: &Packet) -> Self {
-        let tools = Self::of_context(job, job.call_context(packet));
+    pub(super) fn new(job: &'a SessionRun, packet: &Packet, list: ToolList) -> Self {
+        let tools = Self::of_context(job, job.call_context(packet), list);
         let chosen = packet
             .selected
             .iter()
@@ -186,12 +185,15 @@ impl<'a> SessionTools<'a> {
 
     /// The tools of a connection, whose model has seen nothing yet.
     pub(super) fn of_connection(job: &'a SessionRun) -> Self {
-        Self::of_context(job, job.call_context_with(SessionFiles::default()))
+        let context = job.call_context_with(SessionFiles::default());
+        // Its client lists the skills, and no model of ours is asked.
+        Self::of_context(job, context, ToolList::default())
     }
 
-    fn of_context(job: &'a SessionRun, context: Arc<CallContext>) -> Self {
+    fn of_context(job: &'a SessionRun, context: Arc<CallContext>, list: ToolList) -> Self {
         Self {
             job,
+            list,
             cancel: context.cancel.clone(),
             context,
             notes: Mutex::default(),
