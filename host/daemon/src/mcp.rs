@@ -208,7 +208,9 @@ impl ServerHandler for Server {
             line.touch();
         }
         let sessions = Arc::clone(&self.sessions);
-        let tools = tokio::task::spawn_blocking(move || sessions.tools().iter().filter_map(tools::tool).collect());
+        let lock = self.line.get().and_then(|line| line.connection.lock().cloned());
+        let list = move || sessions.tools(lock.as_deref()).iter().filter_map(tools::tool).collect();
+        let tools = tokio::task::spawn_blocking(list);
         let tools = tools.await.map_err(|_| failed())?;
         Ok(ListToolsResult::with_all_items(tools))
     }

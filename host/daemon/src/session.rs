@@ -339,7 +339,7 @@ impl Sessions {
         if self.engine.effects(name, lock).is_some() {
             return Ok(());
         }
-        let entries = self.engine.entries();
+        let entries = self.engine.entries(lock.map(|lock| lock as _));
         let functions = entries.iter().flat_map(|entry| &entry.functions);
         let nearest = text::nearest(name, functions.map(|function| function.name.as_str()));
         let problem = Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"));
@@ -588,7 +588,7 @@ impl Sessions {
 
     /// All skills.
     pub fn skills(&self) -> Vec<SkillEntry> {
-        self.engine.entries()
+        self.engine.entries(None)
     }
 
     /// Counts what an operation would see of a repository.

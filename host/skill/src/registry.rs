@@ -459,7 +459,8 @@ impl SkillHost {
         };
         match scope.lock {
             Some(lock) => lock.effects(component).is_some() || !lock.is_closed() && is_own(),
-            None => is_own(),
+            // Without a session, any repository may be meant.
+            None => scope.operation.is_none() || is_own(),
         }
     }
 

@@ -68,7 +68,7 @@ fn begun(
     request: CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Result<Result<UnderWay, Problem>, ErrorData> {
-    if let Some(problem) = sessions.missing_skill(&request.name) {
+    if let Some(problem) = sessions.missing_skill(&request.name, line.connection.lock().map(|lock| &**lock)) {
         return Err(refused(Problem {
             message: problem.message.replacen("skill", "tool", 1),
             ..problem

@@ -308,7 +308,7 @@ mod tests {
     use crate::session::history::Filter;
     use crate::session::tests::fakes::FakeEngine;
     use crate::skill::lock::{Difference, Lock};
-    use crate::skill::{CallContext, CallReport, OfferedTools, RawArguments, SkillScope};
+    use crate::skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillScope};
 
     /// An engine that takes its time to say which skills there are.
     struct Slow {
@@ -326,14 +326,14 @@ mod tests {
             self.engine.connect(settings, environment)
         }
 
-        fn entries(&self) -> Vec<SkillEntry> {
+        fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {
             self.is_asked.store(true, Ordering::Relaxed);
             // A test that has failed meanwhile is not to wait for ever.
             let patience = Instant::now() + std::time::Duration::from_secs(30);
             while self.is_slow.load(Ordering::Relaxed) && Instant::now() < patience {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
-            self.engine.entries()
+            self.engine.entries(lock)
         }
 
         fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference> {

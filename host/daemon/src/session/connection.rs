@@ -21,8 +21,9 @@ use crate::api::{ConnectRequest, ErrorKind, Problem, Receipt, SkillFunction, Ski
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
+use crate::skill::lock::Lock;
 use crate::skill::policy::Cause;
-use crate::skill::{CallError, CallOutcome, SkillScope};
+use crate::skill::{CallError, CallOutcome, LockedSkills, SkillScope};
 
 /// One call, as it comes over a connection.
 pub struct ConnectionCall {
@@ -71,9 +72,16 @@ pub struct Connection {
     calls: mpsc::Sender<Incoming>,
     /// Nothing may be asked.
     is_frozen: bool,
+    /// The repository's lock file.
+    locked: Option<Arc<Lock>>,
 }
 
 impl Connection {
+    /// The repository's lock file.
+    pub fn lock(&self) -> Option<&Arc<Lock>> {
+        self.locked.as_ref()
+    }
+
     /// Identifier of the session.
     pub fn id(&self) -> &str {
         &self.id
@@ -158,7 +166,7 @@ impl Sessions {
             redactor: Arc::new(redactor),
             task: Task::Calls(Calls::new(incoming)),
             attached: false,
-            locked,
+            locked: locked.clone(),
         };
         let started = self.launch(start, launch).await?;
         let live = self.live(&started.session_id);
@@ -170,23 +178,25 @@ impl Sessions {
             recorder: Arc::clone(&live.recorder),
             calls,
             is_frozen: request.policy.frozen,
+            locked,
         })
     }
 
-    /// The functions that may be called, with their schemas.
-    pub fn tools(&self) -> Vec<SkillFunction> {
-        let offered = self.engine.specs(SkillScope::default());
+    /// The functions that may be called in a repository with this lock file, with their schemas.
+    pub fn tools(&self, lock: Option<&Lock>) -> Vec<SkillFunction> {
+        let lock: Option<&dyn LockedSkills> = lock.map(|lock| lock as _);
+        let offered = self.engine.specs(SkillScope { lock, operation: None });
         let is_offered = |function: &SkillFunction| {
             let mut specs = offered.builtin.iter().chain(offered.team.iter().map(|tool| &tool.spec));
             specs.any(|spec| spec.name == function.name)
         };
-        let ready = self.engine.entries().into_iter();
+        let ready = self.engine.entries(lock).into_iter();
         let ready = ready.filter(|entry| entry.state == SkillState::Ready);
         ready.flat_map(|entry| entry.functions).filter(is_offered).collect()
     }
 
     /// Returns the problem of an unknown skill, or nothing if the skill exists.
-    pub fn missing_skill(&self, name: &str) -> Option<Problem> {
-        self.check_skill(name, None).err()
+    pub fn missing_skill(&self, name: &str, lock: Option<&Lock>) -> Option<Problem> {
+        self.check_skill(name, lock).err()
     }
 }

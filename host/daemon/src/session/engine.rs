@@ -10,7 +10,7 @@ use crate::api::{Effect, Problem, SkillEntry};
 use crate::config::ProviderSettings;
 use crate::provider::{self, Provider};
 use crate::skill::lock::{Difference, Lock};
-use crate::skill::{CallContext, CallReport, OfferedTools, RawArguments, SkillHost, SkillScope};
+use crate::skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillHost, SkillScope};
 
 /// Environment variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -20,8 +20,8 @@ pub(crate) trait Engine: Send + Sync + 'static {
     /// Makes the enabled provider ready for requests. `environment` names its proxies.
     fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem>;
 
-    /// All skills.
-    fn entries(&self) -> Vec<SkillEntry>;
+    /// All skills, in the versions of a repository's lock file.
+    fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry>;
 
     /// Returns the effects that a skill declares, or nothing if no skill has that name.
     fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>>;
@@ -49,8 +49,8 @@ impl Engine for Host {
         analyst::connect(settings, &options)
     }
 
-    fn entries(&self) -> Vec<SkillEntry> {
-        self.0.entries()
+    fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {
+        self.0.entries_in(lock)
     }
 
     fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>> {

@@ -18,7 +18,8 @@ use crate::session::engine::Variables;
 use crate::skill::lock::{Difference, Lock};
 use crate::skill::policy::Decision;
 use crate::skill::{
-    CallContext, CallError, CallOutcome, CallReport, HostNotes, OfferedTools, Question, RawArguments, SkillScope,
+    CallContext, CallError, CallOutcome, CallReport, HostNotes, LockedSkills, OfferedTools, Question, RawArguments,
+    SkillScope,
 };
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
@@ -201,7 +202,7 @@ impl Engine for FakeEngine {
         }))
     }
 
-    fn entries(&self) -> Vec<SkillEntry> {
+    fn entries(&self, _: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {
         let entry = |name: &str, effect: Effect| SkillEntry {
             name: name.into(),
             version: "1.0.0".into(),
@@ -235,11 +236,11 @@ impl Engine for FakeEngine {
     }
 
     fn differences(&self, lock: &Lock, _: &Path) -> Vec<Difference> {
-        lock.differences(&self.entries())
+        lock.differences(&self.entries(None))
     }
 
     fn effects(&self, name: &str, _: Option<&Lock>) -> Option<Vec<Effect>> {
-        let mut entries = self.entries().into_iter();
+        let mut entries = self.entries(None).into_iter();
         entries.find(|entry| entry.name == name).map(|entry| entry.effects)
     }
 
@@ -250,7 +251,7 @@ impl Engine for FakeEngine {
             parameters: json!({"type": "object"}),
         };
         OfferedTools {
-            builtin: self.entries().into_iter().map(spec).collect(),
+            builtin: self.entries(None).into_iter().map(spec).collect(),
             team: Vec::new(),
         }
     }
