@@ -523,7 +523,7 @@ fn inspect_takes_a_name_as_well() {
         (&built_in["origin"], &built_in["state"]),
         (&json!("builtin"), &json!("ready"))
     );
-    assert_eq!(built_in["parameters"]["type"], "object");
+    assert_eq!(built_in["functions"][0]["parameters"]["type"], "object");
     let unknown = home.run(Path::new("/"), &["skill", "inspect", "nosuchskill"]).expect(2);
     assert!(
         unknown

@@ -191,7 +191,7 @@ fn an_inspection_shows_what_is_asked_for_also_of_what_is_refused() {
             .stdout,
     );
     assert_eq!(told["worlds"], serde_json::json!(["tool:skill@1.0.0"]));
-    assert_eq!(told["parameters"]["type"], "object");
+    assert_eq!(told["functions"][0]["parameters"]["type"], "object");
     // A component that was built for another version of the contract.
     let wasm = fs::read(place.join("echo.wasm")).expect("it is there");
     let (from, to) = (b"tool:skill/handler@1.0.0", b"tool:skill/handler@2.9.0");

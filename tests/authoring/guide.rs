@@ -188,7 +188,13 @@ fn a_skill_for_many_cores() {
 
 #[test]
 fn every_block_of_the_guide_is_looked_at() {
-    let followed = ["A skill in", "Many files", "What the host checks", "Arguments"];
+    let followed = [
+        "A skill in",
+        "Many files",
+        "What the host checks",
+        "Arguments",
+        "Several functions",
+    ];
     let all: BTreeSet<&str> = GUIDE
         .lines()
         .filter_map(|line| line.strip_prefix("## "))
@@ -199,6 +205,19 @@ fn every_block_of_the_guide_is_looked_at() {
         .filter(|heading| !followed.iter().any(|known| heading.starts_with(known)))
         .collect();
     assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// The guest with ten functions is exported in the form that the guide shows.
+#[test]
+fn several_functions_are_exported_as_the_guide_shows() {
+    let form = |text: &str| {
+        let call = text.split_once("export_skill!(").expect("it exports").1;
+        let arguments = call.split_once(");").expect("it ends").0;
+        let (texts, list) = arguments.split_once('[').expect("it lists functions");
+        (texts.matches('"').count(), list.trim_end().ends_with(']'))
+    };
+    let guest = include_str!("../guests/toolbox/src/lib.rs");
+    assert_eq!(form(&blocks("Several functions")[0].text), form(guest));
 }
 
 /// The sentence of the section on arguments is the one that the host says, and the figures are those of the host.

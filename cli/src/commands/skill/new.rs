@@ -55,8 +55,9 @@ const RUST: [File; 4] = [
 ];
 
 /// The crate that a skill in Rust is written against, as it is here.
-const SDK: [File; 7] = [
+const SDK: [File; 8] = [
     sdk!("component.rs"),
+    sdk!("history.rs"),
     sdk!("lib.rs"),
     sdk!("metadata.rs"),
     sdk!("pattern.rs"),

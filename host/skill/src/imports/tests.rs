@@ -78,6 +78,13 @@ fn place_of(suite: &Suite) -> String {
     }
 }
 
+/// True where there is something to run: a command of the user's own, or a suite that a recipe recognises. Runs nothing.
+/// Blocks.
+pub fn has_suite(context: &CallContext) -> bool {
+    !matches!(OwnCommand::of(&context.environment), Ok(None))
+        || detect::list(context).is_ok_and(|files| SuiteFinder::new(context, &files, None).find(&[]).is_ok())
+}
+
 /// Runs the tests.
 pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>, Failure> {
     consent::not_denied(context, Effect::RunProcess)?;
@@ -233,7 +240,10 @@ impl SuiteRunner<'_> {
         if self.suite.is_guess && self.suite.recipe.name == "pytest" && lacks_runner {
             let unittest = recipes::find("unittest").map(|recipe| self.run_recipe(recipe));
             if let Some(Ok(other)) = unittest
-                && other.counts.as_ref().is_some_and(|counts| counts_in(counts).any_ran())
+                && other
+                    .counts
+                    .as_ref()
+                    .is_some_and(|counts| counts.passed + counts.failed > 0)
             {
                 return Ok(other);
             }

@@ -103,8 +103,9 @@ enum Verification {
 
 impl Verification {
     fn of(changed: &Changed, after: Option<&SuiteRun>) -> Self {
-        if !changed.files.iter().any(|file| file_role::is_code(&file.path)) && after == Some(&SuiteRun::None) {
-            return Self::Nothing("no program was changed, and there are no tests");
+        let has_no_run = matches!(after, Some(SuiteRun::None | SuiteRun::NotAllowed));
+        if has_no_run && !changed.files.iter().any(|file| file_role::is_code(&file.path)) {
+            return Self::Nothing("no program was changed");
         }
         match after {
             None => Self::Missing(format!("the tests take more than {} s", limits::SUITE_SECONDS_MAX)),

@@ -19,7 +19,7 @@ use crate::api::{Event, Operation, Problem};
 use crate::limits;
 use crate::operation::verify::{self, CheckedCitations};
 use crate::provider::LabelMark;
-use crate::skill::CallReport;
+use crate::skill::{CallReport, has_test_suite};
 use crate::turn::{TurnEnd, TurnReport};
 
 /// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
@@ -177,6 +177,14 @@ impl Desk<'_> {
             Err(_) => format!("it took more than {} s", patience.as_secs()),
         };
         Err(format!("The citations of this answer were not checked: {why}."))
+    }
+
+    /// True where the repository has tests that could be run. Runs nothing.
+    pub(super) async fn has_test_suite(&self) -> bool {
+        let context = self.tools.context();
+        // A look that failed must not pass for a repository without tests.
+        let look = tokio::task::spawn_blocking(move || has_test_suite(&context));
+        look.await.unwrap_or(true)
     }
 
     /// Calls a skill for the host itself: under the same policy and on the same record as a call of the model's.

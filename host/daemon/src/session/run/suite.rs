@@ -96,7 +96,11 @@ impl Results {
 pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
     // The host asks for no approval of its own: tests that need approval run when the model asks.
     if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
-        return SuiteRun::NotAllowed;
+        return if desk.has_test_suite().await {
+            SuiteRun::NotAllowed
+        } else {
+            SuiteRun::None
+        };
     }
     let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
     if desk.job.cancel.is_cancelled() || is_late {

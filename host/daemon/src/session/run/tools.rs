@@ -214,6 +214,11 @@ impl<'a> SessionTools<'a> {
             .unwrap_or_default()
     }
 
+    /// The context that calls of the session share.
+    pub(super) fn context(&self) -> Arc<CallContext> {
+        Arc::clone(&self.context)
+    }
+
     /// A call that no model asked for. It is stopped at the deadline.
     pub(super) async fn call_for_host(&self, skill: &str, arguments: Value, deadline: Option<Deadline>) -> CallReport {
         let number = self.own_calls.fetch_add(1, Ordering::Relaxed) + 1;

@@ -107,7 +107,7 @@ impl<'a> SuiteFinder<'a> {
             return Err(hinted(
                 "not-found",
                 message,
-                "the user can set the command that runs them: tool tests set -- COMMAND",
+                "the user can name the command that runs them: `--test-command COMMAND`",
             ));
         };
         if recipe.interpreter == recipes::Interpreter::Script {

@@ -1,6 +1,6 @@
 //! The user's own command, which comes before every recipe.
 //!
-//! It comes from `--test-command`, `tool tests set` or `[tests]` of the user's configuration, never from a repository. No
+//! It comes from `--test-command` or the variable TOOL_TEST_COMMAND, never from a repository. No
 //! shell runs: the text is split into words as a shell would split them, and nothing else of a shell is there.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ impl OwnCommand {
             hinted(
                 "invalid-arguments",
                 message,
-                "the user sets the command with --test-command, or: tool tests set -- COMMAND",
+                "the user sets the command with --test-command",
             )
         };
         let argv = shlex::split(text).filter(|argv| !argv.is_empty());
