@@ -1,4 +1,4 @@
-//! What `tool explain` and `tool ask` take: nothing, several targets, lines, names of definitions, and questions.
+//! Targets of `tool explain` and `tool ask`: nothing, several targets, lines, names of definitions, and questions.
 
 use serde_json::json;
 use tool_model_server::Round;

@@ -106,7 +106,7 @@ Examples:
 
     /// Answer a question about the repository
     ///
-    /// The same as `tool explain` with a question, for questions that look like a path or a name.
+    /// Works as `tool explain` with a question, also for a question that looks like a path or a name.
     #[command(after_help = "\
 Examples:
   tool ask \"where is a request authenticated?\"

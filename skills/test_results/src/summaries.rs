@@ -265,15 +265,12 @@ fn output_of(lines: &[&str], name: &str) -> Vec<String> {
         .iter()
         .position(|line| line.contains("Test #") && line.contains(&result) && line.contains("***"));
     let Some(at) = at else { return Vec::new() };
-    let after = lines[at + 1..]
-        .iter()
-        .take_while(|line| !line.contains("Test #") && !line.contains("Start "));
-    dedent(
-        after
-            .take(crate::DETAIL_LINES_MAX)
-            .copied()
-            .filter(|line| !line.contains("% tests passed")),
-    )
+    let is_next = |line: &str| line.contains("Test #") || line.contains("Start ") || line.contains("% tests passed");
+    let end = lines[at + 1..].iter().position(|line| is_next(line));
+    let own = &lines[at + 1..end.map_or(lines.len(), |end| at + 1 + end)];
+    let last = own.iter().rposition(|line| !line.trim().is_empty());
+    let own = &own[..last.map_or(0, |last| last + 1)];
+    dedent(own.iter().take(crate::DETAIL_LINES_MAX).copied())
 }
 
 fn results(counts: Option<TestCounts>, failed: Vec<FailedTest>) -> TestResults {

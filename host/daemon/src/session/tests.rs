@@ -170,13 +170,13 @@ async fn an_operation_runs_to_its_end_and_leaves_everything_behind() {
 #[tokio::test]
 async fn a_missing_target_fails_the_session_in_the_specifications_words() {
     let world = World::new(vec![]);
-    let (result, events) = world.run(world.request(Operation::Explain, "nosuchfile")).await;
+    let (result, events) = world.run(world.request(Operation::Explain, "nosuchfile.py")).await;
     assert_eq!(result.status, Status::Failed);
     assert_eq!(
         result.error.expect("there is an error").message,
-        "File not found: nosuchfile"
+        "File not found: nosuchfile.py"
     );
-    assert!(matches!(&events[..], [Event::Error { message, .. }] if message == "File not found: nosuchfile"));
+    assert!(matches!(&events[..], [Event::Error { message, .. }] if message == "File not found: nosuchfile.py"));
     assert!(
         world.repository().join(&result.report_path).exists(),
         "a failed session has a report too"

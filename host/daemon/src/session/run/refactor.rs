@@ -130,7 +130,7 @@ impl Verification {
             return Self::Missing(format!("no test ran ({})", results.verdict));
         }
         if results.broken > 0 {
-            // What a file that does not load would have tested is unknown, before the change and after it.
+            // A file that does not load tests nothing, and its tests may be the ones that matter.
             let names: Vec<&str> = results.failing.iter().take(NAMED_MAX).map(String::as_str).collect();
             return Self::Missing(format!("the same errors before and after: {}", names.join(", ")));
         }
