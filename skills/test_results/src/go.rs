@@ -32,12 +32,10 @@ pub(super) fn read(output: &str) -> TestResults {
     for event in output.lines().filter_map(event) {
         let key = (event.package.clone(), event.test.clone());
         match event.action.as_str() {
-            "output" | "build-output" => {
-                if open.len() < OPEN_TESTS_MAX {
-                    let text = open.entry(key).or_default();
-                    if text.len() + event.output.len() <= OUTPUT_BYTES_MAX {
-                        text.push_str(&event.output);
-                    }
+            "output" | "build-output" if open.len() < OPEN_TESTS_MAX => {
+                let text = open.entry(key).or_default();
+                if text.len() + event.output.len() <= OUTPUT_BYTES_MAX {
+                    text.push_str(&event.output);
                 }
             }
             "pass" | "skip" if event.test.is_empty() => {
