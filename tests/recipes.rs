@@ -23,6 +23,7 @@ fn cargo_project() -> tempfile::TempDir {
     ])
 }
 
+#[expect(clippy::disallowed_methods, reason = "the toolchain of the user who runs the tests")]
 fn run_tests(home: &Home, repository: &Path, further: &[&str]) -> Finished {
     let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
     let mut command = home.tool(repository, &[&call[..], further].concat());
