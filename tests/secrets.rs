@@ -535,7 +535,7 @@ fn a_tainted_commit_is_allowed_by_name_in_every_form() {
         &refused.stderr,
         &[
             "[error] Unknown effect `write-repository:tainted`\n",
-            "commit-git:tainted and install:tainted go further",
+            "commit-git:tainted, install:tainted and http-write:HOST:tainted go further",
         ],
     );
 }
