@@ -21,7 +21,7 @@ fn a_new_skill_has_a_name_of_its_own_and_a_new_folder() {
         ("1st", "`1st` is not a name of a skill"),
         ("to-do", "`to-do` is not a name of a skill"),
         ("../up", "`../up` is not a name of a skill"),
-        ("read_file", "`read_file` is the name of a built-in skill"),
+        ("read_file", "`read_file` is the name of a built-in tool"),
         ("serde", "a name that no crate can have"),
     ] {
         holds(&new(&[name, "--lang", "rust"]).expect(2).stderr, &[said]);
