@@ -131,7 +131,7 @@ mod tests {
     fn description() {
         check_description::<GitCommit>();
         // Another schema is another contract with every model: change it knowingly.
-        insta::assert_snapshot!(schema::of::<GitCommitArguments>().to_string(), @r#"{"type":"object","properties":{"message":{"type":"string","minLength":1,"description":"Commit message: a subject of at most 72 characters that says what the change does; then, if there is more to say, an empty line and a body that says why."},"paths":{"type":"array","items":{"type":"string","minLength":1},"description":"Commit exactly these files or directories, relative to the repository root, instead of what this session changed."},"all":{"type":"boolean","description":"Commit every change in the repository, untracked files included. Default: false."}},"required":["message"],"additionalProperties":false}"#);
+        insta::assert_snapshot!(schema::of::<GitCommitArguments>().to_string(), @r#"{"type":"object","properties":{"message":{"type":"string","minLength":1,"description":"A subject of at most 72 characters that says what the change does; if there is more to say, an empty line and a body that says why."},"paths":{"type":"array","items":{"type":"string","minLength":1},"description":"Exactly these files or directories, relative to the repository root."},"all":{"type":"boolean","description":"Every change in the repository, untracked files included."}},"required":["message"],"additionalProperties":false}"#);
     }
 
     #[test]

@@ -336,8 +336,8 @@ mod tests {
             self.engine.entries(lock)
         }
 
-        fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference> {
-            self.engine.differences(lock, root)
+        fn differences(&self, lock: &Lock, _: &Path) -> Vec<Difference> {
+            lock.differences(&self.entries(None))
         }
 
         fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<crate::api::Effect>> {

@@ -76,7 +76,7 @@ fn what_is_wrong_is_said_with_its_line() {
     `cases.toml`, line 2: a case has an empty name
     `cases.toml`, line 6: a second case is named `a`
     `cases.toml`, line 3: `matches` of the case `a` is no regular expression: error: unclosed group
-    `cases.toml`, line 4: Unknown effect `instal`; did you mean `install`? effects are read-repository, write-repository, read-git, commit-git, run-process, install; commit-git:tainted and install:tainted go further
+    `cases.toml`, line 4: Unknown effect `instal`; did you mean `install`? effects are read-repository, write-repository, read-git, commit-git, run-process, install, http:HOST, http-write:HOST, config, secret:NAME, store; commit-git:tainted, install:tainted and http-write:HOST:tainted go further
     `cases.toml`, line 4: `arguments` of the case `a` is not JSON: EOF while parsing an object at line 1 column 1
     `cases.toml`, line 4: `arguments` of the case `a` is neither a table nor the text of a JSON object
     `cases.toml`, line 3: a file of the case `a` is `true`: give its text, or `false` where it is removed

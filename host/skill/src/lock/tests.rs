@@ -82,7 +82,7 @@ fn what_is_wrong_is_said_with_its_line() {
         ("\"lint\"", "\"Lint\"", "line 5: `Lint` is no name"),
         ("sha256:aa", "sha256:AA", "line 7: a digest is"),
         ("sha256:", "md5:", "line 7: a digest is"),
-        ("effects = []", "effects = [\"root\"]", "line 9: unknown variant `root`"),
+        ("effects = []", "effects = [\"root\"]", "line 9: Unknown effect `root`"),
         ("source", "sauce", "line 10: unknown field `sauce`"),
         ("world = \"1.0.0\"\n", "", "line 4: missing field `world`"),
         ("name = \"lint\"", "name = lint", "line 5: "),

@@ -295,12 +295,21 @@ mod tests {
 
     #[test]
     fn only_tests_that_ran_to_their_end_verify() {
-        let line = |run: &SuiteRun| Verification::of(&Changed::default(), Some(run)).line();
+        let changed = Changed {
+            files: vec![crate::skill::diff::FileDiff {
+                path: "a.py".to_owned(),
+                kind: crate::api::ChangeKind::Modified,
+                added: 1,
+                removed: 1,
+                is_text: true,
+                text: String::new(),
+            }],
+            ..Changed::default()
+        };
+        let line = |run: &SuiteRun| Verification::of(&changed, Some(run)).line();
         let problem = |run: &SuiteRun, rule| {
-            let verification = Verification::of(&Changed::default(), Some(run));
-            verification
-                .problem(rule, &Changed::default())
-                .map(|problem| problem.kind)
+            let verification = Verification::of(&changed, Some(run));
+            verification.problem(rule, &changed).map(|problem| problem.kind)
         };
         let good = pytest(0, "5 passed in 1.0s", &[]);
         assert_eq!(line(&good), "- Verified by tests\n");
