@@ -70,7 +70,7 @@ fn what_is_wrong_is_said_with_its_line() {
     `cases.toml`, line 1: unclosed array table, expected `]`
     `cases.toml`, line 1: missing field `name`
     `cases.toml`, line 1: the case `a` expects nothing: give it `equals`, `contains`, `lacks`, `matches`, `fails` or `files`
-    `cases.toml`, line 3: unknown field `equal`, expected one of `name`, `arguments`, `allow`, `deny`, `equals`, `contains`, `lacks`, `matches`, `fails`, `files`; did you mean `equals`?
+    `cases.toml`, line 3: unknown field `equal`, expected one of `name`, `function`, `arguments`, `allow`, `deny`, `equals`, `contains`, `lacks`, `matches`, `fails`, `files`; did you mean `equals`?
     `cases.toml`, line 3: invalid type: integer `1`, expected a string
     `cases.toml`, line 3: expected a text or a list of texts
     `cases.toml`, line 2: a case has an empty name

@@ -295,17 +295,15 @@ mod tests {
 
     #[test]
     fn only_tests_that_ran_to_their_end_verify() {
-        let changed = Changed {
-            files: vec![crate::skill::diff::FileDiff {
-                path: "a.py".to_owned(),
-                kind: crate::api::ChangeKind::Modified,
-                added: 1,
-                removed: 1,
-                is_text: true,
-                text: String::new(),
-            }],
-            ..Changed::default()
-        };
+        let mut changed = Changed::default();
+        changed.files.push(crate::skill::diff::FileDiff {
+            path: "a.py".to_owned(),
+            kind: crate::api::ChangeKind::Modified,
+            added: 1,
+            removed: 1,
+            is_text: true,
+            text: String::new(),
+        });
         let line = |run: &SuiteRun| Verification::of(&changed, Some(run)).line();
         let problem = |run: &SuiteRun, rule| {
             let verification = Verification::of(&changed, Some(run));
