@@ -76,7 +76,7 @@ impl Task {
         }
         let (root, here) = context.places()?;
         let root = root.canonicalize().unwrap_or(root);
-        let is_path = |typed: &String| !is_question(typed, &root, &here) && names_path(typed, &root, &here);
+        let is_path = |typed: &String| names_path(typed, &root, &here);
         let is_text = match self.typed.as_slice() {
             [] => return Ok(Subject::target(".".to_owned())),
             [typed] => is_question(typed, &root, &here),

@@ -183,10 +183,7 @@ fn is_name(typed: &str) -> bool {
 
 /// True for a target of explain that can only be a question: it has a space, and no file has its name.
 pub fn is_question(typed: &str, root: &Path, working_directory: &Path) -> bool {
-    let is_there = |path: String| root.join(path).symlink_metadata().is_ok();
-    !is_one_word(typed)
-        && !typed.trim().contains('\n')
-        && !candidates(typed, root, working_directory).into_iter().any(is_there)
+    !is_one_word(typed) && !typed.trim().contains('\n') && !names_path(typed, root, working_directory)
 }
 
 /// True where typed text, without the lines behind it, is the path of something that exists.
