@@ -197,6 +197,12 @@ fn a_file_moves_and_gets_its_executable_bit() {
 
     call(&home, root.path(), "make_executable", &json!({"path": "b.sh"}), &WRITE).expect(0);
     assert_ne!(mode("b.sh"), 0);
+    let diff = home.run(root.path(), &["diff"]).expect(0).stdout;
+    holds(&diff, &["old mode 100644\nnew mode 100755\n"]);
+    home.run(root.path(), &["undo"]).expect(0);
+    assert_eq!(mode("b.sh"), 0);
+    // It is taken back, so that the move before it, which was undone as well, leaves nothing to undo.
+    holds(&home.run(root.path(), &["undo"]).stderr, &["not undone yet"]);
 }
 
 #[test]

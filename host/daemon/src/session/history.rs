@@ -17,11 +17,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::ids;
-use super::journal::{JournalChange, JournalEntry, JournalLine, Start, Work};
+use super::journal::{JournalChange, JournalEntry, JournalLine, Start, StoredState, Work};
 use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
-use tool_repository::changes::Publishing;
+use tool_core::digest::sha256_hex;
+use tool_repository::changes::{FileState, Publishing};
 
 /// Bytes of a history file that are read. A hundred entries are some 40 kB; a larger file was not written by us.
 const HISTORY_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -57,7 +58,7 @@ pub struct Summary {
     /// Commits that were about to be put in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_commits: Vec<Publishing>,
-    /// For every file of a committed change, its content digest before the first and after the last one.
+    /// For every file of a committed change, its state before the first and after the last one.
     pub files: BTreeMap<String, FileHistory>,
     /// State that is only needed until the end.
     #[serde(skip)]
@@ -91,10 +92,38 @@ pub struct OpenCall {
 /// Combined effect of committed changes on one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileHistory {
-    /// Digest before the session; absent where it did not exist.
-    pub before: Option<String>,
-    /// Digest now; absent where it was removed.
-    pub after: Option<String>,
+    /// State before the session; absent where it did not exist.
+    pub before: Option<FileMark>,
+    /// State now; absent where it was removed.
+    pub after: Option<FileMark>,
+}
+
+/// Parts of a file's state that a session changes: by another content, or by another executable bit. Other permissions
+/// are the user's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMark {
+    /// SHA-256 of the content, hexadecimal.
+    pub digest: String,
+    /// True where the owner may run it.
+    pub is_executable: bool,
+}
+
+impl From<&StoredState> for FileMark {
+    fn from(state: &StoredState) -> Self {
+        Self {
+            digest: state.digest.clone(),
+            is_executable: state.mode & 0o100 != 0,
+        }
+    }
+}
+
+impl From<&FileState> for FileMark {
+    fn from(state: &FileState) -> Self {
+        Self {
+            digest: sha256_hex(&state.content),
+            is_executable: state.is_executable(),
+        }
+    }
 }
 
 impl Summary {
@@ -193,7 +222,7 @@ impl Summary {
         &self.start.session_id
     }
 
-    /// Paths whose content is another one than before the session, in order.
+    /// Paths of files whose content or executable bit is another one than before the session, in order.
     pub fn files_modified(&self) -> Vec<String> {
         let changed = self.files.iter().filter(|(_, file)| file.before != file.after);
         changed.map(|(path, _)| path.clone()).collect()
@@ -254,8 +283,8 @@ impl UnderWay {
 /// Takes note of a change that is wholly in place.
 fn note(files: &mut BTreeMap<String, FileHistory>, change: &JournalChange) {
     for file in &change.files {
-        let digest = |state: &Option<super::journal::StoredState>| state.as_ref().map(|state| state.digest.clone());
-        let (before, after) = (digest(&file.before), digest(&file.after));
+        let mark = |state: &Option<StoredState>| state.as_ref().map(FileMark::from);
+        let (before, after) = (mark(&file.before), mark(&file.after));
         files
             .entry(file.path.clone())
             .and_modify(|history| history.after.clone_from(&after))
@@ -523,6 +552,14 @@ pub(crate) mod tests {
         })
     }
 
+    /// The mark of a file that nobody may run.
+    fn plain(digest: &str) -> FileMark {
+        FileMark {
+            digest: digest.into(),
+            is_executable: false,
+        }
+    }
+
     fn change(id: &str, path: &str, before: Option<&str>, after: Option<&str>) -> JournalEntry {
         let state = |digest: &str| StoredState {
             digest: digest.into(),
@@ -566,7 +603,7 @@ pub(crate) mod tests {
         ]))
         .expect("it begins as a session");
         assert_eq!(summary.files_modified(), ["a.py"]);
-        assert_eq!(summary.files["a.py"].before.as_deref(), Some("x"));
+        assert_eq!(summary.files["a.py"].before, Some(plain("x")));
         assert_eq!(summary.open_changes.len(), 1);
     }
 
@@ -688,7 +725,7 @@ pub(crate) mod tests {
             JournalEntry::Abandoned { id: "2".into() },
         ]);
         let summary = Summary::of(&lines).expect("it begins as a session");
-        assert_eq!(summary.files["a.py"].after.as_deref(), Some("y"));
+        assert_eq!(summary.files["a.py"].after, Some(plain("y")));
         assert!(summary.open_changes.is_empty());
         let ids: Vec<&str> = super::super::journal::committed(&lines)
             .map(|change| change.id.as_str())

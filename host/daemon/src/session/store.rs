@@ -550,8 +550,8 @@ fn interrupted(summary: &Summary) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::FileHistory;
     use super::super::history::tests::{at, start};
+    use super::super::history::{FileHistory, FileMark};
     use super::super::journal::Work;
     use super::*;
     use crate::api::Operation;
@@ -622,7 +622,10 @@ mod tests {
             let (id, mut kept) = kept(n, Work::Operation(Operation::Refactor), 2 * SESSIONS_BYTES_MAX);
             let file = FileHistory {
                 before: None,
-                after: Some("digest".into()),
+                after: Some(FileMark {
+                    digest: "digest".into(),
+                    is_executable: false,
+                }),
             };
             kept.summary.files.insert("a.py".into(), file);
             kept.is_of_now = false;

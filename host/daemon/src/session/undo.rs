@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::feed::Recorder;
-use super::history::Summary;
+use super::history::{FileMark, Summary};
 use super::journal::{self, JournalLine, SessionFolder, Start, Work};
 use super::run::Outcome;
 use super::store::{Store, reopen};
@@ -27,7 +27,6 @@ use crate::limits;
 use crate::repository::Repository;
 use crate::skill::diff::{FileDiff, first_lines};
 pub(super) use choice::{can_be_undone, undone};
-use tool_core::digest::sha256_hex;
 use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LeftAlone, PreparedChange, UndoError, UndoReport, WrittenLate,
 };
@@ -154,7 +153,7 @@ fn explained(
 ) -> LeftFile {
     let LeftAlone { path, mut reason, hint } = left;
     if let Ok(current) = changes::current(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
-        let current = current.map(|state| sha256_hex(&state.content));
+        let current = current.as_ref().map(FileMark::from);
         let is_its = |later: &&Summary| {
             let is_here = later.id() > undone.id() && later.start.repository == undone.start.repository;
             is_here && later.files.get(&path).is_some_and(|file| file.after == current)
@@ -254,8 +253,8 @@ fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String>
         .max();
     let current = changes::current(repository.handle(), &change.path, size_max.unwrap_or(0));
     let is = |state: &Option<FileState>| {
-        let content = |state: &Option<FileState>| state.as_ref().map(|state| sha256_hex(&state.content));
-        current.as_ref().is_ok_and(|current| content(current) == content(state))
+        let mark = |state: &Option<FileState>| state.as_ref().map(FileMark::from);
+        current.as_ref().is_ok_and(|current| mark(current) == mark(state))
     };
     if is(&change.after) {
         return None;

@@ -98,6 +98,14 @@ pub struct FileState {
     pub mode: u32,
 }
 
+impl FileState {
+    /// True for a mode with which the owner may run the file.
+    #[must_use]
+    pub fn is_executable(&self) -> bool {
+        self.mode & 0o100 != 0
+    }
+}
+
 /// A commit that is being put in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publishing {

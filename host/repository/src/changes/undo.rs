@@ -302,7 +302,10 @@ fn inverse_of(path: &str, history: &[&FileChange], found: PresentFile) -> Invers
         before: current,
         after,
     };
-    if broken {
+    if change.before == change.after {
+        // The changes were of the mode, and the user has another one by now.
+        Inverse::Nothing
+    } else if broken {
         Inverse::Broken(change)
     } else {
         Inverse::Whole(change)

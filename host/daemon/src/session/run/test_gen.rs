@@ -208,7 +208,10 @@ fn runnable(created: &[String]) -> Vec<String> {
 /// Returns the files' current digests.
 fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
     let files = desk.job.recorder.summary().files;
-    files.into_iter().map(|(path, file)| (path, file.after)).collect()
+    files
+        .into_iter()
+        .map(|(path, file)| (path, file.after.map(|mark| mark.digest)))
+        .collect()
 }
 
 /// The end of a session that wrote no test. A turn that broke off has its own words for that.

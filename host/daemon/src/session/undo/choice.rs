@@ -6,9 +6,8 @@ use std::path::Path;
 use super::open;
 use crate::limits;
 use crate::repository::Repository;
-use crate::session::history::Summary;
+use crate::session::history::{FileMark, Summary};
 use crate::session::journal::Work;
-use tool_core::digest::sha256_hex;
 use tool_repository::changes;
 
 /// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
@@ -68,10 +67,10 @@ fn is_in_place(summary: &Summary, repository: &Repository) -> bool {
     })
 }
 
-/// The digest of what a file holds, where it is there; nothing where it cannot be read.
-fn current(path: &str, repository: &Repository) -> Option<Option<String>> {
+/// The present state of a file, where it is there; nothing where it cannot be read.
+fn current(path: &str, repository: &Repository) -> Option<Option<FileMark>> {
     let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
-    Some(current.map(|state| sha256_hex(&state.content)))
+    Some(current.as_ref().map(FileMark::from))
 }
 
 /// True where a session left something that `tool undo` without a name may come to.
