@@ -46,3 +46,4 @@ mod toolbox;
 mod usable;
 mod vendors;
 mod words;
+mod world;

@@ -10,6 +10,7 @@ use tool_model_server::{ModelServer, Round, Script};
 use super::{Author, target};
 use crate::conformance::world::{Wire, calls};
 use crate::support::{holds, tree};
+use crate::world::assert_is_skill;
 
 const GUIDE: &str = include_str!("../../skills/README.md");
 
@@ -141,6 +142,7 @@ fn digest(place: &Path) -> String {
 fn written_and_used(heading: &str) {
     let author = Author::new();
     let place = follow(&author, heading);
+    assert_is_skill(&place, "note");
     explained_by_a_model(&author, &place);
 }
 

@@ -88,7 +88,7 @@ fn functions() -> BTreeSet<String> {
     for file in wasi() {
         functions.extend(functions_of(&std::fs::read_to_string(file).expect("WIT is text")));
     }
-    let world = CONTRACT.split("world skill {").nth(1).expect("there is a world");
+    let world = CONTRACT.split("world imports {").nth(1).expect("there is a world");
     let world = world.split('}').next().expect("it ends");
     let imports = Regex::new(r"import ([a-z-]+);").expect("a constant");
     let imports = imports

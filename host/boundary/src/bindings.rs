@@ -5,9 +5,17 @@
     reason = "generated from `wit/skill.wit`, which documents it"
 )]
 
+// Without WASI: `wasmtime-wasi` has it, but for the interfaces below.
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "skill",
+    inline: "
+        package tool:host;
+        world skill {
+            include tool:skill/imports@1.0.0;
+            export tool:skill/handler@1.0.0;
+        }
+    ",
+    world: "tool:host/skill",
     // A host function may end its guest: at the deadline, on cancellation, at a bound.
     imports: { default: trappable },
 });

@@ -28,7 +28,13 @@ mod bindings {
 
     wasmtime::component::bindgen!({
         path: "../../wit/symbols",
-        world: "symbols",
+        inline: "
+            package tool:host;
+            world symbols {
+                export tool:symbols/outline@1.0.0;
+            }
+        ",
+        world: "tool:host/symbols",
     });
 }
 

@@ -9,7 +9,13 @@ use bindings::exports::tool::symbols::outline as wit;
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit/symbols",
-        world: "symbols",
+        inline: "
+            package tool:component;
+            world symbols {
+                export tool:symbols/outline@1.0.0;
+            }
+        ",
+        world: "tool:component/symbols",
         pub_export_macro: true,
         default_bindings_module: "outline::component::bindings",
     });

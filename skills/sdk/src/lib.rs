@@ -807,7 +807,7 @@ macro_rules! export_skill {
     ($skill:ty) => {
         #[cfg(target_family = "wasm")]
         mod component_face {
-            $crate::bindings!("skill");
+            $crate::bindings!("tool:component/skill");
             $crate::handler_face!($skill);
             export!(Face);
         }
@@ -815,7 +815,7 @@ macro_rules! export_skill {
     (sharded $skill:ty) => {
         #[cfg(target_family = "wasm")]
         mod component_face {
-            $crate::bindings!("sharded-skill");
+            $crate::bindings!("tool:component/sharded-skill");
             $crate::handler_face!($skill);
             impl exports::tool::skill::sharded::Guest for Face {
                 fn split(_: String, arguments: String, parts: u32) -> Result<Vec<String>, Failure> {
@@ -834,7 +834,7 @@ macro_rules! export_skill {
             use super::*;
             use $crate::component::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
 
-            $crate::bindings!("skill");
+            $crate::bindings!("tool:component/skill");
 
             struct Face;
             impl exports::tool::skill::handler::Guest for Face {
@@ -861,26 +861,27 @@ macro_rules! export_skill {
     };
 }
 
+/// Bindings of the exports. Those of the imports are the kit's own.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! bindings {
     ($world:literal) => {
         $crate::wit_bindgen::generate!({
             path: "../../wit",
+            inline: "
+                package tool:component;
+                world skill {
+                    export tool:skill/handler@1.0.0;
+                }
+                world sharded-skill {
+                    include skill;
+                    export tool:skill/sharded@1.0.0;
+                }
+            ",
             world: $world,
             runtime_path: "::skill_sdk::wit_bindgen::rt",
             with: {
                 "tool:skill/types@1.0.0": ::skill_sdk::component::bindings::tool::skill::types,
-                "tool:skill/log@1.0.0": ::skill_sdk::component::bindings::tool::skill::log,
-                "tool:skill/answer@1.0.0": ::skill_sdk::component::bindings::tool::skill::answer,
-                "tool:skill/proposal@1.0.0": ::skill_sdk::component::bindings::tool::skill::proposal,
-                "tool:skill/repository@1.0.0": ::skill_sdk::component::bindings::tool::skill::repository,
-                "tool:skill/bulk@1.0.0": ::skill_sdk::component::bindings::tool::skill::bulk,
-                "tool:skill/git-read@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_read,
-                "tool:skill/git-history@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_history,
-                "tool:skill/git-commit@1.0.0": ::skill_sdk::component::bindings::tool::skill::git_commit,
-                "tool:skill/tests@1.0.0": ::skill_sdk::component::bindings::tool::skill::tests,
-                "tool:skill/packages@1.0.0": ::skill_sdk::component::bindings::tool::skill::packages,
             },
         });
     };

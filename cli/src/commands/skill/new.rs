@@ -37,11 +37,39 @@ macro_rules! sdk {
     };
 }
 
+macro_rules! wasi {
+    ($path:literal) => {
+        (
+            concat!("wit/deps/", $path),
+            include_str!(concat!("../../../../wit/deps/", $path)),
+        )
+    };
+}
+
+/// Packages that the worlds of the contract import.
+const WASI: [File; 14] = [
+    wasi!("cli/cli.wit"),
+    wasi!("clocks/clocks.wit"),
+    wasi!("config/store.wit"),
+    wasi!("config/world.wit"),
+    wasi!("filesystem/filesystem.wit"),
+    wasi!("http/http.wit"),
+    wasi!("io/io.wit"),
+    wasi!("keyvalue/atomic.wit"),
+    wasi!("keyvalue/batch.wit"),
+    wasi!("keyvalue/store.wit"),
+    wasi!("keyvalue/watch.wit"),
+    wasi!("keyvalue/world.wit"),
+    wasi!("random/random.wit"),
+    wasi!("sockets/sockets.wit"),
+];
+
 /// Files of every project.
-const COMMON: [File; 6] = [
+const COMMON: [File; 7] = [
     ("README.md", template!("README.md")),
     (".gitignore", "/{{name}}.wasm\n/target/\n__pycache__/\nnode_modules/\n"),
     ("cases.toml", template!("cases.toml")),
+    ("wkg.toml", template!("wkg.toml")),
     ("fixture/README.md", template!("fixture/README.md")),
     ("fixture/notes/plan.md", template!("fixture/notes/plan.md")),
     ("fixture/src/app.py", template!("fixture/src/app.py")),
@@ -66,8 +94,9 @@ const SDK: [File; 8] = [
     sdk!("text.rs"),
 ];
 
-const PYTHON: [File; 3] = [
+const PYTHON: [File; 4] = [
     ("app.py", template!("python/app.py")),
+    ("fetch.py", template!("python/fetch.py")),
     ("wit/world.wit", template!("python/world.wit")),
     ("wit/deps/skill/skill.wit", CONTRACT),
 ];
@@ -75,12 +104,12 @@ const PYTHON: [File; 3] = [
 const JS: [File; 8] = [
     ("skill.js", template!("js/skill.js")),
     ("answers.js", template!("js/answers.js")),
+    ("fetch.js", template!("js/fetch.js")),
     ("sha256.js", template!("js/sha256.js")),
     ("files.js", template!("js/files.js")),
     ("package.json", template!("js/package.json")),
     ("wit/world.wit", template!("js/world.wit")),
     ("wit/deps/skill/skill.wit", CONTRACT),
-    ("wit/deps/filesystem/filesystem.wit", template!("js/filesystem.wit")),
 ];
 
 /// Names that no crate can have, or that one of its dependencies has.
@@ -194,6 +223,11 @@ fn files(name: &str, language: Language) -> Vec<(String, String)> {
         Language::Python => (&PYTHON, "app.py", "wit/deps/skill/skill.wit"),
         Language::Js => (&JS, "skill.js", "wit/deps/skill/skill.wit"),
     };
+    // In Rust the contract is the package itself.
+    let package = match language {
+        Language::Rust => "",
+        Language::Python | Language::Js => "\"tool:skill\" = { path = \"wit/deps/skill\" }\n",
+    };
     let filled = |text: &str| {
         text.replace("{{name}}", name)
             .replace("{{type}}", &type_name(name))
@@ -201,11 +235,13 @@ fn files(name: &str, language: Language) -> Vec<(String, String)> {
             .replace("{{language}}", language.name())
             .replace("{{source}}", source)
             .replace("{{contract}}", contract)
+            .replace("{{package}}", package)
     };
     let templates = COMMON.iter().chain(own);
     let mut files: Vec<(String, String)> = templates
         .map(|(path, text)| ((*path).to_owned(), filled(text)))
         .collect();
+    files.extend(WASI.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
     if language == Language::Rust {
         files.extend(
             SDK.iter()
@@ -261,6 +297,15 @@ mod tests {
                 assert!(!text.contains("../../wit"), "{path}");
             }
         }
+    }
+
+    #[test]
+    fn a_project_has_every_package_that_the_contract_imports() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../wit/deps");
+        let packages = fs::read_dir(folder).expect("it is there");
+        let sources = packages.flat_map(|package| fs::read_dir(package.expect("it can be listed").path()));
+        let count = sources.map(Iterator::count).sum::<usize>();
+        assert_eq!(count, WASI.len(), "each file of {folder} is one of `WASI`");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // Files beneath /repo and /stage, by the part of wasi:filesystem that the host gives.
-import { getDirectories } from "wasi:filesystem/preopens@0.2.0";
+import { getDirectories } from "wasi:filesystem/preopens@0.2.12";
 
 function root(name) {
   for (const [directory, path] of getDirectories()) {

@@ -10,7 +10,16 @@ mod component_face {
 
     wit_bindgen::generate!({
         path: "../../wit",
-        world: "sharded-skill",
+        inline: "
+            package guest:contract;
+            world everything {
+                include tool:skill/imports@1.0.0;
+                export tool:skill/handler@1.0.0;
+                export tool:skill/sharded@1.0.0;
+            }
+        ",
+        world: "guest:contract/everything",
+        generate_all,
     });
 
     use std::fmt::Write;

@@ -7,7 +7,15 @@ mod component_face {
 
     wit_bindgen::generate!({
         path: "../../wit",
-        world: "skill",
+        inline: "
+            package guest:sneaky;
+            world skill {
+                import tool:skill/git-read@1.0.0;
+                export tool:skill/handler@1.0.0;
+            }
+        ",
+        world: "guest:sneaky/skill",
+        generate_all,
     });
 
     use exports::tool::skill::handler::Guest;
