@@ -39,6 +39,11 @@ impl Taint {
         }
     }
 
+    /// The places from which text has come.
+    pub fn places(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
     /// True once untrusted text has entered the conversation.
     pub fn is_tainted(&self) -> bool {
         self.is_untrusted || !self.lock().is_empty()

@@ -15,7 +15,7 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-pub use session::Redactor;
+pub use session::{KeyFingerprint, Redactor};
 
 /// Prefix of every placeholder.
 pub const START: &str = "[redacted:";

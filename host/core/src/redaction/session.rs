@@ -1,6 +1,7 @@
 //! The memory of one session: which key has which placeholder, where it was seen, and whether it may be put back.
 //!
-//! It is never written down and never shown: its debug form says how many keys it knows.
+//! It is never shown: its debug form says how many keys it knows. A later turn of the same conversation has to give the
+//! same key the same placeholder, so fingerprints of the keys may be written down, and never the keys.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,10 +11,12 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
 
 use super::rules::{self, Enabled, RULES, RuleMatch};
 use super::{placeholder, replaced};
 use crate::api::{ErrorKind, Problem};
+use crate::digest::sha256_hex;
 use crate::limits;
 
 /// Shorter ones are replaced where a rule finds them, and nowhere else: four letters stand in every other word.
@@ -45,9 +48,25 @@ struct SessionKeys {
     files: BTreeSet<String>,
     /// Placeholders that got no number, counted by rule.
     unnumbered: BTreeMap<usize, usize>,
+    /// Numbers of keys that an earlier turn has seen and this one has not, by fingerprint.
+    unseen: HashMap<String, usize>,
+    /// Makes the fingerprints of this conversation different from those of others.
+    salt: String,
+}
+
+/// One key of a conversation, as far as it may be written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyFingerprint {
+    /// Name of the rule, as the placeholder has it.
+    pub rule: String,
+    /// SHA-256 of the conversation's salt and the key, hexadecimal.
+    pub sha256: String,
+    /// Number of the key of which this is a further line, from 0.
+    pub whole: usize,
 }
 
 struct KnownKey {
+    /// Empty where only an earlier turn has seen it.
     key: String,
     rule: usize,
     /// The first line of the same key.
@@ -105,8 +124,22 @@ impl Redactor {
     /// A session's redactor, without the rules that the user has switched off. `own` are keys that are known to be
     /// ones, such as the provider's: they are replaced whatever they look like.
     pub fn new<'a>(unredacted: &[String], own: impl IntoIterator<Item = &'a str>) -> Result<Self, Problem> {
+        Self::continued(unredacted, own, String::new(), &[])
+    }
+
+    /// The redactor of a conversation with this salt, whose earlier turns have seen keys with these fingerprints.
+    pub fn continued<'a>(
+        unredacted: &[String],
+        own: impl IntoIterator<Item = &'a str>,
+        salt: String,
+        earlier: &[KeyFingerprint],
+    ) -> Result<Self, Problem> {
         let enabled = Enabled::without(unredacted).map_err(|name| unknown(name))?;
-        let mut state = SessionKeys::default();
+        let mut state = SessionKeys {
+            salt,
+            ..SessionKeys::default()
+        };
+        state.expect_earlier(earlier);
         for key in own
             .into_iter()
             .map(str::trim)
@@ -211,6 +244,17 @@ impl Redactor {
         })
     }
 
+    /// Fingerprints of the keys from number `from` on.
+    pub fn fingerprints(&self, from: usize) -> Vec<KeyFingerprint> {
+        let state = self.lock();
+        let fingerprint = |kept: &KnownKey| KeyFingerprint {
+            rule: RULES[kept.rule].name.to_owned(),
+            sha256: state.fingerprint(&kept.key),
+            whole: kept.whole,
+        };
+        state.kept.iter().skip(from).map(fingerprint).collect()
+    }
+
     /// Summary of the keys that went out as placeholders so far; none where there were none.
     pub fn told(&self) -> Option<Told> {
         let state = self.lock();
@@ -261,10 +305,36 @@ impl SessionKeys {
         places
     }
 
+    /// Keeps the numbers of earlier keys free until these come again.
+    fn expect_earlier(&mut self, earlier: &[KeyFingerprint]) {
+        for (number, known) in earlier.iter().take(limits::REDACTION_KEYS_MAX).enumerate() {
+            let rule = RULES.iter().position(|rule| rule.name == known.rule);
+            self.kept.push(KnownKey {
+                key: String::new(),
+                rule: rule.unwrap_or_else(own_rule),
+                whole: known.whole.min(number),
+                is_told: false,
+            });
+            self.unseen.insert(known.sha256.clone(), number);
+        }
+    }
+
+    fn fingerprint(&self, key: &str) -> String {
+        sha256_hex(format!("{}\n{key}", self.salt).as_bytes())
+    }
+
     /// The number of a key; none where there are too many. `whole` is the key of which it is a further line.
     fn keep(&mut self, key: &str, rule: usize, whole: Option<usize>) -> Option<usize> {
         if let Some(number) = self.numbers.get(key) {
             return Some(*number);
+        }
+        if !self.unseen.is_empty()
+            && let Some(number) = self.unseen.remove(&self.fingerprint(key))
+        {
+            self.numbers.insert(key.to_owned(), number);
+            self.kept[number].key = key.to_owned();
+            self.has_more = true;
+            return Some(number);
         }
         let number = self.kept.len();
         if number >= limits::REDACTION_KEYS_MAX || key.len() > limits::REDACTION_KEY_BYTES_MAX {
@@ -354,7 +424,7 @@ impl SessionKeys {
             let number = number.and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
             let kept = number.and_then(|number| self.kept.get(number));
             let key = kept
-                .filter(|kept| RULES[kept.rule].name == rule)
+                .filter(|kept| RULES[kept.rule].name == rule && !kept.key.is_empty())
                 .map(|kept| kept.key.as_str());
             out.extend(with(whole.as_bytes(), key)?);
         }
