@@ -22,6 +22,11 @@ impl LabelMark {
         Self(high ^ low)
     }
 
+    /// Reads a mark as it is written.
+    pub fn parse(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 16).ok().map(Self)
+    }
+
     /// The first line of the first message. It gives the mark to the model.
     pub fn announcement(self) -> String {
         format!("MARK of the tool results in this conversation: {self}")

@@ -31,6 +31,8 @@ use crate::{
 use tool_core::api::{ErrorKind, Problem};
 
 pub use calls::bounded_text;
+pub use conversation::tokens_without_old_results;
+use end::LastAnswer;
 pub use end::{Budget, TurnEnd, TurnReport};
 
 /// Output tokens without which a request is not worth its input: some sentences.
@@ -69,6 +71,9 @@ pub trait Tools: Send + Sync {
 pub trait Observer: Send + Sync {
     /// One step.
     fn step(&self, step: TurnStep<'_>);
+
+    /// A message of the conversation is new, or differs from what this observer knows. `at` is its place.
+    fn message(&self, _at: usize, _message: &Message) {}
 }
 
 /// All that can happen in a turn.
@@ -121,6 +126,8 @@ pub struct Turn<'a> {
     pub steps: u32,
     /// Tokens that earlier turns of the same conversation have used; they count, too.
     pub usage: Usage,
+    /// Messages at the beginning of the conversation that the observer knows already.
+    pub known: usize,
     /// The mark in the labels of tool results. All turns of one conversation share it.
     pub mark: LabelMark,
     /// Ends the turn at once.
@@ -149,6 +156,7 @@ impl<'a> Turn<'a> {
             deadline: None,
             steps: 0,
             usage: Usage::default(),
+            known: 0,
             mark: LabelMark::random(),
             cancel: CancellationToken::new(),
         }
@@ -163,6 +171,11 @@ pub async fn run(turn: Turn<'_>) -> TurnReport {
         Err(Stop::Exhausted(budget)) => Ok(TurnEnd::Exhausted(budget)),
         Err(Stop::Failed(error)) => Err(error),
     };
+    state.show_messages();
+    if let Some(last) = &state.last {
+        let at = state.turn.messages.len();
+        state.turn.observer.message(at, &last.message(&state.text));
+    }
     TurnReport {
         messages: state.turn.messages,
         last: state.last,
@@ -191,8 +204,10 @@ struct TurnState<'a> {
     specs: Vec<ToolSpec>,
     /// The answers of all rounds, as the observer was told them: the only copy of what may be long.
     text: String,
-    /// Offset in `text` of the answer that ends the conversation so far and is no message of it yet.
-    last: Option<usize>,
+    /// The answer that ends the conversation so far and is no message of it yet.
+    last: Option<LastAnswer>,
+    /// Messages at the beginning of the conversation that the observer knows.
+    known: usize,
     /// Bytes of text and thinking of all rounds.
     said: usize,
     usage: Usage,
@@ -257,6 +272,7 @@ impl<'a> TurnState<'a> {
             specs: turn.tools.specs(),
             usage: turn.usage,
             steps: turn.steps,
+            known: turn.known,
             turn,
             text: String::new(),
             last: None,
@@ -344,6 +360,9 @@ impl<'a> TurnState<'a> {
             }
         }
         self.keep(&round);
+        if let Some(last) = &mut self.last {
+            last.opaque = round.opaque;
+        }
         Ok(Some(TurnEnd::Complete))
     }
 
@@ -394,6 +413,8 @@ impl<'a> TurnState<'a> {
     async fn answer_calls(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
         self.cut_offs = 0;
         self.add(&mut round);
+        // The calls may change something: who reads of that later has to find who asked for it.
+        self.show_messages();
         if self.steps >= self.turn.steps_max {
             let results = round
                 .calls
@@ -409,6 +430,7 @@ impl<'a> TurnState<'a> {
         self.specs = self.turn.tools.specs();
         let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &ran.results);
         self.turn.messages.push(Message::ToolResults { results: ran.results });
+        self.show_messages();
         if let Some(stop) = ran.interrupted {
             self.undone = ran.unfinished;
             return Err(stop);
@@ -460,14 +482,25 @@ impl<'a> TurnState<'a> {
     /// last answer may be long, and is mostly not needed as a message.
     fn keep(&mut self, round: &Round) {
         if !self.said_in(round).is_empty() {
-            self.last = Some(round.from);
+            self.last = Some(LastAnswer {
+                from: round.from,
+                opaque: Value::Null,
+            });
         }
     }
 
     fn take_in_last(&mut self) {
-        if let Some(from) = self.last.take() {
-            self.turn.messages.push(Message::said(&self.text[from..]));
+        if let Some(last) = self.last.take() {
+            self.turn.messages.push(last.message(&self.text));
         }
+    }
+
+    /// Shows the observer the messages that it does not know.
+    fn show_messages(&mut self) {
+        for (at, message) in self.turn.messages.iter().enumerate().skip(self.known) {
+            self.turn.observer.message(at, message);
+        }
+        self.known = self.turn.messages.len();
     }
 
     fn put_out(&mut self, round: &mut Round, piece: &str) {
@@ -543,8 +576,14 @@ impl<'a> TurnState<'a> {
             mark: self.turn.mark,
         };
         let room = tokens_max.saturating_sub(request.estimated_tokens());
+        let before: Vec<usize> = self.turn.messages.iter().map(Message::bytes).collect();
         let dropped = conversation::shorten(&mut self.turn.messages, room);
         if dropped > 0 {
+            for (at, message) in self.turn.messages.iter().enumerate().take(self.known) {
+                if message.bytes() != before[at] {
+                    self.turn.observer.message(at, message);
+                }
+            }
             let notice = format!("The conversation grew long: {dropped} old tool results were dropped from it.");
             self.turn.observer.step(TurnStep::Notice(&notice));
         }
@@ -553,6 +592,7 @@ impl<'a> TurnState<'a> {
 
     async fn request(&mut self) -> Result<Round, Stop> {
         self.take_in_last();
+        self.show_messages();
         self.steps += 1;
         let (max_tokens, is_lowered) = self.output_bound(self.next_request().estimated_tokens());
         let mut round = Round {

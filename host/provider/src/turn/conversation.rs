@@ -32,6 +32,13 @@ pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
     dropped
 }
 
+/// Estimated tokens that the messages keep at least, when all old tool results are dropped.
+pub fn tokens_without_old_results(messages: &[Message]) -> u64 {
+    let mut messages = messages.to_vec();
+    drop_oldest(&mut messages, 0, 1);
+    tokens(&messages)
+}
+
 /// The problem of a conversation that does not fit even then. The hint depends on what takes the room.
 pub(super) fn too_long(context_tokens: u64, tools: &[ToolSpec]) -> Problem {
     let count = tools.len();

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::{Message, ProviderError, Usage};
 
 /// Outcome of a turn.
@@ -10,8 +12,8 @@ use crate::{Message, ProviderError, Usage};
 pub struct TurnReport {
     /// The conversation, but for the last answer: see [`TurnReport::take_messages`].
     pub messages: Vec<Message>,
-    /// Offset of the last answer in the text, unless it is among the messages.
-    pub(super) last: Option<usize>,
+    /// The last answer, unless it is among the messages.
+    pub(super) last: Option<LastAnswer>,
     /// All answer text of this turn, as the observer was told it.
     pub text: Arc<String>,
     /// Tokens of all requests, those of earlier turns included.
@@ -26,13 +28,37 @@ pub struct TurnReport {
 }
 
 impl TurnReport {
+    /// Messages of [`TurnReport::take_messages`], all of which the observer knows.
+    pub fn messages_known(&self) -> usize {
+        self.messages.len() + usize::from(self.last.is_some())
+    }
+
     /// Takes out the conversation, the answers included; every call in it has its answer.
     pub fn take_messages(&mut self) -> Vec<Message> {
         let mut messages = std::mem::take(&mut self.messages);
-        if let Some(from) = self.last.take() {
-            messages.push(Message::said(&self.text[from..]));
+        if let Some(last) = self.last.take() {
+            messages.push(last.message(&self.text));
         }
         messages
+    }
+}
+
+/// An answer that is no message yet: the text of a turn from some place on.
+#[derive(Debug)]
+pub(super) struct LastAnswer {
+    pub(super) from: usize,
+    /// See [`Message::Assistant`].
+    pub(super) opaque: Value,
+}
+
+impl LastAnswer {
+    /// The answer as a message. `text` is that of the turn.
+    pub(super) fn message(&self, text: &str) -> Message {
+        Message::Assistant {
+            text: text[self.from..].to_owned(),
+            tool_calls: Vec::new(),
+            opaque: self.opaque.clone(),
+        }
     }
 }
 
