@@ -13,6 +13,7 @@ mod commands;
 mod confine;
 mod conformance;
 mod contain;
+mod conversation;
 mod documents;
 mod door;
 mod edges;

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::{Home, is_alive, until};
 
 /// Ends the daemon of a home without a chance to say goodbye.
-fn kill(home: &Home) {
+pub(crate) fn kill(home: &Home) {
     let pid = home.pid();
     kill_process(pid, Signal::KILL).expect("it is ours");
     until("the daemon is gone", || !is_alive(pid));

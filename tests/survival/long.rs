@@ -28,6 +28,7 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
         provider: "local".into(),
         model: "endless".into(),
         policy: PolicyRequest::default(),
+        continues: None,
         interactive: false,
         version: "0.1.0".into(),
     });

@@ -294,6 +294,62 @@ pub struct ExecuteRequest {
     pub verification: VerificationRule,
 }
 
+/// Body of POST /sessions/{session_id}/turns.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TurnRequest {
+    /// Question or task. For test-gen after another operation: the source file.
+    pub message: String,
+    /// Operation of this turn; default: the one of the session that it continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    /// Asserts which provider is enabled; another one answers 409. Needed where the conversation has been on `local` alone
+    /// and another provider is enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ProviderName>)]
+    pub provider: Option<String>,
+    /// Directory for `session-reports/`: an existing directory of the user, absolute; default: that of the session before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^/")]
+    pub working_directory: Option<String>,
+    /// Overrides the configured model for this turn; an empty one does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.
+    /// Taken from the holder of the token alone.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub interactive: bool,
+    /// Effects to allow or to deny beyond the operation's defaults. What earlier turns denied stays denied unless it is
+    /// allowed here; what they allowed is not allowed any more. Without the token a request can only narrow.
+    #[serde(default, deserialize_with = "read::object")]
+    pub policy: PolicyRequest,
+    /// The starter's environment, kept in memory for this turn only. Taken from the holder of the token alone.
+    #[serde(default)]
+    pub overrides: Overrides,
+    /// True: the turn is cancelled when the last stream of it closes before the end.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub attached: bool,
+    /// Files that must be in the selection, and files that must not.
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "SelectionRequest::is_unset"
+    )]
+    pub selection: SelectionRequest,
+    /// Limits of the turn; each limit that is absent has its default.
+    #[serde(
+        default,
+        deserialize_with = "read::object",
+        skip_serializing_if = "BudgetRequest::is_unset"
+    )]
+    pub budget: BudgetRequest,
+    /// refactor: rule for a change that no test has verified.
+    #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
+    pub verification: VerificationRule,
+}
+
 /// Rule for a change of refactor that no test has verified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -530,6 +586,13 @@ pub struct TaskEntry {
     /// Absolute path of the repository.
     #[serde(default)]
     pub repository: String,
+    /// Identifier of the session that began its conversation: its own, unless it continues one.
+    #[serde(default)]
+    #[schema(format = "uuid")]
+    pub conversation: String,
+    /// Number of the turn in the conversation, from 1.
+    #[serde(default)]
+    pub turn: u32,
 }
 
 /// Answer of GET /history, and the content of `session_history.json`.
@@ -566,6 +629,20 @@ pub struct HistoryEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub undone_by: Option<String>,
+    /// Target or task, in the user's words.
+    #[serde(default)]
+    pub target: String,
+    /// Identifier of the session that began its conversation: its own, unless it continues one.
+    #[serde(default)]
+    #[schema(format = "uuid")]
+    pub conversation: String,
+    /// Number of the turn in the conversation, from 1.
+    #[serde(default)]
+    pub turn: u32,
+    /// The session that this one continues; absent for the first turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub continues: Option<String>,
 }
 
 /// Answer of GET /results/{session_id}.

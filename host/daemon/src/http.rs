@@ -202,6 +202,7 @@ fn routes() -> RouteTable {
         .with(sessions::__path_tasks, sessions::tasks)
         .with(sessions::__path_history, sessions::history)
         .with(sessions::__path_result, sessions::result)
+        .with(sessions::__path_continue_session, sessions::continue_session)
         .with(sessions::__path_cancel, sessions::cancel)
         .with(changes::__path_diff, changes::diff)
         .with(changes::__path_undo, changes::undo)

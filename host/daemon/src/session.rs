@@ -8,6 +8,8 @@
 pub mod approvals;
 mod checks;
 pub mod connection;
+mod continuation;
+mod conversation;
 pub(crate) mod engine;
 pub mod feed;
 #[cfg(any(test, fuzzing))]
@@ -45,6 +47,7 @@ use crate::api::{
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer, SyntaxParser};
 use crate::limits;
+use crate::provider::LabelMark;
 use crate::redaction::Redactor;
 use crate::repository::{self, Repository, Scans};
 use crate::skill::SkillHost;
@@ -56,6 +59,7 @@ use approvals::{Approvals, SessionApprover};
 use checks::{
     check_budget, check_provider, check_target, open_repository, own_keys, policy, shown_target, working_directory,
 };
+use continuation::Continuation;
 use engine::Engine;
 pub use feed::JOURNAL_BYTES_MAX;
 use feed::{Events, Numbered, Recorder};
@@ -64,7 +68,7 @@ use ids::Ids;
 use journal::{Start, Work};
 pub use report::REPORT_TRANSCRIPT_BYTES_MAX;
 use run::{OperationTask, Outcome, SessionRun, Task};
-use running::{Running, SessionPermit};
+use running::{Running, SessionPermit, TurnPermit};
 use selection::Selecting;
 use store::Store;
 pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
@@ -190,10 +194,22 @@ impl Sessions {
     pub async fn start(
         self: &Arc<Self>,
         request: ExecuteRequest,
-        mut settings: Settings,
+        settings: Settings,
         environment: BTreeMap<String, String>,
     ) -> Result<SessionStart, Problem> {
         let place = self.take_place()?;
+        self.begin_operation(place, request, settings, environment, None).await
+    }
+
+    /// Starts an operation, on its own or as the next turn of a conversation.
+    async fn begin_operation(
+        self: &Arc<Self>,
+        place: SessionPermit,
+        request: ExecuteRequest,
+        mut settings: Settings,
+        environment: BTreeMap<String, String>,
+        continuation: Option<Continuation>,
+    ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
         check_budget(&request.budget)?;
@@ -204,7 +220,21 @@ impl Sessions {
             settings.provider.set_model(model);
         }
         let steer = Arc::new(Steer::new(&request.selection)?);
-        let redactor = Arc::new(Redactor::new(&settings.policy.unredacted, own_keys(&settings))?);
+        let (continued, past) = match continuation {
+            Some(Continuation { continued, past }) => (Some(continued), Some(past)),
+            None => (None, None),
+        };
+        let mark = past
+            .as_ref()
+            .and_then(|past| past.mark)
+            .unwrap_or_else(LabelMark::random);
+        let known_keys = past.as_ref().map_or(&[][..], |past| &past.keys);
+        let redactor = Redactor::continued(
+            &settings.policy.unredacted,
+            own_keys(&settings),
+            mark.to_string(),
+            known_keys,
+        )?;
         own_keys(&settings).for_each(|key| self.store.conceal(key));
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
@@ -239,6 +269,7 @@ impl Sessions {
             provider: settings.provider.name.to_string(),
             model: settings.provider.model.clone(),
             policy: policy_request,
+            continues: continued,
             interactive: request.interactive,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -252,6 +283,8 @@ impl Sessions {
             steer,
             budget: request.budget,
             verification: request.verification,
+            mark,
+            past: past.map(Arc::new),
         }));
         let launch = Launch {
             place,
@@ -259,7 +292,7 @@ impl Sessions {
             policy,
             locked,
             environment,
-            redactor,
+            redactor: Arc::new(redactor),
             task,
             attached: request.attached,
         };
@@ -294,6 +327,7 @@ impl Sessions {
             provider: String::new(),
             model: String::new(),
             policy: policy_request,
+            continues: None,
             interactive: request.interactive,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -367,7 +401,8 @@ impl Sessions {
     }
 
     /// Takes the session in, and gives it its owner.
-    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, launch: Launch) -> SessionStart {
+    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, mut launch: Launch) -> SessionStart {
+        let turn = launch.place.take_turn();
         let start = recorder.summary().start;
         let secret = approvals::new_secret();
         let approver = SessionApprover::new(
@@ -405,7 +440,7 @@ impl Sessions {
                 live.stop();
             }
             running.live.insert(live.id.clone(), Arc::clone(&live));
-            self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached));
+            self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached, turn));
         }
         drop(launch.place);
         SessionStart {
@@ -417,7 +452,7 @@ impl Sessions {
 
     /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
     /// that cannot change anything any more once the journal has ended.
-    async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, attached: bool) {
+    async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, attached: bool, turn: Option<TurnPermit>) {
         let summary = live.recorder.summary();
         let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
         let outcome = tokio::select! {
@@ -444,6 +479,8 @@ impl Sessions {
             self.write_until_durable(&live).await;
         }
         self.lock().live.remove(&live.id);
+        // From now on another turn of the conversation may start.
+        drop(turn);
     }
 
     /// Tries to write an ended session until the disk takes it, or the daemon stops. Until then it is answered from memory.

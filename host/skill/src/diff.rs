@@ -8,7 +8,7 @@ use std::time::Instant;
 use similar::{Algorithm, DiffOp};
 
 use crate::limits;
-use tool_core::api::ChangeKind;
+use tool_core::api::{ChangeKind, ChangedFile};
 use tool_repository::changes::{FileChange, FileState};
 
 /// Unchanged lines around a change, as git shows.
@@ -29,6 +29,20 @@ pub struct FileDiff {
     pub is_text: bool,
     /// The diff, header included.
     pub text: String,
+}
+
+impl From<FileDiff> for ChangedFile {
+    /// The numbers alone, with nothing about a later state.
+    fn from(diff: FileDiff) -> Self {
+        Self {
+            path: diff.path,
+            kind: diff.kind,
+            added: diff.added as u64,
+            removed: diff.removed as u64,
+            is_text: diff.is_text,
+            since: None,
+        }
+    }
 }
 
 impl FileDiff {

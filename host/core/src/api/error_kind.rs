@@ -89,6 +89,10 @@ error_kinds! {
     NotFound = ("not-found", 404, FAILED),
     /// The request expects another provider than the enabled one.
     ProviderMismatch = ("provider-mismatch", 409, USAGE),
+    /// A conversation would go to another provider than before, and the user has not said so.
+    ProviderUnconfirmed = ("provider-unconfirmed", 409, USAGE),
+    /// The conversation cannot go on: a part of it is missing, or it is too long.
+    NotContinued = ("not-continued", 409, FAILED),
     /// The body is over its limit.
     BodyTooLarge = ("body-too-large", 413, FAILED),
     /// The body is not declared as JSON.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Effect, ErrorKind, TestRun, Timestamp};
+use super::{ChangedFile, Effect, ErrorKind, TestRun, Timestamp};
 
 /// Cost and end of one skill call. The journal keeps one for every call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -185,6 +185,10 @@ pub enum Event {
         /// Its arguments; values cut at 4 KiB.
         #[schema(value_type = Object)]
         args: Value,
+        /// Identifier of the call, which its `skill_result` has, too. A later answer of the model may use it again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
+        call_id: Option<String>,
     },
     /// A skill call ended.
     #[schema(title = "SkillResultEvent")]
@@ -202,6 +206,39 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Object)]
         details: Option<Value>,
+        /// Identifier of the call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
+        call_id: Option<String>,
+    },
+    /// The model's thinking, where the provider shows it. It is no part of the answer.
+    #[schema(title = "ReasoningEvent")]
+    Reasoning {
+        /// A piece of text.
+        content: String,
+    },
+    /// Files were changed; `tool undo` can take it back.
+    #[schema(title = "ChangeEvent")]
+    Change {
+        /// The files.
+        files: Vec<ChangedFile>,
+        /// Unified diff in git's form, with keys masked.
+        diff: String,
+        /// True where the diff is longer and only its beginning is here.
+        truncated: bool,
+    },
+    /// The place of the session in its conversation. Sent once, before the selection.
+    #[schema(title = "TurnEvent")]
+    Turn {
+        /// 1 for the session that began the conversation.
+        number: u32,
+        /// Identifier of the session that began the conversation.
+        #[schema(format = "uuid")]
+        conversation: String,
+        /// Identifier of the session that this one continues; absent for the first turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String, format = "uuid")]
+        continues: Option<String>,
     },
     /// Tokens used so far.
     #[schema(title = "UsageEvent")]

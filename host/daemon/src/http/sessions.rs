@@ -16,6 +16,7 @@ use super::sse::{self, StreamForm, Style};
 use super::{AppState, check_reach, visible_to_recipes};
 use crate::api::{
     ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Problem, SessionResult, SessionStart, Tasks,
+    TurnRequest,
 };
 use crate::session::history::Filter;
 
@@ -62,6 +63,46 @@ async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest
         .sessions()
         .start(request, settings, visible_to_recipes(&environment))
         .await
+}
+
+/// Continue a conversation
+///
+/// Starts a session that goes on where another has ended: the model gets the earlier messages, calls and results again, and
+/// learns which files have changed since and what was undone. Taint, `untrusted` and denials go along; nothing that was
+/// allowed does. An older session can be continued, too: the conversation then has a branch.
+#[utoipa::path(
+    post,
+    path = "/sessions/{session_id}/turns",
+    operation_id = "continueSession",
+    tag = "sessions",
+    params(SessionPath),
+    request_body = TurnRequest,
+    responses(
+        (status = 200, description = "The session of the turn has started.", body = SessionStart, links(
+            ("follow" = (operation_id = "stream", parameters(("session_id" = "$response.body#/session_id")))),
+            ("result" = (operation_id = "results", parameters(("session_id" = "$response.body#/session_id")))),
+            ("cancel" = (operation_id = "cancel", parameters(("session_id" = "$response.body#/session_id")))),
+        )),
+        Refused, RefusedBody, RefusedRepository,
+        (status = 409, description = "`session-running`: a turn of the conversation is running. `provider-mismatch`: \
+            `provider` is not the enabled one. `provider-unconfirmed`: the conversation has been on `local` alone, another \
+            provider is enabled, and `provider` does not name it. `not-continued`: a part of the conversation is missing, or \
+            it is too long.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn continue_session(
+    State(state): State<AppState>,
+    Extension(caller): Extension<Option<Caller>>,
+    PathOf(id): PathOf,
+    JsonBody(request): JsonBody<TurnRequest>,
+) -> Answer<Json<SessionStart>> {
+    let widens = request.interactive || request.policy.widens();
+    check_reach(&state, caller, widens, &request.overrides)?;
+    let environment = state.environment(&request.overrides);
+    let settings = state.settings(&environment)?;
+    let environment = visible_to_recipes(&environment);
+    let started = state.sessions().continue_session(&id, request, settings, environment);
+    Ok(Json(started.await?))
 }
 
 #[derive(Deserialize, IntoParams)]

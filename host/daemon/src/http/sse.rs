@@ -115,6 +115,7 @@ mod tests {
             Event::Skill {
                 name: "read_file".into(),
                 args: json!({"path": "a.py"}),
+                call_id: Some("c1".into()),
             },
             Event::Error {
                 code: crate::api::ErrorKind::Failed,
@@ -137,7 +138,7 @@ mod tests {
         data: {"type":"token","content":"a\nb"}
 
         id: 5
-        data: {"type":"skill","name":"read_file","args":{"path":"a.py"}}
+        data: {"type":"skill","name":"read_file","args":{"path":"a.py"},"call_id":"c1"}
 
         id: 6
         data: {"type":"error","code":"failed","message":"m"}
@@ -152,7 +153,7 @@ mod tests {
         insta::assert_snapshot!(written(StreamForm::Architecture, true), @r#"
         data: {"type":"output","content":"a\nb","model":"some-model"}
 
-        data: {"type":"skill","name":"read_file","args":{"path":"a.py"}}
+        data: {"type":"skill","name":"read_file","args":{"path":"a.py"},"call_id":"c1"}
 
         data: {"type":"error","code":"failed","message":"m"}
 

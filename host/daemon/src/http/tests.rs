@@ -235,7 +235,9 @@ async fn every_route_answers_at_both_prefixes_as_the_specification_says() {
                     "target": "string",
                     "timestamp": "timestamp",
                     "status": "string",
-                    "repository": "string"
+                    "repository": "string",
+                    "conversation": "string",
+                    "turn": "number"
                   }
                 ]
               },
@@ -249,7 +251,10 @@ async fn every_route_answers_at_both_prefixes_as_the_specification_says() {
                     "files_modified": "number",
                     "provider": "string",
                     "status": "string",
-                    "repository": "string"
+                    "repository": "string",
+                    "target": "string",
+                    "conversation": "string",
+                    "turn": "number"
                   }
                 ]
               },

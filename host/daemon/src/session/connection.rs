@@ -153,6 +153,7 @@ impl Sessions {
             provider: String::new(),
             model: String::new(),
             policy: policy_request,
+            continues: None,
             // Each call says if its client answers approvals.
             interactive: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),

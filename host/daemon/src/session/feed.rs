@@ -6,7 +6,7 @@
 
 mod events;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,8 +19,10 @@ use super::journal::{
     self, ApprovalOutcome, End, Extent, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work,
     cut_text,
 };
-use crate::api::{self, Event, NoticeKind, Problem, Timestamp};
+use crate::api::{self, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use crate::limits;
+use crate::redaction;
+use crate::skill::diff::{FileDiff, first_lines};
 pub use events::Events;
 use events::Tail;
 use tool_repository::changes::{ChangeJournal, PreparedChange, Publishing, WrittenLate, moment};
@@ -47,6 +49,9 @@ const TOKEN_COALESCE_MS: u64 = 5;
 
 /// Events of a running session that are kept in memory for streams; older ones are read from the journal.
 const EVENT_TAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Diff of one `change` event: some hundred lines. `tool diff` shows all of it.
+const CHANGE_DIFF_BYTES_MAX: usize = 32 * 1024;
 
 /// An event with its sequence number.
 pub type Numbered = (u64, Arc<Event>);
@@ -85,6 +90,8 @@ struct FeedState {
     sealed: bool,
     /// Operations under way that the end waits for, besides open changes and commits.
     entered: usize,
+    /// Events of changes that are prepared and not in place yet, by the change's id.
+    prepared: HashMap<String, Event>,
     /// Number of the last line that streams show, once it is there.
     end: Option<u64>,
 }
@@ -166,6 +173,7 @@ impl Recorder {
                 written: 0,
                 sealed: false,
                 entered: 0,
+                prepared: HashMap::new(),
                 end: None,
             }),
             latest: watch::Sender::new(0),
@@ -283,7 +291,7 @@ impl Recorder {
         state.ending.until_paragraph()
     }
 
-    /// Adds a piece of thinking, which streams do not show.
+    /// Adds a piece of thinking, which is no part of the answer.
     pub fn reasoning(&self, piece: &str) {
         let mut state = self.lock();
         if state.has_ended() || piece.is_empty() {
@@ -325,7 +333,7 @@ impl Recorder {
             let duration = api::now().signed_duration_since(call.started).num_milliseconds();
             let duration_ms = u64::try_from(duration).unwrap_or(0);
             self.record(JournalEntry::Tool(ToolEntry {
-                call_id: format!("event-{}", call.seq),
+                call_id: call.call_id.clone().unwrap_or_else(|| format!("event-{}", call.seq)),
                 name: call.name.clone(),
                 arguments: cut_text(&call.arguments.to_string(), limits::JOURNAL_TOOL_BYTES_MAX),
                 result: result.to_owned(),
@@ -341,6 +349,7 @@ impl Recorder {
                 summary: result.to_owned(),
                 duration_ms,
                 details: None,
+                call_id: call.call_id,
             });
         }
         for id in questions {
@@ -433,6 +442,10 @@ impl Recorder {
     pub fn sync(&self) -> io::Result<()> {
         self.flush()?;
         self.file.lock().unwrap_or_else(PoisonError::into_inner).sync_data()
+    }
+
+    fn is_streamed(&self) -> bool {
+        !matches!(self.lock().summary.start.work, Work::Undo(_))
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {
@@ -560,7 +573,10 @@ impl FeedState {
         let taken = has_room
             || !matches!(
                 line.entry,
-                JournalEntry::Event { .. } | JournalEntry::Reasoning { .. } | JournalEntry::Tool(_)
+                JournalEntry::Event { .. }
+                    | JournalEntry::Reasoning { .. }
+                    | JournalEntry::Tool(_)
+                    | JournalEntry::Conversation(_)
             );
         self.next_seq += 1;
         self.journal_bytes += bytes.len() as u64;
@@ -605,6 +621,18 @@ impl FeedState {
     }
 }
 
+/// The event of a change, with as much of its diff as an event may hold.
+fn change_event(change: &PreparedChange) -> Event {
+    let diffs: Vec<FileDiff> = change.files.iter().map(FileDiff::new).collect();
+    let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
+    let shown = first_lines(&whole, CHANGE_DIFF_BYTES_MAX);
+    Event::Change {
+        truncated: shown.len() < whole.len(),
+        diff: redaction::mask(shown).into_owned(),
+        files: diffs.into_iter().map(ChangedFile::from).collect(),
+    }
+}
+
 impl ChangeJournal for Recorder {
     fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
         // An undo restores contents that were stored before; the limit must not block it.
@@ -612,6 +640,8 @@ impl ChangeJournal for Recorder {
             self.folder.check_room(change)?;
         }
         let stored = self.folder.store(change)?;
+        // An undo has no stream, and a rollback shows nothing.
+        let event = self.is_streamed().then(|| change_event(change));
         moment();
         // Pending lines may take the room; if they cannot be written, `sync` below returns the error.
         let _ = self.flush();
@@ -621,6 +651,9 @@ impl ChangeJournal for Recorder {
             state.take_in_collected();
             if !state.append(JournalEntry::Prepared(stored)) {
                 return Err(io::ErrorKind::StorageFull.into());
+            }
+            if let Some(event) = event {
+                state.prepared.insert(change.id.clone(), event);
             }
             self.tell(&state);
         }
@@ -645,10 +678,15 @@ impl ChangeJournal for Recorder {
             self.record(JournalEntry::Reopened { id: id.to_owned() });
         })?;
         moment();
+        let event = self.lock().prepared.remove(id);
+        if let Some(event) = event {
+            self.event(event);
+        }
         Ok(())
     }
 
     fn abandoned(&self, id: &str) -> io::Result<()> {
+        self.lock().prepared.remove(id);
         self.record(JournalEntry::Abandoned { id: id.to_owned() });
         self.sync()
     }

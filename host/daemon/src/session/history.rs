@@ -83,6 +83,8 @@ pub struct OpenCall {
     pub seq: u64,
     /// When that was.
     pub started: Timestamp,
+    /// Identifier of the call.
+    pub call_id: Option<String>,
     /// Name of the skill.
     pub name: String,
     /// Its arguments, cut.
@@ -187,7 +189,10 @@ impl Summary {
             }
             JournalEntry::Event { event } => self.under_way.apply(line, event),
             JournalEntry::Answered { id, .. } => self.under_way.questions.retain(|open| open != id),
-            JournalEntry::Started(_) | JournalEntry::Reasoning { .. } | JournalEntry::Tool(_) => {}
+            JournalEntry::Started(_)
+            | JournalEntry::Reasoning { .. }
+            | JournalEntry::Tool(_)
+            | JournalEntry::Conversation(_) => {}
         }
     }
 
@@ -237,6 +242,8 @@ impl Summary {
             timestamp: self.started,
             status: self.status,
             repository: self.start.repository.clone(),
+            conversation: self.start.conversation().to_owned(),
+            turn: self.start.turn(),
         })
     }
 
@@ -256,6 +263,10 @@ impl Summary {
             status: self.status,
             repository: self.start.repository.clone(),
             undone_by: None,
+            target: self.start.target.clone(),
+            conversation: self.start.conversation().to_owned(),
+            turn: self.start.turn(),
+            continues: self.start.continues.as_ref().map(|continued| continued.session.clone()),
         })
     }
 }
@@ -263,14 +274,16 @@ impl Summary {
 impl UnderWay {
     fn apply(&mut self, line: &JournalLine, event: &Event) {
         match event {
-            Event::Skill { name, args } => self.calls.push(OpenCall {
+            Event::Skill { name, args, call_id } => self.calls.push(OpenCall {
                 seq: line.seq,
                 started: line.at,
+                call_id: call_id.clone(),
                 name: name.clone(),
                 arguments: args.clone(),
             }),
-            Event::SkillResult { name, .. } => {
-                if let Some(ended) = self.calls.iter().position(|call| call.name == *name) {
+            Event::SkillResult { name, call_id, .. } => {
+                let is_it = |call: &OpenCall| call.name == *name && call.call_id == *call_id;
+                if let Some(ended) = self.calls.iter().position(is_it) {
                     self.calls.remove(ended);
                 }
             }
@@ -527,6 +540,7 @@ pub(crate) mod tests {
             provider: "local".into(),
             model: "some-model".into(),
             policy: PolicyRequest::default(),
+            continues: None,
             interactive: false,
             version: "0.1.0".into(),
         }
@@ -663,7 +677,10 @@ pub(crate) mod tests {
           "files_modified": 0,
           "provider": "some-model",
           "status": "cancelled",
-          "repository": "/r"
+          "repository": "/r",
+          "target": "src",
+          "conversation": "1",
+          "turn": 1
         }
         "#);
         assert_eq!(tasks(all.iter(), &Filter::default()).len(), 2);

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
 use crate::limits;
 use crate::provider::Usage;
+use crate::redaction::KeyFingerprint;
 use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, moment};
 
 pub use lines::{Extent, Lines, Parsed, parse};
@@ -62,6 +63,8 @@ pub enum JournalEntry {
     },
     /// A tool call ended.
     Tool(ToolEntry),
+    /// A part of the conversation with the model, for the turn that goes on with it.
+    Conversation(ConversationEntry),
     /// An approval was answered, or closed without an answer.
     Answered {
         /// The approval.
@@ -95,6 +98,46 @@ pub enum JournalEntry {
     },
     /// The end of what streams show. Only what settles something that is open may follow.
     Ended(End),
+}
+
+/// A part of the conversation with the model. Together these entries are what a later turn needs to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "part", rename_all = "snake_case")]
+pub enum ConversationEntry {
+    /// The mark of the tool results in it.
+    Mark {
+        /// Sixteen hexadecimal digits.
+        mark: String,
+    },
+    /// A message is new, or replaces the one that was in its place.
+    Message {
+        /// Its place, from 0, earlier turns included.
+        at: usize,
+        /// The message as JSON text: data of a provider may be nested deeper than a reader of this line follows.
+        json: String,
+    },
+    /// The oldest messages were replaced by a summary.
+    Summarised {
+        /// Number of the messages that were replaced.
+        replaced: usize,
+        /// The messages in their place, each as JSON text.
+        by: Vec<String>,
+    },
+    /// Text from outside the user's own files has entered it.
+    Outside {
+        /// The places, in words.
+        places: Vec<String>,
+    },
+    /// Keys that the model knows as placeholders.
+    Keys {
+        /// Fingerprints, in the order of the placeholders' numbers.
+        keys: Vec<KeyFingerprint>,
+    },
+    /// Files that the model has seen whole, or has changed.
+    Seen {
+        /// Content digest by path; absent for a file that the model has deleted.
+        files: BTreeMap<String, Option<String>>,
+    },
 }
 
 /// Answer of an approval.
@@ -133,10 +176,47 @@ pub struct Start {
     pub model: String,
     /// Requested grants and denials beyond the defaults.
     pub policy: PolicyRequest,
+    /// Place in a conversation; absent for a session that begins one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continued>,
     /// True if the client can answer approvals.
     pub interactive: bool,
     /// Version of the daemon.
     pub version: String,
+}
+
+/// The session that a turn goes on with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continued {
+    /// Identifier of the session that began the conversation.
+    pub conversation: String,
+    /// Identifier of the session before this turn.
+    pub session: String,
+    /// Number of this turn; the session that began the conversation is 1.
+    pub turn: u32,
+}
+
+impl Start {
+    /// Identifier of the conversation, which is that of its first session.
+    pub fn conversation(&self) -> &str {
+        self.continues
+            .as_ref()
+            .map_or(&self.session_id, |continued| &continued.conversation)
+    }
+
+    /// Number of the turn in its conversation, from 1.
+    pub fn turn(&self) -> u32 {
+        self.continues.as_ref().map_or(1, |continued| continued.turn)
+    }
+
+    /// The event that tells the place in the conversation.
+    pub fn turn_event(&self) -> Event {
+        Event::Turn {
+            number: self.turn(),
+            conversation: self.conversation().to_owned(),
+            continues: self.continues.as_ref().map(|continued| continued.session.clone()),
+        }
+    }
 }
 
 /// Kind of work of a session.
@@ -270,18 +350,25 @@ impl JournalEntry {
     pub(super) fn in_short(self) -> Option<Self> {
         let short = |text: &str| cut_text(text, limits::SUMMARY_BYTES_MAX);
         match self {
-            Self::Reasoning { .. } => None,
+            Self::Reasoning { .. } | Self::Conversation(_) => None,
             Self::Event { event } => match event {
-                Event::Token { .. } | Event::Live { .. } => None,
-                Event::Skill { name, .. } => Some(Event::Skill {
+                Event::Token { .. } | Event::Reasoning { .. } | Event::Live { .. } => None,
+                Event::Skill { name, call_id, .. } => Some(Event::Skill {
                     name,
                     args: Value::Null,
+                    call_id,
+                }),
+                Event::Change { files, .. } => Some(Event::Change {
+                    files,
+                    diff: String::new(),
+                    truncated: true,
                 }),
                 Event::SkillResult {
                     name,
                     verdict,
                     summary,
                     duration_ms,
+                    call_id,
                     ..
                 } => Some(Event::SkillResult {
                     name,
@@ -289,6 +376,7 @@ impl JournalEntry {
                     summary,
                     duration_ms,
                     details: None,
+                    call_id,
                 }),
                 event => Some(event),
             }
@@ -313,6 +401,7 @@ impl JournalEntry {
     pub fn event(&self, session_id: &str) -> Option<Event> {
         match self {
             Self::Event { event } => Some(event.clone()),
+            Self::Reasoning { text } => Some(Event::Reasoning { content: text.clone() }),
             Self::Ended(end) => Some(match &end.problem {
                 None => Event::Complete {
                     session_id: session_id.to_owned(),
@@ -698,6 +787,7 @@ mod tests {
         let event = Event::Skill {
             name: "x".into(),
             args: cut_value(&deep, 16),
+            call_id: None,
         };
         let line = JournalLine {
             seq: 1,

@@ -248,7 +248,10 @@ fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
             let message = end.problem.as_ref().map(|problem| clean(&problem.message));
             let _ = writeln!(text, "{}", message.unwrap_or_else(|| "Complete.".to_owned()));
         }
-        JournalEntry::Prepared(_) | JournalEntry::Publishing(_) | JournalEntry::Published { .. } => return false,
+        JournalEntry::Prepared(_)
+        | JournalEntry::Publishing(_)
+        | JournalEntry::Published { .. }
+        | JournalEntry::Conversation(_) => return false,
     }
     true
 }
@@ -278,7 +281,8 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> b
         }
         // The journal's own entry for the call says more; the others are in tables.
         Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
-        Event::Selection { .. } | Event::Usage { .. } => return false,
+        Event::Selection { .. } | Event::Usage { .. } | Event::Change { .. } => return false,
+        Event::Turn { .. } | Event::Reasoning { .. } => return false,
         Event::Complete { .. } | Event::Error { .. } => return false,
     }
     true

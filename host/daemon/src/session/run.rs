@@ -5,8 +5,10 @@
 mod architect;
 mod calls;
 mod changed;
+mod compaction;
 mod judge;
 mod keys;
+mod memory;
 mod missed;
 mod operate;
 mod refactor;
@@ -26,13 +28,14 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::SessionApprover;
+use super::conversation::PastConversation;
 use super::engine::Engine;
 use super::feed::Recorder;
 use super::journal::Work;
 use crate::api::{self, BudgetRequest, ErrorKind, Event, Grant, Operation, Problem, Status, VerificationRule};
 use crate::config::{PolicySettings, Settings};
 use crate::context::{Indexes, Steer};
-use crate::provider::Usage;
+use crate::provider::{LabelMark, Usage};
 use crate::redaction::Redactor;
 use crate::repository::{Narrowing, Repository};
 use crate::skill::lock::Lock;
@@ -96,6 +99,10 @@ pub(super) struct OperationTask {
     pub(super) steer: Arc<Steer>,
     pub(super) budget: BudgetRequest,
     pub(super) verification: VerificationRule,
+    /// The mark of tool results in the conversation.
+    pub(super) mark: LabelMark,
+    /// Earlier turns of the conversation; absent where this one begins it.
+    pub(super) past: Option<Arc<PastConversation>>,
 }
 
 /// Outcome of the work.

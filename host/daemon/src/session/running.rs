@@ -1,7 +1,7 @@
 //! Running sessions, and admission of new ones: one look under one lock decides whether a session starts, whether
 //! nothing does, and whether a stop has seen it. What becomes of a session that runs is its owner's business.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -16,17 +16,53 @@ pub(super) struct Running {
     pub(super) live: HashMap<String, Arc<Live>>,
     /// Sessions that have a place, and nothing else yet.
     starting: usize,
+    /// Conversations of which a later turn starts or runs.
+    conversations: HashSet<String>,
 }
 
 /// A place among the sessions that may run at once, taken before there is anything of the session. A stop waits for it.
 pub(super) struct SessionPermit {
     sessions: Arc<Sessions>,
+    turn: Option<TurnPermit>,
     _under_way: TaskTrackerToken,
 }
 
 impl Drop for SessionPermit {
     fn drop(&mut self) {
         self.sessions.lock().starting -= 1;
+    }
+}
+
+impl SessionPermit {
+    /// Claims a conversation for a turn: no other turn of it may start or run.
+    pub(super) fn claim(&mut self, conversation: &str) -> Result<(), Problem> {
+        if !self.sessions.lock().conversations.insert(conversation.to_owned()) {
+            let message = format!("A turn of the conversation `{conversation}` is running");
+            return Err(Problem::new(ErrorKind::SessionRunning, message)
+                .with_hint("wait for its end, or cancel it: one turn of a conversation runs at a time"));
+        }
+        self.turn = Some(TurnPermit {
+            sessions: Arc::clone(&self.sessions),
+            conversation: conversation.to_owned(),
+        });
+        Ok(())
+    }
+
+    /// Takes out the claim on a conversation, which outlives the start.
+    pub(super) fn take_turn(&mut self) -> Option<TurnPermit> {
+        self.turn.take()
+    }
+}
+
+/// The claim of a turn on its conversation, until the turn ends.
+pub(super) struct TurnPermit {
+    sessions: Arc<Sessions>,
+    conversation: String,
+}
+
+impl Drop for TurnPermit {
+    fn drop(&mut self) {
+        self.sessions.lock().conversations.remove(&self.conversation);
     }
 }
 
@@ -44,6 +80,7 @@ impl Sessions {
         running.starting += 1;
         Ok(SessionPermit {
             sessions: Arc::clone(self),
+            turn: None,
             _under_way: self.tasks.token(),
         })
     }

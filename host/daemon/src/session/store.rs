@@ -3,7 +3,7 @@
 //! Beside each journal lies `summary.json`, which only saves reading the journal and is made again where it is missing.
 //! A journal without an end is of a daemon that died: its open changes are recovered and it is closed as failed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -333,34 +333,67 @@ impl Store {
 }
 
 /// The sessions that are no longer kept: beyond the newest hundred of their kind and not just ended, or beyond the bytes
-/// of all. Never one whose change is not settled. Age does not count, because a clock that is wrong for a minute would
-/// remove every session.
+/// of all. A conversation counts once, and stays or goes as a whole. None goes with a change that is not settled. Age does
+/// not count, because a clock that is wrong for a minute would remove every session.
 ///
-/// The limit for bytes keeps every undo: a session that has just ended, or whose changes can still be taken back,
+/// The limit for bytes keeps every undo: a conversation of which a session has just ended, or can still be taken back,
 /// neither goes for bytes nor makes others go.
 fn to_forget(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> Vec<String> {
     let (mut operations, mut calls, mut bytes) = (0, 0, 0);
-    let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
-    let undone = undo::undone(&summaries);
+    let mut is_gone: HashMap<&str, bool> = HashMap::new();
+    let conversations = kept_conversations(kept, now);
     let newest_first = kept.iter().rev();
     let old = newest_first.filter(|(_, session)| {
-        let count = match session.summary.start.work.operation() {
-            Some(_) => &mut operations,
-            None => &mut calls,
-        };
-        *count += 1;
-        // Its end, because the clock may have been set right while it ran.
-        let end = session.summary.completed.unwrap_or(session.summary.started);
-        let is_fresh = session.is_of_now && (now - end).num_seconds().abs() < SESSION_SECONDS_KEPT_MIN;
-        let is_beyond = *count > SESSIONS_KEPT && !is_fresh;
-        let is_too_much = if is_fresh || undo::can_be_undone(&session.summary, &undone) {
-            false
-        } else {
-            !fits(&mut bytes, session.bytes)
-        };
-        (is_beyond || is_too_much) && session.summary.is_settled()
+        let start = &session.summary.start;
+        *is_gone.entry(start.conversation()).or_insert_with(|| {
+            let conversation = &conversations[start.conversation()];
+            let count = match start.work.operation() {
+                Some(_) => &mut operations,
+                None => &mut calls,
+            };
+            *count += 1;
+            let is_beyond = *count > SESSIONS_KEPT && !conversation.is_fresh;
+            let is_too_much = if conversation.is_fresh || conversation.can_be_undone {
+                false
+            } else {
+                !fits(&mut bytes, conversation.bytes)
+            };
+            (is_beyond || is_too_much) && conversation.is_settled
+        })
     });
     old.map(|(id, _)| id.clone()).collect()
+}
+
+/// Reasons to keep a conversation. A session outside of one counts as a conversation of its own.
+struct KeptConversation {
+    bytes: u64,
+    is_fresh: bool,
+    can_be_undone: bool,
+    is_settled: bool,
+}
+
+fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> HashMap<&str, KeptConversation> {
+    let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
+    let undone = undo::undone(&summaries);
+    let mut conversations: HashMap<&str, KeptConversation> = HashMap::new();
+    for session in kept.values() {
+        let summary = &session.summary;
+        // Its end, because the clock may have been set right while it ran.
+        let end = summary.completed.unwrap_or(summary.started);
+        let conversation = conversations
+            .entry(summary.start.conversation())
+            .or_insert(KeptConversation {
+                bytes: 0,
+                is_fresh: false,
+                can_be_undone: false,
+                is_settled: true,
+            });
+        conversation.bytes = conversation.bytes.saturating_add(session.bytes);
+        conversation.is_fresh |= session.is_of_now && (now - end).num_seconds().abs() < SESSION_SECONDS_KEPT_MIN;
+        conversation.can_be_undone |= undo::can_be_undone(summary, &undone);
+        conversation.is_settled &= summary.is_settled();
+    }
+    conversations
 }
 
 /// Takes room for one more, where there is room.
@@ -552,7 +585,7 @@ fn interrupted(summary: &Summary) -> Problem {
 mod tests {
     use super::super::history::tests::{at, start};
     use super::super::history::{FileHistory, FileMark};
-    use super::super::journal::Work;
+    use super::super::journal::{Continued, Work};
     use super::*;
     use crate::api::Operation;
 
@@ -587,6 +620,28 @@ mod tests {
             forgotten,
             ["0000", "0001", "0002", "0003", "0004", "0200", "0201", "0202"]
         );
+    }
+
+    #[test]
+    fn a_conversation_counts_once_and_goes_as_a_whole() {
+        let turn = |n: i64, conversation: i64, turn: u32| {
+            let (id, mut kept) = kept(n, explain(), 1);
+            kept.is_of_now = false;
+            kept.summary.start.continues = (turn > 1).then(|| Continued {
+                conversation: format!("{conversation:04}"),
+                session: format!("{:04}", n - 1),
+                turn,
+            });
+            (id, kept)
+        };
+        let alone = |from: i64, to: i64| (from..to).map(move |n| turn(n, n, 1));
+        let long = (0..50_u32).map(|number| turn(1_000 + i64::from(number), 1_000, number + 1));
+        let all: BTreeMap<_, _> = alone(0, 99).chain(long.clone()).collect();
+        assert!(to_forget(&all, at(9_000)).is_empty());
+        let all: BTreeMap<_, _> = alone(0, 100).chain(long.clone()).collect();
+        assert_eq!(to_forget(&all, at(9_000)), ["0000"]);
+        let all: BTreeMap<_, _> = alone(2_000, 2_100).chain(long).collect();
+        assert_eq!(to_forget(&all, at(9_000)).len(), 50);
     }
 
     #[test]

@@ -224,12 +224,8 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
             whole.push_str(&diff.text);
         }
         files.push(ChangedFile {
-            path: diff.path,
-            kind: diff.kind,
-            added: diff.added as u64,
-            removed: diff.removed as u64,
-            is_text: diff.is_text,
             since: since(&change, repository.as_deref()),
+            ..ChangedFile::from(diff)
         });
     }
     Ok(SessionDiff {
@@ -279,6 +275,7 @@ fn undo_start(undone: &Summary, session_id: String) -> Start {
         provider: String::new(),
         model: String::new(),
         policy: PolicyRequest::default(),
+        continues: None,
         interactive: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }

@@ -390,6 +390,7 @@ fn what_was_begun_is_closed_in_the_journal() {
     let call = |name: &str| Event::Skill {
         name: name.into(),
         args: serde_json::json!({"path": "a.py"}),
+        call_id: Some(name.into()),
     };
     recorder.event(call("read_file"));
     recorder.event(call("run_tests"));
@@ -399,6 +400,7 @@ fn what_was_begun_is_closed_in_the_journal() {
         summary: String::new(),
         duration_ms: 1,
         details: None,
+        call_id: Some("read_file".into()),
     });
     recorder.event(Event::Approval {
         id: "a".into(),
@@ -423,7 +425,7 @@ fn what_was_begun_is_closed_in_the_journal() {
     assert_eq!(
         closed.collect::<Vec<_>>(),
         [
-            "event-3 run_tests interrupted {\"path\":\"a.py\"}",
+            "run_tests run_tests interrupted {\"path\":\"a.py\"}",
             "run_tests interrupted",
             "a Cancelled"
         ]
@@ -568,7 +570,7 @@ fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
     assert!(output.len() as u64 <= JOURNAL_BYTES_MAX);
     let kinds = |lines: &mut dyn Iterator<Item = JournalLine>| -> Vec<String> {
         let told = lines.filter_map(|line| match line.entry {
-            JournalEntry::Reasoning { .. } | JournalEntry::Started(_) => None,
+            JournalEntry::Reasoning { .. } | JournalEntry::Started(_) | JournalEntry::Conversation(_) => None,
             JournalEntry::Event { event } => match event {
                 Event::Notice { message, .. } => Some(message),
                 _ => None,

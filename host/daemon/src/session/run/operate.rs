@@ -9,18 +9,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::judge::{self, judge};
-use super::keys;
+use super::memory::Inherited;
 use super::review::{Closing, Desk, DraftAnswer, Next, Review};
 use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
+use super::{compaction, keys};
 use crate::analyst;
 use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::Api;
 use crate::context::{Packet, Target};
 use crate::limits;
 use crate::operation;
-use crate::provider::{LabelMark, Message, Provider, ProviderError, Usage};
+use crate::provider::{Message, Provider, ProviderError, Usage};
 use crate::redaction::Redactor;
 use crate::session::blocking;
 use crate::session::journal::Work;
@@ -38,19 +39,21 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     let context_tokens = context_tokens(job, &*provider, deadline).await;
     let prepared = prepare(job, task, deadline, context_tokens).await?;
     let list = list_tools(job, task.operation, context_tokens).await?;
-    let tools = SessionTools::new(job, &prepared.packet, list);
+    let news = prepared.inherited.news.clone();
+    let tools = SessionTools::new(job, &prepared.packet, list, prepared.inherited);
     let desk = Desk {
         job,
         task,
         tools: &tools,
         deadline,
         context_tokens,
-        mark: LabelMark::random(),
+        mark: task.mark,
     };
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
-    let begin = begin(&job.redactor, desk.mark, &prepared.message, &facts);
-    let mut report = converse(&desk, &*provider, begin, Spent::default()).await;
+    let message = first_message(&job.redactor, task, &prepared.message, &[&facts, &news]);
+    let (messages, spent) = compaction::begin(&desk, &*provider, message).await?;
+    let mut report = converse(&desk, &*provider, messages, spent).await;
     // An answer may be long: it is shared, not copied.
     let (mut text, mut latest) = (Arc::clone(&report.text), 0);
     // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
@@ -115,23 +118,29 @@ fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem>
     Err(Problem::new(ErrorKind::Denied, message).with_hint(hint))
 }
 
-/// The first message: the mark of tool results, the request and the packet, and what the host found out before.
-fn begin(redactor: &Redactor, mark: LabelMark, message: &str, facts: &str) -> Vec<Message> {
-    let text = match facts.trim() {
-        "" => message.to_owned(),
-        facts => format!("{message}\n{facts}\n"),
-    };
+/// The message with which a session begins: the request and the packet, and what the host found out before. The first
+/// message of a conversation also has the mark of tool results.
+fn first_message(redactor: &Redactor, task: &OperationTask, message: &str, facts: &[&str]) -> Message {
+    let mut text = message.to_owned();
+    for facts in facts.iter().map(|facts| facts.trim()).filter(|facts| !facts.is_empty()) {
+        text.push_str(&format!("\n{facts}\n"));
+    }
     // The packet is clean; what the user wrote may hold a key as well.
     let text = redactor.text(&text, None);
-    let text = format!("{}\n\n{text}", mark.announcement());
-    vec![Message::User { text }]
+    Message::User {
+        text: match task.past {
+            Some(_) => text.into_owned(),
+            None => format!("{}\n\n{text}", task.mark.announcement()),
+        },
+    }
 }
 
-/// Cost of the earlier turns of a session.
+/// Cost of what the session has asked the model so far, and the messages that the journal has.
 #[derive(Default)]
-struct Spent {
-    steps: u32,
-    usage: Usage,
+pub(super) struct Spent {
+    pub(super) steps: u32,
+    pub(super) usage: Usage,
+    pub(super) known: usize,
 }
 
 impl Spent {
@@ -139,6 +148,7 @@ impl Spent {
         Self {
             steps: report.steps,
             usage: report.usage,
+            known: report.messages_known(),
         }
     }
 }
@@ -152,6 +162,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.mark = desk.mark;
     turn.steps = spent.steps;
     turn.usage = spent.usage;
+    turn.known = spent.known;
     turn.steps_max = task.budget.max_steps.unwrap_or(turn.steps_max);
     turn.tokens_max = task.budget.max_tokens;
     turn.deadline = desk.deadline;
@@ -161,9 +172,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
         // It uses no tokens that a bound could be about.
         turn.tokens_max = None;
     }
-    if let Some(context_tokens) = desk.context_tokens {
-        turn.context_tokens = turn.context_tokens.min(context_tokens);
-    }
+    turn.context_tokens = turn.context_tokens.min(desk.context_tokens.unwrap_or(u64::MAX));
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     running.await
@@ -211,6 +220,7 @@ async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Opti
 struct Prepared {
     packet: Packet,
     message: String,
+    inherited: Inherited,
 }
 
 /// Finds the target and builds the context, on a blocking thread.
@@ -239,6 +249,7 @@ async fn prepare(
         budget_tokens,
     };
     let is_analyst = task.settings.provider.api == Api::Analyst;
+    let (past, mark) = (task.past.clone(), task.mark);
     let build = move || {
         let (target, packet) = selecting.build(&repository, &cancel)?;
         match &target {
@@ -248,7 +259,14 @@ async fn prepare(
         }
         let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
         let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
-        Ok::<_, Problem>(Prepared { packet, message })
+        let inherited = past.map_or_else(Inherited::default, |past| {
+            Inherited::of(&past, mark, &repository, &cancel)
+        });
+        Ok::<_, Problem>(Prepared {
+            packet,
+            message,
+            inherited,
+        })
     };
     let prepared = tokio::select! {
         biased;
@@ -261,6 +279,7 @@ async fn prepare(
         } => prepared,
     };
     let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
+    job.recorder.event(job.recorder.summary().start.turn_event());
     job.recorder.event(Event::Selection {
         files: prepared.packet.selected.clone(),
     });

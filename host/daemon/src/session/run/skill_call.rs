@@ -16,6 +16,9 @@ use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text};
 use crate::skill::policy::Decision;
 use crate::skill::{Approver, CallError, SessionFiles};
 
+/// Identifier of the call, beside which its session has no other.
+const ONLY_CALL: &str = "1";
+
 /// One call of one skill: its outcome is the session's answer.
 pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
     let context = job.call_context_with(seen_by_the_user(job, arguments).await);
@@ -23,6 +26,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
     job.recorder.event(Event::Skill {
         name: name.to_owned(),
         args: cut_arguments(arguments),
+        call_id: Some(ONLY_CALL.to_owned()),
     });
     let report = job.call(&context, name, OwnedArguments::Value(arguments.clone())).await;
     // For the person who calls it: neither journal nor report keeps them.
@@ -37,7 +41,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
         Err(error) => error.to_string(),
     };
     job.recorder.record(JournalEntry::Tool(ToolEntry {
-        call_id: "1".to_owned(),
+        call_id: ONLY_CALL.to_owned(),
         name: name.to_owned(),
         arguments: cut_text(&arguments.to_string(), limits::JOURNAL_TOOL_BYTES_MAX),
         result: cut_text(&result, limits::JOURNAL_TOOL_BYTES_MAX),
@@ -53,6 +57,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
         summary: summary(&report.result),
         duration_ms: elapsed_ms(clock),
         details,
+        call_id: Some(ONLY_CALL.to_owned()),
     });
     match report.result {
         Ok(outcome) => {

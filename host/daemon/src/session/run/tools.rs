@@ -14,13 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionRun;
 use super::keys::{Named, learn_shown, redact};
+use super::memory::{self, Inherited, Memory};
 use super::missed::{self, Denial, Missed, RefusedPurpose};
 use super::tool_list::ToolList;
 use crate::api::Effect;
 use crate::api::{self, Citation, ErrorKind, Event, Receipt, TestDetails, Timestamp};
 use crate::context::Packet;
 use crate::limits;
-use crate::provider::{TextOrigin, ToolCall, ToolResult, ToolSpec};
+use crate::provider::{Message, TextOrigin, ToolCall, ToolResult, ToolSpec};
 use crate::repository::foreign;
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::Taint;
@@ -31,14 +32,6 @@ use crate::text::clean_line;
 use crate::turn::{Observer, Tools, TurnStep, until};
 
 impl SessionRun {
-    pub(super) fn call_context(&self, packet: &Packet) -> Arc<CallContext> {
-        let seen = packet.digests.iter().cloned().collect();
-        self.call_context_with(SessionFiles {
-            seen,
-            ..SessionFiles::default()
-        })
-    }
-
     pub(super) fn call_context_with(&self, files: SessionFiles) -> Arc<CallContext> {
         let recorder = Arc::clone(&self.recorder);
         let conversation = Arc::new(Conversation {
@@ -121,6 +114,7 @@ pub(super) struct SessionTools<'a> {
     missed: Mutex<Missed>,
     /// Calls of the host, which name themselves.
     own_calls: AtomicUsize,
+    memory: Memory,
 }
 
 /// Record of a call between its start and its end.
@@ -168,9 +162,19 @@ impl Tools for SessionTools<'_> {
 }
 
 impl<'a> SessionTools<'a> {
-    /// The tools of a session whose model has seen this packet.
-    pub(super) fn new(job: &'a SessionRun, packet: &Packet, list: ToolList) -> Self {
-        let tools = Self::of_context(job, job.call_context(packet), list);
+    /// The tools of a session whose model has seen this packet, and what is left of earlier turns.
+    pub(super) fn new(job: &'a SessionRun, packet: &Packet, list: ToolList, inherited: Inherited) -> Self {
+        let mut seen = inherited.seen;
+        let memory = Memory::new(inherited.known, &inherited.places, inherited.keys);
+        seen.extend(packet.digests.iter().cloned());
+        let files = SessionFiles {
+            seen,
+            changed: inherited.created,
+            ..SessionFiles::default()
+        };
+        let mut tools = Self::of_context(job, job.call_context_with(files), list);
+        tools.memory = memory;
+        tools.context.conversation.taint.note(&inherited.places);
         let chosen = packet
             .selected
             .iter()
@@ -199,6 +203,7 @@ impl<'a> SessionTools<'a> {
             notes: Mutex::default(),
             missed: Mutex::default(),
             own_calls: AtomicUsize::new(0),
+            memory: Memory::default(),
         }
     }
 
@@ -371,6 +376,7 @@ impl<'a> SessionTools<'a> {
         self.job.recorder.event(Event::Skill {
             name: call.name.clone(),
             args: cut_arguments(&args),
+            call_id: Some(cut_text(&call.id, limits::SUMMARY_BYTES_MAX)),
         });
     }
 
@@ -404,6 +410,7 @@ impl<'a> SessionTools<'a> {
             summary: end.summary,
             duration_ms,
             details: end.details,
+            call_id: Some(cut_text(&call.id, limits::SUMMARY_BYTES_MAX)),
         });
     }
 }
@@ -426,6 +433,11 @@ impl Observer for SessionTools<'_> {
             TurnStep::CallCutOff { name, arguments } => self.note_cut_off(name, arguments),
             TurnStep::Notice(message) => recorder.notice(message, None),
         }
+    }
+
+    fn message(&self, at: usize, message: &Message) {
+        self.memory.note(&self.job.recorder, &self.context);
+        memory::record_message(&self.job.recorder, at, message);
     }
 }
 

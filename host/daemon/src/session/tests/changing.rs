@@ -255,7 +255,7 @@ async fn tests_that_the_host_runs_have_a_bounded_time() {
     let times: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Skill { name, args } if name == "run_tests" => args["timeout_seconds"].as_u64(),
+            Event::Skill { name, args, .. } if name == "run_tests" => args["timeout_seconds"].as_u64(),
             _ => None,
         })
         .collect();

@@ -447,6 +447,7 @@ async fn a_call_that_was_under_way_has_its_end_in_the_journal() {
     recorder.event(Event::Skill {
         name: "run_tests".into(),
         args: json!({}),
+        call_id: None,
     });
     recorder.flush().expect("it can be written");
     drop(recorder);
