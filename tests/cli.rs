@@ -65,19 +65,19 @@ fn what_makes_no_sense_or_is_not_there_is_exit_code_2_and_no_operation_begins() 
         ),
         (
             &["undo", "deadbeef"],
-            "The history has no session whose identifier begins with `deadbeef`",
+            "The history has no session whose identifier begins or ends with `deadbeef`",
         ),
         (
             &["diff", "deadbeef"],
-            "The history has no session whose identifier begins with `deadbeef`",
+            "The history has no session whose identifier begins or ends with `deadbeef`",
         ),
         (
             &["results", "deadbeef"],
-            "The history has no session whose identifier begins with `deadbeef`",
+            "The history has no session whose identifier begins or ends with `deadbeef`",
         ),
         (
             &["cancel", "deadbeef"],
-            "The history has no session whose identifier begins with `deadbeef`",
+            "The history has no session whose identifier begins or ends with `deadbeef`",
         ),
     ] {
         let said = said(arguments);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::api::{Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
+use host::api::{Operation, Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
 use host::config::Api;
 
 pub(crate) use author::{Author, Language};
@@ -163,6 +163,28 @@ Examples:
         /// Source file
         #[arg(value_name = "FILE")]
         file: String,
+        #[command(flatten)]
+        run: RunArguments,
+    },
+
+    /// Go on with a conversation: a question or a task after an earlier one
+    ///
+    /// The model gets the earlier messages again, learns which files have changed since and what was undone, and does not
+    /// get anything allowed that you allowed before. Each turn is a session of its own, with its own `tool diff` and `tool
+    /// undo`. A conversation that was on `local` alone goes to another provider only after a yes, or with `--provider`.
+    #[command(after_help = "\
+Examples:
+  tool continue \"and where is that tested?\"             the newest session in this repository
+  tool continue 01a1f88f \"what if the file is empty?\"   another one, by the beginning or the end of its identifier
+  tool continue --as refactor \"do what you proposed first\"")]
+    Continue {
+        /// Identifier of a session, where there is a text behind it; then the question or task. `-` reads it from standard
+        /// input
+        #[arg(value_name = "TEXT", required = true)]
+        words: Vec<String>,
+        /// Operation of this turn [default: that of the session before]
+        #[arg(long = "as", value_name = "OPERATION", value_enum)]
+        operation: Option<TurnOperation>,
         #[command(flatten)]
         run: RunArguments,
     },
@@ -454,6 +476,26 @@ impl OperationName {
             Self::TestGen => "test-gen",
             Self::Mcp => "mcp",
             Self::SkillCall => "skill-call",
+        }
+    }
+}
+
+/// Operation of a turn.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum TurnOperation {
+    Explain,
+    Architect,
+    Refactor,
+    TestGen,
+}
+
+impl From<TurnOperation> for Operation {
+    fn from(operation: TurnOperation) -> Self {
+        match operation {
+            TurnOperation::Explain => Self::Explain,
+            TurnOperation::Architect => Self::Architect,
+            TurnOperation::Refactor => Self::Refactor,
+            TurnOperation::TestGen => Self::TestGen,
         }
     }
 }

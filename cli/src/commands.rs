@@ -19,6 +19,7 @@ pub(crate) mod reference;
 pub(crate) mod sandbox;
 pub(crate) mod service;
 mod skill;
+mod turn;
 mod undo;
 
 use std::io::BufRead;
@@ -81,6 +82,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
             operation::run(operation::Task::refactor(task, focus), &run, context).await
         }
         Command::TestGen { file, run } => operation::run(operation::Task::test_gen(file), &run, context).await,
+        Command::Continue { words, operation, run } => turn::run(&words, operation, &run, context).await,
         Command::Context(select) => context::run(select, context).await,
         Command::Service(service) => service::run(&service, context).await,
         Command::Skill(skill) => skill::run(skill, context).await,

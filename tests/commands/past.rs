@@ -80,7 +80,7 @@ fn results_are_found_by_a_beginning_and_as_the_latest_here() {
     );
     let ambiguous = home.run(one.path(), &["results", "0"]).expect(2);
     assert!(
-        ambiguous.stderr.contains("is the beginning of more than one"),
+        ambiguous.stderr.contains("is a part of more than one"),
         "{}",
         ambiguous.stderr
     );

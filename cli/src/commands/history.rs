@@ -202,7 +202,7 @@ fn exit_code(result: &SessionResult) -> ExitCode {
 }
 
 /// The newest ended session of this repository that has a result.
-async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
+pub(super) async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
     let query = parameters(&[("repo_path", Some(&path_text(&root)?))]);
@@ -222,7 +222,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
         })
 }
 
-/// The one session whose identifier begins so, among the last ones.
+/// The one session whose identifier begins or ends so, among the last ones: identifiers of one hour share their beginning.
 pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Result<String, Error> {
     let is_identifier = |character: char| character.is_ascii_hexdigit() || character == '-';
     if beginning.is_empty() || !beginning.chars().all(is_identifier) {
@@ -243,25 +243,30 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
         found.extend(tasks.tasks.into_iter().map(|task| task.session_id));
         found.extend(history.sessions.into_iter().map(|session| session.id));
     }
-    found.retain(|id| id.starts_with(&beginning.to_ascii_lowercase()));
+    let part = beginning.to_ascii_lowercase();
+    let is_end = part.len() >= END_CHARACTERS_MIN;
+    found.retain(|id| id.starts_with(&part) || (is_end && id.ends_with(&part)));
     found.sort();
     found.dedup();
     match &mut found[..] {
         [id] => Ok(std::mem::take(id)),
         [] => Err(Problem::new(
             ErrorKind::NotFound,
-            format!("The history has no session whose identifier begins with `{beginning}`"),
+            format!("The history has no session whose identifier begins or ends with `{beginning}`"),
         )
         .with_hint("`tool history` shows them; the identifier of an undo has to be given whole")
         .into()),
         [first, second, ..] => Err(Problem::new(
             ErrorKind::Usage,
-            format!("`{beginning}` is the beginning of more than one session's identifier"),
+            format!("`{beginning}` is a part of more than one session's identifier"),
         )
         .with_hint(format!("for example of `{first}` and `{second}`"))
         .into()),
     }
 }
+
+/// Fewest characters of an end: fewer are the end of too many.
+const END_CHARACTERS_MIN: usize = 6;
 
 /// Characters of an identifier.
 const WHOLE_IDENTIFIER: usize = 36;

@@ -52,7 +52,7 @@ impl Task {
             let hint = "`tool ask -`, `tool architect -` and `tool refactor -` read text from standard input";
             return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
         }
-        self.typed = vec![task_of(std::io::stdin().lock())?];
+        self.typed = vec![text_of("-")?];
         Ok(self)
     }
 
@@ -149,6 +149,15 @@ impl Subject {
     }
 }
 
+/// The text of a task or a question; `-` reads it from standard input.
+pub(super) fn text_of(typed: &str) -> Result<String, Error> {
+    match typed.trim() {
+        "-" => task_of(std::io::stdin().lock()),
+        "" => Err(Error::new(ErrorKind::Usage, "The text is empty")),
+        _ => Ok(typed.to_owned()),
+    }
+}
+
 /// A task as text: bounded, and not empty.
 fn task_of(input: impl Read) -> Result<String, Error> {
     let usage = |message: String| Error::new(ErrorKind::Usage, message);
@@ -193,8 +202,7 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
     }
     let answer = match &run.output {
         Some(file) => AnswerWriter::into_file(answer_file(file, &task, context)?),
-        None if run.json => AnswerWriter::unrendered(),
-        None => AnswerWriter::on_standard_output(output),
+        None => answer_writer(None, run.json, output)?,
     };
     let request = request(task, subject, run, context)?;
     let (client, events) = context
@@ -202,7 +210,7 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
         .connect_and_stream("/api/stream?form=reference", &request)
         .await?;
     let model = run.model.clone().unwrap_or(settings.provider.model);
-    let mut session = Session {
+    let session = Session {
         client,
         id: events.session().unwrap_or_default().to_owned(),
         secret: events.secret(),
@@ -210,33 +218,19 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
         json: run.json,
         output,
     };
-    let streamed = session.stream(events, Waiting::operation(model, output)).await;
-    let left = match &streamed {
-        Err(Error::Interrupted | Error::OutputClosed) if run.detach => InterruptedSession::Running,
-        Err(why @ (Error::Interrupted | Error::OutputClosed)) => {
-            if cancel(&session.client, &session.id, why, output).await {
-                InterruptedSession::Cancelled
-            } else {
-                InterruptedSession::Ending
-            }
-        }
-        _ => InterruptedSession::Running,
-    };
-    match streamed {
-        Ok(ended) => session.finish(Path::new(&request.repo_path), ended).await,
-        Err(error) => {
-            // The error must not stand at the end of a line of the answer.
-            let _ = session.answer.end_line();
-            session.say_unwritten();
-            match (&error, left) {
-                (Error::Interrupted, InterruptedSession::Cancelled) => session.say_cancelled().await,
-                (Error::Interrupted, left) => session.say_interrupted(left),
-                (Error::NotRunning, _) => session.say_lost(),
-                _ => {}
-            }
-            Err(error)
-        }
-    }
+    let root = Path::new(&request.repo_path);
+    session
+        .run(events, Waiting::operation(model, output), run.detach, root)
+        .await
+}
+
+/// Writer of an answer: into a file, as JSON, or rendered.
+pub(super) fn answer_writer(file: Option<&Path>, json: bool, output: Output) -> Result<AnswerWriter, Error> {
+    Ok(match file {
+        Some(file) => AnswerWriter::into_file(AnswerFile::prepare(file)?),
+        None if json => AnswerWriter::unrendered(),
+        None => AnswerWriter::on_standard_output(output),
+    })
 }
 
 /// The file of the answer, where that cannot replace what the operation reads.
@@ -280,14 +274,14 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
 }
 
 /// A session that was started here.
-struct Session {
-    client: Client,
-    id: String,
+pub(super) struct Session {
+    pub(super) client: Client,
+    pub(super) id: String,
     /// Answers its approvals.
-    secret: String,
-    answer: AnswerWriter,
-    json: bool,
-    output: Output,
+    pub(super) secret: String,
+    pub(super) answer: AnswerWriter,
+    pub(super) json: bool,
+    pub(super) output: Output,
 }
 
 /// State of a session whose client was interrupted.
@@ -308,6 +302,42 @@ struct SessionEnd {
 }
 
 impl Session {
+    /// Follows the session to its end. An interruption cancels it, unless it is detached.
+    pub(super) async fn run(
+        mut self,
+        events: Events,
+        waiting: Waiting,
+        detach: bool,
+        root: &Path,
+    ) -> Result<ExitCode, Error> {
+        let streamed = self.stream(events, waiting).await;
+        let left = match &streamed {
+            Err(Error::Interrupted | Error::OutputClosed) if detach => InterruptedSession::Running,
+            Err(why @ (Error::Interrupted | Error::OutputClosed)) => {
+                if cancel(&self.client, &self.id, why, self.output).await {
+                    InterruptedSession::Cancelled
+                } else {
+                    InterruptedSession::Ending
+                }
+            }
+            _ => InterruptedSession::Running,
+        };
+        let error = match streamed {
+            Ok(ended) => return self.finish(root, ended).await,
+            Err(error) => error,
+        };
+        // The error must not stand at the end of a line of the answer.
+        let _ = self.answer.end_line();
+        self.say_unwritten();
+        match (&error, left) {
+            (Error::Interrupted, InterruptedSession::Cancelled) => self.say_cancelled().await,
+            (Error::Interrupted, left) => self.say_interrupted(left),
+            (Error::NotRunning, _) => self.say_lost(),
+            _ => {}
+        }
+        Err(error)
+    }
+
     /// Shows what happens until the end.
     async fn stream(&mut self, events: Events, waiting: Waiting) -> Result<SessionEnd, Error> {
         let mut events = Follow::new(events, waiting)?;
@@ -442,7 +472,7 @@ pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> 
                 output.progress(&format!("reads {}  ({})", file.path, file.reasons.join("; ")));
             }
         }
-        Event::Skill { name, args } => {
+        Event::Skill { name, args, .. } => {
             answer.pause()?;
             output.progress(&format!("skill {}", describe_call(name, args)));
         }

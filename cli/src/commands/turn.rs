@@ -1,0 +1,159 @@
+//! `tool continue`: the next turn of a conversation.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use host::api::{BudgetRequest, ErrorKind, Operation, Problem, ProviderName, SessionStart, Tasks, TurnRequest};
+use host::config;
+
+use super::follow::Waiting;
+use super::history::{latest, with_beginning};
+use super::operation::{Session, answer_writer, text_of};
+use super::{Context, path_text, policy, read_yes, selection};
+use crate::args::{RunArguments, TurnOperation};
+use crate::client::Client;
+use crate::error::Error;
+use crate::output::Output;
+
+/// Fewest characters of a word that can name a session: ids share their beginning, and words of a text are short.
+const SESSION_CHARACTERS_MIN: usize = 6;
+
+/// The text of a turn, and the session that it continues.
+#[derive(Debug, PartialEq, Eq)]
+struct Typed {
+    /// Absent for the newest one of this repository.
+    session: Option<String>,
+    text: String,
+}
+
+impl Typed {
+    /// The first of several words is a session where it looks like the identifier of one.
+    fn of(words: &[String]) -> Self {
+        match words {
+            [first, rest @ ..] if !rest.is_empty() && is_session(first) => Self {
+                session: Some(first.clone()).filter(|session| session != "latest"),
+                text: rest.join(" "),
+            },
+            words => Self {
+                session: None,
+                text: words.join(" "),
+            },
+        }
+    }
+}
+
+fn is_session(word: &str) -> bool {
+    let is_digit = |character: char| character.is_ascii_hexdigit() || character == '-';
+    word == "latest"
+        || (word.len() >= SESSION_CHARACTERS_MIN
+            && word.chars().all(is_digit)
+            && word.chars().any(|character| character.is_ascii_digit()))
+}
+
+/// Runs the next turn to its end.
+pub(super) async fn run(
+    words: &[String],
+    operation: Option<TurnOperation>,
+    run: &RunArguments,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let output = context.output;
+    let typed = Typed::of(words);
+    let message = text_of(&typed.text)?;
+    let settings = config::load(&context.backend.home, &context.backend.environment)?;
+    let answer = answer_writer(run.output.as_deref(), run.json, output)?;
+    let mut client = context.backend.connect_or_start().await?;
+    let id = match &typed.session {
+        Some(session) => with_beginning(session, &mut client).await?,
+        None => latest(&mut client, context).await?,
+    };
+    let (_, here) = context.places()?;
+    let mut request = TurnRequest {
+        message,
+        operation: operation.map(Operation::from),
+        provider: run
+            .provider
+            .map(|provider| ProviderName::from(provider).name().to_owned()),
+        working_directory: Some(path_text(&here)?),
+        model: run.model.clone(),
+        interactive: Output::can_ask() && !run.json && !run.policy.frozen,
+        policy: policy(&run.policy),
+        overrides: run.tests.overrides(context.backend.forwarded()),
+        attached: !run.detach,
+        selection: selection(&run.steer),
+        budget: BudgetRequest {
+            max_steps: run.max_steps,
+            max_tokens: run.max_tokens,
+            timeout_seconds: run.timeout,
+        },
+        verification: run.tests.verification(),
+    };
+    let route = format!("/api/sessions/{id}/turns");
+    let started: SessionStart = match client.post(&route, &request).await {
+        Err(Error::Problem(problem))
+            if problem.kind == ErrorKind::ProviderUnconfirmed && Output::can_ask() && !run.json =>
+        {
+            if !agrees(&problem, output).await {
+                return Err(Problem::new(ErrorKind::Declined, "Nothing was sent").into());
+            }
+            request.provider = Some(settings.provider.name.name().to_owned());
+            client.post(&route, &request).await?
+        }
+        started => started?,
+    };
+    let root = repository_of(&started.session_id, &mut client).await?;
+    let path = format!("/api/stream/{}?form=reference", started.session_id);
+    let events = client.another().await?.events(&path).await?;
+    let model = run.model.clone().unwrap_or(settings.provider.model);
+    let session = Session {
+        client,
+        id: started.session_id,
+        secret: started.approval_secret,
+        answer,
+        json: run.json,
+        output,
+    };
+    session
+        .run(events, Waiting::operation(model, output), run.detach, &root)
+        .await
+}
+
+/// Asks on the terminal whether the conversation may go to another provider.
+async fn agrees(problem: &Problem, output: Output) -> bool {
+    output.ask(&format!("{}.\nGo on? [y/N] ", problem.message));
+    tokio::task::spawn_blocking(read_yes).await.unwrap_or(false)
+}
+
+/// The repository of a session that has just started.
+async fn repository_of(id: &str, client: &mut Client) -> Result<PathBuf, Error> {
+    let tasks: Tasks = client.get("/api/tasks").await?;
+    let task = tasks.tasks.into_iter().find(|task| task.session_id == id);
+    Ok(task.map(|task| PathBuf::from(task.repository)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(words: &[&str]) -> Typed {
+        Typed::of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_first_word_is_a_session_where_it_looks_like_one() {
+        for (words, session, text) in [
+            (&["and the tests?"][..], None, "and the tests?"),
+            (&["01a1f88f", "and the tests?"], Some("01a1f88f"), "and the tests?"),
+            (&["latest", "why?"], None, "why?"),
+            (&["add", "a", "test"], None, "add a test"),
+            (&["decade", "of", "code"], None, "decade of code"),
+            (&["01a1f88f"], None, "01a1f88f"),
+        ] {
+            let expected = Typed {
+                session: session.map(str::to_owned),
+                text: text.to_owned(),
+            };
+            assert_eq!(typed(words), expected, "{words:?}");
+        }
+    }
+}
