@@ -72,9 +72,11 @@ const WASI: [&str; 27] = [
 const FREE: [&str; 3] = ["types", "log", "answer"];
 
 /// Interfaces of the contract with the effect that each needs.
-const EFFECTS: [(&str, Effect); 8] = [
+const EFFECTS: [(&str, Effect); 10] = [
     ("repository", Effect::ReadRepository),
     ("bulk", Effect::ReadRepository),
+    ("symbols", Effect::ReadRepository),
+    ("search", Effect::ReadRepository),
     ("proposal", Effect::WriteRepository),
     ("git-read", Effect::ReadGit),
     ("git-history", Effect::ReadGit),

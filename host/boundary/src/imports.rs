@@ -7,8 +7,10 @@
 mod bulk;
 pub mod consent;
 mod repository;
+mod search;
 #[cfg(test)]
 mod stopping;
+mod symbols;
 #[cfg(test)]
 mod testing;
 
@@ -198,6 +200,79 @@ impl wit::bulk::HostReader for StoreState {
     fn drop(&mut self, reader: Resource<wit::bulk::Reader>) -> wasmtime::Result<()> {
         self.remove::<bulk::SelectionReader, _>(&reader)?;
         Ok(())
+    }
+}
+
+impl wit::symbols::Host for StoreState {
+    fn definitions(
+        &mut self,
+        query: wit::symbols::Query,
+    ) -> wasmtime::Result<Result<wit::symbols::DefinitionPage, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let (services, call) = (self.services()?, Arc::clone(&self.call));
+        let page = symbols::find_definitions(&*services, &call, &context, query);
+        self.check_symbols(&page, |page| symbols::definition_bytes(&page.definitions))?;
+        Ok(page)
+    }
+
+    fn references(
+        &mut self,
+        query: wit::symbols::Query,
+    ) -> wasmtime::Result<Result<wit::symbols::ReferencePage, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let (services, call) = (self.services()?, Arc::clone(&self.call));
+        let page = symbols::find_references(&*services, &call, &context, query);
+        self.check_symbols(&page, |page| symbols::reference_bytes(&page.references))?;
+        Ok(page)
+    }
+
+    fn outline(&mut self, path: String) -> wasmtime::Result<Result<Vec<wit::symbols::Definition>, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let (services, call) = (self.services()?, Arc::clone(&self.call));
+        let outline = symbols::outline(&*services, &call, &context, &path);
+        self.check_symbols(&outline, |outline| symbols::definition_bytes(outline))?;
+        Ok(outline)
+    }
+
+    fn enclosing(
+        &mut self,
+        path: String,
+        line: u32,
+    ) -> wasmtime::Result<Result<Option<wit::symbols::Definition>, Failure>> {
+        let outline = wit::symbols::Host::outline(self, path)?;
+        Ok(outline.map(|outline| symbols::find_innermost(outline, line)))
+    }
+
+    fn uses(
+        &mut self,
+        path: String,
+        first_line: u32,
+        last_line: u32,
+    ) -> wasmtime::Result<Result<Vec<wit::symbols::Reference>, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let (services, call) = (self.services()?, Arc::clone(&self.call));
+        let uses = symbols::list_uses(&*services, &call, &context, &path, first_line..=last_line);
+        self.check_symbols(&uses, |uses| symbols::reference_bytes(uses))?;
+        Ok(uses)
+    }
+}
+
+impl StoreState {
+    /// Counts what an answer about symbols shows of files. An answer that was cut short because the call's time is up is
+    /// none.
+    fn check_symbols<T>(&self, answer: &Result<T, Failure>, bytes: impl Fn(&T) -> usize) -> wasmtime::Result<()> {
+        self.call.check()?;
+        self.count_read(answer.as_ref().map_or(0, bytes))?;
+        Ok(())
+    }
+}
+
+impl wit::search::Host for StoreState {
+    fn candidates(&mut self, query: wit::search::Query) -> wasmtime::Result<Result<wit::search::Page, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let page = search::list_candidates(&self.call, &context, &query);
+        self.call.check()?;
+        Ok(page)
     }
 }
 

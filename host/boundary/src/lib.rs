@@ -77,7 +77,7 @@ pub use imports::{consent, denied};
 pub use loaded::Loaded;
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use secrets::BoundSecret;
-pub use services::{KeyValueStore, Services};
+pub use services::{KeyValueStore, Services, SymbolLookup};
 pub use transport::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
 pub use turns::{CallPermit, HeldTurn, NoRun, Turns, holding};
 pub use unattended::{NoServices, Nobody, Unrecorded};

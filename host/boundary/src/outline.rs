@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
 
 use super::budget::CallBudget;
@@ -38,7 +39,10 @@ mod bindings {
     });
 }
 
-pub use bindings::exports::tool::symbols::outline::{Definition, Imported, Kind, Outlined, Span};
+use bindings::exports::tool::symbols::outline::Guest;
+pub use bindings::exports::tool::symbols::outline::{
+    Definition, Detailed, DetailedDefinition, Imported, Kind, Outlined, Span, UseKind, Used,
+};
 
 /// A component that reads some languages, compiled for this build's target by [`precompile_outliner`].
 ///
@@ -70,42 +74,50 @@ pub enum Language {
     Java,
 }
 
+/// Each language with its word in the contract, the component that knows it, and the extensions of its files.
+const LANGUAGES: [(Language, &str, &str, &[&str]); 7] = [
+    (Language::Python, "python", "outline_python", &["py", "pyi", "pyw"]),
+    (
+        Language::JavaScript,
+        "javascript",
+        "outline_script",
+        &["js", "mjs", "cjs", "jsx"],
+    ),
+    (
+        Language::TypeScript,
+        "typescript",
+        "outline_script",
+        &["ts", "mts", "cts"],
+    ),
+    (Language::Tsx, "tsx", "outline_script", &["tsx"]),
+    (Language::Rust, "rust", "outline_native", &["rs"]),
+    (Language::Go, "go", "outline_native", &["go"]),
+    (Language::Java, "java", "outline_native", &["java"]),
+];
+
 impl Language {
     /// By the extension of a path. Dialects that a grammar does not know stay with text.
     pub fn of(path: &str) -> Option<Self> {
         let (_, extension) = file_name(path).rsplit_once('.')?;
-        Some(match extension {
-            "py" | "pyi" | "pyw" => Self::Python,
-            "js" | "mjs" | "cjs" | "jsx" => Self::JavaScript,
-            "ts" | "mts" | "cts" => Self::TypeScript,
-            "tsx" => Self::Tsx,
-            "rs" => Self::Rust,
-            "go" => Self::Go,
-            "java" => Self::Java,
-            _ => return None,
-        })
+        let known = LANGUAGES
+            .iter()
+            .find(|(_, _, _, extensions)| extensions.contains(&extension));
+        known.map(|(language, ..)| *language)
     }
 
     /// The word for it in the contract.
     fn word(self) -> &'static str {
-        match self {
-            Self::Python => "python",
-            Self::JavaScript => "javascript",
-            Self::TypeScript => "typescript",
-            Self::Tsx => "tsx",
-            Self::Rust => "rust",
-            Self::Go => "go",
-            Self::Java => "java",
-        }
+        self.row().1
     }
 
     /// The component that knows it.
     fn component(self) -> &'static str {
-        match self {
-            Self::Python => "outline_python",
-            Self::JavaScript | Self::TypeScript | Self::Tsx => "outline_script",
-            Self::Rust | Self::Go | Self::Java => "outline_native",
-        }
+        self.row().2
+    }
+
+    fn row(self) -> &'static (Self, &'static str, &'static str, &'static [&'static str]) {
+        let row = LANGUAGES.iter().find(|(language, ..)| *language == self);
+        row.expect("the table has a row for each language")
     }
 }
 
@@ -192,16 +204,34 @@ impl Outliners {
         self.bounds.wall
     }
 
-    /// Reads a file in at most `wall`. `None` where its language has no component, and where a limit ended the reading.
-    /// The answer comes from a parser of untrusted text: check every span against the text before you use it.
+    /// Reads the outline of a file in at most `wall`. `None` where its language has no component, and where a limit ended
+    /// the reading. The answer comes from a parser of untrusted text: check every span against the text before you use it.
     pub fn read(&self, path: &str, text: &str, wall: Duration) -> Option<Outlined> {
+        self.ask(path, wall, |guest, store, language| {
+            guest.call_read(store, language, text.as_bytes())
+        })
+    }
+
+    /// Reads the definitions of a file and its uses of `name`, or of every name. The answer is as untrusted as an outline.
+    pub fn read_details(&self, path: &str, text: &str, name: Option<&str>) -> Option<Detailed> {
+        self.ask(path, self.bounds.wall, |guest, store, language| {
+            guest.call_read_details(store, language, text.as_bytes(), name)
+        })
+    }
+
+    fn ask<T>(
+        &self,
+        path: &str,
+        wall: Duration,
+        ask: impl FnOnce(&Guest, &mut Store<StoreState>, &str) -> wasmtime::Result<Option<T>>,
+    ) -> Option<T> {
         let language = Language::of(path)?;
         let loaded = self.loaded(language.component())?;
         let bounds = OutlineBounds {
             wall: wall.min(self.bounds.wall),
             ..self.bounds
         };
-        loaded.read(bounds, language, text).unwrap_or_else(|error| {
+        loaded.ask(bounds, language, ask).unwrap_or_else(|error| {
             tracing::debug!(path, %error, "a file is read as text");
             None
         })
@@ -242,14 +272,18 @@ impl Loaded {
         })
     }
 
-    fn read(&self, bounds: OutlineBounds, language: Language, text: &str) -> Result<Option<Outlined>, CallError> {
+    fn ask<T>(
+        &self,
+        bounds: OutlineBounds,
+        language: Language,
+        ask: impl FnOnce(&Guest, &mut Store<StoreState>, &str) -> wasmtime::Result<Option<T>>,
+    ) -> Result<Option<T>, CallError> {
         let call = CallBudget::new(language.component(), bounds.limits(), &CancellationToken::new());
         self.runtime.watch(&call);
         let mut store = store::open_store(self.instance.engine(), &call, None);
         let answer = self.instance.instantiate(&mut store).and_then(|instance| {
             let face = self.face.load(&mut store, &instance)?;
-            face.tool_symbols_outline()
-                .call_read(&mut store, language.word(), text.as_bytes())
+            ask(face.tool_symbols_outline(), &mut store, language.word())
         });
         let answer = answer.map_err(|error| call.explain(&error, &store::last_words(&store)));
         call.token.cancel();

@@ -1,5 +1,6 @@
 //! The work behind the imports that need git, a program, a network or files of the user. `tool-skill` implements it.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -84,11 +85,53 @@ pub trait Services: Send + Sync {
     /// The lasting values of a component in the repository with this root. The error is for the guest.
     fn open_store(&self, component: &str, root: &Path) -> Result<Box<dyn KeyValueStore>, String>;
 
+    /// Reads symbols; absent where this process has no parser.
+    fn symbols(&self) -> Option<&dyn SymbolLookup>;
+
     /// Sends requests; absent where this process makes no connections.
     fn http(&self) -> Option<&dyn HttpTransport>;
 
     /// Takes note of a proposal that was judged, before it is put in place.
     fn note_changes(&self, context: &CallContext, files: &[FileChange]);
+}
+
+/// Definitions and uses of names in the files of a repository. The daemon implements it.
+///
+/// It opens files through the call's repository, stops with the call's token, and bounds each answer. The boundary has
+/// checked the grant before, and notes the files of the answer after it.
+pub trait SymbolLookup: Send + Sync {
+    /// One page of the definitions of a name.
+    fn find_definitions(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::symbols::Query,
+    ) -> Result<wit::symbols::DefinitionPage, Failure>;
+
+    /// One page of the definitions and uses of a name.
+    fn find_references(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::symbols::Query,
+    ) -> Result<wit::symbols::ReferencePage, Failure>;
+
+    /// The definitions of a file, in the order of lines.
+    fn list_definitions(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        path: &str,
+    ) -> Result<Vec<wit::symbols::Definition>, Failure>;
+
+    /// The uses of names in a file, in their order.
+    fn list_uses(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        path: &str,
+        lines: RangeInclusive<u32>,
+    ) -> Result<Vec<wit::symbols::Reference>, Failure>;
 }
 
 /// Values of a skill that last, in one repository. Each function reads or writes at once. An error is the end of a sentence.

@@ -13,7 +13,7 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
 use super::{
     Approver, BoundSecret, CallBudget, CallContext, HeldTurn, HttpTransport, KeyValueStore, Question, Services, Stop,
-    failure,
+    SymbolLookup, failure,
 };
 use tool_core::api::SecretName;
 use tool_repository::Repository;
@@ -137,6 +137,10 @@ impl Services for NoServices {
 
     fn open_store(&self, _: &str, _: &Path) -> Result<Box<dyn KeyValueStore>, String> {
         Err("this host keeps no values".to_owned())
+    }
+
+    fn symbols(&self) -> Option<&dyn SymbolLookup> {
+        None
     }
 
     fn http(&self) -> Option<&dyn HttpTransport> {

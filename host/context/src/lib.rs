@@ -16,6 +16,7 @@ mod facts;
 pub mod fuzz;
 mod index;
 mod layout;
+mod lookup;
 pub mod operation;
 mod packet;
 mod profile;
@@ -47,6 +48,7 @@ use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
 
 pub use definitions::{SymbolSearch, find_symbol};
 pub use index::{INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX};
+pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::{SymbolPlace, Target};

@@ -4,11 +4,13 @@
 //! written and sometimes wrong (a definition inside a long string). It answers at once, and for every language. What
 //! needs a syntax tree comes from the sandbox (`outline`) and is checked in `tree`.
 
+mod details;
 mod lines;
 mod parser;
 mod resolve;
 mod tree;
 
+pub use details::{DetailedSymbol, SymbolUse, SyntaxDetails, UseForm};
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;
 pub use tree::{ImportSite, Named, Span, SymbolForm, SyntaxOutline};

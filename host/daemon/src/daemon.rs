@@ -149,8 +149,10 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
     let unusable =
         |error: String| Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error);
+    let parser = Arc::new(SandboxedParser(Outliners::new(outliners)));
     let surroundings = Surroundings {
         transport: Some(Arc::new(SkillTransport::new(&home))),
+        symbols: Some(Arc::<SandboxedParser>::clone(&parser)),
         environment: environment.clone(),
     };
     let skills = SkillHost::connected(builtins, &home, Limits::default(), surroundings)
@@ -168,7 +170,6 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         .iter()
         .flat_map(|provider| provider.secrets().map(str::to_owned))
         .collect();
-    let parser = Arc::new(SandboxedParser(Outliners::new(outliners)));
     announce(&Announcement::Recovering);
     tracing::info!("looking at the sessions, and recovering those that a killed backend has left");
     let opened = {

@@ -1,14 +1,22 @@
 //! The context engine's parser: embedded components that read syntax trees in the sandbox of the skills.
 //!
-//! This adapter maps the components' answers to the types of `context`, which checks them against the text. It keeps
-//! `context` free of the sandbox, and `skill` free of the context engine.
+//! This adapter maps the components' answers to the types of `context`, which checks them against the text, and the answers
+//! of `context` about symbols to the contract's records. It keeps `context` free of the sandbox, and `skill` free of the
+//! context engine.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::SyntaxParser;
-use crate::context::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxOutline};
+use crate::context::symbols::{
+    DetailedSymbol, ImportSite, Named, Span, SymbolForm, SymbolUse, Syntax, SyntaxDetails, SyntaxOutline, UseForm,
+};
+use crate::context::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolReader, SyntaxParser};
+use crate::skill::bindings::tool::skill::symbols as wit;
+use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::outline::{self, Language, Outliners};
+use crate::skill::{CallBudget, CallContext, SymbolLookup, hinted};
+use tool_repository::{OpenError, ScanError};
 
 /// Reads source files through the embedded components.
 #[derive(Debug)]
@@ -28,6 +36,156 @@ impl SyntaxParser for SandboxedParser {
         let answer = self.0.read(path, text, wall)?;
         let definitions = answer.definitions.iter().map(named);
         SyntaxOutline::checked(syntax, definitions, answer.imports.iter().map(place), text)
+    }
+
+    fn details(&self, path: &str, text: &str, name: Option<&str>) -> Option<SyntaxDetails> {
+        let answer = self.0.read_details(path, text, name)?;
+        SyntaxDetails::checked(
+            answer.definitions.iter().map(detailed),
+            answer.uses.iter().map(used),
+            text,
+        )
+    }
+}
+
+impl SymbolLookup for SandboxedParser {
+    fn find_definitions(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::Query,
+    ) -> Result<wit::DefinitionPage, Failure> {
+        let reader = self.reader(call, context);
+        let page = reader.find_definitions(&query.name, &query.under, query.after.as_deref());
+        let page = page.map_err(failure_of)?;
+        Ok(wit::DefinitionPage {
+            definitions: page.items.into_iter().map(definition).collect(),
+            next: page.next,
+        })
+    }
+
+    fn find_references(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        query: &wit::Query,
+    ) -> Result<wit::ReferencePage, Failure> {
+        let reader = self.reader(call, context);
+        let page = reader.find_references(&query.name, &query.under, query.after.as_deref());
+        let page = page.map_err(failure_of)?;
+        Ok(wit::ReferencePage {
+            references: page.items.into_iter().map(reference).collect(),
+            next: page.next,
+        })
+    }
+
+    fn list_definitions(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        path: &str,
+    ) -> Result<Vec<wit::Definition>, Failure> {
+        let outline = self.reader(call, context).outline(path).map_err(failure_of)?;
+        Ok(outline.into_iter().map(definition).collect())
+    }
+
+    fn list_uses(
+        &self,
+        call: &CallBudget,
+        context: &CallContext,
+        path: &str,
+        lines: RangeInclusive<u32>,
+    ) -> Result<Vec<wit::Reference>, Failure> {
+        let uses = self.reader(call, context).list_uses(path, lines).map_err(failure_of)?;
+        Ok(uses.into_iter().map(reference).collect())
+    }
+}
+
+impl SandboxedParser {
+    fn reader<'a>(&'a self, call: &'a CallBudget, context: &'a CallContext) -> SymbolReader<'a> {
+        SymbolReader {
+            repository: &context.repository,
+            parser: self,
+            cancel: &call.token,
+        }
+    }
+}
+
+fn failure_of(error: LookupError) -> Failure {
+    let (code, hint) = match &error {
+        LookupError::Open(OpenError::NotFound { .. }) => ("not-found", "use list_files to see what exists"),
+        LookupError::Open(OpenError::Denied { .. } | OpenError::NotRegular { .. }) => {
+            ("denied", "hidden files stay hidden")
+        }
+        LookupError::Open(_) => ("failed", "read the file instead"),
+        LookupError::Scan(ScanError::Cancelled) => ("limit", "name a directory to look beneath"),
+        LookupError::Scan(ScanError::Unreadable { .. }) => ("failed", "check the permissions of the directory"),
+        LookupError::NoTree { .. } => ("unavailable", "read the file, or search it as text"),
+    };
+    hinted(code, error.to_string(), hint)
+}
+
+fn definition(found: FoundDefinition) -> wit::Definition {
+    let kind = match found.form {
+        SymbolForm::Function => "function",
+        SymbolForm::Method => "method",
+        SymbolForm::Type => "type",
+        SymbolForm::Value => "value",
+        SymbolForm::Module => "module",
+    };
+    wit::Definition {
+        path: found.path,
+        name: found.name,
+        container: found.container,
+        kind: kind.to_owned(),
+        line: found.line,
+        first_line: found.first_line,
+        last_line: found.last_line,
+        comment_line: found.comment_line,
+        signature: found.signature,
+    }
+}
+
+fn reference(found: FoundReference) -> wit::Reference {
+    let kind = match found.form {
+        ReferenceForm::Definition => "definition",
+        ReferenceForm::Use(UseForm::Call) => "call",
+        ReferenceForm::Use(UseForm::Import) => "import",
+        ReferenceForm::Use(UseForm::Attribute) => "attribute",
+        ReferenceForm::Use(UseForm::Type) => "type",
+        ReferenceForm::Use(UseForm::Name) => "name",
+        ReferenceForm::Text => "text",
+    };
+    wit::Reference {
+        path: found.path,
+        name: found.name,
+        kind: kind.to_owned(),
+        line: found.line,
+        container: found.container,
+    }
+}
+
+fn detailed(detailed: &outline::DetailedDefinition) -> DetailedSymbol {
+    DetailedSymbol {
+        named: named(&detailed.definition),
+        first_line: detailed.first_line,
+        comment_line: detailed.comment_line,
+        signature: span(detailed.signature),
+        containers: detailed.containers.iter().copied().map(span).collect(),
+    }
+}
+
+fn used(used: &outline::Used) -> SymbolUse {
+    SymbolUse {
+        name: span(used.name),
+        form: match used.kind {
+            outline::UseKind::Call => UseForm::Call,
+            outline::UseKind::Import => UseForm::Import,
+            outline::UseKind::Attribute => UseForm::Attribute,
+            outline::UseKind::Type => UseForm::Type,
+            outline::UseKind::Name => UseForm::Name,
+        },
+        line: used.line,
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod arena;
 mod history;
+mod lookup;
 mod play;
 mod server;
 mod table;

@@ -28,7 +28,7 @@ pub use tests::has_suite as has_test_suite;
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::policy::Decision;
-use tool_boundary::{BoundSecret, CallBudget, CallContext, HttpTransport, KeyValueStore, Services, Stop};
+use tool_boundary::{BoundSecret, CallBudget, CallContext, HttpTransport, KeyValueStore, Services, Stop, SymbolLookup};
 use tool_config::{Environment, SkillsSettings};
 use tool_core::api::{Effect, Problem, SecretName};
 use tool_repository::changes::FileChange;
@@ -39,11 +39,13 @@ pub(crate) struct MachineServices {
     surroundings: Surroundings,
 }
 
-/// Surroundings that only a process with connections has. The default has none.
+/// Parts of the process around the skills. The default has none.
 #[derive(Clone, Default)]
 pub struct Surroundings {
     /// Sends requests of skills.
     pub transport: Option<Arc<dyn HttpTransport>>,
+    /// Reads symbols for skills.
+    pub symbols: Option<Arc<dyn SymbolLookup>>,
     /// Variables, of which the user's configuration names those with secrets.
     pub environment: Environment,
 }
@@ -178,6 +180,10 @@ impl Services for MachineServices {
         let opened = store::FileStore::open(&self.home, component, root);
         let unusable = |error: std::io::Error| format!("the store cannot be used: {}", error.kind());
         Ok(Box::new(opened.map_err(unusable)?))
+    }
+
+    fn symbols(&self) -> Option<&dyn SymbolLookup> {
+        self.surroundings.symbols.as_deref()
     }
 
     fn http(&self) -> Option<&dyn HttpTransport> {

@@ -30,11 +30,11 @@ pub use registry::{
     SkillScope, TeamTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,
 };
 pub use tool_boundary::{
-    Approver, BoundSecret, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
+    Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
     Conversation, Crowd, Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, HttpTransport,
     InboundResponse, Limits, LockedSkills, Look, NoServices, Nobody, OutboundRequest, Outliners, Question,
-    RawArguments, SessionFiles, TransportError, Unrecorded, audit, bindings, details, failures, look, outline, policy,
-    precompile_outliner, runner, stage, taint, transport,
+    RawArguments, SessionFiles, SymbolLookup, TransportError, Unrecorded, audit, bindings, details, failures, hinted,
+    look, outline, policy, precompile_outliner, runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target.

@@ -216,7 +216,7 @@ pub(crate) fn span(node: Node<'_>) -> Span {
 }
 
 /// A body that ends with its newline ends on the line before.
-fn last_line(node: Node<'_>) -> usize {
+pub(crate) fn last_line(node: Node<'_>) -> usize {
     let end = node.end_position();
     end.row + usize::from(end.column > 0 || end.row == node.start_position().row)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{self as sdk, Handler, Host, Sharded};
 use bindings::tool::skill::{
-    answer, bulk, git_commit, git_history, git_read, log, packages, proposal, repository, tests, types,
+    answer, bulk, git_commit, git_history, git_read, log, packages, proposal, repository, search, symbols, tests, types,
 };
 
 /// Bindings of the imports; every skill's own bindings refer to these types.
@@ -23,6 +23,8 @@ pub mod bindings {
                 import tool:skill/proposal@1.0.0;
                 import tool:skill/repository@1.0.0;
                 import tool:skill/bulk@1.0.0;
+                import tool:skill/symbols@1.0.0;
+                import tool:skill/search@1.0.0;
                 import tool:skill/git-read@1.0.0;
                 import tool:skill/git-history@1.0.0;
                 import tool:skill/git-commit@1.0.0;
@@ -121,6 +123,72 @@ impl<S: Handler> Host for Component<S> {
             return undeclared("read-repository");
         }
         bulk::divide(&selection_out(selection), parts).map_err(failure_in)
+    }
+
+    fn definitions(&self, query: &sdk::SymbolQuery) -> Result<sdk::SymbolPage<sdk::SymbolDefinition>, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let page = symbols::definitions(&query_out(query)).map_err(failure_in)?;
+        Ok(sdk::SymbolPage {
+            items: page.definitions.into_iter().map(definition_in).collect(),
+            next: page.next,
+        })
+    }
+
+    fn references(&self, query: &sdk::SymbolQuery) -> Result<sdk::SymbolPage<sdk::SymbolReference>, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let page = symbols::references(&query_out(query)).map_err(failure_in)?;
+        Ok(sdk::SymbolPage {
+            items: page.references.into_iter().map(reference_in).collect(),
+            next: page.next,
+        })
+    }
+
+    fn outline(&self, path: &str) -> Result<Vec<sdk::SymbolDefinition>, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let outline = symbols::outline(path).map_err(failure_in)?;
+        Ok(outline.into_iter().map(definition_in).collect())
+    }
+
+    fn enclosing(&self, path: &str, line: u32) -> Result<Option<sdk::SymbolDefinition>, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let enclosing = symbols::enclosing(path, line).map_err(failure_in)?;
+        Ok(enclosing.map(definition_in))
+    }
+
+    fn uses(&self, path: &str, first_line: u32, last_line: u32) -> Result<Vec<sdk::SymbolReference>, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let uses = symbols::uses(path, first_line, last_line).map_err(failure_in)?;
+        Ok(uses.into_iter().map(reference_in).collect())
+    }
+
+    fn candidates(&self, query: &sdk::SearchQuery) -> Result<sdk::CandidatePage, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let page = search::candidates(&search::Query {
+            kind: query.kind.clone(),
+            pattern: query.pattern.clone(),
+            ignore_case: query.ignore_case,
+            under: query.under.clone(),
+            globs: query.globs.clone(),
+            after: query.after.clone(),
+        })
+        .map_err(failure_in)?;
+        Ok(sdk::CandidatePage {
+            paths: page.paths,
+            narrowed: page.narrowed,
+            next: page.next,
+        })
     }
 
     fn shown(&self, path: &str, content: &[u8]) {
@@ -315,6 +383,38 @@ impl<S: Handler> Host for Component<S> {
 
     fn log(&self, level: &str, message: &str) {
         log::write(level, message);
+    }
+}
+
+fn query_out(query: &sdk::SymbolQuery) -> symbols::Query {
+    symbols::Query {
+        name: query.name.clone(),
+        under: query.under.clone(),
+        after: query.after.clone(),
+    }
+}
+
+fn definition_in(definition: symbols::Definition) -> sdk::SymbolDefinition {
+    sdk::SymbolDefinition {
+        path: definition.path,
+        name: definition.name,
+        container: definition.container,
+        kind: definition.kind,
+        line: definition.line,
+        first_line: definition.first_line,
+        last_line: definition.last_line,
+        comment_line: definition.comment_line,
+        signature: definition.signature,
+    }
+}
+
+fn reference_in(reference: symbols::Reference) -> sdk::SymbolReference {
+    sdk::SymbolReference {
+        path: reference.path,
+        name: reference.name,
+        kind: reference.kind,
+        line: reference.line,
+        container: reference.container,
     }
 }
 

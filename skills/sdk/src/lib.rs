@@ -14,6 +14,7 @@ mod metadata;
 #[cfg(feature = "pattern")]
 pub mod pattern;
 pub mod schema;
+mod symbols;
 pub mod testing;
 pub mod text;
 
@@ -34,6 +35,7 @@ pub use history::{
 };
 pub use metadata::{ComponentMetadata, FunctionExample, FunctionMetadata};
 pub use serde_json;
+pub use symbols::{CandidatePage, SearchQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference};
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub use wit_bindgen;
@@ -331,6 +333,24 @@ pub trait Host {
     /// Tells the host that the model is shown this file; `content` is the file's whole content, which the answer's text
     /// has to hold word by word.
     fn shown(&self, path: &str, content: &[u8]);
+
+    /// One page of the definitions of a name, by syntax tree.
+    fn definitions(&self, query: &SymbolQuery) -> Result<SymbolPage<SymbolDefinition>, Failure>;
+
+    /// One page of the definitions and uses of a name.
+    fn references(&self, query: &SymbolQuery) -> Result<SymbolPage<SymbolReference>, Failure>;
+
+    /// The definitions of a file, in the order of lines.
+    fn outline(&self, path: &str) -> Result<Vec<SymbolDefinition>, Failure>;
+
+    /// The innermost definition around a line of a file.
+    fn enclosing(&self, path: &str, line: u32) -> Result<Option<SymbolDefinition>, Failure>;
+
+    /// The names that some lines of a file use, in their order.
+    fn uses(&self, path: &str, first_line: u32, last_line: u32) -> Result<Vec<SymbolReference>, Failure>;
+
+    /// One page of the files that a search has to read. The matching stays with the skill.
+    fn candidates(&self, query: &SearchQuery) -> Result<CandidatePage, Failure>;
 
     /// The uncommitted changes.
     fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure>;

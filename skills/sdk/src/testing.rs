@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 
 use crate::{
-    BlamePage, BlameQuery, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure, Handler, Host,
-    InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query, RunReport, Selection, ShowQuery, TestRequest,
-    TestSuite, Visit, code,
+    BlamePage, BlameQuery, CandidatePage, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure,
+    Handler, Host, InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query, RunReport, SearchQuery, Selection,
+    ShowQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference, TestRequest, TestSuite, Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -99,6 +99,8 @@ pub struct FakeHost {
     pub left_out: u32,
     /// Entries on a page of a list; absent means all on one.
     pub page_entries: Option<usize>,
+    /// Symbols of the repository, for the functions about them; absent answers `unavailable`.
+    pub symbols: Option<FakeSymbols>,
     /// Answer of [`Host::git_changes`]; absent answers `denied`.
     pub diff: Option<Diff>,
     /// Answer of [`Host::git_log`]; absent answers `denied`.
@@ -135,6 +137,15 @@ pub struct FakeHost {
     pub progress: RefCell<Vec<String>>,
 }
 
+/// Scripted symbols of a repository.
+#[derive(Debug, Clone, Default)]
+pub struct FakeSymbols {
+    /// Definitions, in the order of paths and lines.
+    pub definitions: Vec<SymbolDefinition>,
+    /// Definitions and uses, in the order of paths and lines.
+    pub references: Vec<SymbolReference>,
+}
+
 impl FakeHost {
     /// A repository that holds these files: `(path, content)`.
     pub fn new<P: AsRef<str>, C: AsRef<[u8]>>(files: &[(P, C)]) -> Self {
@@ -150,6 +161,7 @@ impl FakeHost {
             stage,
             left_out: 0,
             page_entries: None,
+            symbols: None,
             diff: None,
             log: None,
             show: None,
@@ -201,6 +213,11 @@ impl FakeHost {
         })?;
         entries.retain(|entry| entry.kind == EntryKind::File && selection.holds(&entry.path));
         Ok(entries)
+    }
+
+    fn known(&self) -> Result<&FakeSymbols, Failure> {
+        let unavailable = || Failure::new(code::UNAVAILABLE, "this host has no parser of source files");
+        self.symbols.as_ref().ok_or_else(unavailable)
     }
 
     fn denied<T>(what: &str) -> Result<T, Failure> {
@@ -271,6 +288,65 @@ impl Host for FakeHost {
         let entries = self.selected(selection)?;
         let run = entries.len().div_ceil(parts.max(1) as usize).max(1);
         Ok(entries.chunks(run).skip(1).map(|run| run[0].path.clone()).collect())
+    }
+
+    fn definitions(&self, query: &SymbolQuery) -> Result<SymbolPage<SymbolDefinition>, Failure> {
+        let (owner, name) = query
+            .name
+            .rsplit_once('.')
+            .map_or((None, query.name.as_str()), |(owner, name)| (Some(owner), name));
+        let is_one = |one: &&SymbolDefinition| {
+            one.name == name
+                && is_beneath(&one.path, &query.under)
+                && owner.is_none_or(|owner| one.container.ends_with(owner))
+        };
+        let definitions = &self.known()?.definitions;
+        Ok(SymbolPage {
+            items: definitions.iter().filter(is_one).cloned().collect(),
+            next: None,
+        })
+    }
+
+    fn references(&self, query: &SymbolQuery) -> Result<SymbolPage<SymbolReference>, Failure> {
+        let name = query.name.rsplit('.').next().unwrap_or_default();
+        let is_one = |one: &&SymbolReference| one.name == name && is_beneath(&one.path, &query.under);
+        let references = &self.known()?.references;
+        Ok(SymbolPage {
+            items: references.iter().filter(is_one).cloned().collect(),
+            next: None,
+        })
+    }
+
+    fn outline(&self, path: &str) -> Result<Vec<SymbolDefinition>, Failure> {
+        let definitions = self.known()?.definitions.iter();
+        Ok(definitions.filter(|one| one.path == path).cloned().collect())
+    }
+
+    fn enclosing(&self, path: &str, line: u32) -> Result<Option<SymbolDefinition>, Failure> {
+        let around = self.outline(path)?.into_iter();
+        let around = around.filter(|one| (one.first_line..=one.last_line).contains(&line));
+        Ok(around.min_by_key(|one| one.last_line - one.first_line))
+    }
+
+    fn uses(&self, path: &str, first_line: u32, last_line: u32) -> Result<Vec<SymbolReference>, Failure> {
+        let is_use = |one: &&SymbolReference| {
+            one.path == path && one.kind != "definition" && (first_line..=last_line).contains(&one.line)
+        };
+        Ok(self.known()?.references.iter().filter(is_use).cloned().collect())
+    }
+
+    fn candidates(&self, query: &SearchQuery) -> Result<CandidatePage, Failure> {
+        let page = self.list_page(&Query {
+            under: query.under.clone(),
+            recursive: true,
+            globs: query.globs.clone(),
+            after: query.after.clone(),
+        })?;
+        Ok(CandidatePage {
+            paths: page.entries.into_iter().map(|entry| entry.path).collect(),
+            narrowed: false,
+            next: page.next,
+        })
     }
 
     fn shown(&self, path: &str, content: &[u8]) {
@@ -356,6 +432,11 @@ impl Host for FakeHost {
     fn log(&self, level: &str, message: &str) {
         self.logged.borrow_mut().push(format!("{level}: {message}"));
     }
+}
+
+fn is_beneath(path: &str, under: &str) -> bool {
+    let rest = path.strip_prefix(under);
+    under.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn walk(root: &Path, directory: &Path, recursive: bool, entries: &mut Vec<Entry>) {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::SyntaxOutline;
+use super::{SyntaxDetails, SyntaxOutline};
 
 /// Reads source files by syntax tree.
 pub trait SyntaxParser: fmt::Debug + Send + Sync {
@@ -19,6 +19,9 @@ pub trait SyntaxParser: fmt::Debug + Send + Sync {
     /// Definitions and imports of a file. `None` where the parser does not know the language, where it reached `wall` or
     /// another limit, and where its answer does not fit the text.
     fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<SyntaxOutline>;
+
+    /// The definitions of a file, and its uses of `name`, or of every name; `None` as above.
+    fn details(&self, path: &str, text: &str, name: Option<&str>) -> Option<SyntaxDetails>;
 
     /// The outline of a file, within the parser's own time limit.
     fn outline(&self, path: &str, text: &str) -> Option<SyntaxOutline> {
@@ -40,6 +43,10 @@ impl SyntaxParser for NoParser {
     }
 
     fn outline_within(&self, _path: &str, _text: &str, _wall: Duration) -> Option<SyntaxOutline> {
+        None
+    }
+
+    fn details(&self, _path: &str, _text: &str, _name: Option<&str>) -> Option<SyntaxDetails> {
         None
     }
 }

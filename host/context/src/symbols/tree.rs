@@ -165,16 +165,16 @@ impl SyntaxOutline {
 }
 
 /// No more than a file honestly has.
-fn bounded<T>(items: impl Iterator<Item = T>) -> Option<Vec<T>> {
+pub(super) fn bounded<T>(items: impl Iterator<Item = T>) -> Option<Vec<T>> {
     let items: Vec<T> = items.take(OUTLINE_ITEMS_MAX + 1).collect();
     (items.len() <= OUTLINE_ITEMS_MAX).then_some(items)
 }
 
-fn at(text: &str, span: Span) -> Option<&str> {
+pub(super) fn at(text: &str, span: Span) -> Option<&str> {
     text.get(span.start as usize..span.end as usize)
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= OUTLINE_NAME_BYTES_MAX && !name.contains(|c: char| c.is_control())
 }
 

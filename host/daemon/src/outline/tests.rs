@@ -432,3 +432,5 @@ fn a_component_keeps_nothing_from_one_file_to_the_next() {
         assert_eq!(outline.definitions("once").count(), 1);
     }
 }
+
+mod details;

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::lookup::CarelessLookup;
 use super::server::EchoTransport;
 use super::{Attack, history};
 use tool_core::api::{Operation, PolicyRequest};
@@ -121,6 +122,7 @@ impl Arena {
         };
         let surroundings = Surroundings {
             transport: Some(Arc::new(EchoTransport)),
+            symbols: Some(Arc::new(CarelessLookup)),
             ..Surroundings::default()
         };
         let mut limits = Limits::default();

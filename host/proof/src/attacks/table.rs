@@ -6,6 +6,7 @@ mod history;
 mod host;
 mod outside;
 mod reading;
+mod symbols;
 mod writing;
 
 use std::time::Duration;
@@ -57,17 +58,25 @@ fn small_stage(limits: &mut Limits) {
 /// Tries of a race.
 const SWAPS: u64 = 1500;
 
-const PARTS: [&[Attack]; 6] = [
+const PARTS: [&[Attack]; 7] = [
     reading::ATTACKS,
     writing::ATTACKS,
     bounds::ATTACKS,
     history::ATTACKS,
     host::ATTACKS,
     outside::ATTACKS,
+    symbols::ATTACKS,
 ];
 
-const COUNT: usize =
-    PARTS[0].len() + PARTS[1].len() + PARTS[2].len() + PARTS[3].len() + PARTS[4].len() + PARTS[5].len();
+const COUNT: usize = count();
+
+const fn count() -> usize {
+    let (mut count, mut part) = (0, 0);
+    while part < PARTS.len() {
+        (count, part) = (count + PARTS[part].len(), part + 1);
+    }
+    count
+}
 
 /// All of them.
 pub const ATTACKS: &[Attack] = &joined();

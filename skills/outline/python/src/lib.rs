@@ -1,4 +1,4 @@
 //! Python by syntax tree; see `outline`.
 
 #[cfg(target_family = "wasm")]
-outline::export_outline!("python" => (tree_sitter_python::LANGUAGE, outline::PYTHON));
+outline::export_outline!("python" => (tree_sitter_python::LANGUAGE, Some(&outline::PYTHON), ["python.scm"]));

@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use skill_sdk::{
-    BlameQuery, Content, DiffQuery, Failure, Host, LogPage, LogQuery, Media, Outcome, Query, Selection, ShowQuery,
+    BlameQuery, Content, DiffQuery, Failure, Host, LogPage, LogQuery, Media, Outcome, Query, SearchQuery, Selection,
+    ShowQuery, SymbolQuery,
 };
 
 use crate::{Arguments, outside, raw};
@@ -431,6 +432,17 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             })?;
             format!("{}\n{:?}", page.content, page.hunks)
         }
+        "outline" => format!("{:?}", host.outline(path)?),
+        "uses" => format!("{:?}", host.uses(path, 0, u32::MAX)?),
+        "definitions" => format!("{:?}", host.definitions(&symbol(arguments))?),
+        "references" => format!("{:?}", host.references(&symbol(arguments))?),
+        "references-for-ever" => loop {
+            black_box(host.references(&symbol(arguments))?);
+        },
+        "candidates" => format!("{:?}", host.candidates(&search(arguments))?),
+        "candidates-for-ever" => loop {
+            black_box(host.candidates(&search(arguments))?);
+        },
         "list-all" => {
             let query = Query {
                 under: path.to_owned(),
@@ -564,4 +576,23 @@ fn read_all(host: &dyn Host, glob: &str) -> Result<String, Failure> {
         ControlFlow::Continue(())
     })?;
     Ok(all)
+}
+
+/// The query for the symbol `to` beneath `path`.
+fn symbol(arguments: &Arguments) -> SymbolQuery {
+    SymbolQuery {
+        name: arguments.to.clone(),
+        under: arguments.path.clone(),
+        after: None,
+    }
+}
+
+/// The search for the word `to` beneath `path`.
+fn search(arguments: &Arguments) -> SearchQuery {
+    SearchQuery {
+        kind: "word".to_owned(),
+        pattern: arguments.to.clone(),
+        under: arguments.path.clone(),
+        ..SearchQuery::default()
+    }
 }

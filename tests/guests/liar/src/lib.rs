@@ -69,6 +69,48 @@ mod component {
                 _ => None,
             }
         }
+
+        fn read_details(language: String, content: Vec<u8>, _: Option<String>) -> Option<wit::Detailed> {
+            let end = content.len() as u32;
+            let whole = detailed(named(0, end, 1));
+            let (definitions, uses) = match content.as_slice() {
+                b"used" => (Vec::new(), vec![used(0, end, 1)]),
+                b"used beyond" => (Vec::new(), vec![used(0, end + 1, 1)]),
+                b"used later" => (Vec::new(), vec![used(0, end, 2)]),
+                b"used always" => (Vec::new(), vec![used(0, end, 1); 60_000]),
+                b"headless" => {
+                    let signature = wit::Span { start: end, end: 0 };
+                    (vec![wit::DetailedDefinition { signature, ..whole }], Vec::new())
+                }
+                b"contained" => {
+                    let containers = vec![whole.signature; 100];
+                    (vec![wit::DetailedDefinition { containers, ..whole }], Vec::new())
+                }
+                _ => {
+                    let outlined = Self::read(language, content)?;
+                    (outlined.definitions.into_iter().map(detailed).collect(), Vec::new())
+                }
+            };
+            Some(wit::Detailed { definitions, uses })
+        }
+    }
+
+    fn detailed(definition: wit::Definition) -> wit::DetailedDefinition {
+        wit::DetailedDefinition {
+            definition,
+            first_line: 1,
+            comment_line: None,
+            signature: definition.name,
+            containers: Vec::new(),
+        }
+    }
+
+    fn used(start: u32, end: u32, line: u32) -> wit::Used {
+        wit::Used {
+            name: wit::Span { start, end },
+            kind: wit::UseKind::Call,
+            line,
+        }
     }
 
     fn named(start: u32, end: u32, line: u32) -> wit::Definition {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::tests::{World, bounds, defined};
 use super::super::{IndexBounds, Indexes};
 use super::*;
-use crate::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxOutline};
+use crate::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxDetails, SyntaxOutline};
 use crate::{Looked, Source};
 use crate::{NoParser, SyntaxParser};
 
@@ -45,6 +45,10 @@ impl SyntaxParser for ScriptedParser {
         } else {
             SyntaxOutline::checked(Syntax::Rust, std::iter::empty(), imports(text).into_iter(), text)
         }
+    }
+
+    fn details(&self, _path: &str, _text: &str, _name: Option<&str>) -> Option<SyntaxDetails> {
+        None
     }
 }
 

@@ -1,0 +1,355 @@
+//! Answers questions about names in the files as they are now: definitions, references, outline, uses.
+//!
+//! A file is read before it is parsed, and only a file that holds the name is parsed, so an answer is never older than its
+//! file. Large questions are answered in pages of some files each. Matching is by syntax, without types.
+
+use std::ops::RangeInclusive;
+
+use memchr::memmem::Finder;
+use tokio_util::sync::CancellationToken;
+
+use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
+use crate::text_of;
+use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX};
+use tool_repository::bulk::{Read, Wanted};
+use tool_repository::{EntryKind, OpenError, Repository, ScanError};
+
+/// Items after which a page ends. The file at hand is finished.
+const PAGE_ITEMS: usize = 1000;
+
+/// Files that one page parses.
+const PAGE_TREES_MAX: usize = 256;
+
+/// Bytes that one page reads.
+const PAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Largest file in which a name is looked for as text.
+const TEXT_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A definition in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundDefinition {
+    /// Relative to the root.
+    pub path: String,
+    /// Its name.
+    pub name: String,
+    /// Names of the definitions around it, joined by dots.
+    pub container: String,
+    /// Kind of the definition.
+    pub form: SymbolForm,
+    /// Line of the name, from 1.
+    pub line: u32,
+    /// First line of the whole.
+    pub first_line: u32,
+    /// Last line of the whole.
+    pub last_line: u32,
+    /// First line of the comment right before it.
+    pub comment_line: Option<u32>,
+    /// The head, in one line.
+    pub signature: String,
+}
+
+/// Kind of a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReferenceForm {
+    /// The definition itself.
+    Definition,
+    /// A use, by syntax tree.
+    Use(UseForm),
+    /// A whole word in a file without a syntax tree.
+    Text,
+}
+
+/// A reference in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundReference {
+    /// Relative to the root.
+    pub path: String,
+    /// The name.
+    pub name: String,
+    /// Kind of the reference.
+    pub form: ReferenceForm,
+    /// From 1.
+    pub line: u32,
+    /// The definition around it, with its containers, joined by dots.
+    pub container: String,
+}
+
+/// The answer for some files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SymbolPage<T> {
+    /// In the order of paths, then lines.
+    pub items: Vec<T>,
+    /// The last file of the page, where there are more files.
+    pub next: Option<String>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The file or the directory cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The repository cannot be listed.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// The file has no syntax tree.
+    #[error("there is no syntax tree of `{path}`: its language is not known, or it is too large")]
+    NoTree {
+        /// Relative to the root.
+        path: String,
+    },
+}
+
+/// A name in parts.
+#[derive(Debug, Clone, Copy)]
+struct SoughtName<'a> {
+    /// `Type` of `Type.method`.
+    owner: Option<&'a str>,
+    last: &'a str,
+}
+
+impl<'a> SoughtName<'a> {
+    fn parse(name: &'a str) -> Self {
+        let name = name.strip_suffix("()").unwrap_or(name);
+        let mut parts = name.rsplit(['.', ':', '#', '\\']).filter(|part| !part.is_empty());
+        let last = parts.next().unwrap_or(name);
+        Self {
+            owner: parts.next(),
+            last,
+        }
+    }
+
+    fn is_defined_by(&self, symbol: &DetailedSymbol, text: &str) -> bool {
+        let is_inside = |owner: &str| {
+            let container = symbol.container(text);
+            container.rsplit(['.', ':', '\\']).next() == Some(owner)
+        };
+        symbol.name(text) == self.last && self.owner.is_none_or(is_inside)
+    }
+}
+
+/// Reads symbols of one repository. Blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct SymbolReader<'a> {
+    /// Opens the files.
+    pub repository: &'a Repository,
+    /// Parses them.
+    pub parser: &'a dyn SyntaxParser,
+    /// Ends the reading.
+    pub cancel: &'a CancellationToken,
+}
+
+impl SymbolReader<'_> {
+    /// One page of the definitions of a name, beneath a path.
+    pub fn find_definitions(
+        &self,
+        name: &str,
+        under: &str,
+        after: Option<&str>,
+    ) -> Result<SymbolPage<FoundDefinition>, LookupError> {
+        let sought = SoughtName::parse(name);
+        self.each_file(sought.last, under, after, |path, content, found| {
+            if !self.parser.reads(path) || content.len() as u64 > RANKED_FILE_BYTES_MAX {
+                return false;
+            }
+            let Some(text) = text_of(content) else { return false };
+            // No use has this name, so that none is told.
+            let Some(details) = self.parser.details(path, &text, Some("")) else {
+                return true;
+            };
+            let symbols = details.symbols.iter();
+            let defined = symbols.filter(|symbol| sought.is_defined_by(symbol, &text));
+            found.extend(defined.map(|symbol| found_definition(path, symbol, &text)));
+            true
+        })
+    }
+
+    /// One page of the definitions and uses of a name, beneath a path.
+    pub fn find_references(
+        &self,
+        name: &str,
+        under: &str,
+        after: Option<&str>,
+    ) -> Result<SymbolPage<FoundReference>, LookupError> {
+        let sought = SoughtName::parse(name);
+        self.each_file(sought.last, under, after, |path, content, found| {
+            let has_tree = self.parser.reads(path) && content.len() as u64 <= RANKED_FILE_BYTES_MAX;
+            let Some(text) = text_of(content) else { return false };
+            let details = has_tree.then(|| self.parser.details(path, &text, Some(sought.last)));
+            match details.flatten() {
+                Some(details) => add_references(path, &details, &text, &sought, found),
+                None => found.extend(words(path, &text, sought.last)),
+            }
+            has_tree
+        })
+    }
+
+    /// The definitions of one file, in the order of lines.
+    pub fn outline(&self, path: &str) -> Result<Vec<FoundDefinition>, LookupError> {
+        let (text, details) = self.read(path, Some(""))?;
+        let symbols = details.symbols.iter();
+        Ok(symbols.map(|symbol| found_definition(path, symbol, &text)).collect())
+    }
+
+    /// The uses of names in some lines of a file, in their order.
+    pub fn list_uses(&self, path: &str, lines: RangeInclusive<u32>) -> Result<Vec<FoundReference>, LookupError> {
+        let (text, details) = self.read(path, None)?;
+        let uses = details.uses.iter().filter(|one| lines.contains(&one.line));
+        Ok(uses.map(|one| found_use(path, one, &details, &text)).collect())
+    }
+
+    fn read(&self, path: &str, name: Option<&str>) -> Result<(String, SyntaxDetails), LookupError> {
+        let no_tree = || LookupError::NoTree { path: path.to_owned() };
+        self.check_cancel()?;
+        if !self.parser.reads(path) {
+            return Err(no_tree());
+        }
+        let content = self.repository.read_within(path, FILE_READ_BYTES_MAX, self.cancel)?;
+        if content.len() as u64 > RANKED_FILE_BYTES_MAX {
+            return Err(no_tree());
+        }
+        let text = text_of(content).ok_or_else(no_tree)?;
+        let details = self.parser.details(path, &text, name).ok_or_else(no_tree)?;
+        Ok((text, details))
+    }
+
+    fn check_cancel(&self) -> Result<(), LookupError> {
+        if self.cancel.is_cancelled() {
+            return Err(ScanError::Cancelled.into());
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with each file that holds `name`, until the page is full. `visit` answers whether it parsed the file.
+    fn each_file<T>(
+        &self,
+        name: &str,
+        under: &str,
+        after: Option<&str>,
+        mut visit: impl FnMut(&str, Vec<u8>, &mut Vec<T>) -> bool,
+    ) -> Result<SymbolPage<T>, LookupError> {
+        self.check_cancel()?;
+        let finder = Finder::new(name);
+        let mut items = Vec::new();
+        let opened = self.repository.open_within(under, self.cancel)?;
+        if opened.kind == EntryKind::File {
+            let content = self
+                .repository
+                .read_within(&opened.path, TEXT_FILE_BYTES_MAX, self.cancel)?;
+            if after.is_none() && finder.find(&content).is_some() {
+                visit(&opened.path, content, &mut items);
+            }
+            return Ok(SymbolPage { items, next: None });
+        }
+        let names = self.repository.names(self.cancel)?;
+        let list = names.list();
+        let mut left = list.range_beneath(&opened.path);
+        if let Some(after) = after {
+            let passed = list.files.partition_point(|file| file.path.as_str() <= after);
+            left.start = left.start.max(passed);
+        }
+        let wanted = Wanted {
+            bytes_max: TEXT_FILE_BYTES_MAX,
+            text_only: true,
+        };
+        let (mut trees, mut bytes) = (0, 0);
+        let mut content = Vec::new();
+        for at in left.clone() {
+            let path = &list.files[at].path;
+            self.check_cancel()?;
+            content.clear();
+            let read = self
+                .repository
+                .read_listed(&names, at, wanted, &mut content, self.cancel);
+            bytes += content.len();
+            if matches!(read, Ok(Read::Whole)) && finder.find(&content).is_some() {
+                trees += usize::from(visit(path, std::mem::take(&mut content), &mut items));
+            }
+            let is_full = items.len() >= PAGE_ITEMS || trees >= PAGE_TREES_MAX || bytes >= PAGE_BYTES_MAX;
+            if is_full && at + 1 < left.end {
+                let next = Some(path.clone());
+                return Ok(SymbolPage { items, next });
+            }
+        }
+        Ok(SymbolPage { items, next: None })
+    }
+}
+
+fn found_definition(path: &str, symbol: &DetailedSymbol, text: &str) -> FoundDefinition {
+    FoundDefinition {
+        path: path.to_owned(),
+        name: symbol.name(text).to_owned(),
+        container: symbol.container(text),
+        form: symbol.form(),
+        line: symbol.named.line,
+        first_line: symbol.first_line,
+        last_line: symbol.named.end_line,
+        comment_line: symbol.comment_line,
+        signature: symbol.signature(text),
+    }
+}
+
+fn found_use(path: &str, one: &SymbolUse, details: &SyntaxDetails, text: &str) -> FoundReference {
+    let name = text.get(one.name.start as usize..one.name.end as usize);
+    FoundReference {
+        path: path.to_owned(),
+        name: name.unwrap_or_default().to_owned(),
+        form: ReferenceForm::Use(one.form),
+        line: one.line,
+        container: qualified_name(details.enclosing(one.line), text),
+    }
+}
+
+/// The name of a definition with its containers; empty where there is none.
+fn qualified_name(symbol: Option<&DetailedSymbol>, text: &str) -> String {
+    symbol.map_or_else(String::new, |symbol| {
+        let (container, name) = (symbol.container(text), symbol.name(text));
+        if container.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{container}.{name}")
+        }
+    })
+}
+
+/// The definitions and the uses of a name in one file, in the order of lines.
+fn add_references(
+    path: &str,
+    details: &SyntaxDetails,
+    text: &str,
+    sought: &SoughtName<'_>,
+    found: &mut Vec<FoundReference>,
+) {
+    let start = found.len();
+    let defined = details.symbols.iter().filter(|symbol| symbol.name(text) == sought.last);
+    found.extend(defined.map(|symbol| FoundReference {
+        path: path.to_owned(),
+        name: sought.last.to_owned(),
+        form: ReferenceForm::Definition,
+        line: symbol.named.line,
+        container: symbol.container(text),
+    }));
+    found.extend(details.uses.iter().map(|one| found_use(path, one, details, text)));
+    found[start..].sort_by_key(|reference| reference.line);
+}
+
+/// Lines that hold a word as a whole.
+fn words(path: &str, text: &str, word: &str) -> Vec<FoundReference> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let is_whole = |line: &str| {
+        line.match_indices(word).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + word.len()..]);
+            !before.ends_with(is_part) && !after.starts_with(is_part)
+        })
+    };
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| is_whole(line));
+    let found = lines.take(PAGE_ITEMS * 10).map(|(line, _)| FoundReference {
+        path: path.to_owned(),
+        name: word.to_owned(),
+        form: ReferenceForm::Text,
+        line,
+        container: String::new(),
+    });
+    found.collect()
+}

@@ -1,0 +1,230 @@
+//! Definitions and uses of one file in detail, as a component tells them from a syntax tree, checked like an outline.
+
+use super::tree::{at, bounded, is_name};
+use super::{Named, Span, SymbolForm};
+
+/// Uses of one file. A file with more is data or made by a machine.
+const USES_MAX: usize = 50_000;
+
+/// Bytes of a signature. A longer one is cut.
+const SIGNATURE_BYTES_MAX: usize = 400;
+
+/// Definitions around another one.
+const CONTAINERS_MAX: usize = 32;
+
+/// Kind of a use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UseForm {
+    /// It is called.
+    Call,
+    /// It is imported.
+    Import,
+    /// It is read or written on an object.
+    Attribute,
+    /// It is named as a type.
+    Type,
+    /// Any other use.
+    Name,
+}
+
+/// One use of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SymbolUse {
+    /// Place of the name.
+    pub name: Span,
+    /// Kind of the use.
+    pub form: UseForm,
+    /// From 1.
+    pub line: u32,
+}
+
+/// A definition with everything around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DetailedSymbol {
+    /// The definition itself.
+    pub named: Named,
+    /// First line of the whole, with its attributes.
+    pub first_line: u32,
+    /// First line of the comment right before it.
+    pub comment_line: Option<u32>,
+    /// The head.
+    pub signature: Span,
+    /// Names of the definitions around it, outermost first.
+    pub containers: Vec<Span>,
+}
+
+impl DetailedSymbol {
+    /// The name.
+    pub fn name<'t>(&self, text: &'t str) -> &'t str {
+        at(text, self.named.name).unwrap_or_default()
+    }
+
+    /// Kind of the definition.
+    pub fn form(&self) -> SymbolForm {
+        self.named.form
+    }
+
+    /// The head in one line, cut where it is long.
+    pub fn signature(&self, text: &str) -> String {
+        let head = at(text, self.signature).unwrap_or_default();
+        let words: Vec<&str> = head.split_whitespace().take(SIGNATURE_BYTES_MAX).collect();
+        let mut signature = words.join(" ");
+        if signature.len() > SIGNATURE_BYTES_MAX {
+            let end = signature.floor_char_boundary(SIGNATURE_BYTES_MAX - '…'.len_utf8());
+            signature.truncate(end);
+            signature.push('…');
+        }
+        signature
+    }
+
+    /// Names of the definitions around it, joined by dots.
+    pub fn container(&self, text: &str) -> String {
+        let names: Vec<&str> = self.containers.iter().filter_map(|span| at(text, *span)).collect();
+        names.join(".")
+    }
+}
+
+/// Definitions and uses of a file. Every span in it holds a name of the text that it was checked against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxDetails {
+    /// In the order of lines.
+    pub symbols: Vec<DetailedSymbol>,
+    /// In the order of the text.
+    pub uses: Vec<SymbolUse>,
+}
+
+impl SyntaxDetails {
+    /// Takes an answer about `text`, or nothing where it cannot be one.
+    pub fn checked(
+        symbols: impl Iterator<Item = DetailedSymbol>,
+        uses: impl Iterator<Item = SymbolUse>,
+        text: &str,
+    ) -> Option<Self> {
+        let mut symbols = bounded(symbols)?;
+        let mut uses: Vec<SymbolUse> = uses.take(USES_MAX + 1).collect();
+        let lines = text.lines().count() as u32;
+        let holds = |span: &Span| at(text, *span).is_some_and(is_name);
+        let is_symbol = |symbol: &DetailedSymbol| {
+            let Named {
+                name, line, end_line, ..
+            } = symbol.named;
+            let is_before = symbol
+                .comment_line
+                .is_none_or(|comment| (1..=symbol.first_line).contains(&comment));
+            holds(&name)
+                && (1..=line).contains(&symbol.first_line)
+                && (line..=lines).contains(&end_line)
+                && is_before
+                && at(text, symbol.signature).is_some()
+                && symbol.containers.len() <= CONTAINERS_MAX
+                && symbol.containers.iter().all(holds)
+        };
+        let is_use = |one: &SymbolUse| holds(&one.name) && (1..=lines).contains(&one.line);
+        if uses.len() > USES_MAX || !symbols.iter().all(is_symbol) || !uses.iter().all(is_use) {
+            return None;
+        }
+        symbols.sort_by_key(|symbol| (symbol.named.line, symbol.named.name.start));
+        uses.sort_by_key(|one| one.name.start);
+        Some(Self { symbols, uses })
+    }
+
+    /// The innermost definition around a line, if there is one.
+    pub fn enclosing(&self, line: u32) -> Option<&DetailedSymbol> {
+        let encloses = |symbol: &&DetailedSymbol| (symbol.first_line..=symbol.named.end_line).contains(&line);
+        let around = self.symbols.iter().filter(encloses);
+        around.min_by_key(|symbol| symbol.named.end_line - symbol.first_line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "struct Store;\nimpl Store { fn open( &self,\n  path: P) { load(path) } }\n";
+
+    fn span(of: &str) -> Span {
+        let start = TEXT.rfind(of).expect("the text holds it") as u32;
+        Span {
+            start,
+            end: start + of.len() as u32,
+        }
+    }
+
+    fn open() -> DetailedSymbol {
+        DetailedSymbol {
+            named: Named {
+                name: span("open"),
+                form: SymbolForm::Method,
+                line: 2,
+                end_line: 3,
+                depth: 0,
+            },
+            first_line: 2,
+            comment_line: None,
+            signature: span("fn open( &self,\n  path: P)"),
+            containers: vec![span("Store")],
+        }
+    }
+
+    fn load() -> SymbolUse {
+        SymbolUse {
+            name: span("load"),
+            form: UseForm::Call,
+            line: 3,
+        }
+    }
+
+    fn check(symbol: DetailedSymbol, one: SymbolUse) -> Option<SyntaxDetails> {
+        SyntaxDetails::checked([symbol].into_iter(), [one].into_iter(), TEXT)
+    }
+
+    #[test]
+    fn a_symbol_is_told_with_its_head_and_its_container() {
+        let details = check(open(), load()).expect("it is about the text");
+        let symbol = details.enclosing(3).expect("the call lies in it");
+        assert_eq!(symbol.name(TEXT), "open");
+        assert_eq!(symbol.signature(TEXT), "fn open( &self, path: P)");
+        assert_eq!(symbol.container(TEXT), "Store");
+        assert_eq!(details.enclosing(1), None);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_about_the_text_is_none() {
+        let beyond = Span { start: 0, end: 9_999 };
+        let wrong = [
+            DetailedSymbol {
+                first_line: 0,
+                ..open()
+            },
+            DetailedSymbol {
+                comment_line: Some(9),
+                ..open()
+            },
+            DetailedSymbol {
+                signature: beyond,
+                ..open()
+            },
+            DetailedSymbol {
+                containers: vec![beyond],
+                ..open()
+            },
+        ];
+        for symbol in wrong {
+            assert_eq!(check(symbol, load()), None);
+        }
+        for line in [0, 4] {
+            assert_eq!(check(open(), SymbolUse { line, ..load() }), None);
+        }
+        let nested = vec![span("Store"); CONTAINERS_MAX + 1];
+        assert_eq!(
+            check(
+                DetailedSymbol {
+                    containers: nested,
+                    ..open()
+                },
+                load()
+            ),
+            None
+        );
+    }
+}

@@ -1,0 +1,44 @@
+; JavaScript and TypeScript. Begun from the tags.scm of their grammars.
+(comment) @comment
+(decorator) @attribute
+(export_statement) @wrapper
+(lexical_declaration) @wrapper
+(variable_declaration) @wrapper
+(statement_block) @body
+(class_body) @body
+
+(function_declaration name: (identifier) @name) @definition.function
+(generator_function_declaration name: (identifier) @name) @definition.function
+(method_definition name: (property_identifier) @name) @definition.function
+(method_definition name: (private_property_identifier) @name) @definition.function
+(class_declaration name: (identifier) @name) @definition.type
+(variable_declarator name: (identifier) @name value: (arrow_function)) @definition.function
+(variable_declarator name: (identifier) @name value: (function_expression)) @definition.function
+(variable_declarator name: (identifier) @name value: (generator_function)) @definition.function
+(variable_declarator name: (identifier) @name value: (class)) @definition.type
+(variable_declarator name: (identifier) @name) @definition.value
+(pair key: (property_identifier) @name value: (arrow_function)) @definition.function
+(pair key: (property_identifier) @name value: (function_expression)) @definition.function
+(assignment_expression left: (member_expression property: (property_identifier) @name) right: (arrow_function)) @definition.function
+(assignment_expression left: (member_expression property: (property_identifier) @name) right: (function_expression)) @definition.function
+(assignment_expression left: (member_expression property: (property_identifier) @name) right: (class)) @definition.type
+(assignment_expression left: (member_expression object: (identifier) @object property: (property_identifier) @name) (#any-of? @object "exports")) @definition.value
+(assignment_expression left: (member_expression object: (member_expression object: (identifier) @name property: (property_identifier) @property)) (#any-of? @property "prototype")) @owner
+(arrow_function) @scope.function
+(function_expression) @scope.function
+
+(import_specifier name: (identifier) @name) @reference.import
+(import_clause (identifier) @name) @reference.import
+(export_specifier name: (identifier) @name) @reference.import
+(call_expression function: (identifier) @name) @reference.call
+(call_expression function: (member_expression property: (property_identifier) @name)) @reference.call
+(call_expression function: (member_expression property: (private_property_identifier) @name)) @reference.call
+(new_expression constructor: (identifier) @name) @reference.call
+(new_expression constructor: (member_expression property: (property_identifier) @name)) @reference.call
+(class_heritage (identifier) @name) @reference.type
+(member_expression property: (property_identifier) @name) @reference.attribute
+(member_expression property: (private_property_identifier) @name) @reference.attribute
+(pair key: (property_identifier) @name) @reference.attribute
+(shorthand_property_identifier) @name @reference.name
+(shorthand_property_identifier_pattern) @name @reference.name
+(identifier) @name @reference.name
