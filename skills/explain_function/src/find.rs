@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use skill_sdk::{Entry, Failure, Host, Query, code};
+use skill_sdk::{Entry, Failure, Host, Query};
 use syntax::{Definition, DefinitionKind, Fault, Module, names};
 
 use crate::FAULTS_MAX;
@@ -49,17 +49,13 @@ pub(crate) struct Search {
     large: Vec<String>,
     /// Note that the answer is about something else than the request.
     note: Option<String>,
-    files: usize,
 }
 
 impl Search {
     /// Looks for a name; where a class lacks the method, in its bases.
     pub(crate) fn run(host: &dyn Host, name: &str, under: &str) -> Result<Self, Failure> {
         let files = python_files(host, under)?;
-        let mut search = Self {
-            files: files.len(),
-            ..Self::default()
-        };
+        let mut search = Self::default();
         search.look(host, &files, name)?;
         if search.found.is_empty() {
             search.look_in_bases(host, &files, name)?;
@@ -212,10 +208,6 @@ pub(crate) fn not_found(host: &dyn Host, name: &str, under: &str, search: &Searc
     } else {
         format!("`{under}`")
     };
-    if search.files == 0 {
-        return Failure::not_found(format!("there is no Python file in {place}"))
-            .with_hint("explain_function reads Python only; use search_code for other languages");
-    }
     if !search.broken.is_empty() {
         let places = search.broken.join(", ");
         return Failure::failed(format!("`{name}` is defined where the file does not parse: {places}"))
@@ -277,10 +269,7 @@ pub(crate) fn python_files(host: &dyn Host, under: &str) -> Result<Vec<Entry>, F
     if !under.is_empty() {
         let (_, metadata) = host.locate(under)?;
         if metadata.is_file() && !names::is_python(under) {
-            return Err(
-                Failure::new(code::INVALID_ARGUMENTS, format!("`{under}` is not a Python file"))
-                    .with_hint("explain_function reads Python only; use search_code or read_file for this one"),
-            );
+            return Ok(Vec::new());
         }
     }
     host.list(&Query {

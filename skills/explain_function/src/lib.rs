@@ -1,11 +1,12 @@
-//! `explain_function`: the source of a Python function, method or class, with what a reader needs beside it.
+//! `explain_function`: the source of a function, method or type, with what a reader needs beside it.
 //!
-//! This file is the skill's face and its answers as text. [`find`] finds definitions by name, [`callees`] follows
-//! calls to where they are defined. An ambiguous name is an answer that lists the candidates, not a failure: the next
+//! This file is the skill's face and its answers as text. Of Python, [`find`] finds definitions by name, and [`callees`]
+//! follows calls to where they are defined; [`symbols`] asks the host about other languages. An ambiguous name is an answer that lists the candidates, not a failure: the next
 //! call has just to qualify it.
 
 mod callees;
 mod find;
+mod symbols;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
@@ -14,6 +15,7 @@ use syntax::{Definition, DefinitionKind, Fault};
 
 use callees::Resolver;
 use find::{FoundDefinitions, Search};
+use symbols::SymbolGroup;
 
 /// The skill.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ const LINE_BYTES_MAX: usize = 500;
 /// Candidates in one answer.
 const CANDIDATES_MAX: usize = 60;
 /// Calls that are listed.
-const CALLS_MAX: usize = 60;
+pub(crate) const CALLS_MAX: usize = 60;
 /// Places that do not parse, by name; there may be more.
 const FAULTS_MAX: usize = 5;
 
@@ -46,10 +48,10 @@ impl Handler for ExplainFunction {
         Descriptor {
             name: "explain_function",
             version: "1.0.0",
-            description: "Shows the source of one Python function, method or class with line numbers, its signature, \
-                decorators, docstring and enclosing class, and where each function that it calls is defined. Use it \
-                instead of reading a whole file when you know the name. A class answers with its outline. If the name \
-                is ambiguous, the candidates are listed. For other languages use search_code.",
+            description: "Shows the source of one function, method or type with line numbers, its signature, comment or \
+                docstring, where each function that it calls is defined, and its callers. Use it instead of reading a \
+                whole file when you know the name. A class answers with its outline. If the name is ambiguous, the \
+                candidates are listed. Reads Python, JavaScript, TypeScript, Rust, Go and Java.",
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -62,7 +64,7 @@ impl Handler for ExplainFunction {
                     },
                     "path": {
                         "type": "string",
-                        "description": "Python file or directory, relative to the repository root. Default: all."
+                        "description": "File or directory, relative to the repository root. Default: all."
                     },
                     "cursor": {
                         "type": "string",
@@ -82,22 +84,12 @@ impl Handler for ExplainFunction {
         let under = skill_sdk::clean_path(arguments.path.as_deref().unwrap_or_default())?;
         let cursor = Cursor::parse(arguments.cursor.as_deref())?;
         let search = Search::run(host, &name, &under)?;
-        match search.found.as_slice() {
-            [] => Err(find::not_found(host, &name, &under, &search)),
-            [one] => {
-                let Cursor::Line(line) = cursor else {
-                    return Err(stale_cursor());
-                };
-                show(host, one, line, &search)
-            }
-            many => {
-                let from = match cursor {
-                    Cursor::Line(None) => 0,
-                    Cursor::Candidate(from) => from,
-                    Cursor::Line(Some(_)) => return Err(stale_cursor()),
-                };
-                Ok(candidates(&name, many, from, &search))
-            }
+        let groups = symbols::find_groups(host, &name, &under)?;
+        match (search.found.as_slice(), groups.as_slice()) {
+            ([], []) => Err(find::not_found(host, &name, &under, &search)),
+            ([one], []) => show(host, one, cursor.line()?, &search),
+            ([], [one]) => show_group(host, one, cursor.line()?),
+            (many, groups) => Ok(candidates(&name, many, groups, cursor.candidate()?, &search)),
         }
     }
 }
@@ -106,10 +98,16 @@ impl Handler for ExplainFunction {
 fn symbol(written: &str) -> Result<String, Failure> {
     let name = written.trim();
     let name = name.strip_suffix("()").unwrap_or(name);
-    if name.split('.').all(syntax::names::is_identifier) {
-        return Ok(name.to_owned());
+    // Other languages join names otherwise, and have other letters.
+    let dotted = name.replace("::", ".").replace(['#', '\\'], ".");
+    let is_name = |part: &str| {
+        let plain = part.strip_suffix(['?', '!', '=']).unwrap_or(part);
+        syntax::names::is_identifier(&plain.replace('$', "_"))
+    };
+    if dotted.split('.').all(is_name) {
+        return Ok(dotted);
     }
-    Err(Failure::invalid(format!("`{written}` is not a name of Python"))
+    Err(Failure::invalid(format!("`{written}` is not a name"))
         .with_hint("give `name`, `Class.method` or `module.Class.method`; put a file or directory into `path`"))
 }
 
@@ -133,6 +131,23 @@ impl Cursor {
         };
         parsed.ok_or_else(stale_cursor)
     }
+
+    /// The line to go on from, for an answer that shows source.
+    fn line(&self) -> Result<Option<usize>, Failure> {
+        match self {
+            Self::Line(line) => Ok(*line),
+            Self::Candidate(_) => Err(stale_cursor()),
+        }
+    }
+
+    /// The candidate to go on from, for an answer that lists them.
+    fn candidate(&self) -> Result<usize, Failure> {
+        match self {
+            Self::Line(None) => Ok(0),
+            Self::Candidate(from) => Ok(*from),
+            Self::Line(Some(_)) => Err(stale_cursor()),
+        }
+    }
 }
 
 fn stale_cursor() -> Failure {
@@ -140,28 +155,27 @@ fn stale_cursor() -> Failure {
 }
 
 /// The list of an ambiguous name.
-fn candidates(name: &str, found: &[FoundDefinitions], from: usize, search: &Search) -> Outcome {
-    let mut text = format!(
-        "`{name}` is ambiguous: {} definitions. Call again with one of these names, or with `path`.\n",
-        found.len()
-    );
-    let end = found.len().min(from + CANDIDATES_MAX);
-    for one in found.get(from..end).unwrap_or_default() {
+fn candidates(name: &str, found: &[FoundDefinitions], groups: &[SymbolGroup], from: usize, search: &Search) -> Outcome {
+    let python = found.iter().map(|one| {
         let definition = &one.definitions[0];
-        text.push_str(&format!(
-            "{}:{}: {} {}\n",
-            one.path,
-            definition.line,
-            definition.kind.word(),
-            one.full_name(definition)
-        ));
+        let (kind, full_name) = (definition.kind.word(), one.full_name(definition));
+        format!("{}:{}: {kind} {full_name}", one.path, definition.line)
+    });
+    let all: Vec<String> = python.chain(groups.iter().map(SymbolGroup::candidate)).collect();
+    let count = all.len();
+    let mut text =
+        format!("`{name}` is ambiguous: {count} definitions. Call again with one of these names, or with `path`.\n");
+    let end = count.min(from + CANDIDATES_MAX);
+    for candidate in all.get(from..end).unwrap_or_default() {
+        text.push_str(candidate);
+        text.push('\n');
     }
     search.add_notes(&mut text);
-    let more = end < found.len();
+    let more = end < count;
     if more {
         text.push_str(&format!(
             "… {} more candidates: pass the cursor, or narrow with `path`\n",
-            found.len() - end
+            count - end
         ));
     }
     Outcome {
@@ -185,23 +199,45 @@ fn show(host: &dyn Host, found: &FoundDefinitions, from: Option<usize>, search: 
             }
             describe(&mut text, found, definition, &mut resolver);
         }
+        list(
+            &mut text,
+            "called by, going by the name",
+            &symbols::callers_of(host, &found.definitions[0].name),
+        );
         faults(&mut text, found);
         search.add_notes(&mut text);
         text.push_str("source:\n");
     }
     let lines = shown_lines(found);
-    let next = print(&mut text, &source, &lines, from.unwrap_or(0));
+    Ok(with_source(text, &source, &lines, from))
+}
+
+/// A definition in another language than Python.
+fn show_group(host: &dyn Host, group: &SymbolGroup, from: Option<usize>) -> Result<Outcome, Failure> {
+    let source = symbols::read(host, group)?;
+    let mut text = String::new();
+    if from.is_none() {
+        symbols::describe(host, group, &source, &mut text);
+        text.push_str("source:\n");
+    }
+    let lines = symbols::shown_lines(host, group);
+    Ok(with_source(text, &source, &lines, from))
+}
+
+/// The answer that ends with lines of a source.
+fn with_source(mut text: String, source: &[u8], lines: &[ShownLine], from: Option<usize>) -> Outcome {
+    let next = print(&mut text, source, lines, from.unwrap_or(0));
     if let Some(line) = next {
         let left = lines.iter().filter(|shown| shown.line >= line).count();
         text.push_str(&format!("… {left} more lines: pass the cursor\n"));
     }
-    Ok(Outcome {
+    Outcome {
         text,
         truncated: next.is_some(),
         cursor: next.map(|line| format!("line:{line}")),
         deletions: Vec::new(),
         details: None,
-    })
+    }
 }
 
 fn describe(text: &mut String, found: &FoundDefinitions, definition: &Definition, resolver: &mut Resolver<'_>) {
@@ -245,7 +281,7 @@ fn describe(text: &mut String, found: &FoundDefinitions, definition: &Definition
     list(text, "calls", &calls);
 }
 
-fn list(text: &mut String, label: &str, items: &[String]) {
+pub(crate) fn list(text: &mut String, label: &str, items: &[String]) {
     if items.is_empty() {
         return;
     }
@@ -291,10 +327,17 @@ fn fault_lines(fault: &Fault) -> String {
 }
 
 /// A line of the file that is to be shown.
-struct ShownLine {
-    line: usize,
+pub(crate) struct ShownLine {
+    pub(crate) line: usize,
     /// The head that stands for this line and those up to the end of its body, which is left out.
-    folded: Option<(String, usize)>,
+    pub(crate) folded: Option<(String, usize)>,
+}
+
+impl ShownLine {
+    /// A line as it stands.
+    pub(crate) fn whole(line: usize) -> Self {
+        Self { line, folded: None }
+    }
 }
 
 /// All lines of functions; of classes those that are not in the bodies of their methods.
@@ -303,12 +346,12 @@ fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
     for definition in &found.definitions {
         let whole = definition.first_line..=definition.end_line;
         if definition.kind != DefinitionKind::Class {
-            lines.extend(whole.map(|line| ShownLine { line, folded: None }));
+            lines.extend(whole.map(ShownLine::whole));
             continue;
         }
         let mut line = definition.first_line;
         for inner in found.inside(definition) {
-            lines.extend((line..inner.line).map(|line| ShownLine { line, folded: None }));
+            lines.extend((line..inner.line).map(ShownLine::whole));
             if inner.line >= line {
                 let folded = (inner.end_line > inner.line).then(|| (inner.signature.clone(), inner.end_line));
                 lines.push(ShownLine {
@@ -318,7 +361,7 @@ fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
             }
             line = line.max(inner.end_line + 1);
         }
-        lines.extend((line..=definition.end_line).map(|line| ShownLine { line, folded: None }));
+        lines.extend((line..=definition.end_line).map(ShownLine::whole));
     }
     lines.sort_by_key(|shown| shown.line);
     lines.dedup_by_key(|shown| shown.line);

@@ -1,4 +1,5 @@
-use skill_sdk::testing::FakeHost;
+use skill_sdk::testing::{FakeHost, FakeSymbols};
+use skill_sdk::{SymbolDefinition, SymbolReference};
 
 use super::*;
 
@@ -235,16 +236,99 @@ fn an_unknown_name_gets_similar_ones() {
 }
 
 #[test]
-fn what_is_not_python_is_for_another_skill() {
-    let failure = call(&host(), json!({"name": "add", "path": "README.md"})).expect_err("it is no Python");
+fn a_file_without_a_parser_is_for_another_skill() {
+    let failure = call(&host(), json!({"name": "add", "path": "README.md"})).expect_err("it is no source");
     assert_eq!(
         (failure.code.as_str(), failure.message.as_str()),
-        ("invalid-arguments", "`README.md` is not a Python file")
+        (
+            "not-found",
+            "no function, method or class `add` is defined in `README.md`"
+        )
     );
     assert!(failure.hint.expect("there is advice").contains("search_code"));
-    let host = FakeHost::new(&[("a.js", "function add() {}")]);
-    let failure = call(&host, json!({"name": "add"})).expect_err("there is no Python");
-    assert_eq!(failure.message, "there is no Python file in the repository");
+}
+
+const LIBRARY: &str = "// Keeps rows.\n// In order.\npub struct Store;\n\nimpl Store {\n    pub fn add(row: Row) {\n        check(row);\n        log(row);\n    }\n}\n\nfn check(row: Row) {\n    Store::add(row);\n}\n";
+
+fn definition(name: &str, container: &str, kind: &str, (first_line, last_line): (u32, u32)) -> SymbolDefinition {
+    SymbolDefinition {
+        path: "lib.rs".to_owned(),
+        name: name.to_owned(),
+        container: container.to_owned(),
+        kind: kind.to_owned(),
+        line: first_line,
+        first_line,
+        last_line,
+        comment_line: (name == "Store").then_some(1),
+        signature: format!("fn {name}"),
+    }
+}
+
+fn reference(name: &str, line: u32, container: &str) -> SymbolReference {
+    SymbolReference {
+        path: "lib.rs".to_owned(),
+        name: name.to_owned(),
+        kind: "call".to_owned(),
+        line,
+        container: container.to_owned(),
+    }
+}
+
+fn library() -> FakeHost {
+    let mut host = FakeHost::new(&[("lib.rs", LIBRARY), ("a.py", "def check(): pass\n")]);
+    host.symbols = Some(FakeSymbols {
+        definitions: vec![
+            definition("Store", "", "type", (3, 3)),
+            definition("add", "Store", "method", (6, 9)),
+            definition("check", "", "function", (12, 14)),
+        ],
+        references: vec![
+            reference("check", 7, "Store.add"),
+            reference("log", 8, "Store.add"),
+            reference("add", 13, "check"),
+        ],
+    });
+    host
+}
+
+#[test]
+fn a_method_of_another_language_comes_with_its_calls_and_callers() {
+    insta::assert_snapshot!(text(&library(), json!({"name": "Store::add"})), @r"
+        method: Store.add
+        file: lib.rs:6-9
+        signature: fn add
+        calls:
+          check -> lib.rs:12  [line 7]
+          log  [line 8]
+        called by, going by the name:
+          lib.rs:13 in check
+        source:
+             6      pub fn add(row: Row) {
+             7          check(row);
+             8          log(row);
+             9      }
+        ");
+    insta::assert_snapshot!(text(&library(), json!({"name": "Store"})), @r"
+        type: Store
+        file: lib.rs:3-3
+        signature: fn Store
+        comment: Keeps rows. In order.
+        members:
+          fn add (line 6)
+        source:
+             3  pub struct Store;
+        ");
+}
+
+#[test]
+fn candidates_may_be_in_several_languages() {
+    insta::assert_snapshot!(text(&library(), json!({"name": "check"})), @r"
+        `check` is ambiguous: 2 definitions. Call again with one of these names, or with `path`.
+        a.py:1: function a.check
+        lib.rs:12: function check
+        ");
+    let python = text(&library(), json!({"name": "check", "path": "a.py"}));
+    assert!(python.starts_with("function: a.check\n"), "{python}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `find_references`: where a symbol is defined and used.
 //!
-//! Python is read by syntax tree, other text by word boundary. One call may be split over instances: a part answers
+//! Python is read by a syntax tree of the skill's own, other languages by the host's symbols, other text by word boundary. One call may be split over instances: a part answers
 //! with a [`Tally`] as JSON, and one piece of text is written from the sum of them, so that a call answers the same
 //! whether it was split or not. The order is by kind, then path, then line, and a cursor is a place in that order.
 
 mod python;
+mod symbols;
 mod tally;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,8 @@ const LIMIT_DEFAULT: usize = 200;
 const LIMIT_MAX: usize = 1000;
 /// Files beyond this are data; they are named, not searched.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Files that one part of a search has the host parse, at some milliseconds each. The rest is matched as text.
+const TREES_MAX: u64 = 1000;
 /// A NUL within this many bytes of a file's beginning means that it is not text.
 const SNIFFED_BYTES: usize = 8 << 10;
 
@@ -56,9 +59,9 @@ impl Handler for FindReferences {
         Descriptor {
             name: "find_references",
             version: "1.0.0",
-            description: "Finds where a symbol is defined and used. Python is read by syntax tree: definitions, calls, \
-                imports, attribute uses and other uses are told apart; strings and comments are left out. Other files \
-                are matched by whole word, strings and comments included (kind `text`). Answers `path:line: kind: line`, ordered by kind, then path; \
+            description: "Finds where a symbol is defined and used. Source files are read by syntax tree: definitions, \
+                calls, imports, attributes, types and other uses are told apart; strings and comments are left out. Other \
+                files are matched by whole word, strings and comments included (kind `text`). Answers `path:line: kind: line`, ordered by kind, then path; \
                 counts stand at the end. Use search_code for regular expressions and parts of words.",
             parameters: json!({
                 "type": "object",
@@ -78,7 +81,7 @@ impl Handler for FindReferences {
                         "type": "array",
                         "items": {
                             "type": "string",
-                            "enum": ["definition", "call", "import", "attribute", "name", "possible", "text"]
+                            "enum": ["definition", "call", "import", "attribute", "type", "name", "possible", "text"]
                         },
                         "description": "Kinds to list; the counts cover all. Default: all."
                     },
@@ -186,7 +189,7 @@ fn search(host: &dyn Host, request: &ReferenceQuery, part: Option<&Run>) -> Resu
     let mut tally = Tally::default();
     host.read_files(&selection(request, part), &mut |path, content| {
         match content {
-            Content::Whole(source) => search_file(request, path, source, &mut tally),
+            Content::Whole(source) => search_file(host, request, path, source, &mut tally),
             Content::Large => tally.large.push(path.to_owned()),
             // A file that vanished since it was listed, or may not be opened, is counted; the search goes on.
             Content::Unreadable | Content::Binary => tally.unread += 1,
@@ -197,7 +200,7 @@ fn search(host: &dyn Host, request: &ReferenceQuery, part: Option<&Run>) -> Resu
     Ok(tally)
 }
 
-fn search_file(request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) {
+fn search_file(host: &dyn Host, request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) {
     let python = names::is_python(path);
     if !python && memchr::memchr(0, &source[..source.len().min(SNIFFED_BYTES)]).is_some() {
         tally.binary += 1;
@@ -213,6 +216,11 @@ fn search_file(request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut 
         None => {
             if python {
                 tally.unparsed.push(path.to_owned());
+            } else if tally.trees >= TREES_MAX {
+                tally.treeless += 1;
+            } else if symbols::search(host, request, path, source, tally) {
+                tally.trees += 1;
+                return;
             }
             text(request, path, source, tally);
         }

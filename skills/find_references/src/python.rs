@@ -23,8 +23,12 @@ impl Symbol {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let written = text.trim();
         let written = written.strip_suffix("()").unwrap_or(written);
-        // `$` is a letter in other languages.
-        let word = |part: &str| names::is_identifier(&part.replace('$', "_"));
+        let written = &written.replace("::", ".").replace(['#', '\\'], ".");
+        // Other languages have other letters.
+        let word = |part: &str| {
+            let plain = part.strip_suffix(['?', '!', '=']).unwrap_or(part);
+            names::is_identifier(&plain.replace('$', "_"))
+        };
         if written.split('.').all(word) {
             return Ok(Self {
                 written: written.to_owned(),
@@ -39,6 +43,11 @@ impl Symbol {
     /// The last part.
     pub(crate) fn last(&self) -> &str {
         self.written.rsplit('.').next().unwrap_or(&self.written)
+    }
+
+    /// The part before the last one, where there is one.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.written.rsplit('.').nth(1)
     }
 
     /// True where more than the last part is known.

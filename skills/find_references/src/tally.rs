@@ -21,24 +21,40 @@ pub(crate) enum MatchKind {
     Call,
     Import,
     Attribute,
+    Type,
     Name,
     Possible,
     Text,
 }
 
 impl MatchKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Definition,
         Self::Call,
         Self::Import,
         Self::Attribute,
+        Self::Type,
         Self::Name,
         Self::Possible,
         Self::Text,
     ];
 
     fn word(self) -> &'static str {
-        ["definition", "call", "import", "attribute", "name", "possible", "text"][self as usize]
+        [
+            "definition",
+            "call",
+            "import",
+            "attribute",
+            "type",
+            "name",
+            "possible",
+            "text",
+        ][self as usize]
+    }
+
+    /// The kind of the host's word for it.
+    pub(crate) fn of_symbol(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
@@ -83,7 +99,7 @@ impl MatchOrder {
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Tally {
     /// Lines by kind, each counted once a kind.
-    counts: [u64; 7],
+    counts: [u64; 8],
     /// Files with a match.
     files: u64,
     /// Lines for the page, with their text.
@@ -94,6 +110,10 @@ pub(crate) struct Tally {
     others: u64,
     pub(crate) binary: u64,
     pub(crate) unread: u64,
+    /// Files that the host parsed.
+    pub(crate) trees: u64,
+    /// Files that were matched as text because the host had parsed enough.
+    pub(crate) treeless: u64,
     /// Files that are too large to search.
     pub(crate) large: Vec<String>,
     /// Python files that are too large to parse.
@@ -145,6 +165,8 @@ impl Tally {
         self.others += other.others;
         self.binary += other.binary;
         self.unread += other.unread;
+        self.trees += other.trees;
+        self.treeless += other.treeless;
         self.more |= other.more;
         self.lines.extend(other.lines);
         self.large.extend(other.large);
@@ -212,7 +234,7 @@ impl Tally {
         }
         let _ = writeln!(
             text,
-            " Searched: {} by syntax tree, {} by whole word.",
+            " Searched: {}, {}.",
             files("Python ", self.python),
             files("other ", self.others)
         );
@@ -224,7 +246,7 @@ impl Tally {
 
     fn notes(&self, text: &mut String, request: &ReferenceQuery) {
         if self.counts[MatchKind::Text as usize] > 0 {
-            text.push_str("text: files that are not Python, matched by whole word, strings and comments included.\n");
+            text.push_str("text: files without a syntax tree, matched by whole word, strings and comments included.\n");
         }
         if self.counts[MatchKind::Possible as usize] > 0 {
             let _ = writeln!(
@@ -261,6 +283,13 @@ impl Tally {
         );
         note("Python too large to parse, matched by whole word", &self.unparsed);
         note("Too large, not searched", &self.large);
+        if self.treeless > 0 {
+            let count = files("", self.treeless);
+            let _ = writeln!(
+                text,
+                "Too many files to parse: {count} matched by whole word; narrow with `path`."
+            );
+        }
         if self.unread > 0 {
             let _ = writeln!(text, "Could not be read: {}.", files("", self.unread));
         }
@@ -299,8 +328,8 @@ impl FileTally<'_> {
     pub(crate) fn close(mut self) {
         self.matches.sort_by_key(|found| found.at);
         let (mut line, mut start) = (1, 0);
-        let mut last: [Option<usize>; 7] = [None; 7];
-        let mut kept = [0usize; 7];
+        let mut last: [Option<usize>; 8] = [None; 8];
+        let mut kept = [0usize; 8];
         for found in &self.matches {
             line += memchr::memchr_iter(b'\n', &self.source[start..found.at]).count();
             start = found.at;

@@ -1,5 +1,6 @@
+use skill_sdk::SymbolReference;
 use skill_sdk::serde_json::Value;
-use skill_sdk::testing::FakeHost;
+use skill_sdk::testing::{FakeHost, FakeSymbols};
 
 use super::*;
 
@@ -64,9 +65,58 @@ fn a_bare_name_finds_every_use_by_kind() {
         web/a.js:1: text: // run it
         web/a.js:2: text: run();
 
-        16 references to `run` in 4 files: 3 definitions, 7 calls, 2 imports, 1 attribute, 1 name, 2 text. Searched: 3 Python files by syntax tree, 1 other file by whole word.
-        text: files that are not Python, matched by whole word, strings and comments included.
+        16 references to `run` in 4 files: 3 definitions, 7 calls, 2 imports, 1 attribute, 1 name, 2 text. Searched: 3 Python files, 1 other file.
+        text: files without a syntax tree, matched by whole word, strings and comments included.
         "#);
+}
+
+/// A source in another language, with the symbols that the host has of it.
+fn library() -> FakeHost {
+    let source = "struct Store;\nimpl Store {\n    fn run() {}\n    fn go() { Self::run(); }\n}\n// run it\nfn main(job: Job) { job.run(); Store::run(); }\nfn run() {}\n";
+    let mut host = FakeHost::new(&[("lib.rs", source)]);
+    let reference = |kind: &str, line, container: &str| SymbolReference {
+        path: "lib.rs".to_owned(),
+        name: "run".to_owned(),
+        kind: kind.to_owned(),
+        line,
+        container: container.to_owned(),
+    };
+    host.symbols = Some(FakeSymbols {
+        definitions: Vec::new(),
+        references: vec![
+            reference("definition", 3, "Store"),
+            reference("call", 4, "Store.go"),
+            reference("call", 7, "main"),
+            reference("definition", 8, ""),
+        ],
+    });
+    host
+}
+
+#[test]
+fn other_languages_are_read_by_the_hosts_symbols() {
+    insta::assert_snapshot!(text(&library(), json!({"symbol": "run"})), @r"
+        lib.rs:3: definition: fn run() {}
+        lib.rs:8: definition: fn run() {}
+        lib.rs:4: call: fn go() { Self::run(); }
+        lib.rs:7: call: fn main(job: Job) { job.run(); Store::run(); }
+
+        4 references to `run` in 1 file: 2 definitions, 2 calls. Searched: 0 Python files, 1 other file.
+        ");
+    insta::assert_snapshot!(text(&library(), json!({"symbol": "Store::run"})), @r"
+        lib.rs:3: definition: fn run() {}
+        lib.rs:4: call: fn go() { Self::run(); }
+        lib.rs:7: call: fn main(job: Job) { job.run(); Store::run(); }
+
+        3 references to `Store.run` in 1 file: 1 definition, 2 calls. Searched: 0 Python files, 1 other file.
+        ");
+    insta::assert_snapshot!(text(&library(), json!({"symbol": "lib.run", "kinds": ["definition"]})), @r"
+        lib.rs:8: definition: fn run() {}
+
+        3 references to `lib.run` in 1 file: 1 definition, 2 possible. Searched: 0 Python files, 1 other file.
+        Listed: definition only.
+        possible: `run` of an object or a star import; the syntax does not show whether it is this one.
+        ");
 }
 
 #[test]
@@ -82,7 +132,7 @@ fn a_function_of_a_module_is_told_from_others_of_its_name() {
         pkg/app.py:11: name: callback(run)
         pkg/app.py:8: possible: job.run()
 
-        9 references to `store.run` in 2 files: 1 definition, 3 calls, 2 imports, 1 attribute, 1 name, 1 possible. Searched: 3 Python files by syntax tree, 1 other file by whole word.
+        9 references to `store.run` in 2 files: 1 definition, 3 calls, 2 imports, 1 attribute, 1 name, 1 possible. Searched: 3 Python files, 1 other file.
         possible: `run` of an object or a star import; the syntax does not show whether it is this one.
         "#);
 }
@@ -95,7 +145,7 @@ fn a_method_is_told_from_others_of_its_name() {
         pkg/store.py:6: call: return self.run(again)
         pkg/app.py:8: possible: job.run()
 
-        4 references to `Store.run` in 2 files: 1 definition, 2 calls, 1 possible. Searched: 3 Python files by syntax tree, 1 other file by whole word.
+        4 references to `Store.run` in 2 files: 1 definition, 2 calls, 1 possible. Searched: 3 Python files, 1 other file.
         possible: `run` of an object or a star import; the syntax does not show whether it is this one.
         ");
 }
@@ -107,7 +157,7 @@ fn kinds_and_paths_narrow() {
         @r"
         pkg/other.py:6: definition: def run(self): pass
 
-        2 references to `run` in pkg/other.py in 1 file: 1 definition, 1 call. Searched: 1 Python file by syntax tree, 0 other files by whole word.
+        2 references to `run` in pkg/other.py in 1 file: 1 definition, 1 call. Searched: 1 Python file, 0 other files.
         Listed: definition, text only.
         "
     );
@@ -115,7 +165,7 @@ fn kinds_and_paths_narrow() {
 
 #[test]
 fn nothing_found_is_an_answer() {
-    insta::assert_snapshot!(text(&host(), json!({"symbol": "absent"})), @"No references to `absent`. Searched: 3 Python files by syntax tree, 1 other file by whole word.");
+    insta::assert_snapshot!(text(&host(), json!({"symbol": "absent"})), @"No references to `absent`. Searched: 3 Python files, 1 other file.");
 }
 
 #[test]
@@ -222,7 +272,7 @@ fn what_is_no_name_is_refused() {
 fn the_schema_lists_every_kind() {
     let listed = &FindReferences::describe().parameters["properties"]["kinds"]["items"]["enum"];
     let kinds: Vec<MatchKind> = serde_json::from_value(listed.clone()).expect("each is a kind");
-    assert_eq!(kinds.len(), 7);
+    assert_eq!(kinds.len(), 8);
 }
 
 #[test]
