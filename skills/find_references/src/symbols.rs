@@ -77,7 +77,7 @@ fn stem(path: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// Where the lines of a source begin.
+/// First bytes of the lines of a source.
 struct LineStarts(Vec<usize>);
 
 impl LineStarts {

@@ -324,7 +324,7 @@ impl DetailsWalk<'_> {
             if let FoundKind::Definition(kind) = one.kind {
                 definitions.extend(detailed(kind, &one, inside, &around));
             }
-            // The same place may have several names: `a, b = 1, 2`.
+            // One place may have several names: `a, b = 1, 2`.
             if one.kind != FoundKind::Definition(DefinitionKind::Value) {
                 around.push(Around {
                     end: one.end,
