@@ -222,7 +222,7 @@ fn is_enabled(providers: &dyn TableLike, name: ProviderName) -> bool {
 }
 
 /// Replaces a file of the user's as a whole: a reader sees the old or the new text, and no other user sees it.
-fn write_private(place: &Path, content: &[u8]) -> io::Result<()> {
+pub(super) fn write_private(place: &Path, content: &[u8]) -> io::Result<()> {
     let folder = place.parent().expect("a configuration file lies in a folder");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -30,6 +30,7 @@ mod provider;
 mod request_options;
 mod servers;
 mod skills;
+mod user_commands;
 mod values;
 mod vendors;
 
@@ -42,6 +43,9 @@ use request_options::header_variables;
 pub use request_options::{Effort, ExtraHeader, Reasoning, RequestOptions, Temperature};
 pub use servers::{ConfiguredServer, preview, servers};
 pub use skills::{DEFAULT_SECRET_HEADER, HostOrigin, SecretSettings, SkillsSettings};
+pub use user_commands::{
+    CommandOrigin, TestsSettings, UserCommand, set_user_command, unset_user_command, user_command, user_commands_path,
+};
 use values::check_log_level;
 pub use values::place_of;
 pub use vendors::{PRESETS, Preset, Quirks, suggest as suggest_vendor};
@@ -365,6 +369,7 @@ struct ConfigFile {
     server: ServerSettings,
     policy: PolicySettings,
     skills: SkillsSettings,
+    tests: TestsSettings,
 }
 
 /// `[providers.NAME]`, and, but for `enabled` and `vendor`, `[vendors.NAME]`.

@@ -18,7 +18,7 @@ use super::mask::mask_url;
 use super::provider::{KeySource, SelectedServer};
 use super::{
     Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, PRESETS, PolicySettings,
-    Preset, ProviderName, ServerSettings, SkillsSettings, log_level, parse, resolve,
+    Preset, ProviderName, ServerSettings, SkillsSettings, TestsSettings, log_level, parse, resolve,
 };
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
@@ -195,6 +195,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         server,
         policy,
         skills,
+        tests,
     } = file;
     let FileLogging { level: _ } = logging;
     let FileContext { vault } = context;
@@ -225,6 +226,14 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         secrets,
         hosts: reached,
     } = skills;
+    let TestsSettings {
+        command,
+        results,
+        build,
+        lint,
+        format,
+        types,
+    } = tests;
     let names: Vec<String> = identities.keys().cloned().collect();
     let configured: Vec<String> = config.keys().cloned().collect();
     let secrets: Vec<String> = secrets.keys().map(ToString::to_string).collect();
@@ -304,6 +313,12 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         lists.array("skills.config", &configured),
         lists.array("skills.secrets", &secrets),
         lists.array("skills.hosts", &reached),
+        lists.array("tests.command", command),
+        lists.written("tests.results", results.as_ref().map(|form| json!(form)), json!("exit")),
+        lists.array("tests.format", format),
+        lists.array("tests.lint", lint),
+        lists.array("tests.types", types),
+        lists.array("tests.build", build),
     ]);
     settings
 }

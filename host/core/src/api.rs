@@ -14,6 +14,7 @@ mod error_kind;
 mod event;
 mod provider_name;
 mod read;
+mod run_purpose;
 mod schema;
 
 pub use changes::{ChangeKind, ChangedFile, LeftFile, SessionDiff, UndoResult};
@@ -23,6 +24,7 @@ pub use effect::{ArgumentError, Effect, Grant, HostName, SecretName};
 pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
 pub use event::{ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, Receipt, RequestRecord, SelectedFile};
 pub use provider_name::ProviderName;
+pub use run_purpose::{RunPurpose, UnknownCheck};
 pub use schema::{FORWARDED, TEST_COMMAND, TEST_RESULTS};
 pub use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};
 

@@ -759,6 +759,10 @@ pub const DIFF_MS_MAX: u64 = 500;
 /// more than five minutes is not run again after a refactor, and the user reads why.
 pub const SUITE_SECONDS_MAX: u64 = 300;
 
+/// Seconds for all checks together that `refactor` runs before a change, and again after it. A linter takes some seconds;
+/// a compiler without a cache takes longer, and its check is then named as not run.
+pub const CHECKS_SECONDS_MAX: u64 = 120;
+
 /// Bytes of such a run's results that the model reads: the first failures, with their details.
 pub const SUITE_TOLD_BYTES_MAX: usize = 16 * 1024;
 

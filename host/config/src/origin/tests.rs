@@ -101,6 +101,12 @@ deny = ["install"]
     skills.config = [] (default)
     skills.secrets = [] (default)
     skills.hosts = [] (default)
+    tests.command = [] (default)
+    tests.results = "exit" (default)
+    tests.format = [] (default)
+    tests.lint = [] (default)
+    tests.types = [] (default)
+    tests.build = [] (default)
     "#);
 }
 
@@ -157,6 +163,12 @@ fn defaults_are_shown_as_such() {
     skills.config = [] (default)
     skills.secrets = [] (default)
     skills.hosts = [] (default)
+    tests.command = [] (default)
+    tests.results = "exit" (default)
+    tests.format = [] (default)
+    tests.lint = [] (default)
+    tests.types = [] (default)
+    tests.build = [] (default)
     "#);
 }
 

@@ -209,6 +209,8 @@ error_kinds! {
     NotVerified = ("not-verified", 400, FAILED),
     /// The tests are worse than before.
     TestsWorse = ("tests-worse", 400, FAILED),
+    /// A check that was clean before fails now.
+    ChecksWorse = ("checks-worse", 400, FAILED),
     /// No session has changed files that are not undone.
     NothingChanged = ("nothing-changed", 404, FAILED),
     /// The session has nothing that can be undone.
