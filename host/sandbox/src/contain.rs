@@ -198,6 +198,8 @@ pub struct ToolAccess {
     pub shown: Vec<PathBuf>,
     /// Folders that it may read and seem to write.
     pub layers: Vec<LayeredFolder>,
+    /// Files that are written for the run, in its private home or beside the parts of a layered folder.
+    pub files: Vec<WrittenFile>,
     /// Folders of build output, which the run writes to and the next one finds.
     pub builds: Vec<BuildFolder>,
     /// Files, relative to the repository, that get the present time, so that build tools see them as changed.
@@ -217,6 +219,16 @@ pub struct LayeredFolder {
     pub place: PathBuf,
     /// Its parts, relative to it; the empty path is all of it.
     pub parts: Vec<PathBuf>,
+}
+
+/// A file of the run's own, which stands at the place of one of the user's that the run does not see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrittenFile {
+    /// Its place.
+    pub place: PathBuf,
+    /// Its content.
+    pub text: String,
 }
 
 /// A folder of the machine that stands at another place in the run, for writing.

@@ -24,7 +24,7 @@ pub use git::recover::settle_commit;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
 use git_commit::CommitError;
 pub use packages::place as package_folder;
-pub use tests::has_suite as has_test_suite;
+pub use tests::{CleanedCaches, PlannedRun, clean_build_caches, plan_runs, read_form, runnable_purposes};
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::policy::Decision;

@@ -24,7 +24,10 @@ use std::path::PathBuf;
 use tool_boundary::EngineError;
 use tool_core::api::Effect;
 
-pub use imports::{Surroundings, has_test_suite, package_folder, settle_commit};
+pub use imports::{
+    CleanedCaches, PlannedRun, Surroundings, clean_build_caches, package_folder, plan_runs, read_form,
+    runnable_purposes, settle_commit,
+};
 pub use registry::{
     ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned, SkillHost,
     SkillScope, TeamTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,

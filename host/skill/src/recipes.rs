@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 use test_results::ResultFormat;
+use tool_core::api::RunPurpose;
 
 /// The files, in the order in which they are preferred within a family.
 const FILES: [(&str, &str); 21] = [
@@ -35,15 +36,45 @@ const FILES: [(&str, &str); 21] = [
     ("make", include_str!("recipes/make.toml")),
 ];
 
+/// The files of checks, in the same order. A script of the project comes before the tool that it may start.
+const CHECK_FILES: [(&str, &str); 20] = [
+    ("cargo-fmt", include_str!("recipes/checks/cargo-fmt.toml")),
+    ("cargo-clippy", include_str!("recipes/checks/cargo-clippy.toml")),
+    ("cargo-check", include_str!("recipes/checks/cargo-check.toml")),
+    ("gofmt", include_str!("recipes/checks/gofmt.toml")),
+    ("go-vet", include_str!("recipes/checks/go-vet.toml")),
+    ("go-build", include_str!("recipes/checks/go-build.toml")),
+    ("ruff", include_str!("recipes/checks/ruff.toml")),
+    ("ruff-format", include_str!("recipes/checks/ruff-format.toml")),
+    ("mypy", include_str!("recipes/checks/mypy.toml")),
+    ("npm-lint", include_str!("recipes/checks/npm-lint.toml")),
+    ("npm-format", include_str!("recipes/checks/npm-format.toml")),
+    ("npm-types", include_str!("recipes/checks/npm-types.toml")),
+    ("npm-build", include_str!("recipes/checks/npm-build.toml")),
+    ("eslint", include_str!("recipes/checks/eslint.toml")),
+    ("prettier", include_str!("recipes/checks/prettier.toml")),
+    ("tsc", include_str!("recipes/checks/tsc.toml")),
+    ("make-lint", include_str!("recipes/checks/make-lint.toml")),
+    ("make-format", include_str!("recipes/checks/make-format.toml")),
+    ("make-types", include_str!("recipes/checks/make-types.toml")),
+    ("make-build", include_str!("recipes/checks/make-build.toml")),
+];
+
 /// All recipes.
 static RECIPES: LazyLock<Vec<TestRecipe>> = LazyLock::new(|| {
-    let parsed = FILES.iter().map(|(_, text)| toml::from_str(text));
+    let files = FILES.iter().chain(&CHECK_FILES);
+    let parsed = files.map(|(_, text)| toml::from_str(text));
     parsed.collect::<Result<_, _>>().expect("a test parses every recipe")
 });
 
-/// The recipes, in the order in which they are preferred.
+/// The recipes of tests and checks, in the order in which they are preferred.
 pub(crate) fn all() -> &'static [TestRecipe] {
     &RECIPES
+}
+
+/// The recipes that serve a purpose.
+pub(crate) fn of(purpose: RunPurpose) -> impl Iterator<Item = &'static TestRecipe> {
+    all().iter().filter(move |recipe| recipe.purpose == purpose)
 }
 
 /// The recipe of this name.
@@ -51,13 +82,16 @@ pub(crate) fn find(name: &str) -> Option<&'static TestRecipe> {
     all().iter().find(|recipe| recipe.name == name)
 }
 
-/// Running the tests of one ecosystem.
+/// Running the tests of one ecosystem, or one of its checks.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct TestRecipe {
     /// Name of the file without its ending.
     pub(crate) name: String,
-    /// In a folder, one recipe of a family runs: the first that fits.
+    /// Purpose of the run.
+    #[serde(default)]
+    pub(crate) purpose: RunPurpose,
+    /// In a folder, one recipe of a family and a purpose runs: the first that fits.
     pub(crate) family: String,
     /// Part of the host that knows more about this ecosystem than data can say.
     #[serde(default)]
@@ -149,6 +183,8 @@ pub(crate) enum Interpreter {
     None,
     /// The Python of the project, with uv, Poetry and virtual environments.
     Python,
+    /// A program beside the Python of the project, else of the machine.
+    PythonTool,
     /// The `test` script of package.json, which names the runner.
     Script,
 }
@@ -210,9 +246,23 @@ pub(crate) struct ToolHome {
     /// Parts of it that the run may read and seem to write: a private layer takes what it writes.
     #[serde(default)]
     pub(crate) layers: Vec<String>,
+    /// Settings that are copied from files of it which may hold credentials.
+    #[serde(default)]
+    pub(crate) settings: Vec<CopiedSettings>,
     /// True: a folder of the build cache stands in its place.
     #[serde(default)]
     pub(crate) build: bool,
+}
+
+/// Settings of a tool that its offline resolution needs. The file itself is never there for a run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct CopiedSettings {
+    /// The file, relative to the folder of the tool.
+    pub(crate) file: String,
+    /// Keys that are copied, and no others: parts separated by points, `*` stands for any name. Of XML they are the names
+    /// of elements. A value that is a URL with a user or a password is left out.
+    pub(crate) keys: Vec<String>,
 }
 
 /// An output that means missing packages.
@@ -231,9 +281,11 @@ mod tests {
 
     #[test]
     fn every_recipe_parses_and_bears_the_name_of_its_file() {
-        for (name, text) in FILES {
+        for (name, text) in FILES.into_iter().chain(CHECK_FILES) {
             let recipe: TestRecipe = toml::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(recipe.name, name);
+            let is_check = CHECK_FILES.iter().any(|(check, _)| *check == name);
+            assert_eq!(recipe.purpose != RunPurpose::Tests, is_check, "{name}");
             assert!(!recipe.detect.is_empty() || recipe.on_request, "{name} is never found");
             assert_eq!(find(name).map(|found| &found.name), Some(&recipe.name));
         }
@@ -245,7 +297,7 @@ mod tests {
         let whole = |home: &&ToolHome| home.show.iter().chain(&home.layers).any(String::is_empty);
         let places = all().iter().flat_map(|recipe| &recipe.homes).filter(whole);
         let places: Vec<&str> = places.map(|home| home.place.as_str()).collect();
-        assert_eq!(places, ["go/pkg/mod"], "these hold packages and nothing else");
+        assert_eq!(places, ["go/pkg/mod"; 3], "these hold packages and nothing else");
     }
 
     #[test]

@@ -21,6 +21,8 @@ struct RunTestsArguments {
     #[serde(default)]
     recipe: Option<String>,
     #[serde(default)]
+    check: Option<String>,
+    #[serde(default)]
     paths: Vec<String>,
     #[serde(default)]
     filter: Option<String>,
@@ -36,7 +38,7 @@ impl Handler for RunTests {
             name: "run_tests",
             version: "1.0.0",
             description: "Runs the tests with the runner of their language (pytest, npm, cargo, go, make and others), and \
-                reports counts, the failing tests with their messages, and the duration. The first line begins with PASSED or \
+                reports counts, the failing tests with their messages, and the duration; or runs a linter or another `check`. The first line begins with PASSED or \
                 FAILED. Give `paths` to run a part: it is faster and shows more of each failure.",
             parameters: json!({
                 "type": "object",
@@ -45,6 +47,11 @@ impl Handler for RunTests {
                         "type": "string",
                         "pattern": "^[a-z][a-z0-9-]{0,31}$",
                         "description": "The runner, such as `pytest` or `cargo`. Default: by the paths or the repository."
+                    },
+                    "check": {
+                        "type": "string",
+                        "enum": ["format", "lint", "types", "build"],
+                        "description": "Runs this check of the project in place of its tests."
                     },
                     "paths": {
                         "type": "array",
@@ -78,6 +85,7 @@ impl Handler for RunTests {
         let arguments: RunTestsArguments = skill_sdk::arguments(arguments)?;
         let suites = host.run_tests(&TestRequest {
             recipe: arguments.recipe,
+            check: arguments.check,
             paths: arguments.paths,
             filter: arguments.filter,
             timeout_seconds: arguments.timeout_seconds,

@@ -594,12 +594,13 @@ fn the_description_is_one_that_a_model_can_use() {
 fn the_request_reaches_the_host_as_it_was_meant() {
     let mut host = FakeHost::new::<&str, &str>(&[]);
     host.suites = Some(Ok(vec![suite_of(&run(PYTHON, "pytest_passing", 0))]));
-    let arguments = json!({"recipe": "pytest", "paths": ["tests/"], "filter": "add", "timeout_seconds": 9});
+    let arguments =
+        json!({"recipe": "pytest", "check": "lint", "paths": ["tests/"], "filter": "add", "timeout_seconds": 9});
     RunTests::call(&host, &arguments.to_string()).expect("tests ran");
     assert_eq!(
         host.requests.borrow().as_slice(),
         [
-            "TestRequest { recipe: Some(\"pytest\"), paths: [\"tests/\"], filter: Some(\"add\"), timeout_seconds: Some(9) }"
+            "TestRequest { recipe: Some(\"pytest\"), check: Some(\"lint\"), paths: [\"tests/\"], filter: Some(\"add\"), timeout_seconds: Some(9) }"
         ]
     );
 }

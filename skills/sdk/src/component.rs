@@ -360,6 +360,7 @@ impl<S: Handler> Host for Component<S> {
         }
         tests::run(&tests::Request {
             recipe: request.recipe.clone(),
+            check: request.check.clone(),
             paths: request.paths.clone(),
             filter: request.filter.clone(),
             timeout_seconds: request.timeout_seconds,

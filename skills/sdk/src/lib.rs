@@ -701,6 +701,8 @@ pub struct Commit {
 pub struct TestRequest {
     /// Name of a recipe; absent: the host chooses by the files of the repository.
     pub recipe: Option<String>,
+    /// A check in place of the tests: `format`, `lint`, `types` or `build`.
+    pub check: Option<String>,
     /// Files, directories or node ids; empty means all.
     pub paths: Vec<String>,
     /// Selects tests by name.

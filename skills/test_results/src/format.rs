@@ -11,6 +11,8 @@ use serde::Deserialize;
 pub enum ResultFormat {
     /// The exit status alone.
     Exit,
+    /// Each line of the output is a failure; no output is none.
+    Lines,
     /// Files of JUnit XML.
     Junit,
     /// The Test Anything Protocol on the output.
@@ -61,8 +63,9 @@ impl fmt::Display for UnknownFormat {
 
 impl std::error::Error for UnknownFormat {}
 
-const NAMES: [(&str, ResultFormat); 17] = [
+const NAMES: [(&str, ResultFormat); 18] = [
     ("exit", ResultFormat::Exit),
+    ("lines", ResultFormat::Lines),
     ("junit", ResultFormat::Junit),
     ("tap", ResultFormat::Tap),
     ("json:go", ResultFormat::Go),

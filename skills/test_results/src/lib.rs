@@ -69,6 +69,7 @@ pub fn read(format: ResultFormat, output: &str, files: &[String]) -> TestResults
 fn read_all(format: ResultFormat, output: &str, files: &[String]) -> TestResults {
     match format {
         ResultFormat::Exit => TestResults::default(),
+        ResultFormat::Lines => text::read_lines(output),
         ResultFormat::Junit => junit::read(files),
         ResultFormat::Tap => npm::read_tap(output),
         ResultFormat::Pytest => pytest::read(output),

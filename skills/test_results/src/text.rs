@@ -1,5 +1,9 @@
 //! Text of runners: without the codes of a terminal, indentation and inner frames.
 
+use skill_details::TestCounts;
+
+use crate::{FailedTest, TestResults};
+
 /// Removes terminal sequences, and of a line that was written over what it was before.
 pub fn plain(output: &str) -> String {
     let mut plain = String::with_capacity(output.len());
@@ -68,6 +72,26 @@ pub(crate) fn lines_of(text: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// Each line as a failure. Without a line the exit status alone decides.
+pub(crate) fn read_lines(output: &str) -> TestResults {
+    let failed: Vec<FailedTest> = lines_of(output)
+        .into_iter()
+        .map(|name| FailedTest {
+            name,
+            ..FailedTest::default()
+        })
+        .collect();
+    let counts = (!failed.is_empty()).then(|| TestCounts {
+        failed: failed.len() as u64,
+        ..TestCounts::default()
+    });
+    TestResults {
+        counts,
+        failed,
+        left_out: 0,
+    }
+}
+
 /// A number of at most seven digits. More of them could spell something, and sums of these fit.
 pub(crate) fn number(digits: &str) -> Option<u64> {
     let is_number = (1..=7).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -85,6 +109,17 @@ pub(crate) fn cut(line: &mut String, bytes_max: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_line_is_a_failure_and_no_line_is_none() {
+        let read = read_lines("a.go\n\n  b.go\n");
+        let names: Vec<&str> = read.failed.iter().map(|test| test.name.as_str()).collect();
+        assert_eq!(
+            (names, read.counts.map(|counts| counts.failed)),
+            (vec!["a.go", "b.go"], Some(2))
+        );
+        assert_eq!(read_lines("\n").counts, None);
+    }
 
     #[test]
     fn terminal_sequences_are_removed() {

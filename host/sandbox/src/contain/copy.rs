@@ -64,7 +64,8 @@ pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> b
     Ok(())
 }
 
-/// Package caches in the fallback: links in the home that stands in for the user's lead to them, for reading.
+/// Package caches in the fallback: links in the home that stands in for the user's lead to them, for reading. Files of
+/// the run's own lie beside them.
 fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
     for layer in &spec.layers {
         let inside = spec.home.as_ref().and_then(|home| layer.place.strip_prefix(home).ok());
@@ -78,7 +79,15 @@ fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
             spec.visible.push(Visible::Place(real));
         }
     }
+    for file in &spec.files {
+        if let Some(inside) = spec.home.as_ref().and_then(|home| file.place.strip_prefix(home).ok()) {
+            let place = folder.join("home").join(inside);
+            fs::create_dir_all(place.parent().unwrap_or(folder))?;
+            fs::write(place, &file.text)?;
+        }
+    }
     spec.layers.clear();
+    spec.files.clear();
     Ok(())
 }
 

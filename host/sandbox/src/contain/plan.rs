@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::spec::{Install, Spec, Visible};
-use super::{Enclosure, LayeredFolder, Sandbox};
+use super::{Enclosure, LayeredFolder, Sandbox, WrittenFile};
 use crate::CommandSpec;
 use crate::environment;
 
@@ -90,10 +90,7 @@ const LINKS_MAX: usize = 40;
 pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<&Path>) -> Spec {
     let mut environment = command.environment.clone();
     environment.retain(|name, _| !DROPPED.contains(&name.as_str()));
-    let home = environment
-        .get("HOME")
-        .map(PathBuf::from)
-        .filter(|home| is_private_place(home));
+    let home = home_of(&environment);
     let mut sight = Sight {
         root: &enclosure.root,
         home: home.as_deref(),
@@ -142,6 +139,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
             outside,
             proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
         }),
+        files: written_files(&tools.files, home_of(&command.environment).as_deref(), &layers),
         layers,
         builds: match enclosure.sandbox {
             Sandbox::Namespaces => tools.builds.clone(),
@@ -152,6 +150,24 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
         before: tools.before.clone(),
         hands_back: tools.hands_back,
     }
+}
+
+/// The home for which an empty folder stands in.
+fn home_of(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let home = environment.get("HOME").map(PathBuf::from);
+    home.filter(|home| is_private_place(home))
+}
+
+/// The files whose folder is private to the run. Nothing else is written to.
+fn written_files(files: &[WrittenFile], home: Option<&Path>, layers: &[LayeredFolder]) -> Vec<WrittenFile> {
+    let is_private = |file: &&WrittenFile| {
+        let is_beside = |layer: &LayeredFolder| {
+            let has_part = layer.parts.iter().any(|part| !part.as_os_str().is_empty());
+            has_part && file.place.parent() == Some(&layer.place)
+        };
+        home.is_some_and(|home| file.place.starts_with(home)) || layers.iter().any(is_beside)
+    };
+    files.iter().filter(is_private).cloned().collect()
 }
 
 /// True for a place where an empty folder may stand in for the user's home.

@@ -7,19 +7,19 @@
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
-use super::LayeredFolder;
 use super::copy::CopiedTree;
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::tree;
+use super::{LayeredFolder, WrittenFile};
 use crate::limits;
 
 /// Path of the new root.
@@ -376,10 +376,23 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
             RootMount::Build(source) => mount_build(source, &path, spec, mounts).at("mounting the build cache")?,
         }
     }
+    for file in &spec.files {
+        write_file(file).at("writing settings of tools")?;
+    }
     rustix::mount::unmount(&scratch, UnmountFlags::DETACH).at("making private places")?;
     fs::remove_dir(&scratch).at("making private places")?;
     // Some programs still look there.
     link(Path::new("/var/run"), Path::new("/run")).at("making private places")
+}
+
+/// Writes a file of the run's own. No mounted file stands at its place: only parts of its folder are mounted.
+fn write_file(file: &WrittenFile) -> io::Result<()> {
+    let place = new(&file.place);
+    if let Some(folder) = place.parent() {
+        directory(folder)?;
+    }
+    let mut opened = fs::OpenOptions::new().write(true).create_new(true).open(place)?;
+    opened.write_all(file.text.as_bytes())
 }
 
 /// Mounts a folder of build output. A repository may hold a link in its place, through which folders would be made

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BuildFolder, Invocation, LayeredFolder, RunBounds, Sandbox};
+use super::{BuildFolder, Invocation, LayeredFolder, RunBounds, Sandbox, WrittenFile};
 
 /// Limit of a spec: a command line, an environment and the hidden paths of a large tree are far below it.
 const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -42,6 +42,8 @@ pub(super) struct Spec {
     pub(super) installation: Option<Install>,
     /// Folders with a private layer over them.
     pub(super) layers: Vec<LayeredFolder>,
+    /// Files that are written for the run.
+    pub(super) files: Vec<WrittenFile>,
     /// Folders of build output.
     pub(super) builds: Vec<BuildFolder>,
     /// Files of the repository that get the present time.

@@ -343,7 +343,7 @@ fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
 const NPM_MANIFESTS: &[&str] = &["package.json", "package-lock.json", "npm-shrinkwrap.json"];
 
 fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {
-    recipe::manifest(context)?;
+    recipe::manifest(&context.repository, &context.cancel)?;
     let root = context.repository.root();
     let folder = root.join("node_modules");
     if !writable(&folder) {

@@ -12,13 +12,14 @@ use std::time::Duration;
 use crate::limits;
 use crate::{CallContext, Question};
 use test_results::ResultFormat;
+use tokio_util::sync::CancellationToken;
 use tool_boundary::NoRun;
 use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
-use tool_repository::ConcealError;
+use tool_repository::{ConcealError, Repository};
 use tool_sandbox::contain::{self, Enclosure, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::toolchain::{self, Python};
 use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
@@ -367,17 +368,16 @@ pub(super) fn command(
 }
 
 /// The text of a small file of the repository, where there is one that may be read.
-pub(super) fn small_file(context: &CallContext, path: &str) -> Option<String> {
-    let content = context
-        .repository
-        .read_within(path, limits::RECIPE_FILE_BYTES_MAX, &context.cancel)
+pub(super) fn small_file(repository: &Repository, cancel: &CancellationToken, path: &str) -> Option<String> {
+    let content = repository
+        .read_within(path, limits::RECIPE_FILE_BYTES_MAX, cancel)
         .ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
 /// The root's `package.json`. Without one npm would go upwards and work on whatever project it finds there.
-pub(super) fn manifest(context: &CallContext) -> Result<serde_json::Value, Failure> {
-    let text = small_file(context, "package.json").ok_or_else(|| {
+pub(super) fn manifest(repository: &Repository, cancel: &CancellationToken) -> Result<serde_json::Value, Failure> {
+    let text = small_file(repository, cancel, "package.json").ok_or_else(|| {
         hinted(
             "unavailable",
             "There is no package.json at the repository root.",

@@ -1,4 +1,4 @@
-//! `tests`: runs the tests of a repository by recipes.
+//! `tests`: runs the tests and checks of a repository by recipes.
 //!
 //! The user's own command comes first, then the recipe that was asked for, then those whose signs are found. This module
 //! chooses program and arguments, and reads the results; the skill `run_tests` puts them into words. Failing tests are
@@ -10,8 +10,10 @@ mod detect;
 mod hints;
 mod layout;
 mod own;
+mod plan;
 mod result_files;
 mod script;
+mod settings;
 mod tools;
 
 use std::path::PathBuf;
@@ -29,7 +31,7 @@ use tool_boundary::bindings::tool::skill::tests::{Counts, FailedTest, Request, R
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::{failure, hinted};
-use tool_core::api::{Effect, ErrorKind, TestCounts, TestRun};
+use tool_core::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestRun, UnknownCheck};
 use tool_core::text::nearest;
 use tool_repository::{OpenError, normalise};
 use tool_sandbox::contain::{Invocation, Sandbox};
@@ -78,12 +80,9 @@ fn place_of(suite: &Suite) -> String {
     }
 }
 
-/// True where there is something to run: a command of the user's own, or a suite that a recipe recognises. Runs nothing.
-/// Blocks.
-pub fn has_suite(context: &CallContext) -> bool {
-    !matches!(OwnCommand::of(&context.environment), Ok(None))
-        || detect::list(context).is_ok_and(|files| SuiteFinder::new(context, &files, None).find(&[]).is_ok())
-}
+pub use build_cache::{CleanedCaches, clean_build_caches};
+pub use own::read_form;
+pub use plan::{PlannedRun, plan_runs, runnable_purposes};
 
 /// Runs the tests.
 pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>, Failure> {
@@ -100,14 +99,23 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
         .collect::<Result<Vec<_>, _>>()?;
     let asked = request.recipe.as_deref().filter(|name| *name != OWN);
     let wanted = asked.map(wanted).transpose()?;
+    let check = request.check.as_deref().map(purpose).transpose()?;
+    let purpose = check.or(wanted.map(|recipe| recipe.purpose)).unwrap_or_default();
     let ends = Instant::now() + recipe::time(request.timeout_seconds, limits::TESTS_SECONDS_MAX);
     if wanted.is_none()
-        && let Some(own) = OwnCommand::of(&context.environment)?
+        && let Some(own) = OwnCommand::of(context, purpose)?
     {
-        return Ok(vec![run_own(context, &own, left(ends))]);
+        return Ok(vec![run_own(context, &own, purpose, left(ends))]);
     }
-    let files = detect::list(context)?;
-    let mut suites = SuiteFinder::new(context, &files, wanted).find(&paths)?;
+    let files = detect::list(&context.repository, &context.cancel)?;
+    let finder = SuiteFinder {
+        repository: &context.repository,
+        cancel: &context.cancel,
+        files: &files,
+        purpose,
+        wanted,
+    };
+    let mut suites = finder.find(&paths)?;
     let left_out = suites.split_off(suites.len().min(detect::SUITES_MAX));
     let mut outcomes = Vec::new();
     for suite in &suites {
@@ -154,10 +162,16 @@ fn wanted(name: &str) -> Result<&'static TestRecipe, Failure> {
         let close = nearest(name, names.iter().copied()).map(|close| format!("did you mean `{close}`? "));
         hinted(
             "not-found",
-            format!("There is no test recipe `{}`.", name.escape_debug()),
+            format!("There is no recipe `{}`.", name.escape_debug()),
             format!("{}the recipes are {}", close.unwrap_or_default(), names.join(", ")),
         )
     })
+}
+
+/// The check of a name, which may come from a model.
+fn purpose(name: &str) -> Result<RunPurpose, Failure> {
+    name.parse()
+        .map_err(|error: UnknownCheck| failure("invalid-arguments", format!("{error}.")))
 }
 
 /// Time until the end, in whole seconds.
@@ -282,10 +296,11 @@ impl SuiteRunner<'_> {
         let filled = arguments::fill(data, &paths, self.filter, &script, suite.value.as_deref());
         let mut notes = chosen.notes;
         if !filled.unselected.is_empty() && data.interpreter != Interpreter::Script {
-            notes.push(format!(
-                "note: {} takes no single files, so all its tests were run",
-                data.name
-            ));
+            let all = match data.purpose {
+                RunPurpose::Tests => "all its tests were run",
+                _ => "it has looked at everything",
+            };
+            notes.push(format!("note: {} takes no single files, so {all}", data.name));
         }
         let mut tools = tools::access(context, data, &chosen.program);
         tools.hands_back = !data.results.is_empty();
@@ -302,7 +317,7 @@ impl SuiteRunner<'_> {
             [chosen.prefix, filled.arguments].concat(),
             chosen.environment,
         );
-        let title = format!("Run the tests with {}", data.name);
+        let title = title(data.purpose, &data.name);
         let script = suite.value.as_ref().filter(|_| data.interpreter == Interpreter::Script);
         let recipe = Recipe {
             effect: Effect::RunProcess,
@@ -367,7 +382,7 @@ impl SuiteRunner<'_> {
             program: &recipe.command.program,
             sandbox: sandbox.name(),
         };
-        let files = detect::list(context)?;
+        let files = detect::list(&context.repository, &context.cancel)?;
         Ok(BuildCache::open(context, &key, &places, &files))
     }
 
@@ -401,6 +416,15 @@ impl SuiteRunner<'_> {
                 chosen.notes.push(format!("note: {}", copy.note()));
             }
             chosen.prefix = python.arguments(&[]);
+            chosen.program = python.program;
+            return Ok(chosen);
+        }
+        if data.interpreter == Interpreter::PythonTool
+            && let Ok(python) = recipe::python_in(context, &self.root())
+            && python.program.with_file_name(&data.program).is_file()
+        {
+            python.enter(&mut chosen.environment);
+            chosen.prefix = python.arguments(&["-m", &data.program]);
             chosen.program = python.program;
             return Ok(chosen);
         }
@@ -454,8 +478,16 @@ fn missing_program(name: &str, data: &TestRecipe) -> Failure {
     )
 }
 
+/// The question about a run, in a line.
+fn title(purpose: RunPurpose, runner: &str) -> String {
+    match purpose {
+        RunPurpose::Tests => format!("Run the tests with {runner}"),
+        check => format!("Run the check `{check}` with {runner}"),
+    }
+}
+
 /// Runs the user's own command. It decides itself what it tests, so paths and filters have no part in it.
-fn run_own(context: &CallContext, own: &OwnCommand, time: Duration) -> Suite {
+fn run_own(context: &CallContext, own: &OwnCommand, purpose: RunPurpose, time: Duration) -> Suite {
     let outcome = own.program(context).and_then(|program| {
         let mut environment = environment::for_run(&context.environment);
         for data in recipes::all() {
@@ -466,7 +498,7 @@ fn run_own(context: &CallContext, own: &OwnCommand, time: Duration) -> Suite {
         tools.hands_back = !own.results.is_empty();
         let recipe = Recipe {
             effect: Effect::RunProcess,
-            title: "Run the tests with your own command".to_owned(),
+            title: title(purpose, "your own command"),
             notes: Vec::new(),
             command: recipe::command(context.repository.root(), program, own.argv[1..].to_vec(), environment),
             time,
@@ -481,7 +513,7 @@ fn run_own(context: &CallContext, own: &OwnCommand, time: Duration) -> Suite {
     Suite {
         recipe: OWN.to_owned(),
         directory: String::new(),
-        reason: "the user's own command".to_owned(),
+        reason: own.reason.to_owned(),
         outcome,
     }
 }

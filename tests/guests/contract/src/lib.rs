@@ -109,6 +109,7 @@ mod component_face {
                 "test" => {
                     let suites = tests::run(&tests::Request {
                         recipe: Some("pytest".to_owned()),
+                        check: None,
                         paths: Vec::new(),
                         filter: None,
                         timeout_seconds: Some(60),

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -46,6 +46,7 @@ pub(super) struct BuildCache {
     record: BTreeMap<String, BuiltFile>,
     /// Files that differ from the last build.
     changed: Vec<String>,
+    bytes_max: u64,
     /// Held until the run has ended.
     _lock: File,
 }
@@ -118,6 +119,7 @@ impl BuildCache {
             folders,
             record,
             changed,
+            bytes_max: BUILD_CACHE_BYTES_MAX,
             _lock: lock,
         })
     }
@@ -140,7 +142,7 @@ impl BuildCache {
             scope.spawn(|| {
                 while !has_ended.load(Ordering::Relaxed) {
                     let started = std::time::Instant::now();
-                    if size_of(&self.folder) > BUILD_CACHE_BYTES_MAX {
+                    if size_of(&self.folder) > self.bytes_max {
                         is_over.store(true, Ordering::Relaxed);
                         cancel.cancel();
                         return;
@@ -258,6 +260,55 @@ fn delete_oldest(caches: &Path, own: &Path) {
     }
 }
 
+/// Build output that was deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CleanedCaches {
+    /// Bytes that are free again.
+    pub bytes: u64,
+    /// Caches that were deleted.
+    pub deleted: usize,
+    /// Caches that stay because a run holds them.
+    pub in_use: usize,
+}
+
+/// Deletes the caches of all repositories below a home, but those that a run holds. Blocks.
+pub fn clean_build_caches(home: &Path) -> std::io::Result<CleanedCaches> {
+    let mut cleaned = CleanedCaches::default();
+    let entries = match fs::read_dir(caches_of(home)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(cleaned),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let folder = entry?.path();
+        // The lock is held while the folder goes, so that no run begins to use it.
+        let lock = File::open(folder.join("lock")).ok();
+        let is_held = |lock: &File| flock(lock, FlockOperation::NonBlockingLockExclusive).is_err();
+        if lock.as_ref().is_some_and(is_held) {
+            cleaned.in_use += 1;
+            continue;
+        }
+        let size = size_of(&folder);
+        make_deletable(&folder);
+        fs::remove_dir_all(&folder)?;
+        cleaned.bytes += size;
+        cleaned.deleted += 1;
+    }
+    Ok(cleaned)
+}
+
+/// Lets the owner write to every folder: a build may have left some that nobody can delete from, as Go's module cache is.
+fn make_deletable(folder: &Path) {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        // A folder whose mode cannot be set is named by the deletion that fails.
+        let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
+    }
+}
+
 /// Bytes that a folder takes on the disk. Links are not followed.
 fn size_of(folder: &Path) -> u64 {
     let (mut bytes, mut folders) = (0_u64, vec![folder.to_owned()]);
@@ -271,4 +322,65 @@ fn size_of(folder: &Path) -> u64 {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    #[test]
+    fn a_run_that_fills_the_build_cache_is_ended_and_leaves_nothing() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = caches_of(home.path()).join("one");
+        fs::create_dir_all(&folder).expect("folders can be made");
+        let cache = BuildCache {
+            folders: Vec::new(),
+            record: BTreeMap::new(),
+            changed: Vec::new(),
+            bytes_max: 1 << 20,
+            _lock: File::create(folder.join("lock")).expect("a file can be made"),
+            folder: folder.clone(),
+        };
+        let cancel = CancellationToken::new();
+        let write_until_cancelled = || {
+            let started = std::time::Instant::now();
+            let block = vec![7; 256 << 10];
+            for number in 0.. {
+                assert!(started.elapsed() < Duration::from_secs(60), "nothing has ended it");
+                if cancel.is_cancelled() {
+                    return;
+                }
+                if number < 16 {
+                    fs::write(folder.join(format!("{number}")), &block).expect("there is room");
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        let ((), is_over) = cache.watch(&cancel, write_until_cancelled);
+        assert!(is_over);
+        cache.delete();
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn cleaning_says_how_much_it_freed_and_leaves_what_a_run_holds() {
+        let home = tempfile::tempdir().expect("a folder");
+        assert_eq!(
+            clean_build_caches(home.path()).expect("nothing is there"),
+            CleanedCaches::default()
+        );
+        let folders = ["free", "held"].map(|name| caches_of(home.path()).join(name));
+        for folder in &folders {
+            fs::create_dir_all(folder.join("build-0/locked")).expect("folders can be made");
+            fs::write(folder.join("build-0/locked/file"), vec![7; 64 << 10]).expect("there is room");
+            let locked = fs::Permissions::from_mode(0o500);
+            fs::set_permissions(folder.join("build-0/locked"), locked).expect("modes can be set");
+        }
+        let lock = File::create(folders[1].join("lock")).expect("a file can be made");
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("it is free");
+        let cleaned = clean_build_caches(home.path()).expect("it can be deleted");
+        assert_eq!((cleaned.deleted, cleaned.in_use), (1, 1));
+        assert!(cleaned.bytes >= 64 << 10, "{cleaned:?}");
+        assert_eq!(folders.map(|folder| folder.exists()), [false, true]);
+    }
 }

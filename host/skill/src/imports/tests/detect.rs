@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use globset::GlobMatcher;
 use serde_json::Value;
 
-use crate::CallContext;
 use crate::imports::recipe;
 use crate::recipes::{self, Sign, TestRecipe};
+use tokio_util::sync::CancellationToken;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{cancelled, failure, hinted};
-use tool_repository::{FileList, ScanError, path};
+use tool_core::api::RunPurpose;
+use tool_repository::{FileList, Repository, ScanError, path};
 
 /// Suites of one run. A repository with more is asked about in parts.
 pub(super) const SUITES_MAX: usize = 12;
@@ -56,9 +57,12 @@ pub(super) struct FoundSuite {
 
 /// Finds suites in one list of files.
 pub(super) struct SuiteFinder<'a> {
-    context: &'a CallContext,
-    files: &'a FileList,
-    wanted: Option<&'static TestRecipe>,
+    pub(super) repository: &'a Repository,
+    pub(super) cancel: &'a CancellationToken,
+    pub(super) files: &'a FileList,
+    pub(super) purpose: RunPurpose,
+    /// The one recipe that was asked for by name.
+    pub(super) wanted: Option<&'static TestRecipe>,
 }
 
 /// Result of looking for a sign in a folder.
@@ -68,11 +72,7 @@ struct FoundSign {
     is_guess: bool,
 }
 
-impl<'a> SuiteFinder<'a> {
-    pub(super) fn new(context: &'a CallContext, files: &'a FileList, wanted: Option<&'static TestRecipe>) -> Self {
-        Self { context, files, wanted }
-    }
-
+impl SuiteFinder<'_> {
     /// The suites that `paths` belong to; all where there are none.
     pub(super) fn find(&self, paths: &[String]) -> Result<Vec<FoundSuite>, Failure> {
         let mut suites: Vec<FoundSuite> = Vec::new();
@@ -102,16 +102,10 @@ impl<'a> SuiteFinder<'a> {
     /// A recipe that is asked for by name runs in the root without any sign.
     fn find_wanted(&self, paths: &[String]) -> Result<FoundSuite, Failure> {
         let Some(recipe) = self.wanted else {
-            let names: Vec<&str> = recipes::all().iter().map(|recipe| recipe.name.as_str()).collect();
-            let message = format!("no test suite found: no sign of {}", names.join(", "));
-            return Err(hinted(
-                "not-found",
-                message,
-                "the user can name the command that runs them: `--test-command COMMAND`",
-            ));
+            return Err(self.nothing_found());
         };
         if recipe.interpreter == recipes::Interpreter::Script {
-            recipe::manifest(self.context)?;
+            recipe::manifest(self.repository, self.cancel)?;
             return Err(hinted(
                 "unavailable",
                 "package.json has no `test` script.",
@@ -128,10 +122,26 @@ impl<'a> SuiteFinder<'a> {
         })
     }
 
+    fn nothing_found(&self) -> Failure {
+        let names: Vec<&str> = recipes::of(self.purpose).map(|recipe| recipe.name.as_str()).collect();
+        let (what, hint) = match self.purpose {
+            RunPurpose::Tests => (
+                "no test suite found".to_owned(),
+                "the user can name the command that runs them: `--test-command COMMAND`, or `tool tests set -- COMMAND`"
+                    .to_owned(),
+            ),
+            check => (
+                format!("no check `{check}` found"),
+                format!("the user can name a command: `tool tests set --check {check} -- COMMAND`"),
+            ),
+        };
+        hinted("not-found", format!("{what}: no sign of {}", names.join(", ")), hint)
+    }
+
     fn is_eligible(&self, recipe: &TestRecipe) -> bool {
         match self.wanted {
             Some(wanted) => wanted.name == recipe.name,
-            None => !recipe.on_request,
+            None => recipe.purpose == self.purpose && !recipe.on_request,
         }
     }
 
@@ -310,7 +320,7 @@ impl<'a> SuiteFinder<'a> {
         let place = path::join(directory, name);
         self.files.find(&place)?;
         if let Some(start) = &sign.line {
-            let text = recipe::small_file(self.context, &place)?;
+            let text = recipe::small_file(self.repository, self.cancel, &place)?;
             let line = text
                 .lines()
                 .map(str::trim)
@@ -320,12 +330,19 @@ impl<'a> SuiteFinder<'a> {
             return found(format!("{line} in {name}"), None);
         }
         if let Some(key) = &sign.key {
-            let text = recipe::small_file(self.context, &place)?;
+            let text = recipe::small_file(self.repository, self.cancel, &place)?;
             let mut value = &serde_json::from_str::<Value>(&text).ok()?;
             for part in key.split('.') {
                 value = &value[part];
             }
             let value = value.as_str().map(str::trim).filter(|value| !value.is_empty())?;
+            if recipe.interpreter != recipes::Interpreter::Script {
+                let name = key.rsplit('.').next().unwrap_or(key);
+                return found(
+                    format!("the script `{name}` in {file}", file = path::split(&place).1),
+                    Some(name.to_owned()),
+                );
+            }
             let is_placeholder = sign
                 .placeholder
                 .as_ref()
@@ -335,7 +352,7 @@ impl<'a> SuiteFinder<'a> {
                 .flatten();
         }
         if !sign.targets.is_empty() {
-            let text = recipe::small_file(self.context, &place)?;
+            let text = recipe::small_file(self.repository, self.cancel, &place)?;
             let target = sign.targets.iter().find(|target| has_target(&text, target))?;
             return found(format!("the target `{target}` in {name}"), Some(target.clone()));
         }
@@ -350,8 +367,8 @@ impl<'a> SuiteFinder<'a> {
 }
 
 /// The list of files.
-pub(super) fn list(context: &CallContext) -> Result<std::sync::Arc<FileList>, Failure> {
-    context.repository.list(&context.cancel).map_err(|error| match error {
+pub(super) fn list(repository: &Repository, cancel: &CancellationToken) -> Result<std::sync::Arc<FileList>, Failure> {
+    repository.list(cancel).map_err(|error| match error {
         ScanError::Cancelled => cancelled(),
         error @ ScanError::Unreadable { .. } => failure("failed", format!("{error}.")),
     })
@@ -408,6 +425,9 @@ fn ending(path: &str) -> &str {
 
 /// A glob of a recipe. A test makes every one of them.
 fn matcher(glob: &str) -> Option<GlobMatcher> {
-    let glob = globset::GlobBuilder::new(glob).literal_separator(true).build();
+    let glob = globset::GlobBuilder::new(glob)
+        .literal_separator(true)
+        .empty_alternates(true)
+        .build();
     glob.ok().map(|glob| glob.compile_matcher())
 }

@@ -16,12 +16,19 @@ pub(super) struct Copy {
     pub(super) sources: PathBuf,
     /// Name and version of the installed copy: `shop 1.0`.
     distribution: String,
+    /// True where the copy has compiled modules, which the sources cannot have.
+    has_compiled_modules: bool,
 }
 
 impl Copy {
     pub(super) fn note(&self) -> String {
+        let compiled = if self.has_compiled_modules {
+            "; its compiled modules are not tested: install the project as editable (`pip install -e .`)"
+        } else {
+            ""
+        };
         format!(
-            "PYTHONPATH=src: the sources in `src` are tested, not the copy of {} that is installed in the environment",
+            "PYTHONPATH=src: the sources in `src` are tested, not the copy of {} that is installed in the environment{compiled}",
             self.distribution
         )
     }
@@ -53,7 +60,19 @@ pub(super) fn sources(root: &Path, home: &Home) -> Option<Copy> {
         };
         (is_it && !is_editable(&place)).then(|| format!("{name} {version}"))
     })?;
-    Some(Copy { sources, distribution })
+    let has_compiled_modules = copied.iter().any(|module| has_compiled_module(&packages.join(module)));
+    Some(Copy {
+        sources,
+        distribution,
+        has_compiled_modules,
+    })
+}
+
+/// True where a package holds a compiled module beside its others.
+fn has_compiled_module(package: &Path) -> bool {
+    let entries = std::fs::read_dir(package).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| Path::new(&name).extension().is_some_and(|ending| ending == "so"))
 }
 
 /// `lib/python3.12/site-packages` of a virtual environment.
@@ -143,6 +162,20 @@ mod unit {
         let module = ("src/shop.py", "");
         let copied = (".venv/lib/python3.12/site-packages/shop.py", "");
         assert_eq!(found(&[module, copied, INFO, NAME]).as_deref(), Some("My_Shop 1.0"));
+    }
+
+    #[test]
+    fn compiled_modules_that_the_sources_lack_are_said() {
+        let compiled = (".venv/lib/python3.12/site-packages/shop/_speed.cpython-312.so", "");
+        for (files, is_said) in [
+            (vec![SOURCE, COPY, INFO, NAME, compiled], true),
+            (vec![SOURCE, COPY, INFO, NAME], false),
+        ] {
+            let folder = project(&files);
+            let copy =
+                sources(folder.path(), &Home::Environment(folder.path().join(".venv"))).expect("there is a copy");
+            assert_eq!(copy.note().contains("pip install -e ."), is_said);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The user's own command, which comes before every recipe.
 //!
-//! It comes from `--test-command` or the variable TOOL_TEST_COMMAND, never from a repository. No
-//! shell runs: the text is split into words as a shell would split them, and nothing else of a shell is there.
+//! It comes from `--test-command` or the variable TOOL_TEST_COMMAND, else from `tool tests set`, else from `[tests]` of
+//! the configuration file; never from a repository. No shell runs: the text of the first two is split into words as a
+//! shell would split them, and nothing else of a shell is there.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use test_results::ResultFormat;
 
@@ -12,7 +13,8 @@ use crate::CallContext;
 use crate::imports::recipe;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
-use tool_core::api::{TEST_COMMAND, TEST_RESULTS};
+use tool_config::CommandOrigin;
+use tool_core::api::{RunPurpose, TEST_COMMAND, TEST_RESULTS};
 
 /// A command of the user.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,33 +23,57 @@ pub(super) struct OwnCommand {
     pub(super) format: ResultFormat,
     /// Globs of result files, relative to the root.
     pub(super) results: Vec<String>,
+    /// Place where the user has named it, in words.
+    pub(super) reason: &'static str,
 }
 
 impl OwnCommand {
-    /// The command that the session was given; absent where there is none.
-    pub(super) fn of(environment: &BTreeMap<String, String>) -> Result<Option<Self>, Failure> {
-        let Some(text) = environment.get(TEST_COMMAND).filter(|text| !text.trim().is_empty()) else {
-            return Ok(None);
+    /// The command for a session in a repository; absent where there is none.
+    pub(super) fn of(context: &CallContext, purpose: RunPurpose) -> Result<Option<Self>, Failure> {
+        let repository = &context.repository;
+        Self::find(
+            &context.environment,
+            repository.state_directory(),
+            repository.root(),
+            purpose,
+        )
+    }
+
+    /// The command that the environment, or else a file in the user's home, names.
+    pub(super) fn find(
+        environment: &BTreeMap<String, String>,
+        home: Option<&Path>,
+        root: &Path,
+        purpose: RunPurpose,
+    ) -> Result<Option<Self>, Failure> {
+        let text = environment.get(TEST_COMMAND).filter(|text| !text.trim().is_empty());
+        if let Some(text) = text.filter(|_| purpose == RunPurpose::Tests) {
+            let argv = shlex::split(text).filter(|argv| !argv.is_empty());
+            let argv = argv.ok_or_else(|| invalid("The test command has a quote without its end.".to_owned()))?;
+            let results = environment.get(TEST_RESULTS).map(String::as_str);
+            return Self::new(argv, results, "the user's own command").map(Some);
+        }
+        let Some(home) = home else { return Ok(None) };
+        let found = tool_config::user_command(home, root, purpose).map_err(|problem| match problem.hint {
+            Some(hint) => hinted(problem.kind.code(), format!("{}.", problem.message), hint),
+            None => failure(problem.kind.code(), format!("{}.", problem.message)),
+        })?;
+        let Some(found) = found else { return Ok(None) };
+        let reason = match found.origin {
+            CommandOrigin::Repository => "the user's own command, by `tool tests set`",
+            CommandOrigin::File => "the user's own command, in [tests] of config.toml",
         };
-        let invalid = |message: String| {
-            hinted(
-                "invalid-arguments",
-                message,
-                "the user sets the command with --test-command",
-            )
-        };
-        let argv = shlex::split(text).filter(|argv| !argv.is_empty());
-        let argv = argv.ok_or_else(|| invalid("The test command has a quote without its end.".to_owned()))?;
-        let results = environment.get(TEST_RESULTS).map_or("exit", String::as_str);
-        let (format, results) = match results.strip_prefix("junit:") {
-            Some(glob) => (ResultFormat::Junit, vec![glob.to_owned()]),
-            None => match results.parse() {
-                Ok(ResultFormat::Junit) => return Err(invalid("`junit` needs a glob: `junit:GLOB`.".to_owned())),
-                Ok(format) => (format, Vec::new()),
-                Err(error) => return Err(invalid(format!("{error}."))),
-            },
-        };
-        Ok(Some(Self { argv, format, results }))
+        Self::new(found.words, found.results.as_deref(), reason).map(Some)
+    }
+
+    fn new(argv: Vec<String>, results: Option<&str>, reason: &'static str) -> Result<Self, Failure> {
+        let (format, results) = read_form(results.unwrap_or("exit")).map_err(invalid)?;
+        Ok(Self {
+            argv,
+            format,
+            results,
+            reason,
+        })
     }
 
     /// Its program: one of the repository by a path, else one of the machine by its name.
@@ -72,6 +98,23 @@ impl OwnCommand {
     }
 }
 
+/// Reads the form of results that a user names: the format, and the globs of result files. The error is a sentence.
+pub fn read_form(form: &str) -> Result<(ResultFormat, Vec<String>), String> {
+    match form.strip_prefix("junit:") {
+        Some(glob) => Ok((ResultFormat::Junit, vec![glob.to_owned()])),
+        None => match form.parse() {
+            Ok(ResultFormat::Junit) => Err("`junit` needs a glob: `junit:GLOB`.".to_owned()),
+            Ok(format) => Ok((format, Vec::new())),
+            Err(error) => Err(format!("{error}.")),
+        },
+    }
+}
+
+fn invalid(message: String) -> Failure {
+    let hint = "the user sets the command with `--test-command`, `tool tests set` or [tests] in config.toml";
+    hinted("invalid-arguments", message, hint)
+}
+
 #[cfg(test)]
 mod unit {
     use super::*;
@@ -79,7 +122,7 @@ mod unit {
     fn read(command: &str, results: Option<&str>) -> Result<Option<OwnCommand>, String> {
         let mut environment = BTreeMap::from([(TEST_COMMAND.to_owned(), command.to_owned())]);
         environment.extend(results.map(|results| (TEST_RESULTS.to_owned(), results.to_owned())));
-        OwnCommand::of(&environment).map_err(|failure| failure.message)
+        OwnCommand::find(&environment, None, Path::new("/"), RunPurpose::Tests).map_err(|failure| failure.message)
     }
 
     #[test]
@@ -107,5 +150,42 @@ mod unit {
         assert_eq!(own("json:go").map(|own| own.format), Ok(ResultFormat::Go));
         assert!(own("junit").is_err_and(|message| message.contains("junit:GLOB")));
         assert!(own("xml").is_err_and(|message| message.contains("no result format")));
+    }
+
+    #[test]
+    fn the_commands_of_the_home_come_after_the_flag_and_serve_checks_as_well() {
+        let home = tempfile::tempdir().expect("a folder");
+        let root = Path::new("/repository");
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        std::fs::write(
+            tool_config::path(home.path()),
+            "[tests]\ncommand = [\"make\", \"all\"]\n",
+        )
+        .expect("writable");
+        let found = |environment: &BTreeMap<String, String>, purpose| {
+            let own = OwnCommand::find(environment, Some(home.path()), root, purpose).expect("all are valid")?;
+            Some(format!("{} ({})", own.argv.join(" "), own.reason))
+        };
+        let none = BTreeMap::new();
+        assert_eq!(
+            found(&none, RunPurpose::Tests).as_deref(),
+            Some("make all (the user's own command, in [tests] of config.toml)")
+        );
+        for (purpose, text) in [(RunPurpose::Tests, "make check"), (RunPurpose::Lint, "make lint")] {
+            tool_config::set_user_command(home.path(), root, purpose, words(text), None).expect("it is kept");
+        }
+        assert_eq!(
+            found(&none, RunPurpose::Tests).as_deref(),
+            Some("make check (the user's own command, by `tool tests set`)")
+        );
+        let flag = BTreeMap::from([(TEST_COMMAND.to_owned(), "make flag".to_owned())]);
+        assert_eq!(
+            found(&flag, RunPurpose::Tests).as_deref(),
+            Some("make flag (the user's own command)")
+        );
+        assert_eq!(
+            found(&flag, RunPurpose::Lint).as_deref(),
+            Some("make lint (the user's own command, by `tool tests set`)")
+        );
     }
 }

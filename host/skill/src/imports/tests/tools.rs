@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::settings;
 use crate::CallContext;
 use crate::imports::recipe;
 use crate::recipes::{self, TestRecipe, ToolHome};
+use tool_core::api::RunPurpose;
 use tool_sandbox::contain::{LayeredFolder, ToolAccess};
 
 /// Everything that a recipe needs for its program.
@@ -25,7 +27,7 @@ pub(super) fn access(context: &CallContext, data: &TestRecipe, program: &Path) -
 /// Everything that any recipe needs, for commands that may start every runner.
 pub(super) fn access_for_all(context: &CallContext) -> ToolAccess {
     let mut tools = ToolAccess::default();
-    for data in recipes::all() {
+    for data in recipes::of(RunPurpose::Tests) {
         add(&mut tools, context, data);
         if let Some(program) = recipe::program(context, &data.program).filter(|_| !data.marks.is_empty()) {
             tools.shown.extend(installation(&program, &data.marks));
@@ -44,6 +46,7 @@ fn add(tools: &mut ToolAccess, context: &CallContext, data: &TestRecipe) {
     for home in &data.homes {
         let Some(place) = place(context, home) else { continue };
         tools.shown.extend(home.show.iter().map(|part| place.join(part)));
+        tools.files.extend(settings::copy(&place, &home.settings));
         if home.layers.is_empty() {
             continue;
         }

@@ -12,6 +12,7 @@ const ALLOWED: &[&str] = &["run-process"];
 fn request(recipe: &str, paths: &[&str], filter: Option<&str>) -> Request {
     Request {
         recipe: Some(recipe.to_owned()),
+        check: None,
         paths: paths.iter().map(|path| (*path).to_owned()).collect(),
         filter: filter.map(str::to_owned),
         timeout_seconds: Some(20),
@@ -178,7 +179,7 @@ fn paths_and_filters_that_could_mean_something_else_are_refused() {
     invalid-arguments: The filter contains a control character.
     ");
     assert!(said(run(&context, &request("npm", &["--config=x"], None))).contains("begins like an option"));
-    assert!(said(run(&context, &request("carg", &[], None))).contains("no test recipe `carg`"));
+    assert!(said(run(&context, &request("carg", &[], None))).contains("no recipe `carg`"));
     assert!(!marker.exists());
 }
 

@@ -1,0 +1,120 @@
+//! The runs that a call without arguments would make, and why, without running anything.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::OWN;
+use super::detect::{self, FoundSuite, SuiteFinder};
+use super::own::OwnCommand;
+use crate::CallContext;
+use crate::recipes::Interpreter;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_core::api::{ErrorKind, Problem, RunPurpose};
+use tool_repository::Repository;
+use tool_sandbox::environment;
+
+/// A run of tests or of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedRun {
+    /// Its purpose.
+    pub purpose: RunPurpose,
+    /// Name of the recipe; `own` is the user's own command.
+    pub recipe: String,
+    /// Folder in which it runs, relative to the root; the empty text is the root.
+    pub directory: String,
+    /// Sign by which it was found.
+    pub reason: String,
+    /// Words of the user's own command; none of a recipe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Advice where its program is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+}
+
+/// The runs of tests and of every check. Blocks.
+pub fn plan_runs(
+    repository: &Repository,
+    environment: &BTreeMap<String, String>,
+    cancel: &CancellationToken,
+) -> Result<Vec<PlannedRun>, Problem> {
+    let mut planned = Vec::new();
+    for purpose in [RunPurpose::Tests].into_iter().chain(RunPurpose::CHECKS) {
+        planned.extend(plan(repository, environment, cancel, purpose).map_err(problem)?);
+    }
+    Ok(planned)
+}
+
+/// The purposes for which there is something to run. One whose command is invalid is among them: the run says why.
+/// Blocks.
+pub fn runnable_purposes(context: &CallContext) -> Vec<RunPurpose> {
+    let has_any = |purpose: &RunPurpose| {
+        let runs = plan(&context.repository, &context.environment, &context.cancel, *purpose);
+        runs.map_or(true, |runs| !runs.is_empty())
+    };
+    let purposes = [RunPurpose::Tests].into_iter().chain(RunPurpose::CHECKS);
+    purposes.filter(has_any).collect()
+}
+
+fn plan(
+    repository: &Repository,
+    environment: &BTreeMap<String, String>,
+    cancel: &CancellationToken,
+    purpose: RunPurpose,
+) -> Result<Vec<PlannedRun>, Failure> {
+    let own = OwnCommand::find(environment, repository.state_directory(), repository.root(), purpose)?;
+    if let Some(own) = own {
+        return Ok(vec![PlannedRun {
+            purpose,
+            recipe: OWN.to_owned(),
+            directory: String::new(),
+            reason: own.reason.to_owned(),
+            command: own.argv,
+            missing: None,
+        }]);
+    }
+    let files = detect::list(repository, cancel)?;
+    let finder = SuiteFinder {
+        repository,
+        cancel,
+        files: &files,
+        purpose,
+        wanted: None,
+    };
+    match finder.find(&[]) {
+        Ok(suites) => Ok(suites
+            .into_iter()
+            .map(|suite| planned(repository, environment, suite))
+            .collect()),
+        Err(failure) if ErrorKind::from_code(&failure.code) == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn planned(repository: &Repository, environment: &BTreeMap<String, String>, suite: FoundSuite) -> PlannedRun {
+    let data = suite.recipe;
+    let folder = repository.root().join(&suite.directory);
+    let own = data.own_program.iter().chain(&data.wrapper);
+    let has_own = own.into_iter().any(|name| environment::executable(&folder.join(name)));
+    let is_chosen_later = matches!(data.interpreter, Interpreter::Python | Interpreter::PythonTool);
+    let is_there = || !environment::find_programs_outside(environment, &data.program, repository.root()).is_empty();
+    let is_missing = !has_own && !is_chosen_later && !is_there();
+    PlannedRun {
+        purpose: data.purpose,
+        recipe: data.name.clone(),
+        directory: suite.directory,
+        reason: suite.reason,
+        command: Vec::new(),
+        missing: is_missing.then(|| format!("{} was not found on the PATH: {}", data.program, data.install)),
+    }
+}
+
+fn problem(failure: Failure) -> Problem {
+    let problem = Problem::new(ErrorKind::from_code(&failure.code), failure.message);
+    match failure.hint {
+        Some(hint) => problem.with_hint(hint),
+        None => problem,
+    }
+}
