@@ -11,6 +11,7 @@ mod keys;
 mod memory;
 mod missed;
 mod operate;
+mod project_checks;
 mod refactor;
 mod review;
 mod skill_call;

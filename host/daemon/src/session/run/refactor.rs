@@ -3,10 +3,11 @@
 
 use super::changed::{self, Changed};
 use super::judge;
+use super::project_checks::{self, CheckRun};
 use super::review::{Closing, Desk, DraftAnswer, Next};
 use super::suite::{self, Results, SuiteRun};
 use crate::api::Effect;
-use crate::api::{ChangeKind, ErrorKind, Problem, VerificationRule};
+use crate::api::{ChangeKind, ErrorKind, Problem, RunPurpose, VerificationRule};
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
 use crate::repository::file_role;
@@ -22,10 +23,11 @@ const UNCHANGED: &str =
 #[derive(Debug, Default)]
 pub(super) struct Refactor {
     before: Option<SuiteRun>,
+    checks_before: Vec<CheckRun>,
 }
 
 impl Refactor {
-    /// Runs the tests as the repository is. Returns the text about the run for the model.
+    /// Runs the tests and checks as the repository is. Returns the text about them for the model.
     pub(super) async fn before(&mut self, desk: &Desk<'_>) -> String {
         let can_ask = crate::skill::Approver::can_ask(&*desk.job.approver);
         if desk.job.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
@@ -34,7 +36,8 @@ impl Refactor {
         let run = suite::run(desk, &[]).await;
         let facts = told(&run, desk.mark);
         self.before = Some(run);
-        facts
+        self.checks_before = project_checks::run_before(desk).await;
+        facts + &project_checks::told(&self.checks_before)
     }
 
     /// Runs the tests again where anything was changed, and compares.
@@ -57,12 +60,22 @@ impl Refactor {
             _ => Some(suite::run(desk, &[]).await),
         };
         let worse = after.as_ref().and_then(|after| suite::worse(before, after));
+        let checks_after = project_checks::run_after(desk, &self.checks_before).await;
+        let broken = project_checks::broken(&self.checks_before, &checks_after);
         text.push('\n');
         text.push_str(&compared(before, after.as_ref(), worse.as_deref()));
+        text.push_str(&project_checks::compared(&self.checks_before, &checks_after));
         let problem = match (worse, after) {
             (Some(worse), _) => Some(
                 Problem::new(ErrorKind::TestsWorse, format!("refactor made the tests worse: {worse}"))
                     .with_hint(changed.undo_hint()),
+            ),
+            (None, _) if !broken.is_empty() => Some(
+                Problem::new(
+                    ErrorKind::ChecksWorse,
+                    format!("refactor broke the checks {}", project_checks::names(&broken)),
+                )
+                .with_hint(changed.undo_hint()),
             ),
             (None, Some(SuiteRun::Stopped)) => {
                 let missing = "the tests after the change did not finish";
@@ -70,7 +83,12 @@ impl Refactor {
             }
             (None, Some(SuiteRun::Busy(why))) => not_run(before, &why, &changed),
             (None, after) => {
-                let verification = Verification::of(&changed, after.as_ref());
+                let checks = CheckEvidence {
+                    clean: project_checks::verifying(&checks_after),
+                    not_run: project_checks::first_not_run(&self.checks_before)
+                        .or_else(|| project_checks::first_not_run(&checks_after)),
+                };
+                let verification = Verification::of(&changed, after.as_ref(), checks);
                 text.push_str(&verification.line());
                 verification.problem(desk.task.verification, &changed)
             }
@@ -93,38 +111,55 @@ impl Refactor {
 /// Evidence that a change keeps what worked.
 #[derive(Debug, PartialEq, Eq)]
 enum Verification {
-    /// Tests ran to their end, and none of them got worse.
-    Tests,
+    /// Tests ran to their end, and none of them got worse. These checks are clean as well.
+    Tests(Vec<RunPurpose>),
+    /// There are no tests, and these checks are as clean as before.
+    Checks(Vec<RunPurpose>),
     /// There was nothing that could have been run.
     Nothing(&'static str),
     /// There was something to run, and it did not run, or not all of it.
     Missing(String),
 }
 
+/// The part of the evidence that comes from checks.
+#[derive(Debug, Clone, Default)]
+struct CheckEvidence {
+    clean: Vec<RunPurpose>,
+    not_run: Option<String>,
+}
+
 impl Verification {
-    fn of(changed: &Changed, after: Option<&SuiteRun>) -> Self {
+    fn of(changed: &Changed, after: Option<&SuiteRun>, checks: CheckEvidence) -> Self {
         let has_no_run = matches!(after, Some(SuiteRun::None | SuiteRun::NotAllowed));
         if has_no_run && !changed.files.iter().any(|file| file_role::is_code(&file.path)) {
             return Self::Nothing("no program was changed");
         }
         match after {
             None => Self::Missing(format!("the tests take more than {} s", limits::SUITE_SECONDS_MAX)),
-            Some(SuiteRun::None) => Self::Nothing("no sign of tests was found"),
+            Some(SuiteRun::None) if !checks.clean.is_empty() => Self::Checks(checks.clean),
+            Some(SuiteRun::None) => match checks.not_run {
+                Some(why) => Self::Missing(why),
+                None => Self::Nothing("no sign of tests was found"),
+            },
             Some(SuiteRun::NotAllowed) => Self::Missing("`run-process` is not allowed here".to_owned()),
             Some(SuiteRun::Refused) => Self::Missing("you did not agree to it".to_owned()),
             Some(SuiteRun::Stopped) => Self::Missing("the session ended before".to_owned()),
             Some(SuiteRun::Busy(message) | SuiteRun::Impossible { message, .. }) => Self::Missing(message.clone()),
-            Some(SuiteRun::Ran(results)) => Self::of_results(results),
+            Some(SuiteRun::Ran(results)) => Self::of_results(results, checks),
         }
     }
 
-    fn of_results(results: &Results) -> Self {
+    fn of_results(results: &Results, checks: CheckEvidence) -> Self {
         if let Some(first) = results.not_run.first() {
             return Self::Missing(format!("not all suites could run: {first}"));
         }
         if !results.has_run && results.has_passed {
             // A runner that finds no test and calls that a success has looked in all the places it knows.
-            return Self::Nothing("the runner found no test");
+            return if checks.clean.is_empty() {
+                Self::Nothing("the runner found no test")
+            } else {
+                Self::Checks(checks.clean)
+            };
         }
         if !results.has_run {
             return Self::Missing(format!("no test ran ({})", results.verdict));
@@ -134,13 +169,21 @@ impl Verification {
             let names: Vec<&str> = results.failing.iter().take(NAMED_MAX).map(String::as_str).collect();
             return Self::Missing(format!("the same errors before and after: {}", names.join(", ")));
         }
-        Self::Tests
+        Self::Tests(checks.clean)
     }
 
     /// The closing line.
     fn line(&self) -> String {
         match self {
-            Self::Tests => "- Verified by tests\n".to_owned(),
+            Self::Tests(checks) if checks.is_empty() => "- Verified by tests\n".to_owned(),
+            Self::Tests(checks) => format!(
+                "- Verified by tests and by the checks {}\n",
+                project_checks::names(checks)
+            ),
+            Self::Checks(checks) => format!(
+                "- Verified by the checks {}; no tests ran\n",
+                project_checks::names(checks)
+            ),
             Self::Nothing(why) => format!("- Not verified: nothing to run ({why})\n"),
             Self::Missing(why) => format!("- Not verified: {why}\n"),
         }
@@ -148,7 +191,7 @@ impl Verification {
 
     fn problem(&self, rule: VerificationRule, changed: &Changed) -> Option<Problem> {
         let why = match (self, rule) {
-            (Self::Tests, _) | (_, VerificationRule::Optional) => return None,
+            (Self::Tests(_) | Self::Checks(_), _) | (_, VerificationRule::Optional) => return None,
             (Self::Nothing(_), VerificationRule::WherePossible) => return None,
             (Self::Nothing(why), VerificationRule::Required) => (*why).to_owned(),
             (Self::Missing(why), _) => why.clone(),
@@ -304,9 +347,9 @@ mod tests {
             is_text: true,
             text: String::new(),
         });
-        let line = |run: &SuiteRun| Verification::of(&changed, Some(run)).line();
+        let line = |run: &SuiteRun| Verification::of(&changed, Some(run), CheckEvidence::default()).line();
         let problem = |run: &SuiteRun, rule| {
-            let verification = Verification::of(&changed, Some(run));
+            let verification = Verification::of(&changed, Some(run), CheckEvidence::default());
             verification.problem(rule, &changed).map(|problem| problem.kind)
         };
         let good = pytest(0, "5 passed in 1.0s", &[]);
@@ -339,6 +382,41 @@ mod tests {
         assert_eq!(
             problem(&SuiteRun::None, VerificationRule::Required),
             Some(ErrorKind::NotVerified)
+        );
+        let with = |run: &SuiteRun, clean: &[RunPurpose], not_run: Option<&str>| {
+            let checks = CheckEvidence {
+                clean: clean.to_vec(),
+                not_run: not_run.map(str::to_owned),
+            };
+            let verification = Verification::of(&changed, Some(run), checks);
+            let is_enough = verification
+                .problem(VerificationRule::WherePossible, &changed)
+                .is_none();
+            (verification.line(), is_enough)
+        };
+        let lint = [RunPurpose::Lint, RunPurpose::Types];
+        assert_eq!(
+            with(&good, &lint, None),
+            (
+                "- Verified by tests and by the checks `lint`, `types`\n".to_owned(),
+                true
+            )
+        );
+        assert_eq!(
+            with(&SuiteRun::None, &lint, None),
+            (
+                "- Verified by the checks `lint`, `types`; no tests ran\n".to_owned(),
+                true
+            )
+        );
+        let why = "the check `types` did not run: mypy is not installed";
+        assert_eq!(
+            with(&SuiteRun::None, &[], Some(why)),
+            (format!("- Not verified: {why}\n"), false)
+        );
+        assert!(
+            !with(&broken, &lint, None).1,
+            "checks do not stand for tests that did not load"
         );
     }
 

@@ -15,11 +15,11 @@ use super::refactor::Refactor;
 use super::test_gen::TestGen;
 use super::tools::SessionTools;
 use super::{OperationTask, SessionRun};
-use crate::api::{Event, Operation, Problem};
+use crate::api::{Event, Operation, Problem, RunPurpose};
 use crate::limits;
 use crate::operation::verify::{self, CheckedCitations};
 use crate::provider::LabelMark;
-use crate::skill::{CallReport, has_test_suite};
+use crate::skill::{CallReport, runnable_purposes};
 use crate::turn::{TurnEnd, TurnReport};
 
 /// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
@@ -179,12 +179,12 @@ impl Desk<'_> {
         Err(format!("The citations of this answer were not checked: {why}."))
     }
 
-    /// True where the repository has tests that could be run. Runs nothing.
-    pub(super) async fn has_test_suite(&self) -> bool {
+    /// The purposes, tests or checks, for which the repository has something to run. Runs nothing.
+    pub(super) async fn runnable_purposes(&self) -> Vec<RunPurpose> {
         let context = self.tools.context();
+        let look = tokio::task::spawn_blocking(move || runnable_purposes(&context));
         // A look that failed must not pass for a repository without tests.
-        let look = tokio::task::spawn_blocking(move || has_test_suite(&context));
-        look.await.unwrap_or(true)
+        look.await.unwrap_or_else(|_| vec![RunPurpose::Tests])
     }
 
     /// Calls a skill for the host itself: under the same policy and on the same record as a call of the model's.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::review::Desk;
 use super::tools::hint_of;
-use crate::api::{Effect, ErrorKind, TestCounts, TestDetails, TestStatus};
+use crate::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestDetails, TestStatus};
 use crate::limits;
 use crate::provider::TextOrigin;
 use crate::skill::policy::Decision;
@@ -96,7 +96,7 @@ impl Results {
 pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
     // The host asks for no approval of its own: tests that need approval run when the model asks.
     if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
-        return if desk.has_test_suite().await {
+        return if desk.runnable_purposes().await.contains(&RunPurpose::Tests) {
             SuiteRun::NotAllowed
         } else {
             SuiteRun::None

@@ -1,0 +1,19 @@
+//! The tests and checks of a repository, as `tool tests` lists them. Starts nothing.
+
+use std::path::Path;
+
+use tokio_util::sync::CancellationToken;
+
+use super::checks::describe_refusal;
+use crate::api::Problem;
+use crate::config::{self, Environment};
+use crate::repository::Repository;
+use crate::skill::{PlannedRun, plan_runs};
+
+/// Lists the runs of tests and checks in the repository at `root`. Blocks.
+pub fn plan_tests(home: &Path, environment: &Environment, root: &Path) -> Result<Vec<PlannedRun>, Problem> {
+    let common = config::common(home, environment)?;
+    let options = super::repository_options(&common.policy, home);
+    let repository = Repository::open(root, &options).map_err(|error| describe_refusal(&error))?;
+    plan_runs(&repository, environment.variables(), &CancellationToken::new())
+}
