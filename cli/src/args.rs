@@ -3,6 +3,7 @@
 mod author;
 mod rollout;
 mod setup;
+mod test_commands;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use host::config::Api;
 pub(crate) use author::{Author, Language};
 pub(crate) use rollout::{Consent, Keys, Rollout, SecretCommand, StoreCommand};
 pub(crate) use setup::{Init, ModelsArguments, ModelsCommand};
+pub(crate) use test_commands::{Check, TestsArguments, TestsCommand};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///
@@ -332,6 +334,18 @@ Examples:
   tool service status --json"
     )]
     Service(Service),
+
+    /// Show which tests and checks would run here and why, or choose the command
+    ///
+    /// In this order count: `--test-command` or TOOL_TEST_COMMAND, `tool tests set`, [tests] in config.toml, and what the
+    /// files of the repository say. Without a subcommand it lists that. Starts nothing.
+    #[command(after_help = "\
+Examples:
+  tool tests
+  tool tests set -- make check
+  tool tests unset
+  tool tests clean                        deletes kept build output")]
+    Tests(TestsArguments),
 
     /// Show every setting, its value and where it comes from
     ///

@@ -19,6 +19,7 @@ pub(crate) mod reference;
 pub(crate) mod sandbox;
 pub(crate) mod service;
 mod skill;
+mod test_commands;
 mod turn;
 mod undo;
 
@@ -93,6 +94,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Results { session, json } => history::result(&session, json, context).await,
         Command::Diff { session, json } => diff::run(&session, json, context).await,
         Command::Undo { session, json } => undo::run(&session, json, context).await,
+        Command::Tests(tests) => test_commands::run(tests, context),
         Command::Config { json } => config::run(json, context),
         Command::Doctor { probe, json, .. } => doctor::run(probe, json, context).await,
         Command::Completions { .. }
@@ -281,6 +283,14 @@ fn shorten(text: &str, characters_max: usize) -> String {
         short.push('…');
     }
     short
+}
+
+/// A number of bytes for people.
+fn size(bytes: u64) -> String {
+    match bytes as f64 / 1e6 {
+        megabytes if megabytes < 1000.0 => format!("{megabytes:.1} MB"),
+        megabytes => format!("{:.1} GB", megabytes / 1000.0),
+    }
 }
 
 /// JSON for people and programs alike: indented, with a newline at the end.

@@ -22,7 +22,7 @@ use host::skill::SkillHost;
 use serde::Serialize;
 
 use super::skill::agreed::Finding;
-use super::{Context, print_json, provider_options, skill, waiting};
+use super::{Context, print_json, provider_options, size, skill, waiting};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED, USAGE};
 use crate::output::Output;
@@ -319,13 +319,6 @@ fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> Check {
         Check::warn(name, format!("nearly full: {what}"), fix)
     } else {
         Check::ok(name, what)
-    }
-}
-
-fn size(bytes: u64) -> String {
-    match bytes as f64 / 1e6 {
-        megabytes if megabytes < 1000.0 => format!("{megabytes:.1} MB"),
-        megabytes => format!("{:.1} GB", megabytes / 1000.0),
     }
 }
 

@@ -1,0 +1,104 @@
+//! `tool tests`: the commands that run the tests and checks of a repository, and their build output. Starts nothing.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use host::api::ErrorKind;
+use host::config;
+use host::session::plan_tests;
+use host::skill::{PlannedRun, clean_build_caches, read_form};
+use host::text::clean_line;
+
+use super::{Context, print_json, size};
+use crate::args::{Check, TestsArguments, TestsCommand};
+use crate::error::Error;
+
+/// Runs `tool tests`.
+pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCode, Error> {
+    let (root, _) = context.places()?;
+    let root = root
+        .canonicalize()
+        .map_err(|error| Error::file("Repository", &root, &error))?;
+    match arguments.command {
+        None => list(&root, arguments.json, context),
+        Some(TestsCommand::Set {
+            check,
+            results,
+            command,
+        }) => set(&root, check, results, command, context),
+        Some(TestsCommand::Unset { check }) => unset(&root, check, context),
+        Some(TestsCommand::Clean) => clean(arguments.json, context),
+    }
+}
+
+fn list(root: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let planned = plan_tests(&context.backend.home, &context.backend.environment, root)?;
+    if json {
+        return print_json(&planned, context.output);
+    }
+    for run in &planned {
+        context.output.line(&line(run))?;
+        if let Some(missing) = &run.missing {
+            context.output.line(&format!("        {}", clean_line(missing)))?;
+        }
+    }
+    if !planned.iter().any(|run| run.purpose == Check::purpose(None)) {
+        let hint = "`tool tests set -- COMMAND` names the command that runs them";
+        context.output.notice("no sign of tests was found", Some(hint));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `tests   pytest in backend (pytest.ini)`.
+fn line(run: &PlannedRun) -> String {
+    let place = match run.directory.as_str() {
+        "" => String::new(),
+        directory => format!(" in {directory}"),
+    };
+    let what = match run.command.as_slice() {
+        [] => run.recipe.clone(),
+        words => words.join(" "),
+    };
+    let purpose = run.purpose.name();
+    clean_line(&format!("{purpose:6}  {what}{place} ({})", run.reason))
+}
+
+fn set(
+    root: &Path,
+    check: Option<Check>,
+    results: Option<String>,
+    words: Vec<String>,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    if let Some(form) = &results {
+        read_form(form).map_err(|message| Error::new(ErrorKind::Usage, message))?;
+    }
+    config::set_user_command(&context.backend.home, root, Check::purpose(check), words, results)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unset(root: &Path, check: Option<Check>, context: &Context) -> Result<ExitCode, Error> {
+    let was_set = config::unset_user_command(&context.backend.home, root, Check::purpose(check))?;
+    if !was_set {
+        context
+            .output
+            .notice("No command of your own was kept for this repository.", None);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn clean(json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let cleaned = clean_build_caches(&context.backend.home)
+        .map_err(|error| Error::file("The build cache", &context.backend.home.join("cache/builds"), &error))?;
+    if json {
+        return print_json(&cleaned, context.output);
+    }
+    let stays = match cleaned.in_use {
+        0 => String::new(),
+        count => format!("; {count} stay, because runs use them"),
+    };
+    context
+        .output
+        .line(&format!("freed {} of build output{stays}", size(cleaned.bytes)))?;
+    Ok(ExitCode::SUCCESS)
+}
