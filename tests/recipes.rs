@@ -1,7 +1,11 @@
 //! Tests of projects in other languages than Python and JavaScript, by the real binary in the real sandbox: cargo and
 //! make, which this workspace is built with.
 
+mod hostile;
+mod refactors;
+
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -23,11 +27,9 @@ fn cargo_project() -> tempfile::TempDir {
     ])
 }
 
+/// Shows the toolchains to a command: its home is empty, and they lie in that of the user who runs the tests.
 #[expect(clippy::disallowed_methods, reason = "the toolchain of the user who runs the tests")]
-fn run_tests(home: &Home, repository: &Path, further: &[&str]) -> Finished {
-    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
-    let mut command = home.tool(repository, &[&call[..], further].concat());
-    // The home of these tests is empty; the toolchain lies in that of the user who runs them.
+fn with_toolchains(command: &mut Command) {
     for (variable, place) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         let usual = std::env::var_os("HOME").map(|home| Path::new(&home).join(place));
         let found = std::env::var_os(variable).map(std::path::PathBuf::from).or(usual);
@@ -35,7 +37,21 @@ fn run_tests(home: &Home, repository: &Path, further: &[&str]) -> Finished {
             command.env(variable, found);
         }
     }
-    finish(command.output().expect("the binary starts"))
+}
+
+fn tests_command(home: &Home, repository: &Path, further: &[&str]) -> Command {
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];
+    let mut command = home.tool(repository, &[&call[..], further].concat());
+    with_toolchains(&mut command);
+    command
+}
+
+fn run_tests(home: &Home, repository: &Path, further: &[&str]) -> Finished {
+    finish(
+        tests_command(home, repository, further)
+            .output()
+            .expect("the binary starts"),
+    )
 }
 
 /// Writes a file with an old time stamp, as an undo by another program may.
@@ -117,5 +133,100 @@ fn the_users_own_command_decides_and_nothing_of_it_is_expanded() {
     holds(
         &own,
         &["PASSED: exit status 0", "the user's own command", "own-target-ran"],
+    );
+}
+
+#[test]
+fn a_kept_command_decides_until_it_is_forgotten() {
+    let home = Home::offline();
+    let repository = folder(&[(
+        "Makefile",
+        "test:\n\tfalse\nown:\n\techo own-target-ran\nlint:\n\techo linted\n",
+    )]);
+    let tests = |arguments: &[&str]| home.run(repository.path(), &[&["tests"], arguments].concat());
+    assert_eq!(
+        tests(&[]).expect(0).stdout,
+        "tests   make (the target `test` in Makefile)\nlint    make-lint (the target `lint` in Makefile)\n"
+    );
+    tests(&["set", "--", "make", "own"]).expect(0);
+    tests(&["set", "--check", "lint", "--", "make", "own", "--silent"]).expect(0);
+    assert_eq!(
+        tests(&[]).expect(0).stdout,
+        "tests   make own (the user's own command, by `tool tests set`)\n\
+         lint    make own --silent (the user's own command, by `tool tests set`)\n"
+    );
+    holds(
+        &run_tests(&home, repository.path(), &[]).expect(0).stdout,
+        &["PASSED: exit status 0", "own-target-ran"],
+    );
+    tests(&["unset"]).expect(0);
+    tests(&["unset", "--check", "lint"]).expect(0);
+    holds(&tests(&["unset"]).expect(0).stderr, &["No command of your own"]);
+    std::fs::write(
+        home.path().join("config.toml"),
+        "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n[tests]\ncommand = [\"make\", \"own\"]\n",
+    )
+    .expect("it can be written");
+    holds(
+        &tests(&["--json"]).expect(0).stdout,
+        &["\"purpose\": \"tests\"", "in [tests] of config.toml", "make-lint"],
+    );
+    holds(
+        &tests(&["set", "--results", "xml", "--", "make"]).expect(2).stderr,
+        &["`xml` is no result format"],
+    );
+}
+
+#[test]
+fn a_check_runs_in_place_of_the_tests() {
+    let home = Home::offline();
+    let repository = folder(&[("Makefile", "test:\n\tfalse\nlint:\n\techo 'line 3: too long'; exit 4\n")]);
+    let lint = [
+        "skill",
+        "call",
+        "run_tests",
+        "{\"check\": \"lint\"}",
+        "--allow",
+        "run-process",
+    ];
+    let finished = home.run(repository.path(), &lint).expect(1);
+    holds(
+        &finished.stdout,
+        &[
+            "FAILED: exit status 2",
+            "runner: make-lint (the target `lint` in Makefile)",
+            "line 3: too long",
+        ],
+    );
+    let types = [
+        "skill",
+        "call",
+        "run_tests",
+        "{\"check\": \"types\"}",
+        "--allow",
+        "run-process",
+    ];
+    let finished = home.run(repository.path(), &types).expect(1);
+    holds(
+        &finished.stderr,
+        &["no check `types` found", "tool tests set --check types -- COMMAND"],
+    );
+}
+
+#[test]
+fn the_build_cache_is_deleted_with_a_word_about_its_size() {
+    let home = Home::offline();
+    let repository = cargo_project();
+    run_tests(&home, repository.path(), &[]).expect(0);
+    let clean = || home.run(repository.path(), &["tests", "clean"]).expect(0).stdout;
+    let said = clean();
+    assert!(
+        said.starts_with("freed ") && !said.starts_with("freed 0.0 ") && said.ends_with(" of build output\n"),
+        "{said}"
+    );
+    assert_eq!(clean(), "freed 0.0 MB of build output\n");
+    holds(
+        &run_tests(&home, repository.path(), &[]).expect(0).stdout,
+        &["PASSED: 1 passed"],
     );
 }

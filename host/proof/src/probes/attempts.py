@@ -96,6 +96,27 @@ def write_home():
     return write(path)
 
 @attempt
+def write_package_cache(): return write(os.path.join(os.environ["HOME"], ".cargo/registry/tool-probe"))
+
+@attempt
+def change_package_cache(): return write(os.path.join(os.environ["HOME"], ".cargo/registry/package"))
+
+@attempt
+def read_cache_credentials():
+    for place in know["credentials"]:
+        try:
+            return open(os.path.join(know["home"], place)).read()
+        except OSError as error:
+            last = error
+    raise last
+
+@attempt
+def read_other_builds(): return open(os.path.join(know["builds"], "other/left")).read()
+
+@attempt
+def write_other_builds(): return leave(os.path.join(know["builds"], "other/tool-probe"))
+
+@attempt
 def change_repository():
     for name in ["new.txt", "kept.txt"]:
         write(name)
@@ -626,6 +647,10 @@ def fill_tree(): return pad("probe-fill", know["tree_mib"] + 1)
 
 @attempt
 def fill_temporary(): return pad("/tmp/probe-fill", know["scratch_mib"] + 1)
+
+@attempt
+def fill_package_cache():
+    return pad(os.path.join(os.environ["HOME"], ".cargo/registry/probe-fill"), know["tree_mib"] + 1)
 
 @attempt
 def fill_memory_disk(): return pad("/dev/shm/probe-fill", know["scratch_mib"] + 1)

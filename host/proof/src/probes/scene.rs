@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio_util::sync::CancellationToken;
 
 use tool_core::limits;
-use tool_sandbox::contain::{Enclosure, RunBounds, Sandbox, ToolAccess};
+use tool_sandbox::contain::{BuildFolder, Enclosure, LayeredFolder, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
 
 use super::{Attempt, Expected};
@@ -50,6 +50,8 @@ struct Scene {
     repository: PathBuf,
     outside: PathBuf,
     home: PathBuf,
+    /// Build output: `own` of the repository, and `other`.
+    builds: PathBuf,
     /// Unlike every other.
     abstract_name: String,
     tcp: TcpListener,
@@ -70,6 +72,21 @@ const KEPT: [(&str, &str); 3] = [
     (".env", "KEY=not for tests\n"),
 ];
 
+/// Parts of package caches that a run sees, in the home.
+const CACHES: [(&str, &str); 3] = [(".cargo", "registry"), (".m2", "repository"), (".gradle", "caches")];
+
+/// Files with credentials beside package caches, in the home.
+const CREDENTIALS: [&str; 8] = [
+    ".cargo/credentials.toml",
+    ".cargo/config.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".gem/credentials",
+    ".composer/auth.json",
+    ".nuget/NuGet/NuGet.Config",
+];
+
 /// Content that no attempt may reveal.
 const SECRET: &str = "not for tests";
 
@@ -77,10 +94,27 @@ impl Scene {
     fn new() -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let base = folder.path().canonicalize()?;
-        let [repository, outside, home] = ["repository", "outside", "home"].map(|name| base.join(name));
-        for place in [&repository.join("sub"), &repository.join(".git"), &outside, &home] {
+        let [repository, outside, home, builds] =
+            ["repository", "outside", "home", "builds"].map(|name| base.join(name));
+        let folders = [
+            repository.join("sub"),
+            repository.join(".git"),
+            builds.join("own"),
+            builds.join("other"),
+        ];
+        for place in folders.iter().chain([&outside, &home]) {
             fs::create_dir_all(place)?;
         }
+        for (cache, part) in CACHES {
+            fs::create_dir_all(home.join(cache).join(part))?;
+            fs::write(home.join(cache).join(part).join("package"), "kept\n")?;
+        }
+        for place in CREDENTIALS {
+            let place = home.join(place);
+            place.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(place, SECRET)?;
+        }
+        fs::write(builds.join("other/left"), SECRET)?;
         for (name, text) in KEPT {
             fs::write(repository.join(name), text)?;
         }
@@ -112,6 +146,7 @@ impl Scene {
             repository,
             outside,
             home,
+            builds,
             abstract_name,
             tcp,
             tcp6,
@@ -137,6 +172,7 @@ impl Scene {
             _ => attempt.namespaces,
         };
         let (before, beside) = (listing(&self.repository)?, listing(&self.outside)?);
+        let (at_home, others) = (listing(&self.home)?, listing(&self.builds.join("other"))?);
         let run = self.run(attempt, sandbox, expected, python, cancel);
         let left = self.end_what_is_left();
         let has_shared = self.clear_shared_memory();
@@ -147,6 +183,16 @@ impl Scene {
         }
         if beside != listing(&self.outside)? {
             return Ok(ProbeOutcome::GotOut(format!("a file outside has changed ({said})")));
+        }
+        if at_home != listing(&self.home)? {
+            return Ok(ProbeOutcome::GotOut(format!(
+                "something in the home directory has changed ({said})"
+            )));
+        }
+        if others != listing(&self.builds.join("other"))? {
+            return Ok(ProbeOutcome::GotOut(format!(
+                "the build output of another repository has changed ({said})"
+            )));
         }
         if has_shared {
             return Ok(ProbeOutcome::GotOut(format!(
@@ -169,6 +215,8 @@ impl Scene {
             "repository": self.repository,
             "outside": self.outside,
             "home": self.home,
+            "builds": self.builds,
+            "credentials": CREDENTIALS,
             "abstract": self.abstract_name,
             "tcp": self.tcp.local_addr()?.port(),
             "udp": self.udp.local_addr()?.port(),
@@ -207,9 +255,25 @@ impl Scene {
             state_directory: Some(self.outside.clone()),
             bounds: BOUNDS,
             installation: None,
-            tools: ToolAccess::default(),
+            tools: self.tools(),
         };
         run_contained(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
+    }
+
+    /// The places that a recipe gives to a run: package caches of the home, and the build output of the repository.
+    fn tools(&self) -> ToolAccess {
+        let layers = CACHES.map(|(cache, part)| LayeredFolder {
+            place: self.home.join(cache),
+            parts: vec![part.into()],
+        });
+        ToolAccess {
+            layers: layers.to_vec(),
+            builds: vec![BuildFolder {
+                place: self.repository.join("built"),
+                source: self.builds.join("own"),
+            }],
+            ..ToolAccess::default()
+        }
     }
 
     fn judge(&self, expected: Expected, run: &RunOutput, said: &str, left: usize) -> ProbeOutcome {
@@ -219,9 +283,6 @@ impl Scene {
         }
         if self.was_reached() {
             return got_out("somebody outside was reached");
-        }
-        if fs::read_dir(&self.home).is_ok_and(|mut left| left.next().is_some()) {
-            return got_out("something is left in the home directory");
         }
         if left > 0 {
             return got_out("a process was left, and has been ended now");
