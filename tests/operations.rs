@@ -121,7 +121,7 @@ fn a_refactor_of_click_changes_three_files_and_runs_the_tests_before_and_after()
         ],
     );
     assert_eq!(
-        finished.stderr.matches("skill run_tests").count(),
+        finished.stderr.matches("skill run_tests timeout_seconds").count(),
         2,
         "{}",
         finished.stderr
@@ -419,7 +419,7 @@ fn generated_tests_of_click_are_run_and_mended() {
         ],
     );
     assert_eq!(
-        finished.stderr.matches("skill run_tests").count(),
+        finished.stderr.matches("skill run_tests timeout_seconds").count(),
         2,
         "{}",
         finished.stderr

@@ -291,6 +291,12 @@ const USER_LIMITS: &[UserLimit] = {
         ),
         limit(
             SKILLS,
+            "all checks before `refactor`, and again after it",
+            Seconds(limits::CHECKS_SECONDS_MAX),
+            "The rest are not run, and the answer names them.",
+        ),
+        limit(
+            SKILLS,
             "installation",
             Seconds(limits::INSTALL_SECONDS_MAX),
             "Then it is ended, and nothing is installed.",
