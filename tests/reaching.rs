@@ -2,7 +2,7 @@
 //! loopback.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc;
@@ -16,6 +16,8 @@ use crate::support::{Finished, Home, finish, folder, guest, holds};
 /// The secret that no answer, log, journal or receipt may hold.
 const SECRET: &str = "tk-5f0c1d9e7a2b48";
 
+mod encrypted;
+
 /// A server that answers every request with an echo of it, and sends `/redirect` elsewhere. Each request goes to the
 /// receiver.
 fn server() -> (u16, mpsc::Receiver<String>) {
@@ -25,16 +27,14 @@ fn server() -> (u16, mpsc::Receiver<String>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let sender = sender.clone();
-            std::thread::spawn(move || serve(stream, &sender));
+            std::thread::spawn(move || serve(BufReader::new(stream), &sender));
         }
     });
     (port, receiver)
 }
 
 /// Serves one connection until its client goes.
-fn serve(stream: TcpStream, requests: &mpsc::Sender<String>) {
-    let mut reader = BufReader::new(stream.try_clone().expect("a socket can be cloned"));
-    let mut stream = stream;
+fn serve(mut reader: BufReader<impl Read + Write>, requests: &mpsc::Sender<String>) {
     loop {
         let (mut head, mut length) = (String::new(), 0);
         loop {
@@ -64,7 +64,7 @@ fn serve(stream: TcpStream, requests: &mpsc::Sender<String>) {
             head.len()
         );
         // A client that has gone needs no answer.
-        let _ = stream.write_all(answer.as_bytes());
+        let _ = reader.get_mut().write_all(answer.as_bytes());
         let _ = requests.send(head);
     }
 }
@@ -74,24 +74,31 @@ struct World {
     home: Home,
     root: TempDir,
     requests: mpsc::Receiver<String>,
+    variables: &'static [(&'static str, &'static str)],
 }
 
 impl World {
     fn new() -> Self {
         let (port, requests) = server();
+        Self::at(&format!("http://127.0.0.1:{port}"), requests, &[])
+    }
+
+    /// The hosts lie at this origin, and the backend has these variables.
+    fn at(origin: &str, requests: mpsc::Receiver<String>, variables: &'static [(&'static str, &'static str)]) -> Self {
         let home = Home::configured(&format!(
             "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n\
              [logging]\nlevel = \"TRACE\"\n\
              [skills.config.reaching]\nproject = \"CORE\"\nlimit = 5\n\
              [skills.config.other]\nproject = \"hidden\"\n\
              [skills.hosts]\n\
-             \"tickets.example.org\" = \"http://127.0.0.1:{port}\"\n\
-             \"write.example.org\" = \"http://127.0.0.1:{port}\"\n"
+             \"tickets.example.org\" = \"{origin}\"\n\
+             \"write.example.org\" = \"{origin}\"\n"
         ));
         let world = Self {
             home,
             root: folder(&[("a.txt", "x\n")]),
             requests,
+            variables,
         };
         let added = world
             .tool(&["skill", "add", text(&guest("reaching")), "--yes"])
@@ -108,7 +115,9 @@ impl World {
     }
 
     fn tool(&self, arguments: &[&str]) -> Finished {
-        self.home.run(self.root.path(), arguments)
+        let mut command = self.home.tool(self.root.path(), arguments);
+        command.envs(self.variables.iter().copied());
+        finish(command.output().expect("the binary runs"))
     }
 
     fn call(&self, arguments: &Value, flags: &[&str]) -> Finished {

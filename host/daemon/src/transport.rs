@@ -208,20 +208,24 @@ fn judge(error: &reqwest::Error) -> TransportError {
             ResolveError::Unknown => TransportError::NoAddress,
         };
     }
-    let mut causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
-    let is_encryption = |cause: &(dyn std::error::Error + 'static)| {
-        let inner = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>())
-    };
     if error.is_timeout() {
         TransportError::Timeout
-    } else if causes.any(is_encryption) {
+    } else if is_of_encryption(error) {
         TransportError::Encryption
     } else if error.is_connect() {
         TransportError::Refused
     } else {
         TransportError::Invalid
     }
+}
+
+/// True where an error of TLS is among the causes. An `io::Error` passes over the error that it wraps when it is asked for its
+/// source, so that one is looked at, too.
+fn is_of_encryption(error: &(dyn std::error::Error + 'static)) -> bool {
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    error.is::<rustls::Error>()
+        || wrapped.is_some_and(|wrapped| is_of_encryption(wrapped))
+        || error.source().is_some_and(is_of_encryption)
 }
 
 /// Looks names up, and drops addresses that are not public.
