@@ -1,6 +1,4 @@
-//! The repository's commits, as [`Host::git_log`](crate::Host::git_log), [`Host::git_show`](crate::Host::git_show) and
-//! [`Host::git_blame`](crate::Host::git_blame) answer. The names and their meaning are those of the contract's
-//! `git-history`.
+//! The repository's commits and its uncommitted changes: `git-read`, `git-history` and `git-commit` of the contract.
 
 /// Commits to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -119,4 +117,64 @@ pub struct BlamePage {
     pub hunks: Vec<BlameHunk>,
     /// Each commit of the hunks once.
     pub commits: Vec<LoggedCommit>,
+}
+
+/// Comparison that [`Host::git_changes`](crate::Host::git_changes) makes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DiffQuery {
+    /// Paths or directories; empty means all.
+    pub paths: Vec<String>,
+    /// Last commit against the index.
+    pub staged: bool,
+    /// Index against the working tree.
+    pub unstaged: bool,
+    /// Untracked files.
+    pub untracked: bool,
+    /// Lines of context.
+    pub context_lines: u32,
+}
+
+/// The change of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileChange {
+    /// The path now.
+    pub path: String,
+    /// The path before a rename.
+    pub old_path: Option<String>,
+    /// `staged`, `unstaged` or `untracked`.
+    pub area: String,
+    /// `added`, `modified`, `deleted`, `renamed`, `type-changed` or `conflicted`.
+    pub status: String,
+    /// Unified diff; empty for binary or hidden contents.
+    pub patch: String,
+    /// Lines added.
+    pub added_lines: u32,
+    /// Lines removed.
+    pub removed_lines: u32,
+    /// True where the contents are not text.
+    pub binary: bool,
+}
+
+/// The answer of [`Host::git_changes`](crate::Host::git_changes).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// The current branch; absent on a detached head.
+    pub branch: Option<String>,
+    /// One element a file and area.
+    pub changes: Vec<FileChange>,
+    /// True where the list was cut.
+    pub truncated: bool,
+}
+
+/// A commit that was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// The object id, hexadecimal.
+    pub id: String,
+    /// The branch.
+    pub branch: Option<String>,
+    /// `Name <mail>`.
+    pub author: String,
+    /// Paths in the commit.
+    pub files: Vec<String>,
 }

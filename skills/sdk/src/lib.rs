@@ -9,10 +9,12 @@
 //! [`text`] helps to write answers, `pattern` (a feature of that name) holds regular expressions over lines, and
 //! [`testing::check_description`] asserts what every description must hold.
 
+mod files;
 mod history;
 mod metadata;
 #[cfg(feature = "pattern")]
 pub mod pattern;
+mod runs;
 pub mod schema;
 mod symbols;
 pub mod testing;
@@ -30,10 +32,13 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use files::{Content, Entry, EntryKind, Page, Query, Run, Selection, Visit};
 pub use history::{
-    BlameHunk, BlamePage, BlameQuery, CommitChange, CommitDiff, LogPage, LogQuery, LoggedCommit, ShowQuery,
+    BlameHunk, BlamePage, BlameQuery, Commit, CommitChange, CommitDiff, Diff, DiffQuery, FileChange, LogPage, LogQuery,
+    LoggedCommit, ShowQuery,
 };
 pub use metadata::{ComponentMetadata, FunctionExample, FunctionMetadata};
+pub use runs::{InstallRequest, RunReport, SuiteCounts, SuiteFailure, SuiteResults, TestRequest, TestSuite};
 pub use serde_json;
 pub use symbols::{CandidatePage, SearchQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference};
 #[cfg(target_family = "wasm")]
@@ -524,297 +529,6 @@ impl Media {
             alternative: alternative.into(),
             content: source.into().into_bytes(),
         }
-    }
-}
-
-/// Query of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
-    /// A directory or a file relative to the root; empty is the root.
-    pub under: String,
-    /// True: every file beneath. False: the directory's own entries.
-    pub recursive: bool,
-    /// Globs over the path; empty means all.
-    pub globs: Vec<String>,
-    /// The `next` of the page before.
-    pub after: Option<String>,
-}
-
-/// One file or directory of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Relative to the root.
-    pub path: String,
-    /// File, directory or link.
-    pub kind: EntryKind,
-    /// Bytes; 0 for directories.
-    pub size: u64,
-}
-
-/// Kind of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link, not followed.
-    Symlink,
-}
-
-/// A bounded part of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
-    /// Sorted by path bytewise.
-    pub entries: Vec<Entry>,
-    /// Set where there is more.
-    pub next: Option<String>,
-    /// Entries left out by rules; only for a query that is not recursive.
-    pub left_out: u32,
-}
-
-/// Function that [`Host::read_files`] calls with each path and its content.
-pub type Visit<'a> = dyn FnMut(&str, Content<'_>) -> ControlFlow<()> + 'a;
-
-/// Files to read, and the bytes of each.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// A directory or a file relative to the root; empty is the root.
-    pub under: String,
-    /// Globs over the path; empty means all.
-    pub globs: Vec<String>,
-    /// The first path.
-    pub start: Option<String>,
-    /// The path before which to stop.
-    pub end: Option<String>,
-    /// Larger files are not read.
-    pub file_bytes_max: u64,
-    /// A file with a NUL in its first 8 KiB is not read.
-    pub text_only: bool,
-}
-
-impl Selection {
-    /// True where a path lies between the two bounds.
-    pub fn holds(&self, path: &str) -> bool {
-        self.start.as_deref().is_none_or(|start| path >= start) && self.end.as_deref().is_none_or(|end| path < end)
-    }
-}
-
-/// The files from one path on, up to before another: what a part of a call reads.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Run {
-    /// [`Selection::start`].
-    pub start: Option<String>,
-    /// [`Selection::end`].
-    pub end: Option<String>,
-}
-
-impl Run {
-    /// The runs of files that begin at these paths, which [`Host::divide`] told, and the one before them.
-    pub fn all(starts: Vec<String>) -> impl Iterator<Item = Self> {
-        let bounds: Vec<Option<String>> = std::iter::once(None)
-            .chain(starts.into_iter().map(Some))
-            .chain(std::iter::once(None))
-            .collect();
-        (1..bounds.len()).map(move |at| Self {
-            start: bounds[at - 1].clone(),
-            end: bounds[at].clone(),
-        })
-    }
-}
-
-/// A file of a [`Selection`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content<'a> {
-    /// All of it.
-    Whole(&'a [u8]),
-    /// It is larger than was asked for.
-    Large,
-    /// It is no text, where text was asked for.
-    Binary,
-    /// It is gone, or may not be read.
-    Unreadable,
-}
-
-/// Comparison that [`Host::git_changes`] makes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DiffQuery {
-    /// Paths or directories; empty means all.
-    pub paths: Vec<String>,
-    /// Last commit against the index.
-    pub staged: bool,
-    /// Index against the working tree.
-    pub unstaged: bool,
-    /// Untracked files.
-    pub untracked: bool,
-    /// Lines of context.
-    pub context_lines: u32,
-}
-
-/// The change of one file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FileChange {
-    /// The path now.
-    pub path: String,
-    /// The path before a rename.
-    pub old_path: Option<String>,
-    /// `staged`, `unstaged` or `untracked`.
-    pub area: String,
-    /// `added`, `modified`, `deleted`, `renamed`, `type-changed` or `conflicted`.
-    pub status: String,
-    /// Unified diff; empty for binary or hidden contents.
-    pub patch: String,
-    /// Lines added.
-    pub added_lines: u32,
-    /// Lines removed.
-    pub removed_lines: u32,
-    /// True where the contents are not text.
-    pub binary: bool,
-}
-
-/// The answer of [`Host::git_changes`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Diff {
-    /// The current branch; absent on a detached head.
-    pub branch: Option<String>,
-    /// One element a file and area.
-    pub changes: Vec<FileChange>,
-    /// True where the list was cut.
-    pub truncated: bool,
-}
-
-/// A commit that was made.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Commit {
-    /// The object id, hexadecimal.
-    pub id: String,
-    /// The branch.
-    pub branch: Option<String>,
-    /// `Name <mail>`.
-    pub author: String,
-    /// Paths in the commit.
-    pub files: Vec<String>,
-}
-
-/// Request for [`Host::run_tests`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TestRequest {
-    /// Name of a recipe; absent: the host chooses by the files of the repository.
-    pub recipe: Option<String>,
-    /// A check in place of the tests: `format`, `lint`, `types` or `build`.
-    pub check: Option<String>,
-    /// Files, directories or node ids; empty means all.
-    pub paths: Vec<String>,
-    /// Selects tests by name.
-    pub filter: Option<String>,
-    /// Seconds.
-    pub timeout_seconds: Option<u32>,
-}
-
-/// A suite of tests that the host found: answer of [`Host::run_tests`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TestSuite {
-    /// Name of the recipe.
-    pub recipe: String,
-    /// The folder in which it runs, relative to the root.
-    pub directory: String,
-    /// The sign by which it was found.
-    pub reason: String,
-    /// The run, or why there was none.
-    pub outcome: Result<SuiteResults, Failure>,
-}
-
-/// A run of one recipe.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SuiteResults {
-    /// The run itself.
-    pub report: RunReport,
-    /// Absent where the runner's results could not be read.
-    pub counts: Option<SuiteCounts>,
-    /// Tests that failed.
-    pub failed: Vec<SuiteFailure>,
-    /// Failed tests that are not in `failed`.
-    pub failed_left_out: u64,
-    /// Remarks of the host on the run.
-    pub notes: Vec<String>,
-}
-
-/// Numbers of tests by their outcome.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SuiteCounts {
-    /// Tests that failed.
-    pub failed: u64,
-    /// Tests and files that broke before they could fail.
-    pub errors: u64,
-    /// Tests that passed.
-    pub passed: u64,
-    /// Skipped tests.
-    pub skipped: u64,
-    /// Tests that are still to be written.
-    pub todo: u64,
-    /// Tests that failed as expected.
-    pub xfailed: u64,
-    /// Tests that were expected to fail and passed.
-    pub xpassed: u64,
-    /// Tests that a filter left out.
-    pub deselected: u64,
-    /// Warnings of the runner.
-    pub warnings: u64,
-}
-
-/// A test that failed, in the program's own words.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SuiteFailure {
-    /// Its name.
-    pub name: String,
-    /// The failure, in a line.
-    pub message: String,
-    /// More lines.
-    pub details: Vec<String>,
-}
-
-/// Request for [`Host::install`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct InstallRequest {
-    /// `pip-install` or `npm-install`.
-    pub recipe: String,
-    /// Names with an optional constraint.
-    pub names: Vec<String>,
-    /// For npm: a development dependency.
-    pub dev: bool,
-}
-
-/// Report of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunReport {
-    /// The argument vector that ran.
-    pub command: Vec<String>,
-    /// Exit status; absent after a signal or the time limit.
-    pub exit_code: Option<i32>,
-    /// Standard output and error as they came.
-    pub output: String,
-    /// True where the middle of the output was left out.
-    pub output_cut: bool,
-    /// Milliseconds.
-    pub duration_ms: u64,
-    /// True where the time limit ended the run.
-    pub timed_out: bool,
-    /// `namespaces`, `landlock` or `none`.
-    pub sandbox: String,
-    /// The host's own remarks on the run; not in `output`.
-    pub notes: Vec<String>,
-}
-
-impl RunReport {
-    /// Takes the lines of the host's own off the beginning of the output.
-    #[must_use]
-    pub fn with_notes_apart(mut self) -> Self {
-        while let Some(rest) = self.output.strip_prefix("[tool] ") {
-            let (note, output) = rest.split_once('\n').unwrap_or((rest, ""));
-            self.notes.push(note.to_owned());
-            self.output = output.to_owned();
-        }
-        self
     }
 }
 

@@ -83,12 +83,14 @@ const RUST: [File; 4] = [
 ];
 
 /// The crate that a skill in Rust is written against, as it is here.
-const SDK: [File; 9] = [
+const SDK: [File; 11] = [
     sdk!("component.rs"),
+    sdk!("files.rs"),
     sdk!("history.rs"),
     sdk!("lib.rs"),
     sdk!("metadata.rs"),
     sdk!("pattern.rs"),
+    sdk!("runs.rs"),
     sdk!("schema.rs"),
     sdk!("symbols.rs"),
     sdk!("testing.rs"),
