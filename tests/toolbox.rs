@@ -1,8 +1,10 @@
 //! A component with ten functions: names, grants, proposals about files that exist, and every part of an answer.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tool_model_server::{Round, ScriptedCall};
@@ -69,7 +71,10 @@ fn functions_of_one_component_share_its_code_and_have_grants_of_their_own() {
     assert_eq!(compiled, 1, "one component is compiled once");
     // Another function of the component may write, and this one may not.
     let denied = call(&home, root.path(), "overreach", &json!({"text": "x"}), &WRITE).expect(1);
-    holds(&denied.stderr, &["`new.txt`"]);
+    holds(
+        &denied.stderr,
+        &["`new.txt` cannot be proposed without the effect `write-repository`"],
+    );
     assert!(!root.path().join("new.txt").exists());
 }
 
@@ -159,6 +164,48 @@ fn a_formatter_rewrites_a_hundred_files_in_one_call() {
     // Without the grant nothing is changed.
     call(&home, root.path(), "format_files", &json!({}), &[]).expect(1);
     assert_eq!(count_tidy(root.path()), 0);
+}
+
+#[test]
+fn a_function_is_offered_in_the_operations_that_it_names_and_no_others() {
+    let offered = |arguments: &[&str]| {
+        let (server, home) = scripted([Round::text("Done.")]);
+        add(&home, &guest("toolbox")).expect(0);
+        let root = folder(&[("a.txt", "one\n")]);
+        home.run(root.path(), arguments);
+        let requests = server.requests();
+        let tools = requests.first().expect("the model was asked").body["tools"].clone();
+        let tools = tools.as_array().expect("a list").clone();
+        let name = |tool: &Value| tool["function"]["name"].as_str().map(str::to_owned);
+        ["format_files", "count_lines"].map(|wanted| tools.iter().any(|tool| name(tool).as_deref() == Some(wanted)))
+    };
+    assert_eq!(offered(&["explain", "a.txt"]), [false, true]);
+    assert_eq!(offered(&["refactor", "tidy up"]), [true, true]);
+}
+
+#[test]
+fn a_formatter_changes_no_file_where_one_has_changed_since_it_was_read() {
+    let (home, root) = (with_toolbox(), untidy());
+    let paused = r#"{"pause_ms": 2000}"#;
+    let arguments = [&["skill", "call", "format_files", paused, "--log"][..], &WRITE].concat();
+    let mut command = home.tool(root.path(), &arguments);
+    let mut calling = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
+    // The skill has read all files, and proposes its changes when it has waited.
+    let mut told = BufReader::new(calling.stderr.take().expect("it is piped")).lines();
+    let waits = told.any(|line| line.is_ok_and(|line| line == "waiting"));
+    assert!(waits, "it says that it waits");
+    fs::write(root.path().join("50.txt"), "mine  \n").expect("the folder is writable");
+    let refused: Vec<String> = told.map_while(Result::ok).collect();
+    assert!(!calling.wait().expect("it ends").success());
+    holds(
+        &refused.join("\n"),
+        &["`50.txt` has changed since the skill read it; nothing was changed"],
+    );
+    assert_eq!(count_tidy(root.path()), 0);
+    assert_eq!(
+        fs::read_to_string(root.path().join("50.txt")).ok().as_deref(),
+        Some("mine  \n")
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct FolderArguments {
     /// Folder relative to the repository root. Default: the root.
     #[serde(default)]
     under: String,
+    /// Milliseconds to wait after the last file. Default: 0.
+    #[serde(default)]
+    pause_ms: u64,
 }
 
 /// Two paths.
@@ -78,6 +82,10 @@ impl Skill for FormatFiles {
             }
             ControlFlow::Continue(())
         })?;
+        if arguments.pause_ms > 0 {
+            host.say("waiting\n");
+            std::thread::sleep(Duration::from_millis(arguments.pause_ms));
+        }
         match failed {
             Some(failure) => Err(failure),
             None => Ok(Outcome::text(format!("{} files formatted", changed.len()))),
