@@ -49,6 +49,14 @@ fn home() -> &'static Path {
     HOME.get_or_init(|| {
         let home = kept("home");
         let _lock = locked(&home.join("lock"));
+        // Settings and a secret of the skills.
+        let settings = LANGUAGES.map(|language| format!("[skills.config.contract_{language}]\nproject = \"CORE\"\n"));
+        write_new(&home.join("config.toml"), &settings.concat());
+        let secret = serde_json::json!({
+            "host": "tickets.example.org", "header": "authorization", "value": whole::SECRET,
+        });
+        let secrets = serde_json::json!({"secrets": {"contract_token": secret}});
+        write_new(&home.join("secrets.json"), &secrets.to_string());
         let host = host();
         for language in LANGUAGES {
             let name = format!("contract_{language}");
@@ -63,6 +71,15 @@ fn home() -> &'static Path {
         }
         home
     })
+}
+
+/// Writes a file in one step, for its owner alone.
+fn write_new(place: &Path, content: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let new = place.with_extension("new");
+    fs::write(&new, content).expect("the folder is writable");
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    fs::rename(new, place).expect("the folder is writable");
 }
 
 /// A host with the skills of that home.

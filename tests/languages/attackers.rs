@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use tool_proof::ProbeOutcome;
-use tool_proof::attacks::{ATTACKS, Attack, Play};
+use tool_proof::attacks::{ATTACKS, Attack};
 
 use super::{LANGUAGES, embedded};
 use crate::support::{fixture_path, guest};
@@ -17,7 +17,7 @@ use crate::support::{fixture_path, guest};
 const WORDLESS: [&str; 5] = ["start_process", "start_thread", "connect", "listen", "resolve"];
 
 /// Attempts that every language must have been refused, whatever else the table holds, in the words of the promises.
-const PROMISED: [(&str, &[&str]); 9] = [
+const PROMISED: [(&str, &[&str]); 13] = [
     (
         "a hidden file",
         &[
@@ -32,6 +32,27 @@ const PROMISED: [(&str, &[&str]); 9] = [
         &["propose_protected", "propose_hook", "propose_agent_file"],
     ),
     ("the network", &["make_tcp_socket", "make_udp_socket"]),
+    (
+        "another server",
+        &[
+            "request_other_host",
+            "request_other_port",
+            "post_to_reader",
+            "open_tunnel",
+        ],
+    ),
+    (
+        "the value of a secret",
+        &["echo_secret", "encode_secret", "secret_to_other_host", "other_secret"],
+    ),
+    (
+        "the settings of others",
+        &["settings_of_other_skill", "settings_of_provider", "settings_denied"],
+    ),
+    (
+        "the store of others",
+        &["store_of_other_skill", "key_as_path", "fill_store"],
+    ),
     (
         "the environment",
         &["read_environment", "read_arguments", "read_input", "read_proc"],
@@ -72,32 +93,8 @@ fn attacker(language: &str) -> PathBuf {
     }
 }
 
-/// Actions on servers, settings and kept values. The attackers in Python and JavaScript do not import these interfaces; the
-/// one in Rust tries all of them.
-const OUTSIDE: [&str; 11] = [
-    "request",
-    "request-with",
-    "requests",
-    "post",
-    "post-much",
-    "keep",
-    "keep-many",
-    "kept",
-    "kept-keys",
-    "setting",
-    "settings",
-];
-
-fn reaches_outside(attack: &Attack) -> bool {
-    matches!(attack.play, Play::Calls(asks) if asks.iter().any(|ask| OUTSIDE.contains(&ask.deed)))
-}
-
 fn has_words(language: &str, attack: &Attack) -> bool {
-    match language {
-        "rust" => true,
-        "javascript" => !WORDLESS.contains(&attack.name) && !reaches_outside(attack),
-        _ => !reaches_outside(attack),
-    }
+    language != "javascript" || !WORDLESS.contains(&attack.name)
 }
 
 /// Makes every attack by the attacker of a language, some at a time; what came of each that was not held.

@@ -1,22 +1,45 @@
 //! A component of each language that uses every function of the contract: the host must give each of them the same.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
-use host::api::{Effect, ErrorKind, PolicyRequest, SkillState};
+use host::api::{Citation, Effect, ErrorKind, Media, PolicyRequest, SkillState};
 use host::digest::sha256_hex;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Builtin, CallContext, CallError, CallOutcome, RawArguments, SkillHost};
+use host::skill::{
+    Builtin, CallContext, CallError, CallOutcome, HttpTransport, InboundResponse, Limits, OutboundRequest,
+    RawArguments, SkillHost, Surroundings, TransportError,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 use super::{LANGUAGES, home, host, whole_contract};
 use crate::contain;
-use crate::support::{Home, folder, git, holds};
+use crate::support::{Home, folder, git, holds, say};
+
+/// The value of `contract_token` in the home: see `home`.
+pub(super) const SECRET: &str = "tk-77d0c4b18e2f";
 
 /// SHA-256 of `hello\n`.
 const HELLO: &str = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
+
+/// Every effect, sorted.
+const EFFECTS: [&str; 11] = [
+    "read-repository",
+    "write-repository",
+    "read-git",
+    "commit-git",
+    "run-process",
+    "install",
+    "http:tickets.example.org",
+    "http-write:tickets.example.org",
+    "config",
+    "secret:contract_token",
+    "store",
+];
 
 /// A repository with an edit that is not committed.
 fn repository() -> TempDir {
@@ -46,6 +69,36 @@ struct Scene {
     skill: String,
 }
 
+/// A server that answers each request with its own words, and says whether it was sent the secret.
+#[derive(Debug)]
+struct Echo;
+
+impl HttpTransport for Echo {
+    fn send(
+        &self,
+        request: OutboundRequest,
+        _: CancellationToken,
+    ) -> mpsc::Receiver<Result<InboundResponse, TransportError>> {
+        let (sender, receiver) = mpsc::channel();
+        let secret = format!("Bearer {SECRET}");
+        let is_known = |(name, value): &(String, Vec<u8>)| name == "authorization" && value == secret.as_bytes();
+        let word = if request.fields.iter().any(is_known) {
+            "yes"
+        } else {
+            "no"
+        };
+        let mut body = format!("{} {}: {SECRET}", request.method, request.path_with_query).into_bytes();
+        body.extend(request.body);
+        let response = InboundResponse {
+            status: 200,
+            fields: vec![("x-is-known".to_owned(), word.into())],
+            body,
+        };
+        sender.send(Ok(response)).expect("the receiver is here");
+        receiver
+    }
+}
+
 impl Scene {
     fn new(language: &str, allow: &[&str], deny: &[&str]) -> Self {
         home();
@@ -60,9 +113,13 @@ impl Scene {
             Repository::open(folder.path(), &Options::default()).expect("the folder is acceptable"),
             Policy::new(Cause::SkillCall, &request).expect("the effects are known"),
         );
+        let surroundings = Surroundings {
+            transport: Some(Arc::new(Echo)),
+            ..Surroundings::default()
+        };
         Self {
             folder,
-            host: host(),
+            host: SkillHost::connected(&[], home(), Limits::default(), surroundings).expect("the engine starts"),
             context: Arc::new(context),
             skill: format!("contract_{language}"),
         }
@@ -103,7 +160,8 @@ fn each_describes_itself_alike() {
         assert_eq!((entry.version.as_str(), entry.state), ("1.0.0", SkillState::Ready));
         let mut effects = entry.effects.clone();
         effects.sort_unstable();
-        assert_eq!(effects, Effect::PLAIN[..6], "{language}");
+        let names: Vec<String> = effects.iter().map(Effect::to_string).collect();
+        assert_eq!(names, EFFECTS, "{language}");
     }
 }
 
@@ -151,6 +209,122 @@ fn each_proposes_changes_alike() {
         scene.told(&json!({"do": "delete", "path": "docs/new.md"}));
         assert_eq!(file("docs/new.md"), None);
     });
+}
+
+#[test]
+fn each_replaces_and_moves_what_it_has_read_alike() {
+    use std::os::unix::fs::PermissionsExt;
+    each(&["write-repository"], &[], |scene| {
+        let place = |path: &str| scene.folder.path().join(path);
+        let replace = json!({"do": "replace", "path": "docs/hello.md", "text": "other\n", "digest": HELLO});
+        assert_eq!(scene.told(&replace), "replaced");
+        assert_eq!(
+            std::fs::read_to_string(place("docs/hello.md")).ok().as_deref(),
+            Some("other\n")
+        );
+        let mode = std::fs::metadata(place("docs/hello.md"))
+            .expect("it is there")
+            .permissions()
+            .mode();
+        assert_ne!(mode & 0o100, 0, "{}", scene.skill);
+        let stale = scene.call(&replace).expect_err("it is another one by now");
+        holds(&stale.to_string(), &["docs/hello.md"]);
+
+        let digest = sha256_hex("umlaut ä\n".as_bytes());
+        let rename = json!({"do": "rename", "path": "src/c.txt", "text": "lib/d.txt", "digest": digest});
+        assert_eq!(scene.told(&rename), "moved");
+        assert!(!place("src/c.txt").exists() && place("lib/d.txt").exists());
+    });
+}
+
+#[test]
+fn each_reads_the_history_alike() {
+    each(&[], &[], |scene| {
+        let told = scene.told(&json!({"do": "history", "path": "src/a.txt"}));
+        assert_eq!(
+            told,
+            "Start, added .gitignore, added docs/hello.md, added src/a.txt, added src/b.bin, added src/c.txt, 1+1 yes, 2+1 no"
+        );
+    });
+}
+
+#[test]
+fn each_answers_in_parts_alike() {
+    each(&[], &[], |scene| {
+        let outcome = scene
+            .call(&json!({"do": "parts", "path": "src/a.txt"}))
+            .expect("it works");
+        assert_eq!(outcome.text, "piece ä\nwhole");
+        let citation = Citation {
+            path: "src/a.txt".to_owned(),
+            line: Some(2),
+        };
+        let diagram = Media {
+            media_type: Media::MERMAID.to_owned(),
+            alternative: "a graph".to_owned(),
+            data: "graph TD; a-->b".to_owned(),
+        };
+        assert_eq!((outcome.citations, outcome.media), (vec![citation], vec![diagram]));
+    });
+}
+
+#[test]
+fn each_reaches_outside_alike() {
+    each(&["http-write:*"], &[], |scene| {
+        let url = "https://tickets.example.org/7";
+        let got = scene.told(&json!({"do": "request", "path": url}));
+        assert_eq!(
+            got, "200\nx-is-known: yes\n\nGET /7: [secret:contract_token]",
+            "{}",
+            scene.skill
+        );
+        let posted = scene.told(&json!({"do": "request", "path": url, "text": "new ä"}));
+        assert_eq!(posted, "200\nx-is-known: yes\n\nPOST /7: [secret:contract_token]new ä");
+        let other = json!({"do": "request", "path": "https://other.example.org/"});
+        assert_eq!(scene.call(&other).expect_err("it is not granted").verdict(), "denied");
+
+        assert_eq!(scene.told(&json!({"do": "setting", "path": "project"})), "CORE");
+        assert_eq!(scene.told(&json!({"do": "setting", "path": "other"})), "nothing");
+        let keep = |text: &str| scene.told(&json!({"do": "keep", "path": "seen", "text": text}));
+        assert_eq!((keep("1"), keep("2")), ("nothing".to_owned(), "1".to_owned()));
+    });
+}
+
+/// Calls of each kind, 200 of each language: none fails. Both figures are said: other programs slow the wall clock down.
+#[test]
+fn two_hundred_warm_calls_of_each_work() {
+    let calls = [
+        json!({"do": "echo", "text": "ä"}),
+        json!({"do": "list", "path": "src"}),
+        json!({"do": "parts", "path": "src/a.txt"}),
+        json!({"do": "request", "path": "https://tickets.example.org/7"}),
+        json!({"do": "keep", "path": "seen", "text": "1"}),
+    ];
+    let median = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    each(&[], &[], |scene| {
+        let call = |number: usize| {
+            let (start, processor) = (Instant::now(), processor_time());
+            scene.told(&calls[number % calls.len()]);
+            (start.elapsed(), processor_time() - processor)
+        };
+        // Each pool of the engine loads the component once.
+        (0..20).for_each(|number| drop(call(number)));
+        let (walls, processors) = (0..200).map(call).unzip();
+        let (wall, processor) = (median(walls), median(processors));
+        say(&format!(
+            "a warm call of {}: p50 {wall:.2?}, of a processor {processor:.2?}",
+            scene.skill
+        ));
+    });
+}
+
+/// Time that a processor has worked for this thread. A guest runs on the thread that calls it.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("it is not negative")
 }
 
 #[test]

@@ -4,6 +4,11 @@
 //! kit.
 
 #[cfg(target_family = "wasm")]
+#[path = "../../hostile/src/outside.rs"]
+#[allow(dead_code, reason = "other guests need more of it")]
+mod outside;
+
+#[cfg(target_family = "wasm")]
 mod component_face {
     #![expect(unsafe_code, reason = "generated bindings")]
     #![allow(missing_docs, reason = "generated bindings")]
@@ -26,11 +31,13 @@ mod component_face {
 
     use serde::{Deserialize, Serialize};
 
+    use super::outside;
     use exports::tool::skill::{handler, sharded};
     use tool::skill::types::{Descriptor, Failure, Function, Outcome, Report};
-    use tool::skill::{bulk, git_commit, git_read, log, packages, repository, tests};
+    use tool::skill::{answer, bulk, git_commit, git_history, git_read, log, packages, proposal, repository, tests};
 
-    const EFFECTS: &str = "read-repository write-repository read-git commit-git run-process install";
+    const EFFECTS: &str = "read-repository write-repository read-git commit-git run-process install \
+        http:tickets.example.org http-write:tickets.example.org config secret:contract_token store";
 
     const PARAMETERS: &str = r#"{
         "type": "object",
@@ -38,6 +45,7 @@ mod component_face {
             "do": {"type": "string"},
             "path": {"type": "string"},
             "text": {"type": "string"},
+            "digest": {"type": "string"},
             "numbers": {"type": "array", "items": {"type": "integer", "minimum": 0}},
             "cursor": {"type": "string"}
         },
@@ -52,6 +60,8 @@ mod component_face {
         path: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        digest: String,
         #[serde(default)]
         numbers: Vec<u64>,
     }
@@ -80,6 +90,7 @@ mod component_face {
                 r#do,
                 path,
                 text,
+                digest,
                 numbers,
             } = asked(&arguments)?;
             let said = match r#do.as_str() {
@@ -90,13 +101,23 @@ mod component_face {
                 "show" => {
                     // The digest is in the arguments, so that no language needs a library for it.
                     repository::shown(&path, &text);
-                    std::fs::read_to_string(format!("/repo/{path}")).map_err(failed)?
+                    whole(&path)?
                 }
                 "write" => {
-                    let path = std::path::Path::new("/stage").join(path);
-                    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-                    made.and_then(|()| std::fs::write(&path, text)).map_err(failed)?;
+                    stage(&path, &text)?;
                     "written".to_owned()
+                }
+                "replace" => {
+                    whole(&path)?;
+                    proposal::replace(&path, &digest)?;
+                    stage(&path, &text)?;
+                    proposal::set_executable(&path, true)?;
+                    "replaced".to_owned()
+                }
+                "rename" => {
+                    whole(&path)?;
+                    proposal::rename(&path, &text, &digest)?;
+                    "moved".to_owned()
                 }
                 "delete" => {
                     return Ok(Outcome {
@@ -122,6 +143,33 @@ mod component_face {
                     names: vec![text],
                     dev: false,
                 })?),
+                "history" => history(path)?,
+                "parts" => {
+                    answer::text("piece ä\n");
+                    answer::progress(1, Some(2), "half");
+                    answer::cite(&answer::Citation { path, line: Some(2) })?;
+                    answer::attach(&answer::Media {
+                        media_type: "text/vnd.mermaid".to_owned(),
+                        alternative: "a graph".to_owned(),
+                        content: b"graph TD; a-->b".to_vec(),
+                    })?;
+                    "whole".to_owned()
+                }
+                "request" => {
+                    let message = outside::Message {
+                        method: if text.is_empty() { "GET" } else { "POST" },
+                        url: &path,
+                        headers: &["authorization: Bearer {{secret:contract_token}}".to_owned()],
+                        body: text.as_bytes(),
+                    };
+                    outside::request(&message).map_err(failed)?
+                }
+                "setting" => or_nothing(outside::setting(&path).map_err(failed)?),
+                "keep" => {
+                    let old = outside::kept("", &path).map_err(failed)?;
+                    outside::keep("", &path, text.as_bytes()).map_err(failed)?;
+                    or_nothing(old)
+                }
                 "log" => {
                     log::write("info", &text);
                     "said".to_owned()
@@ -174,6 +222,47 @@ mod component_face {
                 }
             }
         }
+    }
+
+    fn whole(path: &str) -> Result<String, Failure> {
+        std::fs::read_to_string(format!("/repo/{path}")).map_err(failed)
+    }
+
+    fn stage(path: &str, text: &str) -> Result<(), Failure> {
+        let path = std::path::Path::new("/stage").join(path);
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.and_then(|()| std::fs::write(&path, text)).map_err(failed)
+    }
+
+    fn history(path: String) -> Result<String, Failure> {
+        let log = git_history::log(&git_history::LogQuery {
+            revision: None,
+            paths: Vec::new(),
+            count: 10,
+            after: None,
+        })?;
+        let shown = git_history::show(&git_history::ShowQuery {
+            revision: Some(log.commits[0].id.clone()),
+            paths: Vec::new(),
+            context_lines: 3,
+        })?;
+        let blame = git_history::blame(&git_history::BlameQuery {
+            path,
+            revision: None,
+            first_line: 1,
+            line_count: 100,
+        })?;
+        let messages = log.commits.iter().map(|commit| commit.message.trim().to_owned());
+        let changes = shown
+            .changes
+            .iter()
+            .map(|change| format!("{} {}", change.status, change.path));
+        let hunks = blame.hunks.iter().map(|hunk| {
+            let committed = yes(hunk.commit.is_some());
+            format!("{}+{} {committed}", hunk.first_line, hunk.line_count)
+        });
+        let parts: Vec<String> = messages.chain(changes).chain(hunks).collect();
+        Ok(parts.join(", "))
     }
 
     fn asked(arguments: &str) -> Result<Asked, Failure> {
