@@ -40,14 +40,24 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     ),
     ("host/analyst/src/explain/file.rs", "source code", &["= require("]),
     (
-        "host/analyst/src/explain/overview.rs",
-        "source code; the conversation, which the analyst reads as a model does",
-        &[
-            " reference to ",
-            " references to ",
-            "'use strict';",
-            r#"\"use strict\";"#,
-        ],
+        "host/analyst/src/commands.rs",
+        "names and text of the scripts of npm",
+        &["build", "no test specified"],
+    ),
+    (
+        "host/analyst/src/explain/central.rs",
+        "the conversation, which the analyst reads as a model does",
+        &[" reference to ", " references to "],
+    ),
+    (
+        "host/analyst/src/file_doc.rs",
+        "pragmas in source code",
+        &["// +build", "use strict"],
+    ),
+    (
+        "host/analyst/src/readme.rs",
+        "headings of a README",
+        &["table of contents"],
     ),
     (
         "host/boundary/src/budget.rs",

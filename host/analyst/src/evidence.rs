@@ -212,6 +212,24 @@ pub(super) fn size_text(bytes: f64) -> String {
     }
 }
 
+/// Words of the repository, and the line where they stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Quotation {
+    /// The words.
+    pub(super) text: String,
+    /// From 1.
+    pub(super) line: usize,
+}
+
+impl Quotation {
+    pub(super) fn new(text: &str, line: usize) -> Self {
+        Self {
+            text: text.to_owned(),
+            line,
+        }
+    }
+}
+
 /// A line of a file, with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NumberedLine {
@@ -219,6 +237,16 @@ pub(super) struct NumberedLine {
     pub(super) number: usize,
     /// Its text.
     pub(super) text: String,
+}
+
+impl NumberedLine {
+    /// The line with other text.
+    pub(super) fn with_text(&self, text: &str) -> Self {
+        Self {
+            number: self.number,
+            text: text.to_owned(),
+        }
+    }
 }
 
 /// Lines out of an answer of read_file: `    12<TAB>text`.
@@ -301,6 +329,16 @@ pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = text.lines().filter_map(dependency).collect();
     dependencies.sort_by_key(|dependency| dependency.group != "runtime");
     dependencies
+}
+
+/// Numbers the lines of a text.
+#[cfg(test)]
+pub(super) fn number_lines(text: &str) -> Vec<NumberedLine> {
+    let line = |(at, text): (usize, &str)| NumberedLine {
+        number: at + 1,
+        text: text.to_owned(),
+    };
+    text.lines().enumerate().map(line).collect()
 }
 
 #[cfg(test)]

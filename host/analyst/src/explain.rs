@@ -2,33 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use regex::Regex;
 use serde_json::json;
 
-use super::evidence::{Brief, Evidence, Hit, hits};
-use super::survey::{self, Survey, beneath, join, literal_glob};
+use super::evidence::{Brief, Evidence, lines};
+use super::manifest::{MANIFESTS, ReadFile};
+use super::readme::is_readme;
+use super::survey::{self, Survey, beneath, is_beside_project, join, literal_glob};
 use super::{Reply, call};
+use central::Candidate;
 use tool_provider::ToolCall;
-use tool_repository::file_role::entry_point_by_path;
+use tool_repository::file_role::{entry_point_by_path, file_name, stem};
 
+mod central;
 mod file;
 mod overview;
 
-/// Lines of a manifest that are read.
-const MANIFEST_LINES: usize = 300;
-/// Lines of a module's head that are read, to find the words it says about itself.
-const HEAD_LINES: usize = 30;
+/// Lines of a manifest or a README that are read.
+const MANIFEST_LINES: usize = 600;
+/// Lines of a module's head that are read, to find the words it says about itself behind a licence.
+const HEAD_LINES: usize = 80;
+/// Lines of a file that exports the names of its package.
+const EXPORT_LINES: usize = 300;
 /// Entry points that are read and listed.
 const ENTRY_POINTS_MAX: usize = 5;
 /// Rows of a map or a list.
 const ROWS_MAX: usize = 12;
-/// Symbols whose uses are counted.
-const CANDIDATES_MAX: usize = 8;
-/// Functions that are explained.
-const FUNCTIONS_MAX: usize = 3;
-
-/// Finds definitions at the top level of a file, in the languages that are common.
-const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*(class|def|fn|struct|enum|trait|interface|func|function)\s+[A-Za-z_]\w*";
+/// Files in which central symbols are looked for. A search takes 64 globs.
+const SYMBOL_FILES_MAX: usize = 60;
 
 /// Returns the next calls or the answer for `explain`.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
@@ -49,8 +49,13 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
             return Reply::Calls(calls);
         }
     }
-    if !evidence.asked("uses") {
-        let calls = digs(&symbols(evidence));
+    let files = read_files(evidence);
+    let candidates = central::candidates(evidence, &files, Some(&survey));
+    if !evidence.asked("uses") && !candidates.is_empty() {
+        return Reply::Calls(count_uses(&candidates));
+    }
+    if !evidence.asked("function") {
+        let calls = explanations(evidence, candidates);
         if !calls.is_empty() {
             return Reply::Calls(calls);
         }
@@ -69,23 +74,41 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
             &json!({"path": path, "limit": limit}),
         ));
     };
-    for path in documents(brief, survey) {
-        read(&path, MANIFEST_LINES);
+    let heads = entry_points(survey)
+        .into_iter()
+        .chain(public_header(brief, survey))
+        .chain(module_heads(brief, survey))
+        .chain(holdings(brief, survey))
+        .map(|path| {
+            let exports = matches!(
+                file_name(&path),
+                "__init__.py" | "lib.rs" | "index.js" | "index.ts" | "index.mjs"
+            );
+            (path, if exports { EXPORT_LINES } else { HEAD_LINES })
+        });
+    let documents = documents(brief, survey).into_iter().map(|path| (path, MANIFEST_LINES));
+    let mut paths = BTreeSet::new();
+    for (path, limit) in documents.chain(heads) {
+        if paths.insert(path.clone()) {
+            read(&path, limit);
+        }
     }
-    for path in entry_points(survey) {
-        read(&path, HEAD_LINES);
-    }
-    for path in module_heads(brief, survey) {
-        read(&path, HEAD_LINES);
-    }
-    for path in holdings(brief, survey) {
-        read(&path, HEAD_LINES);
-    }
-    let chosen = chosen_sources(brief, survey);
-    if !chosen.is_empty() {
-        let globs: Vec<String> = chosen.iter().map(|path| literal_glob(path)).collect();
-        let arguments = json!({"pattern": DEFINITIONS, "globs": globs, "limit": 200, "case": "sensitive"});
+    let searched = symbol_files(brief, survey);
+    if !searched.is_empty() {
+        let globs: Vec<String> = searched.iter().map(|path| literal_glob(path)).collect();
+        let pattern = central::definition_pattern(survey.main_language());
+        let arguments = json!({"pattern": pattern, "globs": globs, "limit": 1000, "case": "sensitive"});
         calls.push(call("definitions", 1, "search_code", &arguments));
+    }
+    if let Some(pattern) = main_pattern(survey.main_language()) {
+        let arguments = json!({
+            "pattern": pattern,
+            "path": brief.target,
+            "globs": globs_of(survey.main_language()),
+            "limit": 100,
+            "case": "sensitive"
+        });
+        calls.push(call("mains", 1, "search_code", &arguments));
     }
     for (number, (_, pattern)) in patterns(survey).iter().enumerate() {
         let arguments = json!({
@@ -100,29 +123,58 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     calls
 }
 
-/// README and manifests, of the target's directory and of the root.
+/// README and manifests of the target, and of the package that a workspace is named after.
 fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
-    const NAMES: [&str; 9] = [
-        "pyproject.toml",
-        "setup.cfg",
-        "package.json",
-        "Cargo.toml",
-        "go.mod",
-        "tox.ini",
-        "pytest.ini",
-        "Makefile",
-        "noxfile.py",
-    ];
-    let readme = survey.files.iter().map(|file| &file.path).filter(|path| {
-        let inside = beneath(path, &brief.target).unwrap_or(path);
-        !inside.contains('/') && inside.to_ascii_lowercase().starts_with("readme")
-    });
-    let manifests = NAMES
-        .iter()
-        .map(|name| join(&brief.target, name))
-        .filter(|path| survey.has(path));
-    readme.take(1).cloned().chain(manifests).collect()
+    let package = survey.main_package(&brief.repository);
+    let mut documents = documents_in(&brief.target, survey);
+    documents.extend(package.iter().flat_map(|folder| documents_in(folder, survey)));
+    documents
 }
+
+fn documents_in(folder: &str, survey: &Survey) -> Vec<String> {
+    let is_direct = |path: &str| beneath(path, folder).is_some_and(|inside| !inside.contains('/'));
+    let direct: Vec<&String> = survey
+        .files
+        .iter()
+        .map(|file| &file.path)
+        .filter(|path| is_direct(path))
+        .collect();
+    let readmes = direct.iter().filter(|path| is_readme(path));
+    // `README.md` before a translation such as `README.de.md`.
+    let readme = readmes.min_by_key(|path| path.len());
+    let package = direct.iter().find(|path| path.ends_with(".gemspec"));
+    let named = readme.into_iter().chain(package).map(|path| (*path).clone());
+    let manifests = MANIFESTS
+        .iter()
+        .map(|name| join(folder, name))
+        .filter(|path| survey.has(path));
+    named.chain(manifests).collect()
+}
+
+/// The files that were read.
+fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
+    let read = evidence.of("read").map(|answer| ReadFile {
+        path: answer.argument("path"),
+        lines: lines(answer.text()),
+    });
+    read.collect()
+}
+
+/// Finds the functions in which programs of a language start.
+fn main_pattern(language: Option<&str>) -> Option<&'static str> {
+    match language? {
+        "Rust" => Some(r"^(pub )?(async )?fn main\s*\("),
+        "Go" => Some(r"^func main\(\)"),
+        "C" | "C++" => Some(r"^\s*(int|void|auto)?\s*main\s*\(([^;]*)$"),
+        "Java" => Some(r"public static void main\s*\("),
+        "Kotlin" => Some(r"^(suspend )?fun main\s*\("),
+        "C#" => Some(r"static .*\bMain\s*\("),
+        _ => None,
+    }
+}
+
+/// Rank from which a path is an entry point beyond doubt.
+const SURE_RANK: u32 = 5;
 
 /// Files that start something by their place, best first.
 fn entry_points(survey: &Survey) -> Vec<String> {
@@ -139,48 +191,80 @@ fn entry_points(survey: &Survey) -> Vec<String> {
     found.sort_by_key(|&(rank, depth, path)| (std::cmp::Reverse(rank), depth, path));
     found
         .into_iter()
+        .filter(|&(rank, _, path)| rank >= SURE_RANK && !is_beside_project(path))
+        // A package of npm declares its commands, and what else lies in `bin` are tools of its authors.
+        .filter(|(_, _, path)| !(path.starts_with("bin/") && survey.has("package.json")))
         .take(ENTRY_POINTS_MAX)
         .map(|(_, _, path)| path.to_owned())
         .collect()
 }
 
-/// For each row of the module map, the file that speaks for it.
+/// The header that is named after the repository: the public interface of a library in C.
+fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
+    let name = brief.repository.to_ascii_lowercase();
+    let mut headers: Vec<&str> = survey
+        .sources()
+        .map(|file| file.path.as_str())
+        .filter(|path| {
+            matches!(path.rsplit_once('.'), Some((_, "h" | "hpp"))) && stem(path).to_ascii_lowercase() == name
+        })
+        .collect();
+    headers.sort_by_key(|path| path.matches('/').count());
+    headers.first().map(|path| (*path).to_owned())
+}
+
+/// For each row of the module map, the files that may speak for it.
 fn module_heads(brief: &Brief, survey: &Survey) -> Vec<String> {
     let (directory, parts) = survey.modules(&brief.target);
     parts
         .iter()
         .take(ROWS_MAX)
-        .filter_map(|part| head_of(&directory, &part.name, survey))
+        .flat_map(|part| heads_of(&directory, &part.name, survey))
         .collect()
 }
 
-fn head_of(directory: &str, part: &str, survey: &Survey) -> Option<String> {
-    let Some(folder) = part.strip_suffix('/') else {
-        return Some(join(directory, part));
-    };
-    let folder = join(directory, folder);
-    const FACES: [&str; 9] = [
+/// Files that may say what a module is for: its manifest, and the file that stands for it.
+fn heads_of(directory: &str, part: &str, survey: &Survey) -> Vec<String> {
+    const MANIFESTS_OF_PARTS: [&str; 3] = ["Cargo.toml", "package.json", "pyproject.toml"];
+    const FACES: [&str; 15] = [
         "__init__.py",
+        "src/lib.rs",
         "lib.rs",
         "mod.rs",
-        "src/lib.rs",
+        "src/main.rs",
+        "main.rs",
+        "doc.go",
+        "main.go",
+        "package-info.java",
         "index.ts",
         "index.js",
+        "index.mjs",
         "src/index.ts",
-        "main.go",
-        "doc.go",
+        "src/index.js",
+        "mod.ts",
     ];
-    let face = FACES
-        .iter()
-        .map(|name| join(&folder, name))
-        .find(|path| survey.has(path));
-    let largest = || {
-        let inside = survey.sources().filter(|file| beneath(&file.path, &folder).is_some());
-        inside
-            .max_by(|a, b| a.bytes.total_cmp(&b.bytes))
-            .map(|file| file.path.clone())
+    let Some(folder) = part.strip_suffix('/') else {
+        return vec![join(directory, part)];
     };
-    face.or_else(largest)
+    let name = file_name(folder);
+    let folder = join(directory, folder);
+    let first = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| join(&folder, name))
+            .find(|path| survey.has(path))
+    };
+    // In Go and Ruby the file with the folder's name stands for it.
+    let named = || {
+        let paths = [
+            join(&folder, &format!("{name}.go")),
+            format!("{folder}.rb"),
+            format!("{folder}.rs"),
+        ];
+        paths.into_iter().find(|path| survey.has(path))
+    };
+    let face = first(&FACES).or_else(named);
+    first(&MANIFESTS_OF_PARTS).into_iter().chain(face).collect()
 }
 
 /// The chosen files of a target that holds no program text: its documents, settings or assets.
@@ -193,16 +277,29 @@ fn holdings(brief: &Brief, survey: &Survey) -> Vec<String> {
     of_target.filter(|path| !documents.contains(path)).cloned().collect()
 }
 
-/// The sources of the target among the chosen files; without any, the largest.
-fn chosen_sources(brief: &Brief, survey: &Survey) -> Vec<String> {
-    let of_target = brief.chosen.iter().filter(|path| survey.has(path));
-    let chosen: Vec<String> = of_target.filter(|path| survey.is_source(path)).cloned().collect();
-    if !chosen.is_empty() {
-        return chosen;
-    }
-    let mut sources: Vec<_> = survey.sources().collect();
-    sources.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
-    sources.into_iter().take(6).map(|file| file.path.clone()).collect()
+/// Sources in which central symbols are looked for: the chosen ones, then those that lie high in the tree, larger ones first.
+fn symbol_files(brief: &Brief, survey: &Survey) -> Vec<String> {
+    let language = survey.main_language();
+    let package = survey.main_package(&brief.repository);
+    let directory = package.unwrap_or_else(|| survey.modules(&brief.target).0);
+    let mut sources: Vec<_> = survey
+        .sources()
+        .filter(|file| survey.language(&file.path) == language)
+        .collect();
+    sources.sort_by(|a, b| {
+        let is_outside = |path: &str| beneath(path, &directory).is_none() || is_beside_project(path);
+        let depth = |path: &str| path.matches('/').count() / 2;
+        let is_chosen = |path: &String| brief.chosen.contains(path);
+        (is_outside(&a.path).cmp(&is_outside(&b.path)))
+            .then(is_chosen(&b.path).cmp(&is_chosen(&a.path)))
+            .then(depth(&a.path).cmp(&depth(&b.path)))
+            .then(b.bytes.total_cmp(&a.bytes))
+    });
+    sources
+        .into_iter()
+        .take(SYMBOL_FILES_MAX)
+        .map(|file| file.path.clone())
+        .collect()
 }
 
 /// Patterns of the main language that tell how the code is built: what they show, and how they are found.
@@ -261,51 +358,28 @@ fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     }
 }
 
-/// Counting the uses of the symbols, and the source of the first functions.
-fn digs(symbols: &[(Hit, String)]) -> Vec<ToolCall> {
-    let mut calls = Vec::new();
-    for (number, (_, name)) in symbols.iter().enumerate() {
-        calls.push(call(
-            "uses",
-            number + 1,
-            "find_references",
-            &json!({"symbol": name, "limit": 1}),
-        ));
-    }
-    let python = symbols.iter().filter(|(hit, _)| hit.path.ends_with(".py"));
-    for (number, (hit, name)) in python.take(FUNCTIONS_MAX).enumerate() {
-        let arguments = json!({"name": name, "path": hit.path});
-        calls.push(call("function", number + 1, "explain_function", &arguments));
-    }
-    calls
+/// Counts the uses of the candidates.
+fn count_uses(candidates: &[Candidate]) -> Vec<ToolCall> {
+    let count = |(number, candidate): (usize, &Candidate)| {
+        let arguments = json!({"symbol": candidate.name, "limit": 1});
+        call("uses", number + 1, "find_references", &arguments)
+    };
+    candidates.iter().enumerate().map(count).collect()
 }
 
-/// Definitions in the chosen files with their names, each name once: the first of every file, then the second of every file.
-fn symbols(evidence: &Evidence<'_>) -> Vec<(Hit, String)> {
-    let name = Regex::new(r"\b(?:class|def|fn|struct|enum|trait|interface|func|function)\s+([A-Za-z_]\w*)")
-        .expect("the expression is a constant");
-    let found: Vec<(Hit, String)> = evidence
-        .of("definitions")
-        .flat_map(|answer| hits(answer.text()))
-        .filter_map(|hit| {
-            let name = name.captures(&hit.text)?.get(1)?.as_str().to_owned();
-            (!name.starts_with('_') && name != "main").then_some((hit, name))
-        })
-        .collect();
-    let rank = |index: usize| {
-        found[..index]
-            .iter()
-            .filter(|(hit, _)| hit.path == found[index].0.path)
-            .count()
+/// Asks for the source of the symbols that are used most.
+fn explanations(evidence: &Evidence<'_>, candidates: Vec<Candidate>) -> Vec<ToolCall> {
+    let symbols = central::central_symbols(evidence, candidates);
+    let explain = |(number, symbol): (usize, &central::CentralSymbol)| {
+        let Candidate { hit, name, .. } = &symbol.candidate;
+        let arguments = json!({"name": name, "path": hit.path});
+        call("function", number + 1, "explain_function", &arguments)
     };
-    let mut order: Vec<usize> = (0..found.len()).collect();
-    order.sort_by_key(|&index| rank(index));
-    // A name is looked up once, wherever else it is defined.
-    let mut names = BTreeSet::new();
-    order
-        .into_iter()
-        .map(|index| found[index].clone())
-        .filter(|(_, name)| names.insert(name.clone()))
-        .take(CANDIDATES_MAX)
+    symbols
+        .iter()
+        .filter(|symbol| symbol.candidate.hit.path.ends_with(".py"))
+        .take(central::EXPLAINED_MAX)
+        .enumerate()
+        .map(explain)
         .collect()
 }

@@ -7,9 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod architect;
+mod commands;
 mod evidence;
 mod explain;
+mod file_doc;
+mod manifest;
+mod readme;
 mod survey;
+mod text;
 
 use std::sync::Arc;
 

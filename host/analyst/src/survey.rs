@@ -8,7 +8,7 @@ use serde_json::json;
 use super::call;
 use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, hits, listed, size_text};
 use tool_provider::ToolCall;
-use tool_repository::file_role::{self, Role, file_name, is_code, is_test, role};
+use tool_repository::file_role::{self, Role, file_name, is_code, is_test, parent, role};
 
 /// Pages of the file list that are asked for: 20,000 files in all.
 const PAGES_MAX: usize = 10;
@@ -17,7 +17,7 @@ const PAGE_FILES: usize = 2000;
 /// A directory that holds more than this share of the sources is looked into, instead of being the only row of a map.
 const DOMINANT_PERCENT: usize = 85;
 /// Levels of dominant directories that are descended into.
-const DESCENT_MAX: usize = 3;
+const DESCENT_MAX: usize = 8;
 
 /// The calls that are still missing, if any.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
@@ -114,6 +114,8 @@ pub(super) struct Survey {
     pub(super) broken: Vec<String>,
     /// Files without an extension that name their interpreter, with its language.
     scripts: BTreeMap<String, &'static str>,
+    /// True where more sources are in C++ than in C, so that headers are in C++.
+    has_headers_of_cpp: bool,
     /// True where the target holds no source, so that its tests and examples are what it is about.
     pub(super) is_aside: bool,
 }
@@ -160,8 +162,16 @@ impl Survey {
                 .filter_map(|line| Some(line.strip_prefix("  problem: ")?.to_owned()))
                 .collect(),
             scripts,
+            has_headers_of_cpp: false,
             is_aside: false,
         };
+        let count = |ends: &[&str]| {
+            let files = survey.files.iter();
+            files
+                .filter(|file| ends.iter().any(|end| file.path.ends_with(end)))
+                .count()
+        };
+        survey.has_headers_of_cpp = count(&[".cc", ".cpp", ".cxx", ".hpp", ".hh"]) > count(&[".c"]);
         survey.is_aside = !survey.files.iter().any(|file| survey.is_source(&file.path));
         survey
     }
@@ -183,7 +193,10 @@ impl Survey {
 
     /// The language of a file, by its name or by the interpreter that it names.
     pub(super) fn language(&self, path: &str) -> Option<&'static str> {
-        file_role::language(path).or_else(|| self.scripts.get(path).copied())
+        match file_role::language(path) {
+            Some("C") if self.has_headers_of_cpp && path.ends_with(".h") => Some("C++"),
+            language => language.or_else(|| self.scripts.get(path).copied()),
+        }
     }
 
     /// Test files.
@@ -205,7 +218,8 @@ impl Survey {
     /// The programming language with the most source files.
     pub(super) fn main_language(&self) -> Option<&'static str> {
         let mut counts: BTreeMap<&'static str, (usize, f64)> = BTreeMap::new();
-        for file in self.sources() {
+        let has_own = self.sources().any(|file| !is_beside_project(&file.path));
+        for file in self.sources().filter(|file| !has_own || !is_beside_project(&file.path)) {
             if let Some(language) = self.language(&file.path) {
                 let (files, bytes) = counts.entry(language).or_default();
                 *files += 1;
@@ -237,7 +251,8 @@ impl Survey {
 
     /// Direct children of a directory that hold sources; directories end in `/`.
     fn parts(&self, directory: &str) -> Vec<Row> {
-        rows(self.sources().filter_map(|file| {
+        let sources = self.sources().filter(|file| !is_build_file(&file.path));
+        rows(sources.filter_map(|file| {
             let rest = beneath(&file.path, directory)?;
             let name = rest
                 .split_once('/')
@@ -246,10 +261,89 @@ impl Survey {
         }))
     }
 
+    /// A survey of these paths alone.
+    #[cfg(test)]
+    pub(super) fn of_paths(paths: &[&str]) -> Self {
+        let listed = |path: &&str| Listed {
+            path: (*path).to_owned(),
+            bytes: 1.0,
+        };
+        Self {
+            files: paths.iter().map(listed).collect(),
+            totals: String::new(),
+            complete: true,
+            dependencies: Vec::new(),
+            broken: Vec::new(),
+            scripts: BTreeMap::new(),
+            has_headers_of_cpp: false,
+            is_aside: false,
+        }
+    }
+
+    /// The folder of the package that is named after the repository, where that is a part of a workspace.
+    pub(super) fn main_package(&self, repository: &str) -> Option<String> {
+        const PARENTS: [&str; 4] = ["", "packages", "crates", "libs"];
+        const MARKS: [&str; 4] = ["Cargo.toml", "package.json", "pyproject.toml", "README.md"];
+        PARENTS
+            .iter()
+            .map(|parent| join(parent, repository))
+            .find(|folder| MARKS.iter().any(|mark| self.has(&join(folder, mark))))
+            .filter(|_| !repository.is_empty())
+    }
+
     /// True where the target holds this file.
     pub(super) fn has(&self, path: &str) -> bool {
         self.files.iter().any(|file| file.path == path)
     }
+}
+
+/// True for programs that only configure tools.
+fn is_build_file(path: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "gemfile",
+        "rakefile",
+        "dangerfile",
+        "configure",
+        "build.rs",
+        "setup.py",
+        "noxfile.py",
+        "gulpfile.js",
+        "gruntfile.js",
+        "package.swift",
+        "mix.exs",
+        ".formatter.exs",
+    ];
+    let name = file_name(path).to_ascii_lowercase();
+    NAMES.contains(&name.as_str())
+        || name.ends_with(".gemspec")
+        || name.starts_with('.')
+        || name.contains(".config.")
+        || name.contains(".conf.")
+        || name.ends_with(".gradle")
+        || name.ends_with(".gradle.kts")
+}
+
+/// True below a folder of things beside the project: contributions, playgrounds, benchmarks, copies.
+pub(super) fn is_beside_project(path: &str) -> bool {
+    parent(path).split('/').any(|folder| {
+        matches!(
+            folder.to_ascii_lowercase().as_str(),
+            "contrib"
+                | "sandbox"
+                | "playground"
+                | "_examples"
+                | "fuzz"
+                | "fuzzing"
+                | "metrics"
+                | "hack"
+                | "misc"
+                | "perf"
+                | "single_include"
+                | "templates"
+                | "old"
+                | "legacy"
+        )
+    })
 }
 
 /// Returns the totals from the first line of a list: the text behind its path, up to the first remark.

@@ -7,14 +7,18 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::overview::{central, own_words, sentence_cut};
-use super::{DEFINITIONS, digs, globs_of, symbols};
+use super::central::{candidates, central_section};
+use super::{count_uses, explanations, globs_of};
 use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
+use crate::file_doc::file_purpose;
 use crate::survey::{join, literal_glob};
+use crate::text::cut_text;
 use crate::{NO_MODEL, Reply, call};
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, language, parent, stem};
 
+/// Finds definitions at the top level of a file, in the languages that are common.
+const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*((class|def|fn|struct|enum|trait|interface|function|type)\s+[A-Za-z_]\w*|func\s+(\([^)]*\)\s*)?[A-Za-z_]\w*)";
 /// Lines of the file that are read.
 const READ_LINES: usize = 2000;
 /// Definitions that are asked for, and those that are listed.
@@ -46,8 +50,12 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
         calls.extend(search_of_importers(&brief.target));
         return Reply::Calls(calls);
     }
-    if !evidence.asked("uses") {
-        let calls = digs(&symbols(evidence));
+    let candidates = candidates(evidence, &[], None);
+    if !evidence.asked("uses") && !candidates.is_empty() {
+        return Reply::Calls(count_uses(&candidates));
+    }
+    if !evidence.asked("function") {
+        let calls = explanations(evidence, candidates);
         if !calls.is_empty() {
             return Reply::Calls(calls);
         }
@@ -145,8 +153,8 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
     let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
     let extent = evidence.of("read").find_map(|answer| extent(answer.text()));
     let mut text = format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\n");
-    if let Some((words, number)) = own_words(&read) {
-        let _ = writeln!(text, "{words} ({path}:{number})\n");
+    if let Some(purpose) = file_purpose(path, &read) {
+        let _ = writeln!(text, "{} ({path}:{})\n", purpose.text, purpose.line);
     }
     text.push_str(&what_it_is(path, extent, &read));
     text.push_str("\n## Outline\n\n");
@@ -156,7 +164,7 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
     text.push_str("\n## Who uses it\n\n");
     text.push_str(&importers(path, evidence));
     text.push('\n');
-    text.push_str(&central(evidence));
+    text.push_str(&central_section(evidence, candidates(evidence, &[], None)));
     text
 }
 
@@ -251,7 +259,7 @@ fn importers(path: &str, evidence: &Evidence<'_>) -> String {
         .collect();
     let mut text = String::new();
     for hit in found.iter().take(IMPORTERS_MAX) {
-        let _ = writeln!(text, "- `{}` ({})", sentence_cut(hit.text.trim(), 100), hit.place());
+        let _ = writeln!(text, "- `{}` ({})", cut_text(hit.text.trim(), 100), hit.place());
     }
     let cut = if asked.len() >= IMPORTERS_ASKED_MAX {
         found.len()

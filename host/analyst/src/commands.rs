@@ -1,0 +1,414 @@
+//! The commands that build, run, test and lint a project, each with the line of the project that declares it.
+
+use serde_json::Value;
+
+use crate::manifest::ReadFile;
+use crate::survey::{Survey, join};
+use crate::text::cut_text;
+
+/// Purpose of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CommandPurpose {
+    Build,
+    Run,
+    Test,
+    Lint,
+}
+
+impl CommandPurpose {
+    /// Word before the command.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Build => "build",
+            Self::Run => "run",
+            Self::Test => "test",
+            Self::Lint => "lint",
+        }
+    }
+}
+
+/// One command of the project.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ProjectCommand {
+    pub(super) purpose: CommandPurpose,
+    /// The command as a person types it.
+    pub(super) command: String,
+    /// The script behind it, where the manifest has one.
+    pub(super) script: String,
+    /// The file that declares it.
+    pub(super) path: String,
+    /// Line of the declaration, from 1.
+    pub(super) line: usize,
+}
+
+/// Collects the commands that manifests and build files declare, by purpose.
+pub(super) fn project_commands(target: &str, survey: &Survey, files: &[&ReadFile]) -> Vec<ProjectCommand> {
+    let collector = Collector { target, survey };
+    let mut commands: Vec<ProjectCommand> = files.iter().flat_map(|file| collector.of_file(file)).collect();
+    commands.extend(collector.of_names());
+    commands.sort_by_key(|command| command.purpose);
+    commands.dedup_by(|a, b| a.command == b.command);
+    commands
+}
+
+struct Collector<'a> {
+    target: &'a str,
+    survey: &'a Survey,
+}
+
+impl Collector<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.survey.has(&join(self.target, name))
+    }
+
+    fn of_file(&self, file: &ReadFile) -> Vec<ProjectCommand> {
+        use CommandPurpose::{Build, Lint, Run, Test};
+        match file.name() {
+            "package.json" => self.npm_scripts(file),
+            "composer.json" => composer_scripts(file),
+            "Cargo.toml" => {
+                let workspace = if file.find(r"^\[workspace\]").is_some() {
+                    " --workspace"
+                } else {
+                    ""
+                };
+                let declared = r"^\[(package|workspace)\]";
+                let mut commands = vec![
+                    on_line(file, Build, &format!("cargo build{workspace}"), declared),
+                    on_line(file, Test, &format!("cargo test{workspace}"), declared),
+                ];
+                let programs = join(self.target, "src/bin/");
+                let has_programs = self.survey.files.iter().any(|file| file.path.starts_with(&programs));
+                if self.has("src/main.rs") || has_programs || file.find(r"^\[\[bin\]\]").is_some() {
+                    commands.push(on_line(file, Run, "cargo run", declared));
+                }
+                found(commands)
+            }
+            "go.mod" => {
+                let mut commands = vec![
+                    on_line(file, Build, "go build ./...", r"^module "),
+                    on_line(file, Test, "go test ./...", r"^module "),
+                ];
+                if self.has("main.go") {
+                    commands.push(on_line(file, Run, "go run .", r"^module "));
+                }
+                found(commands)
+            }
+            "pom.xml" => {
+                let program = if self.has("mvnw") { "./mvnw" } else { "mvn" };
+                found(vec![
+                    on_line(file, Build, &format!("{program} package"), "<project"),
+                    on_line(file, Test, &format!("{program} test"), "<project"),
+                ])
+            }
+            "build.gradle" | "build.gradle.kts" => {
+                let program = if self.has("gradlew") { "./gradlew" } else { "gradle" };
+                found(vec![
+                    on_line(file, Build, &format!("{program} build"), r"^\s*[a-z]"),
+                    on_line(file, Test, &format!("{program} test"), r"^\s*[a-z]"),
+                ])
+            }
+            "mix.exs" => found(vec![
+                on_line(file, Build, "mix compile", r"\bproject\b"),
+                on_line(file, Test, "mix test", r"\bproject\b"),
+            ]),
+            "pyproject.toml" => self.python_commands(file),
+            "setup.py" if !self.has("pyproject.toml") => {
+                found(vec![on_line(file, Build, "python -m pip install .", r"\bsetup\s*\(")])
+            }
+            "setup.cfg" => found(vec![
+                on_line(file, Test, "python -m pytest", r"^\[tool:pytest\]"),
+                on_line(file, Lint, "flake8", r"^\[flake8\]"),
+            ]),
+            "pytest.ini" => found(vec![on_line(file, Test, "python -m pytest", r"^\[pytest\]")]),
+            "tox.ini" => found(vec![
+                on_line(file, Test, "tox", r"^\[(tox|testenv)"),
+                on_line(file, Test, "python -m pytest", r"^\[pytest\]"),
+            ]),
+            "noxfile.py" => found(vec![on_line(file, Test, "nox", r"^def tests?\b|@nox\.session")]),
+            "Gemfile" => found(vec![on_line(
+                file,
+                Build,
+                "bundle install",
+                r"^\s*(source|gemspec|gem)\b",
+            )]),
+            "Rakefile" => found(vec![
+                on_line(
+                    file,
+                    Test,
+                    "bundle exec rake test",
+                    r"Rake::TestTask|Minitest::TestTask|^task :?.?test\b",
+                ),
+                on_line(file, Test, "bundle exec rake spec", r"RSpec::Core::RakeTask"),
+            ]),
+            ".rspec" => found(vec![on_line(file, Test, "bundle exec rspec", r"\S")]),
+            "phpunit.xml" | "phpunit.xml.dist" => found(vec![on_line(file, Test, "vendor/bin/phpunit", "<phpunit")]),
+            "CMakeLists.txt" => found(vec![
+                on_line(
+                    file,
+                    Build,
+                    "cmake -B build && cmake --build build",
+                    r"(?i)^\s*project\s*\(",
+                ),
+                on_line(
+                    file,
+                    Test,
+                    "ctest --test-dir build",
+                    r"(?i)\b(enable_testing|add_test)\s*\(|include\s*\(\s*CTest",
+                ),
+            ]),
+            "meson.build" => found(vec![
+                on_line(
+                    file,
+                    Build,
+                    "meson setup build && meson compile -C build",
+                    r"^\s*project\s*\(",
+                ),
+                on_line(file, Test, "meson test -C build", r"\btest\s*\(|subdir\s*\(\s*'tests?'"),
+            ]),
+            "Makefile" | "GNUmakefile" | "makefile" => make_targets(file),
+            "Makefile.am" => found(vec![
+                on_line(file, Build, "./configure && make", r"\S"),
+                on_line(file, Test, "make check", r"^(TESTS|check_PROGRAMS)\b|^check"),
+            ]),
+            "justfile" => found(vec![
+                on_line(file, Build, "just build", r"^build\b.*:"),
+                on_line(file, Test, "just test", r"^test\b.*:"),
+                on_line(file, Lint, "just lint", r"^lint\b.*:"),
+            ]),
+            ".pre-commit-config.yaml" => found(vec![on_line(file, Lint, "pre-commit run --all-files", r"^repos:")]),
+            ".golangci.yml" | ".golangci.yaml" => found(vec![on_line(file, Lint, "golangci-lint run", r"^[a-z]")]),
+            _ => Vec::new(),
+        }
+    }
+
+    fn python_commands(&self, file: &ReadFile) -> Vec<ProjectCommand> {
+        use CommandPurpose::{Build, Lint, Test};
+        let uv = if self.has("uv.lock") { "uv run " } else { "" };
+        let pytest = if uv.is_empty() {
+            "python -m pytest"
+        } else {
+            "uv run pytest"
+        };
+        let poetry = file.find(r"^\[tool\.poetry\]").is_some();
+        let install = if !uv.is_empty() {
+            "uv sync"
+        } else if poetry {
+            "poetry install"
+        } else {
+            "python -m pip install ."
+        };
+        found(vec![
+            on_line(file, Build, install, r"^\[(build-system|project|tool\.poetry)\]"),
+            on_line(file, Test, pytest, r"^\[tool\.pytest"),
+            on_line(file, Test, "tox", r"^\[tool\.tox"),
+            on_line(file, Test, "hatch test", r"^\[tool\.hatch\.envs\.hatch-test"),
+            on_line(file, Lint, &format!("{uv}ruff check"), r"^\[tool\.ruff"),
+            on_line(file, Lint, &format!("{uv}mypy ."), r"^\[tool\.mypy\]"),
+        ])
+    }
+
+    fn npm_scripts(&self, file: &ReadFile) -> Vec<ProjectCommand> {
+        let managers = [
+            ("pnpm-lock.yaml", "pnpm"),
+            ("yarn.lock", "yarn"),
+            ("bun.lock", "bun"),
+            ("bun.lockb", "bun"),
+        ];
+        let manager = managers
+            .into_iter()
+            .find_map(|(lock, manager)| self.has(lock).then_some(manager))
+            .unwrap_or("npm");
+        let scripts = file.json().map(|value| value["scripts"].clone()).unwrap_or_default();
+        let command = |(name, script): (&String, &Value)| {
+            let script = script.as_str()?;
+            let purpose = purpose_of_script(name)?;
+            // `npm init` writes this script for a project without tests.
+            if script.contains("no test specified") {
+                return None;
+            }
+            let command = match (manager, name.as_str()) {
+                ("npm" | "pnpm" | "yarn", "test" | "start") | ("yarn", _) => format!("{manager} {name}"),
+                _ => format!("{manager} run {name}"),
+            };
+            Some(ProjectCommand {
+                purpose,
+                command,
+                script: cut_text(script, 120),
+                line: file.line_of_key(name),
+                path: file.path.clone(),
+            })
+        };
+        scripts.as_object().into_iter().flatten().filter_map(command).collect()
+    }
+
+    /// Commands that only the names of files show.
+    fn of_names(&self) -> Vec<ProjectCommand> {
+        let mut commands = Vec::new();
+        for (name, program) in [
+            ("tests/runtests.py", "python tests/runtests.py"),
+            ("runtests", "./runtests"),
+            ("runtest", "./runtest"),
+        ] {
+            if self.has(name) {
+                commands.push(ProjectCommand {
+                    purpose: CommandPurpose::Test,
+                    command: program.to_owned(),
+                    script: String::new(),
+                    line: 1,
+                    path: join(self.target, name),
+                });
+            }
+        }
+        commands
+    }
+}
+
+/// A command, where a line of the file shows that it works.
+fn on_line(file: &ReadFile, purpose: CommandPurpose, command: &str, pattern: &str) -> Option<ProjectCommand> {
+    let line = file.find(pattern)?;
+    Some(ProjectCommand {
+        purpose,
+        command: command.to_owned(),
+        line: line.number,
+        script: String::new(),
+        path: file.path.clone(),
+    })
+}
+
+fn found(commands: Vec<Option<ProjectCommand>>) -> Vec<ProjectCommand> {
+    commands.into_iter().flatten().collect()
+}
+
+fn purpose_of_script(name: &str) -> Option<CommandPurpose> {
+    match name {
+        "build" | "compile" => Some(CommandPurpose::Build),
+        "start" | "dev" | "serve" => Some(CommandPurpose::Run),
+        "test" | "test:unit" => Some(CommandPurpose::Test),
+        "lint" | "typecheck" | "check" => Some(CommandPurpose::Lint),
+        _ => None,
+    }
+}
+
+fn composer_scripts(file: &ReadFile) -> Vec<ProjectCommand> {
+    let mut commands = found(vec![on_line(
+        file,
+        CommandPurpose::Build,
+        "composer install",
+        r#""require(-dev)?""#,
+    )]);
+    let scripts = file.json().map(|value| value["scripts"].clone()).unwrap_or_default();
+    for name in scripts.as_object().into_iter().flatten().map(|(name, _)| name) {
+        if let Some(purpose) = purpose_of_script(name) {
+            commands.push(ProjectCommand {
+                purpose,
+                command: format!("composer {name}"),
+                script: String::new(),
+                line: file.line_of_key(name),
+                path: file.path.clone(),
+            });
+        }
+    }
+    commands
+}
+
+fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
+    use CommandPurpose::{Build, Lint, Run, Test};
+    let target = |purpose, name: &str| {
+        let pattern = format!(r"^([\w.-]+\s+)*{name}(\s+[\w.-]+)*\s*::?([^=]|$)");
+        let line = file.find(&pattern).filter(|line| !line.text.starts_with('.'))?;
+        Some(ProjectCommand {
+            purpose,
+            command: format!("make {name}"),
+            script: String::new(),
+            line: line.number,
+            path: file.path.clone(),
+        })
+    };
+    let mut commands = vec![target(Build, "build")];
+    // `make` alone makes the first target.
+    let default = file.find(r"^(all|default)\s*::?([^=]|$)").map(|line| ProjectCommand {
+        purpose: Build,
+        command: "make".to_owned(),
+        script: String::new(),
+        line: line.number,
+        path: file.path.clone(),
+    });
+    commands.push(default);
+    commands.extend([
+        target(Run, "run"),
+        target(Test, "test"),
+        target(Test, "check"),
+        target(Lint, "lint"),
+    ]);
+    found(commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::number_lines;
+
+    fn commands(path: &str, text: &str, beside: &[&str]) -> Vec<String> {
+        let survey = Survey::of_paths(beside);
+        let file = ReadFile {
+            path: path.to_owned(),
+            lines: number_lines(text),
+        };
+        project_commands("", &survey, &[&file])
+            .into_iter()
+            .map(|command| format!("{} {}:{}", command.purpose.label(), command.command, command.line))
+            .collect()
+    }
+
+    #[test]
+    fn each_ecosystem_names_its_commands() {
+        for (path, text, beside, expected) in [
+            (
+                "package.json",
+                "{\n\"scripts\": {\n\"test\": \"mocha\",\n\"build\": \"tsc\",\n\"postinstall\": \"x\"\n}}",
+                &["pnpm-lock.yaml"][..],
+                &["build pnpm run build:4", "test pnpm test:3"][..],
+            ),
+            (
+                "package.json",
+                "{\"scripts\": {\"test\": \"echo \\\"Error: no test specified\\\" && exit 1\"}}",
+                &[],
+                &[],
+            ),
+            (
+                "Cargo.toml",
+                "[package]\n[workspace]\n",
+                &["src/main.rs"],
+                &[
+                    "build cargo build --workspace:1",
+                    "run cargo run:1",
+                    "test cargo test --workspace:1",
+                ],
+            ),
+            (
+                "Makefile",
+                "ALL = x\n.PHONY: test\nall: a\n\ttest: no\ntest: all\ncheck := 1\n",
+                &[],
+                &["build make:3", "test make test:5"],
+            ),
+            (
+                "CMakeLists.txt",
+                "project(a)\nenable_testing()\n",
+                &[],
+                &[
+                    "build cmake -B build && cmake --build build:1",
+                    "test ctest --test-dir build:2",
+                ],
+            ),
+            (
+                "pyproject.toml",
+                "[project]\n[tool.pytest.ini_options]\n[tool.ruff]\n",
+                &["uv.lock"],
+                &["build uv sync:1", "test uv run pytest:2", "lint uv run ruff check:3"],
+            ),
+        ] {
+            assert_eq!(commands(path, text, beside), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! The symbols that a project is built around: candidates from its main files, ordered by their uses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use regex::Regex;
+
+use crate::evidence::{Evidence, Hit, hits};
+use crate::manifest::ReadFile;
+use crate::readme::is_readme;
+use crate::survey::{Survey, beneath, is_beside_project};
+use tool_repository::file_role::{file_name, language, stem};
+
+/// Symbols whose uses are counted.
+const CANDIDATES_MAX: usize = 12;
+/// Of them, the most used ones that are listed.
+const SYMBOLS_MAX: usize = 6;
+/// Points that a type gets at most for its methods.
+const METHOD_POINTS_MAX: i32 = 4;
+/// Points that a name gets at most for the other definitions that mention it.
+const MENTION_POINTS_MAX: i32 = 3;
+/// Definitions that a row of the module map names.
+const MODULE_DEFINITIONS_MAX: usize = 3;
+/// Symbols that are explained.
+pub(super) const EXPLAINED_MAX: usize = 3;
+
+/// Lines that define a symbol at the top level, by language. The group `receiver` names the type of a method.
+pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
+    match language {
+        Some("Python" | "Cython") => r"^(async\s+)?(class|def)\s+(?P<name>[A-Za-z]\w*)",
+        Some("Rust") => {
+            r"^pub\s+(async\s+|unsafe\s+|const\s+)*(fn|struct|enum|trait|type|union)\s+(?P<name>[A-Za-z]\w*)|^impl(<[^>]*>)?\s+(.*\sfor\s+)?(?P<receiver>[A-Z]\w*)"
+        }
+        Some("Go") => {
+            r"^(type\s+(?P<name>[A-Z]\w*)\s|func\s+(?P<function>[A-Z]\w*)\s*[\[(]|func\s+\(\w*\s*\*?(?P<receiver>[A-Z]\w*))"
+        }
+        Some("JavaScript" | "TypeScript") => {
+            r"^(export\s+)?(default\s+)?(declare\s+)?(abstract\s+)?(async\s+)?(class|function\*?|interface|enum|type)\s+(?P<name>[A-Za-z_$]\w*)|^(module\.)?exports\.(?P<exported>[A-Za-z]\w*)\s*=|^export\s+(const|let)\s+(?P<constant>[A-Za-z]\w*)"
+        }
+        Some("Java" | "Kotlin" | "C#" | "Scala") => {
+            r"^( {4})?((public|internal|open|abstract|final|sealed|data|static|partial|readonly|case)\s+)*(class|@?interface|enum|record|object|trait|struct)\s+(?P<name>[A-Z]\w*)"
+        }
+        Some("Ruby" | "Crystal") => r"^ {0,4}(class|module)\s+(\w+::)*(?P<name>[A-Z]\w*)",
+        Some("PHP") => r"^((abstract|final|readonly)\s+)*(class|interface|trait|enum|function)\s+(?P<name>[A-Za-z]\w*)",
+        Some("Elixir") => r"^\s{0,2}defmodule\s+(?P<name>[A-Z][\w.]*)",
+        Some("C" | "C++") => {
+            r"^(typedef\s+)?(struct|class|enum|union)\s+(?P<name>[A-Za-z]\w*)\s*(:.*)?\{?(\s*//.*)?$|^(?:[A-Z_]+\([^)]*\)[\s\*]*|[A-Za-z_][\w\s\*]*[\s\*])(?P<function>[A-Za-z]\w*)\s*\([^;]*$"
+        }
+        Some("Lua") => r"^function\s+([\w]+[.:])?(?P<name>[A-Za-z]\w*)",
+        _ => {
+            r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*(class|def|fn|struct|enum|trait|interface|func|function|type)\s+(?P<name>[A-Za-z]\w*)"
+        }
+    }
+}
+
+/// A definition that may be central.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) hit: Hit,
+    pub(super) name: String,
+    /// Points for what is known before uses are counted.
+    points: i32,
+}
+
+/// Definitions of the searched files, best first, each name once.
+pub(super) fn candidates(evidence: &Evidence<'_>, files: &[ReadFile], survey: Option<&Survey>) -> Vec<Candidate> {
+    let mut found = definitions(evidence, files, survey);
+    found.truncate(CANDIDATES_MAX);
+    found
+}
+
+/// Definitions that a module is known by: the best ones in the file, or beneath the folder.
+pub(super) fn definitions_of<'d>(definitions: &'d [Candidate], module: &str, is_folder: bool) -> Vec<&'d Candidate> {
+    let is_inside = |path: &str| {
+        if is_folder {
+            beneath(path, module).is_some()
+        } else {
+            path == module
+        }
+    };
+    let inside = definitions
+        .iter()
+        .filter(|candidate| is_inside(&candidate.hit.path) && candidate.points > 0);
+    inside.take(MODULE_DEFINITIONS_MAX).collect()
+}
+
+/// All definitions of the searched files, best first, each name once.
+pub(super) fn definitions(evidence: &Evidence<'_>, files: &[ReadFile], survey: Option<&Survey>) -> Vec<Candidate> {
+    let hits: Vec<Hit> = evidence
+        .of("definitions")
+        .flat_map(|answer| hits(answer.text()))
+        .collect();
+    // One search looks for definitions of one language.
+    let Some(first) = hits.first() else {
+        return Vec::new();
+    };
+    let reader = DefinitionReader::new(language(&first.path));
+    let judge = CandidateJudge::new(files, survey);
+    let mut methods: BTreeMap<String, i32> = BTreeMap::new();
+    for receiver in hits.iter().filter_map(|hit| reader.receiver(&hit.text)) {
+        *methods.entry(receiver).or_default() += 1;
+    }
+    let word = Regex::new(r"[A-Za-z_]\w+").expect("the expression is a constant");
+    let mut mentions: BTreeMap<String, i32> = BTreeMap::new();
+    for found in hits.iter().flat_map(|hit| word.find_iter(&hit.text)) {
+        *mentions.entry(found.as_str().to_owned()).or_default() += 1;
+    }
+    let mut found: Vec<Candidate> = hits
+        .into_iter()
+        .filter_map(|hit| {
+            let name = reader.defined_name(&hit.text)?;
+            let methods = methods.get(&name).copied().unwrap_or_default();
+            let named = mentions.get(&name).copied().unwrap_or_default();
+            let points =
+                judge.points(&hit, &name) + (methods / 4).min(METHOD_POINTS_MAX) + (named / 3).min(MENTION_POINTS_MAX);
+            Some(Candidate { hit, name, points })
+        })
+        .collect();
+    // Stable: among equals the order of the search decides.
+    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.points));
+    let mut names = BTreeSet::new();
+    found.retain(|candidate| names.insert(candidate.name.clone()));
+    found
+}
+
+/// Reads the names out of lines that define something in one language.
+struct DefinitionReader {
+    pattern: Regex,
+}
+
+impl DefinitionReader {
+    fn new(language: Option<&str>) -> Self {
+        let pattern = Regex::new(definition_pattern(language)).expect("the expression is a constant");
+        Self { pattern }
+    }
+
+    /// The name that a line defines.
+    fn defined_name(&self, line: &str) -> Option<String> {
+        const KEYWORDS: [&str; 13] = [
+            "for", "while", "switch", "return", "else", "sizeof", "main", "defined", "operator", "catch", "decltype",
+            "noexcept", "unsigned",
+        ];
+        let name = self.group_of(line, &["name", "function", "exported", "constant"])?;
+        (name.len() > 2 && !KEYWORDS.contains(&name.as_str())).then_some(name)
+    }
+
+    /// The type whose method a line defines.
+    fn receiver(&self, line: &str) -> Option<String> {
+        self.group_of(line, &["receiver"])
+    }
+
+    fn group_of(&self, line: &str, groups: &[&str]) -> Option<String> {
+        let found = self.pattern.captures(line)?;
+        let mut named = groups.iter().filter_map(|group| found.name(group));
+        named.next().map(|name| name.as_str().to_owned())
+    }
+}
+
+/// Judges definitions by what README, package files and names say of them.
+struct CandidateJudge {
+    /// Words of the README.
+    readme: BTreeSet<String>,
+    /// Words of the files that stand for a package: `__init__.py`, `lib.rs`, `index.js`.
+    exported: BTreeSet<String>,
+    /// Names of the project, lower case.
+    project: BTreeSet<String>,
+    /// Names of the sources, lower case.
+    stems: BTreeSet<String>,
+    /// Bytes of the sources.
+    bytes: BTreeMap<String, f64>,
+    is_type: Regex,
+}
+
+impl CandidateJudge {
+    fn new(files: &[ReadFile], survey: Option<&Survey>) -> Self {
+        let word = Regex::new(r"[A-Za-z_]\w+").expect("the expression is a constant");
+        let words = |file: &ReadFile| -> Vec<String> {
+            let lines = file.lines.iter();
+            lines
+                .flat_map(|line| {
+                    word.find_iter(&line.text)
+                        .map(|found| found.as_str().to_owned())
+                        .collect::<Vec<_>>()
+                })
+                .collect()
+        };
+        let mut readme = BTreeSet::new();
+        let mut exported = BTreeSet::new();
+        for file in files {
+            if is_readme(&file.path) {
+                readme.extend(words(file));
+            }
+            if matches!(
+                file.name(),
+                "__init__.py" | "lib.rs" | "index.js" | "index.ts" | "index.mjs" | "mod.rs"
+            ) {
+                exported.extend(words(file));
+            }
+        }
+        let project = files
+            .iter()
+            .filter_map(ReadFile::project_name)
+            .map(|name| {
+                name.text
+                    .rsplit(['/', '.'])
+                    .next()
+                    .unwrap_or_default()
+                    .to_ascii_lowercase()
+            })
+            .collect();
+        let is_type = Regex::new(r"\b(class|struct|interface|trait|module|defmodule|object|type|enum|record)\b")
+            .expect("the expression is a constant");
+        Self {
+            readme,
+            exported,
+            project,
+            stems: survey
+                .into_iter()
+                .flat_map(Survey::sources)
+                .map(|file| plain_stem(&file.path))
+                .collect(),
+            bytes: survey
+                .into_iter()
+                .flat_map(Survey::sources)
+                .map(|file| (file.path.clone(), file.bytes))
+                .collect(),
+            is_type,
+        }
+    }
+
+    fn points(&self, hit: &Hit, name: &str) -> i32 {
+        let lower = name.to_ascii_lowercase();
+        let mut points = 0;
+        // A short or lower-case word of the README may be prose.
+        let has_capital = name.chars().any(char::is_uppercase) && name.chars().any(char::is_lowercase);
+        let is_distinct = name.len() > 3 && (has_capital || name.contains('_'));
+        if is_distinct && self.readme.contains(name) {
+            points += 4;
+        }
+        if self.exported.contains(name) {
+            points += 3;
+        }
+        if self.is_type.is_match(&hit.text) {
+            points += 3;
+        }
+        let plural = format!("{lower}s");
+        let file = plain_stem(&hit.path);
+        if file == lower || file == plural || self.stems.contains(&lower) {
+            points += 3;
+        }
+        if self.project.contains(&lower) {
+            points += 4;
+        }
+        if self.project.contains(&file) {
+            points += 2;
+        }
+        if is_beside_project(&hit.path) {
+            points -= 4;
+        }
+        // Central types have room for their work.
+        points += match self.bytes.get(&hit.path) {
+            Some(bytes) if *bytes > 40_000.0 => 3,
+            Some(bytes) if *bytes > 15_000.0 => 2,
+            Some(bytes) if *bytes > 6_000.0 => 1,
+            _ => 0,
+        };
+        if hit.text.starts_with("static ") || matches!(name, "Error" | "Result") {
+            points -= 4;
+        }
+        if name.starts_with('_')
+            || lower.ends_with("error")
+            || lower.ends_with("exception")
+            || lower.ends_with("warning")
+        {
+            points -= 4;
+        }
+        points
+    }
+}
+
+/// True for files that export the names of their package.
+pub(super) fn exports_names(path: &str) -> bool {
+    const FACES: [&str; 6] = ["__init__.py", "lib.rs", "mod.rs", "index.js", "index.ts", "index.mjs"];
+    FACES.contains(&file_name(path)) || path.ends_with(".h") || path.ends_with(".hpp")
+}
+
+/// A file's name for comparison with names in code: lower case, without marks.
+fn plain_stem(path: &str) -> String {
+    stem(path).to_ascii_lowercase().replace(['-', '_'], "")
+}
+
+/// A candidate with its counted uses.
+pub(super) struct CentralSymbol {
+    pub(super) candidate: Candidate,
+    uses: u64,
+    summary: String,
+}
+
+impl CentralSymbol {
+    /// Uses count for more if the project itself points to the symbol: a name such as `text` is found everywhere.
+    fn weight(&self) -> u64 {
+        let is_word = self.candidate.name.chars().all(|c| c.is_ascii_lowercase());
+        let uses = if is_word { self.uses / 4 } else { self.uses };
+        uses * u64::from(self.candidate.points.max(1).unsigned_abs())
+    }
+}
+
+/// The candidates that were counted, the most used and most prominent first.
+pub(super) fn central_symbols(evidence: &Evidence<'_>, candidates: Vec<Candidate>) -> Vec<CentralSymbol> {
+    let mut counted: Vec<CentralSymbol> = candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let mut answers = evidence.of("uses");
+            let answer = answers.find(|answer| answer.argument("symbol") == candidate.name)?;
+            let (uses, summary) = references(answer.text())?;
+            Some(CentralSymbol {
+                candidate,
+                uses,
+                summary,
+            })
+        })
+        .collect();
+    counted.sort_by_key(|symbol| std::cmp::Reverse(symbol.weight()));
+    counted.truncate(SYMBOLS_MAX);
+    counted
+}
+
+/// The section about central symbols; empty where there are none.
+pub(super) fn central_section(evidence: &Evidence<'_>, candidates: Vec<Candidate>) -> String {
+    let symbols = central_symbols(evidence, candidates);
+    if symbols.is_empty() {
+        return String::new();
+    }
+    let mut text = "## Central symbols\n\n".to_owned();
+    for symbol in &symbols {
+        let Candidate { hit, name, .. } = &symbol.candidate;
+        let _ = writeln!(text, "- `{name}` — {} ({})", symbol.summary, hit.place());
+    }
+    for answer in evidence.of("function") {
+        text.push_str(&explained(answer.text()));
+    }
+    text
+}
+
+/// The count and the sentence of a find_references answer: `16 references to `run` in 4 files: …`.
+fn references(text: &str) -> Option<(u64, String)> {
+    let line = text
+        .lines()
+        .find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
+    let (count, rest) = line.split_once(' ')?;
+    let what = if count == "1" { "reference" } else { "references" };
+    let places = rest.rsplit_once(" in ").map(|(_, places)| places).unwrap_or(rest);
+    let places = places.split_once(". ").map_or(places, |(before, _)| before);
+    Some((
+        count.replace(',', "").parse().ok()?,
+        format!("{count} {what} in {places}"),
+    ))
+}
+
+/// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
+fn explained(text: &str) -> String {
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let (Some(signature), Some(file)) = (field("signature:"), field("file:")) else {
+        return String::new();
+    };
+    let place = file.split_once('-').map_or(file, |(place, _)| place);
+    let mut paragraph = format!("\n`{signature}` ({place})\n");
+    if let Some(words) = field("docstring:") {
+        let _ = writeln!(paragraph, "{}", words.trim_end_matches(" […]"));
+    }
+    let calls: Vec<String> = text
+        .lines()
+        .skip_while(|line| *line != "calls:")
+        .take_while(|line| *line != "source:")
+        .filter_map(|line| {
+            let (name, place) = line.strip_prefix("  ")?.split_once(" -> ")?;
+            Some(format!("`{name}` ({})", place.split_whitespace().next()?))
+        })
+        .take(6)
+        .collect();
+    if !calls.is_empty() {
+        let _ = writeln!(paragraph, "It calls {}.", calls.join(", "));
+    }
+    paragraph
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::number_lines;
+
+    #[test]
+    fn an_annotation_in_the_source_is_no_call() {
+        let answer = "function: a.f\nfile: a.py:1-2\nsignature: def f(x: str) -> t.Tuple[str]\ncalls:\n  g -> a.py:9  [line 2]\n  \
+                      len (builtin)  [line 2]\nsource:\n     1  def f(x: str) -> t.Tuple[str]:\n     2      return g(len(x))\n";
+        insta::assert_snapshot!(explained(answer), @r"
+
+        `def f(x: str) -> t.Tuple[str]` (a.py:1)
+        It calls `g` (a.py:9).
+        ");
+    }
+
+    #[test]
+    fn definitions_are_named_in_each_language() {
+        for (path, text, expected) in [
+            ("a.py", "class Flask(App):", Some("Flask")),
+            ("a.py", "    def inner(self):", None),
+            ("a.rs", "pub struct Regex {", Some("Regex")),
+            ("a.rs", "fn private() {", None),
+            ("a.go", "type Command struct {", Some("Command")),
+            ("a.go", "func (c *Command) Execute() error {", None),
+            ("a.go", "func Map[T any](x T) {", Some("Map")),
+            ("a.js", "exports.Router = Router;", Some("Router")),
+            ("a.ts", "export const atom = <T>(x: T) => {", Some("atom")),
+            ("A.java", "public final class Gson {", Some("Gson")),
+            ("a.rb", "  class Base", Some("Base")),
+            ("a.ex", "defmodule Plug.Conn do", Some("Plug.Conn")),
+            ("a.c", "int deflateInit(z_streamp strm, int level)", Some("deflateInit")),
+            ("a.c", "struct cJSON {", Some("cJSON")),
+            ("a.c", "} else if (x) {", None),
+        ] {
+            let name = DefinitionReader::new(language(path)).defined_name(text);
+            assert_eq!(name.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn exported_types_that_the_readme_names_come_before_others() {
+        let file = |path: &str, text: &str| ReadFile {
+            path: path.to_owned(),
+            lines: number_lines(text),
+        };
+        let files = [
+            file("README.md", "Use `Session` for this.\n"),
+            file("src/shop/__init__.py", "from .sessions import Session\n"),
+        ];
+        let judge = CandidateJudge::new(&files, None);
+        let points = |path: &str, text: &str, name: &str| {
+            let hit = Hit {
+                path: path.to_owned(),
+                number: 1,
+                text: text.to_owned(),
+            };
+            judge.points(&hit, name)
+        };
+        let session = points("src/shop/sessions.py", "class Session:", "Session");
+        assert!(session > points("src/shop/sessions.py", "class Mixin:", "Mixin"));
+        assert!(
+            points("src/shop/errors.py", "class Bad:", "Bad")
+                > points("src/shop/errors.py", "class BadError:", "BadError")
+        );
+    }
+}

@@ -1,0 +1,380 @@
+//! Facts that the manifests of a project declare: its name, its description, and the places where it starts.
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::evidence::{NumberedLine, Quotation};
+use tool_repository::file_role::file_name;
+
+/// Manifests and build files that are read, in the order in which they tell most.
+pub(super) const MANIFESTS: [&str; 30] = [
+    "pyproject.toml",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "composer.json",
+    "mix.exs",
+    "setup.cfg",
+    "setup.py",
+    "Gemfile",
+    "Rakefile",
+    "CMakeLists.txt",
+    "meson.build",
+    "configure.ac",
+    "Makefile",
+    "GNUmakefile",
+    "makefile",
+    "Makefile.am",
+    "justfile",
+    "tox.ini",
+    "noxfile.py",
+    "pytest.ini",
+    "phpunit.xml",
+    "phpunit.xml.dist",
+    ".pre-commit-config.yaml",
+    ".golangci.yml",
+    ".golangci.yaml",
+    ".rspec",
+];
+
+/// A file that was read, as far as it was read.
+#[derive(Debug)]
+pub(super) struct ReadFile {
+    /// Relative to the root.
+    pub(super) path: String,
+    /// Its first lines.
+    pub(super) lines: Vec<NumberedLine>,
+}
+
+impl ReadFile {
+    /// File name.
+    pub(super) fn name(&self) -> &str {
+        file_name(&self.path)
+    }
+
+    /// Citation of a line: `path:line`.
+    pub(super) fn place(&self, line: usize) -> String {
+        format!("{}:{line}", self.path)
+    }
+
+    /// The first line that matches a pattern.
+    pub(super) fn find(&self, pattern: &str) -> Option<&NumberedLine> {
+        let pattern = Regex::new(pattern).expect("the expression is a constant");
+        self.lines.iter().find(|line| pattern.is_match(&line.text))
+    }
+
+    /// The first group of the first line that matches a pattern.
+    fn capture(&self, pattern: &str) -> Option<Quotation> {
+        let pattern = Regex::new(pattern).expect("the expression is a constant");
+        self.lines.iter().find_map(|line| {
+            let found = pattern.captures(&line.text)?.get(1)?.as_str().trim();
+            (!found.is_empty()).then(|| Quotation::new(found, line.number))
+        })
+    }
+
+    /// Parses the file as JSON; `None` for other text, and for a file that was read in part.
+    pub(super) fn json(&self) -> Option<Value> {
+        let text: String = self.lines.iter().map(|line| format!("{}\n", line.text)).collect();
+        serde_json::from_str(&text).ok()
+    }
+
+    /// The line on which a key of a JSON object stands; the first one where it is repeated.
+    pub(super) fn line_of_key(&self, key: &str) -> usize {
+        let quoted = format!("\"{key}\"");
+        let line = self.lines.iter().find(|line| {
+            let text = line.text.trim_start();
+            text.strip_prefix(&quoted)
+                .is_some_and(|rest| rest.trim_start().starts_with(':'))
+        });
+        line.or_else(|| self.lines.iter().find(|line| line.text.contains(&quoted)))
+            .map_or(1, |line| line.number)
+    }
+
+    /// The settings beneath one of these headings of a TOML or INI file.
+    pub(super) fn in_table(&self, headings: &[&str]) -> Vec<&NumberedLine> {
+        let mut is_inside = false;
+        let mut found = Vec::new();
+        for line in &self.lines {
+            let text = line.text.trim();
+            if text.starts_with('[') && text.ends_with(']') {
+                is_inside = headings.contains(&text);
+            } else if is_inside && text.contains('=') && !text.starts_with('#') {
+                found.push(line);
+            }
+        }
+        found
+    }
+
+    fn table_value(&self, headings: &[&str], key: &str) -> Option<Quotation> {
+        self.in_table(headings).into_iter().find_map(|line| {
+            let (name, value) = line.text.split_once('=')?;
+            let value = value.trim();
+            let inside = value.strip_prefix(['"', '\''])?;
+            let inside = inside.split(['"', '\'']).next()?;
+            (name.trim() == key && !inside.is_empty()).then(|| Quotation::new(inside, line.number))
+        })
+    }
+
+    /// The project's name.
+    pub(super) fn project_name(&self) -> Option<Quotation> {
+        match self.name() {
+            "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "name"),
+            "Cargo.toml" => self.table_value(&["[package]"], "name"),
+            "package.json" => self.json_text("name"),
+            "composer.json" => {
+                let name = self.json_text("name")?;
+                Some(Quotation::new(name.text.rsplit('/').next()?, name.line))
+            }
+            name if name.ends_with(".gemspec") => {
+                self.capture(r#"(?:\.name\s*=|Gem::Specification\.new)\s*\(?\s*["']([^"']+)["']"#)
+            }
+            "go.mod" => {
+                let module = self.capture(r"^module\s+(\S+)")?;
+                let version = |part: &&str| {
+                    part.len() > 1 && part.starts_with('v') && part[1..].chars().all(|c| c.is_ascii_digit())
+                };
+                let name = module.text.rsplit('/').find(|part| !version(part))?;
+                Some(Quotation::new(name, module.line))
+            }
+            "setup.cfg" => self.in_table(&["[metadata]"]).into_iter().find_map(|line| {
+                Some(Quotation::new(
+                    line.text.strip_prefix("name")?.trim_start().strip_prefix('=')?.trim(),
+                    line.number,
+                ))
+            }),
+            "setup.py" => self.capture(r#"^\s*name\s*=\s*["']([^"']+)["']"#),
+            "mix.exs" => self.capture(r"^\s*app:\s*:(\w+)"),
+            "CMakeLists.txt" => self.capture(r"(?i)^\s*project\s*\(\s*([\w.+-]+)"),
+            "meson.build" => self.capture(r"^\s*project\s*\(\s*'([^']+)'"),
+            "configure.ac" => self.capture(r"AC_INIT\(\[?([^\],)]+)"),
+            _ => None,
+        }
+    }
+
+    /// The project's description.
+    pub(super) fn description(&self) -> Option<Quotation> {
+        match self.name() {
+            "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "description"),
+            "Cargo.toml" => self.table_value(&["[package]"], "description"),
+            "package.json" | "composer.json" => self.json_text("description"),
+            "setup.py" => self.capture(r#"^\s*description\s*=\s*["']([^"']+)["']"#),
+            "setup.cfg" => self
+                .capture(r"^description\s*=\s*(.+)$")
+                .filter(|found| !found.text.starts_with("file:")),
+            "pom.xml" => self.capture(r"^\s*<description>([^<]+)</description>"),
+            name if name.ends_with(".gemspec") => self.capture(r#"\.summary\s*=\s*["']([^"']+)["']"#),
+            "mix.exs" => self.capture(r#"^\s*description:\s*"([^"]+)""#),
+            _ => None,
+        }
+    }
+
+    fn json_text(&self, key: &str) -> Option<Quotation> {
+        let value = self.json()?;
+        let text = value.get(key)?.as_str()?;
+        (!text.is_empty()).then(|| Quotation::new(text, self.line_of_key(key)))
+    }
+
+    /// Commands and modules that the manifest declares as starts: a sentence part and its line.
+    pub(super) fn declared_starts(&self) -> Vec<Quotation> {
+        let setting = |line: &NumberedLine| {
+            let (name, value) = line.text.split_once('=')?;
+            let (name, value) = (
+                name.trim().trim_matches(['"', '\'']),
+                value.trim().trim_matches(['"', '\'', ',']),
+            );
+            Some(Quotation::new(&format!("command `{name}`: `{value}`"), line.number))
+        };
+        match self.name() {
+            "pyproject.toml" => self
+                .in_table(&["[project.scripts]", "[project.gui-scripts]", "[tool.poetry.scripts]"])
+                .into_iter()
+                .filter_map(setting)
+                .collect(),
+            "setup.cfg" => self
+                .in_table(&["[options.entry_points]"])
+                .into_iter()
+                .filter(|line| line.text.contains(':'))
+                .filter_map(setting)
+                .collect(),
+            "Cargo.toml" => self.cargo_programs(),
+            "package.json" => self.npm_starts(),
+            "composer.json" => self
+                .json()
+                .and_then(|value| Some(value.get("bin")?.as_array()?.clone()))
+                .into_iter()
+                .flatten()
+                .filter_map(|bin| {
+                    Some(Quotation::new(
+                        &format!("command: `{}`", bin.as_str()?),
+                        self.line_of_key("bin"),
+                    ))
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn cargo_programs(&self) -> Vec<Quotation> {
+        let mut programs: Vec<(Option<&NumberedLine>, String, String)> = Vec::new();
+        let mut is_inside = false;
+        for line in &self.lines {
+            let text = line.text.trim();
+            if text.starts_with('[') {
+                is_inside = text == "[[bin]]";
+                if is_inside {
+                    programs.push((None, String::new(), String::new()));
+                }
+            } else if let (true, Some(program), Some((key, value))) =
+                (is_inside, programs.last_mut(), text.split_once('='))
+            {
+                let value = value.trim().trim_matches(['"', '\'']).to_owned();
+                match key.trim() {
+                    "name" => (program.0, program.1) = (Some(line), value),
+                    "path" => program.2 = value,
+                    _ => {}
+                }
+            }
+        }
+        programs
+            .into_iter()
+            .filter_map(|(line, name, path)| {
+                let starts = if path.is_empty() {
+                    String::new()
+                } else {
+                    format!(": `{path}`")
+                };
+                Some(Quotation::new(&format!("program `{name}`{starts}"), line?.number))
+            })
+            .collect()
+    }
+
+    fn npm_starts(&self) -> Vec<Quotation> {
+        let Some(value) = self.json() else {
+            return Vec::new();
+        };
+        let mut starts = Vec::new();
+        match &value["bin"] {
+            Value::String(path) => {
+                let name = value["name"].as_str().unwrap_or_default();
+                let name = name.rsplit('/').next().unwrap_or(name);
+                starts.push(Quotation::new(
+                    &format!("command `{name}`: `{path}`"),
+                    self.line_of_key("bin"),
+                ));
+            }
+            Value::Object(commands) => starts.extend(commands.iter().filter_map(|(name, path)| {
+                let line = self.line_of_key(name);
+                Some(Quotation::new(&format!("command `{name}`: `{}`", path.as_str()?), line))
+            })),
+            _ => {}
+        }
+        for key in ["main", "module"] {
+            if let Some(path) = value[key].as_str() {
+                starts.push(Quotation::new(
+                    &format!("`{key}` module: `{path}`"),
+                    self.line_of_key(key),
+                ));
+            }
+        }
+        let exported = match &value["exports"] {
+            Value::String(path) => Some(path.as_str()),
+            Value::Object(paths) => paths.get(".").and_then(first_path),
+            _ => None,
+        };
+        if let (Some(path), true) = (exported, starts.is_empty()) {
+            starts.push(Quotation::new(
+                &format!("exported module: `{path}`"),
+                self.line_of_key("exports"),
+            ));
+        }
+        starts
+    }
+}
+
+/// The first path of conditional exports.
+fn first_path(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(path) => Some(path),
+        Value::Object(conditions) => conditions.values().find_map(first_path),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::number_lines;
+
+    fn file(path: &str, text: &str) -> ReadFile {
+        ReadFile {
+            path: path.to_owned(),
+            lines: number_lines(text),
+        }
+    }
+
+    #[test]
+    fn names_come_from_the_projects_own_table() {
+        for (path, text, expected) in [
+            (
+                "Cargo.toml",
+                "[[bin]]\nname = \"rg\"\n[package]\nname = \"ripgrep\" # it\n",
+                Some("ripgrep"),
+            ),
+            ("Cargo.toml", "[workspace]\nmembers = []\n", None),
+            (
+                "pyproject.toml",
+                "[build-system]\nrequires = [\"x\"]\n[project]\nname = 'flask'\n",
+                Some("flask"),
+            ),
+            (
+                "package.json",
+                "{\"author\": {\"name\": \"A\"}, \"name\": \"express\"}",
+                Some("express"),
+            ),
+            ("go.mod", "module github.com/spf13/cobra\n", Some("cobra")),
+            ("go.mod", "module github.com/go-chi/chi/v5\n", Some("chi")),
+            (
+                "CMakeLists.txt",
+                "cmake_minimum_required(VERSION 3)\nproject(zlib C)\n",
+                Some("zlib"),
+            ),
+            ("mix.exs", "      app: :plug,\n", Some("plug")),
+        ] {
+            let name = file(path, text).project_name().map(|name| name.text);
+            assert_eq!(name.as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn declared_starts_name_the_command_and_its_file() {
+        for (path, text, expected) in [
+            (
+                "pyproject.toml",
+                "[project]\nname = \"x\"\n[project.scripts]\n# none = 1\nrun = \"x:main\"\n[tool.other]\na = 1",
+                &["command `run`: `x:main`"][..],
+            ),
+            (
+                "Cargo.toml",
+                "[[bin]]\nbench = false\npath = \"core/main.rs\"\nname = \"rg\"\n",
+                &["program `rg`: `core/main.rs`"],
+            ),
+            (
+                "package.json",
+                "{\"name\": \"@a/b\", \"bin\": \"cli.js\", \"main\": \"lib.js\"}",
+                &["command `b`: `cli.js`", "`main` module: `lib.js`"],
+            ),
+            (
+                "package.json",
+                "{\"exports\": {\".\": {\"types\": \"a.d.ts\"}}}",
+                &["exported module: `a.d.ts`"],
+            ),
+        ] {
+            let starts = file(path, text).declared_starts();
+            let starts: Vec<&str> = starts.iter().map(|start| start.text.as_str()).collect();
+            assert_eq!(starts, expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The title and the purpose that a README gives: its first heading, and its first paragraph of prose.
+//!
+//! Badges, HTML, code, lists, tables, quotations and lines of links are no prose. A paragraph below a heading such as
+//! "Installation" does not say what the project is.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use regex::Regex;
+
+use crate::evidence::{NumberedLine, Quotation};
+use crate::text::cut_text;
+
+/// Characters of a purpose.
+const PURPOSE_CHARACTERS_MAX: usize = 400;
+/// Paragraphs among which the purpose is looked for.
+const PARAGRAPHS_MAX: usize = 8;
+/// Characters of a heading that is a name and not a sentence.
+const TITLE_CHARACTERS_MAX: usize = 50;
+
+/// The parts of a README that say what a project is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Readme {
+    /// First heading.
+    pub(super) title: Option<Quotation>,
+    /// First paragraph of prose.
+    pub(super) purpose: Option<Quotation>,
+}
+
+/// True for a README in any form.
+pub(super) fn is_readme(path: &str) -> bool {
+    tool_repository::file_role::file_name(path)
+        .to_ascii_lowercase()
+        .starts_with("readme")
+}
+
+impl Readme {
+    /// Reads a README: Markdown by its syntax, other forms by lines.
+    ///
+    /// Among its first paragraphs, one that begins with one of `names` and a verb comes before others.
+    pub(super) fn read(path: &str, lines: &[NumberedLine], names: &[String]) -> Self {
+        let lower = path.to_ascii_lowercase();
+        if [".rst", ".txt", ".rdoc", ".org", ".adoc", "readme"]
+            .iter()
+            .any(|end| lower.ends_with(end))
+        {
+            read_plain(lines, names)
+        } else {
+            read_markdown(lines, names)
+        }
+    }
+
+    fn from_parts(title: Option<Quotation>, paragraphs: &[Paragraph], names: &[String]) -> Self {
+        let title = title.filter(|title| is_name(&title.text));
+        let names = names.iter().chain(title.as_ref().map(|title| &title.text));
+        let names: Vec<String> = names.map(|name| regex::escape(name)).collect();
+        let verbs = "is|are|was|provides|offers|allows|helps|lets|makes|implements|gives|turns|contains|adds|brings";
+        let introduces = Regex::new(&format!(
+            r"(?i)^\W*(the )?({})\W{{0,3}}(\s*\([^)]*\)|\s+v?\d[\d.]*)?\s+({verbs})\b",
+            names.join("|")
+        ))
+        .expect("names are escaped");
+        let introduction = paragraphs
+            .iter()
+            .find(|paragraph| !names.is_empty() && introduces.is_match(&paragraph.words.text));
+        let first = || {
+            let mut leading = paragraphs.iter().filter(|paragraph| paragraph.is_leading);
+            leading.find(|paragraph| !paragraph.words.text.ends_with(':'))
+        };
+        let leading_introduction = introduction.filter(|paragraph| paragraph.is_leading);
+        let purpose = leading_introduction
+            .or_else(first)
+            .or(introduction)
+            .map(|Paragraph { words, .. }| {
+                let text = words.text.trim_end_matches(':');
+                Quotation::new(&cut_text(text, PURPOSE_CHARACTERS_MAX), words.line)
+            });
+        Self { title, purpose }
+    }
+}
+
+/// A paragraph of prose.
+#[derive(Debug)]
+struct Paragraph {
+    words: Quotation,
+    /// True before the first heading below the title: what stands there is about the whole project.
+    is_leading: bool,
+}
+
+/// A block of text with its place in the source.
+#[derive(Debug, Default)]
+struct Block {
+    text: String,
+    /// Characters of it that belong to links.
+    linked: usize,
+    start: usize,
+}
+
+impl Block {
+    /// True for a paragraph that describes something. A sentence directly below the title may be short.
+    fn is_prose(&self, is_leading: bool) -> bool {
+        let text = without_urls(&self.text);
+        let words = text
+            .split_whitespace()
+            .filter(|word| word.chars().any(char::is_alphabetic));
+        let letters = text.chars().filter(|c| c.is_alphabetic()).count();
+        let visible = text.chars().filter(|c| !c.is_whitespace()).count();
+        let is_sentence = is_leading && text.ends_with('.');
+        let (words_min, letters_min) = if is_sentence { (2, 8) } else { (4, 20) };
+        words.count() >= words_min
+            && letters >= letters_min
+            && letters * 3 > visible * 2
+            && self.linked * 5 < self.text.chars().count() * 3
+    }
+}
+
+fn without_urls(text: &str) -> String {
+    text.split_whitespace()
+        .filter(|word| !word.contains("://"))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
+    let source: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
+    let line_of = |offset: usize| {
+        let at = source[..offset.min(source.len())].matches('\n').count();
+        lines.get(at).map_or(1, |line| line.number)
+    };
+    let (mut title, mut paragraphs, mut is_leading) = (None, Vec::new(), true);
+    let mut reader = MarkdownReader::default();
+    for (event, range) in Parser::new_ext(&source, Options::ENABLE_TABLES).into_offset_iter() {
+        match reader.step(event, range) {
+            Some(MarkdownBlock::Heading(block, level)) => {
+                reader.is_aside = is_aside(&block.text);
+                is_leading &= level == HeadingLevel::H1;
+                if title.is_none() && level == HeadingLevel::H1 && !block.text.is_empty() {
+                    title = Some(Quotation::new(&block.text, line_of(block.start)));
+                }
+            }
+            Some(MarkdownBlock::Paragraph(block)) if !reader.is_aside && block.is_prose(is_leading) => {
+                paragraphs.push(Paragraph {
+                    words: Quotation::new(block.text.trim(), line_of(block.start)),
+                    is_leading,
+                });
+            }
+            Some(MarkdownBlock::Paragraph(_)) | None => {}
+        }
+        if paragraphs.len() == PARAGRAPHS_MAX {
+            break;
+        }
+    }
+    Readme::from_parts(title, &paragraphs, names)
+}
+
+/// A heading that is a name: short, and not a greeting.
+fn is_name(text: &str) -> bool {
+    text.chars().count() <= TITLE_CHARACTERS_MAX && !text.to_ascii_lowercase().starts_with("welcome")
+}
+
+/// True for a heading whose section is about something else than the purpose.
+fn is_aside(heading: &str) -> bool {
+    const ASIDES: [&str; 25] = [
+        "announc",
+        "what's new",
+        "release",
+        "install",
+        "usage",
+        "quick",
+        "getting started",
+        "contents",
+        "sponsor",
+        "backer",
+        "support",
+        "contribut",
+        "license",
+        "licence",
+        "changelog",
+        "news",
+        "requirement",
+        "build",
+        "test",
+        "credit",
+        "author",
+        "donat",
+        "example",
+        "status",
+        "download",
+    ];
+    let heading = heading.to_ascii_lowercase();
+    let heading = heading.trim_start_matches(|c: char| !c.is_alphanumeric());
+    ASIDES.iter().any(|aside| heading.starts_with(aside)) || heading.contains("table of contents")
+}
+
+enum MarkdownBlock {
+    Heading(Block, HeadingLevel),
+    Paragraph(Block),
+}
+
+/// Collects the text of top-level headings and paragraphs.
+#[derive(Default)]
+struct MarkdownReader {
+    block: Block,
+    /// Lists, quotations, tables and code around the event.
+    nested: usize,
+    links: usize,
+    images: usize,
+    html: String,
+    html_start: usize,
+    is_aside: bool,
+}
+
+impl MarkdownReader {
+    fn step(&mut self, event: Event<'_>, range: Range<usize>) -> Option<MarkdownBlock> {
+        match event {
+            Event::Start(Tag::Heading { .. } | Tag::Paragraph) => {
+                self.block = Block {
+                    start: range.start,
+                    ..Block::default()
+                };
+            }
+            Event::End(TagEnd::Heading(level)) if self.nested == 0 => {
+                return Some(MarkdownBlock::Heading(std::mem::take(&mut self.block).trimmed(), level));
+            }
+            Event::End(TagEnd::Paragraph) if self.nested == 0 => {
+                return Some(MarkdownBlock::Paragraph(std::mem::take(&mut self.block).trimmed()));
+            }
+            Event::Start(
+                Tag::BlockQuote(_) | Tag::List(_) | Tag::Table(_) | Tag::CodeBlock(_) | Tag::MetadataBlock(_),
+            ) => {
+                self.nested += 1;
+            }
+            Event::End(
+                TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::Table | TagEnd::CodeBlock | TagEnd::MetadataBlock(_),
+            ) => self.nested -= 1,
+            Event::Start(Tag::Link { .. }) => self.links += 1,
+            Event::End(TagEnd::Link) => self.links -= 1,
+            Event::Start(Tag::Image { .. }) => self.images += 1,
+            Event::End(TagEnd::Image) => self.images -= 1,
+            Event::Text(text) if self.images == 0 => {
+                let is_link = self.links > 0;
+                self.block.linked += if is_link { text.chars().count() } else { 0 };
+                self.block.text.push_str(&text);
+            }
+            Event::Code(text) if self.images == 0 => self.block.text.push_str(&format!("`{text}`")),
+            Event::SoftBreak | Event::HardBreak => self.block.text.push(' '),
+            Event::Start(Tag::HtmlBlock) => {
+                self.html.clear();
+                self.html_start = range.start;
+            }
+            Event::Html(html) => self.html.push_str(&html),
+            Event::End(TagEnd::HtmlBlock) => return self.html_heading(),
+            _ => {}
+        }
+        None
+    }
+
+    /// The text of a heading that is written as HTML.
+    fn html_heading(&mut self) -> Option<MarkdownBlock> {
+        let heading = Regex::new(r"(?is)<h1[^>]*>(.*?)</h1>").expect("the expression is a constant");
+        let tag = Regex::new(r"(?s)<[^>]*>").expect("the expression is a constant");
+        let found = heading.captures(&self.html)?;
+        let inside = found.get(1)?;
+        let words: Vec<String> = tag
+            .replace_all(inside.as_str(), " ")
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        (!words.is_empty()).then(|| {
+            let block = Block {
+                text: words.join(" "),
+                start: self.html_start + found.get(0).map_or(0, |heading| heading.start()),
+                linked: 0,
+            };
+            MarkdownBlock::Heading(block, HeadingLevel::H1)
+        })
+    }
+}
+
+impl Block {
+    fn trimmed(mut self) -> Self {
+        self.text = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        self
+    }
+}
+
+/// reStructuredText and plain text: paragraphs are separated by empty lines, and a heading is underlined.
+fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
+    let (mut title, mut paragraphs, mut headings) = (None, Vec::new(), 0);
+    let mut is_aside_section = false;
+    let mut is_directive = false;
+    for paragraph in lines.split(|line| line.text.trim().is_empty()) {
+        let Some(first) = paragraph.first() else {
+            continue;
+        };
+        // The content of a directive is indented below it, and empty lines do not end it.
+        if first.text.starts_with([' ', '\t']) && is_directive {
+            continue;
+        }
+        is_directive =
+            first.text.starts_with("..") || first.text.starts_with(':') || first.text.trim_end().ends_with("::");
+        let heading = heading_of(paragraph);
+        if let Some(line) = heading {
+            is_aside_section = is_aside(line.text.trim());
+            headings += 1;
+            if title.is_none() {
+                title = Some(Quotation::new(
+                    line.text.trim_matches(|c: char| c == '=' || c.is_whitespace()),
+                    line.number,
+                ));
+            }
+            continue;
+        }
+        let text: Vec<&str> = paragraph.iter().map(|line| line.text.trim()).collect();
+        let block = Block {
+            text: without_roles(&text.join(" ")),
+            ..Block::default()
+        };
+        let is_list = ["* ", "- ", "+ ", "| ", "> ", "    "]
+            .iter()
+            .any(|mark| first.text.starts_with(mark));
+        if !is_directive && !is_aside_section && !is_list && block.is_prose(headings < 2) {
+            paragraphs.push(Paragraph {
+                words: Quotation::new(&block.text, first.number),
+                is_leading: headings < 2,
+            });
+        }
+        if paragraphs.len() == PARAGRAPHS_MAX {
+            break;
+        }
+    }
+    Readme::from_parts(title, &paragraphs, names)
+}
+
+/// The title among the lines of a paragraph: one between or above lines of the same punctuation mark, or one marked with `=`.
+fn heading_of(paragraph: &[NumberedLine]) -> Option<&NumberedLine> {
+    let is_rule = |line: &NumberedLine| {
+        let text = line.text.trim();
+        text.len() > 2 && text.chars().all(|c| "=-~^\"#*+`.".contains(c))
+    };
+    let marked = |line: &NumberedLine| line.text.starts_with("= ") || line.text.starts_with("# ");
+    match paragraph {
+        [above, line, ..] if is_rule(above) && !is_rule(line) => Some(line),
+        [line, below, ..] if is_rule(below) && !is_rule(line) => Some(line),
+        [line, ..] if marked(line) => Some(line),
+        _ => None,
+    }
+}
+
+/// Inline marks, and their plain form.
+static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let rules = [
+        (r"`([^`<]+?)\s*<[^`>]*>`__?", "$1"),
+        (r":[a-z:]+:`~?([^`]+)`", "`$1`"),
+        (r"``([^`]+)``", "`$1`"),
+        (r"`([^`]+)`_+", "$1"),
+        (r"\|[^|\s][^|]*\|_*", ""),
+        (r"\*\*([^*]+)\*\*", "$1"),
+        (r"\b(\w+)_(\s|[.,;]|$)", "$1$2"),
+    ];
+    let compile = |(pattern, with)| (Regex::new(pattern).expect("the expression is a constant"), with);
+    rules.into_iter().map(compile).collect()
+});
+
+/// reStructuredText without its inline marks: `` `text <url>`_ ``, ``:role:`text` ``, ` ``code`` `, `|badge|`.
+fn without_roles(text: &str) -> String {
+    let plain = RULES.iter().fold(text.to_owned(), |text, (rule, with)| {
+        rule.replace_all(&text, *with).into_owned()
+    });
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::number_lines;
+
+    type TextAndLine = Option<(String, usize)>;
+
+    fn told(path: &str, text: &str) -> (TextAndLine, TextAndLine) {
+        let readme = Readme::read(path, &number_lines(text), &[]);
+        let plain = |quotation: Option<Quotation>| quotation.map(|quotation| (quotation.text, quotation.line));
+        (plain(readme.title), plain(readme.purpose))
+    }
+
+    #[test]
+    fn badges_html_code_and_links_are_no_purpose() {
+        let text = "<div align=\"center\">\n<img src=\"a.png\">\n</div>\n\n# Cart\n\n[![build](a)](b) ![x](y)\n\n\
+                    [Home](a) | [Guide](b) | [Chat about it](c)\n\n```js\nimport a from 'b and c and d'\n```\n\n\
+                    > [!NOTE]\n> This is a note about the name of it.\n\n**Fast** sums of `carts` for [Node](n).\nAnd prices.\n";
+        let expected = "Fast sums of `carts` for Node. And prices.".to_owned();
+        assert_eq!(
+            told("README.md", text),
+            (Some(("Cart".into(), 5)), Some((expected, 18)))
+        );
+    }
+
+    #[test]
+    fn a_heading_in_html_is_a_title_and_installation_no_purpose() {
+        let text = "<h1 align=\"center\"><a href=\"x\">Shop</a></h1>\n\n## Installation\n\nRun this command in your own shell.\n\n\
+                    ## About\n\nShop is a list of carts and prices.\n";
+        let expected = "Shop is a list of carts and prices.".to_owned();
+        assert_eq!(told("Readme.md", text), (Some(("Shop".into(), 1)), Some((expected, 9))));
+    }
+
+    #[test]
+    fn directives_of_restructured_text_are_passed_over() {
+        let text = "====\nShop\n====\n\n.. image:: a.png\n   :alt: The logo of the shop in colour\n\n|build| |docs|\n\n\
+                    **Shop** counts the ``carts`` of `Node <n>`_ users.\nAnd prices_.\n";
+        let expected = "Shop counts the `carts` of Node users. And prices.".to_owned();
+        assert_eq!(
+            told("README.rst", text),
+            (Some(("Shop".into(), 2)), Some((expected, 10)))
+        );
+    }
+
+    #[test]
+    fn a_paragraph_that_introduces_the_project_comes_before_news() {
+        let text = "# Shop\n\nWe are excited to announce version two of it.\n\n**Shop** is a library of carts.\n";
+        let expected = "Shop is a library of carts.".to_owned();
+        assert_eq!(told("README.md", text), (Some(("Shop".into(), 1)), Some((expected, 5))));
+    }
+
+    #[test]
+    fn a_readme_of_badges_says_nothing() {
+        assert_eq!(told("README.md", "[![a](b)](c)\n"), (None, None));
+        assert_eq!(told("README.md", "# Welcome to the shop\n"), (None, None));
+    }
+}
