@@ -25,12 +25,11 @@ pub mod text;
 pub mod component;
 
 use std::fs::Metadata;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 pub use files::{Content, Entry, EntryKind, Page, Query, Run, Selection, Visit};
 pub use history::{
