@@ -24,6 +24,7 @@ mod lifecycle;
 mod limits;
 mod localise;
 mod mcp;
+mod newcomers;
 mod openapi;
 mod operations;
 mod overview;

@@ -423,7 +423,9 @@ fn a_signal_to_end_is_heeded_while_sessions_are_recovered() {
     assert_eq!(daemon.wait().expect("it is ours").code(), Some(3));
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     fs::remove_file(&summary).expect("it is ours");
-    holds(&tool(&home, &["history"]).expect(0).stdout, &["  complete "]);
+    let listed = tool(&home, &["history"]).expect(0).stdout;
+    holds(&listed, &["  explain "]);
+    assert!(!listed.contains("failed") && !listed.contains("running"), "{listed}");
 }
 
 /// Sessions under way are closed, their readers see the end, their reports are written, and nothing stays behind.

@@ -294,7 +294,12 @@ fn a_refactor_of_an_npm_package_runs_its_script_before_and_after() {
     );
     home.run(root, &["undo"]).expect(0);
     assert_eq!(differences(root, &good), Vec::<PathBuf>::new());
-    home.run(root, &["undo"]).expect(0);
+    let older = home.run(root, &["undo"]).expect(2).stderr;
+    let older = older
+        .split("`tool undo ")
+        .nth(1)
+        .and_then(|rest| rest.split('`').next());
+    home.run(root, &["undo", older.expect("it is named")]).expect(0);
     assert_eq!(differences(root, &before), Vec::<PathBuf>::new(), "session by session");
 }
 
@@ -655,7 +660,12 @@ fn an_undo_names_the_commit_that_stays_and_passes_over_what_was_reverted_by_hand
     home.run(root, &["refactor", "b.py"]).expect(0);
     git(root, &["checkout", "-q", "b.py"]);
 
-    let undone = home.run(root, &["undo"]).expect(0);
+    let passed_over = home.run(root, &["undo"]).expect(2).stderr;
+    let older = passed_over
+        .split("`tool undo ")
+        .nth(1)
+        .and_then(|rest| rest.split('`').next());
+    let undone = home.run(root, &["undo", older.expect("it is named")]).expect(0);
     assert_eq!(undone.stdout, "restored  a.py\n");
     let stays = format!(
         "the commit {} stays: commit the restored files to take it back in git as well\n",

@@ -239,22 +239,16 @@ fn a_question_is_answered_on_the_terminal() {
     assert_eq!((granted.expect(0).code, commits), (0, 1));
     let (refused, commits) = commit_with_reply("n");
     assert!(refused.stdout.contains("That was all."), "{}", refused.stdout);
-    assert!(
-        refused
-            .stdout
-            .contains("refactor is incomplete: you refused `git_commit`\r\n"),
-        "{}",
-        refused.stdout
-    );
+    assert!(!refused.stdout.contains("is incomplete"), "{}", refused.stdout);
     assert!(!refused.stdout.contains("--allow"), "{}", refused.stdout);
-    assert_eq!((refused.expect(1).code, commits), (1, 0));
+    assert_eq!((refused.expect(0).code, commits), (0, 0));
 }
 
 #[test]
 fn what_was_typed_before_a_question_does_not_answer_it() {
     let (_server, home, repository) = model_that_commits();
     let variables = [("EARLY", "y"), ("REPLY", "n")];
-    let finished = on_terminal(&home, repository.path(), 80, &COMMIT, &variables).expect(1);
+    let finished = on_terminal(&home, repository.path(), 80, &COMMIT, &variables).expect(0);
     assert!(finished.stdout.contains("That was all."), "{}", finished.stdout);
     assert_eq!(git(repository.path(), &["rev-list", "--all"]), "");
 }

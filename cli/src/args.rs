@@ -47,6 +47,10 @@ pub(crate) struct CliArguments {
     #[arg(long, short, global = true, display_order = 901)]
     pub(crate) quiet: bool,
 
+    /// Print each file and each call on a terminal, too
+    #[arg(long, short, global = true, display_order = 902, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -199,9 +203,9 @@ Examples:
   tool context --exclude 'tests/**' --include src/api.py --json \"retry failed uploads\"")]
     Context(Select),
 
-    /// Show sessions: running ones first, then the newest
+    /// Show sessions by repository: this one first, the newest session last
     ///
-    /// `--repo DIR` shows only the sessions of one repository. A session that was undone names its undo, which can be
+    /// Turns of a conversation stand together. `--repo DIR` shows only the sessions of one repository. A session that was undone names its undo, which can be
     /// undone, too. JSON lists running sessions under `running`.
     #[command(after_help = "\
 Examples:
@@ -280,18 +284,23 @@ Examples:
     /// Undo the changes of a session, byte for byte
     ///
     /// Files that you changed since are named and left alone; the exit code is 1 then. An undo is a session that can be
-    /// undone, too. Only changes of files through skills are undone: commits, installations and files written by
+    /// undone, too. Without a name it takes back the newest session that changed files; where that is undone already, it
+    /// asks before it takes back the one before it, and without a terminal it needs that one's name. Only changes of files through skills are undone: commits, installations and files written by
     /// commands stay. Commits and installations are named.
     #[command(after_help = "\
 Examples:
-  tool undo                    the newest session that changed files; again, the one before it
+  tool undo                    the newest session that changed files
   tool undo 01a1f88f           the beginning of an identifier
-  tool undo UNDO               an undo, as it was printed: brings the changes back")]
+  tool undo UNDO               an undo, as it was printed: brings the changes back
+  tool undo --conversation     all turns of the conversation, the newest first")]
     Undo {
         /// Identifier of the session or its beginning; `latest` is the newest one in this repository that changed files
         /// and is not undone
         #[arg(value_name = "SESSION", default_value = "latest")]
         session: String,
+        /// Undo all turns of the session's conversation, the newest first
+        #[arg(long)]
+        conversation: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -303,7 +312,7 @@ Examples:
         after_help = "\
 Examples:
   tool skill list
-  tool skill call search_code '{\"pattern\": \"TODO\"}'"
+  tool skill call search_code pattern=TODO"
     )]
     Skill(Skill),
 
@@ -834,9 +843,9 @@ Examples:
     Call {
         /// Name of the skill
         name: String,
-        /// Arguments as a JSON object; `-` reads them from standard input
-        #[arg(default_value = "{}")]
-        arguments: String,
+        /// Arguments: `NAME=VALUE` each, or one JSON object; `-` reads an object from standard input
+        #[arg(value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
         /// Print the receipt as JSON on standard error
         #[arg(long)]
         receipt: bool,

@@ -19,6 +19,7 @@ pub(crate) mod reference;
 pub(crate) mod sandbox;
 pub(crate) mod service;
 mod skill;
+mod tally;
 mod test_commands;
 mod turn;
 mod undo;
@@ -93,7 +94,11 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Cancel { session } => attach::cancel(&session, context).await,
         Command::Results { session, json } => history::result(&session, json, context).await,
         Command::Diff { session, json } => diff::run(&session, json, context).await,
-        Command::Undo { session, json } => undo::run(&session, json, context).await,
+        Command::Undo {
+            session,
+            conversation,
+            json,
+        } => undo::run(&session, conversation, json, context).await,
         Command::Tests(tests) => test_commands::run(tests, context),
         Command::Config { json } => config::run(json, context),
         Command::Doctor { probe, json, .. } => doctor::run(probe, json, context).await,
@@ -202,7 +207,8 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     else {
         return Ok(());
     };
-    output.ask(&format!("\n{detail}\n\n{title} [{effect}]\nAllow it? "));
+    output.ask_about(detail);
+    output.ask(&format!("\n{title} [{effect}]\nAllow it? "));
     // Input typed before the question was shown answers something else.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
     output.ask("[y/N] ");

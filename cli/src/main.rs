@@ -26,9 +26,9 @@ fn main() -> ExitCode {
     let environment = Environment::of_process();
     let arguments = match CliArguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return usage::explain(&error, Output::new(false, &environment)),
+        Err(error) => return usage::explain(&error, Output::new(false, false, &environment)),
     };
-    let output = Output::new(arguments.quiet, &environment);
+    let output = Output::new(arguments.quiet, arguments.verbose, &environment);
     match run(arguments, environment, output) {
         Ok(code) => code,
         Err(error) => {

@@ -27,6 +27,8 @@ pub(crate) use status::{Status, TICK};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
+    /// One line for each step, also on a terminal.
+    verbose: bool,
     /// Colours on standard error.
     colour: bool,
     /// Standard error is a terminal that understands more than lines.
@@ -40,13 +42,14 @@ const COLUMNS: usize = 80;
 
 impl Output {
     /// `quiet` leaves standard error to errors. Colours are for terminals, unless the user wants none (`NO_COLOR`).
-    pub(crate) fn new(quiet: bool, environment: &Environment) -> Self {
+    pub(crate) fn new(quiet: bool, verbose: bool, environment: &Environment) -> Self {
         let wanted = environment.get("NO_COLOR").is_none();
         let capable = environment.get("TERM").is_some_and(|terminal| terminal != "dumb");
         let moves = capable && io::stderr().is_terminal();
         let shows = capable && io::stdout().is_terminal();
         Self {
             quiet,
+            verbose,
             colour: wanted && moves,
             moves,
             look: shows.then(|| Look {
@@ -109,6 +112,13 @@ impl Output {
     pub(crate) fn progress(self, text: &str) {
         if !self.quiet {
             self.error_line(&self.dim(&text.replace(['\n', '\t'], " ")));
+        }
+    }
+
+    /// A line about one step of many. A terminal has a line that changes instead, unless the user wants all of them.
+    pub(crate) fn step(self, text: &str) {
+        if self.verbose || !self.moves {
+            self.progress(text);
         }
     }
 

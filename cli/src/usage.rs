@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use clap::error::ErrorKind as UsageKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind as UsageKind};
 use host::api::{ErrorKind, Problem};
 use host::text::nearest;
 
@@ -27,13 +27,96 @@ pub(crate) fn explain(error: &clap::Error, output: Output) -> ExitCode {
             let asked = std::env::args_os().skip(1);
             let asked: Vec<String> = asked.map(|argument| argument.to_string_lossy().into_owned()).collect();
             let problem = problem(&error.render().to_string(), &command_of(&asked));
-            output.problem(&match meant(&problem) {
-                Some(name) => problem.with_hint(format!("did you mean `{name}`?")),
+            output.problem(&match hint_of_unknown(error).or_else(|| meant(&problem)) {
+                Some(hint) => problem.with_hint(hint),
                 None => problem,
             });
             ExitCode::from(USAGE)
         }
     }
+}
+
+/// Commands of other tools, each with what does the same here.
+const COMMANDS_OF_OTHERS: [(&[&str], &str); 15] = [
+    (
+        &["login", "logout", "auth", "setup", "configure"],
+        "`tool init` sets the provider and its key",
+    ),
+    (
+        &["update", "upgrade"],
+        "`tool skill update` updates skills; a new version of `tool` is a new binary",
+    ),
+    (
+        &["logs", "log"],
+        "`tool results` shows what a session did; the backend's log is ~/.tool/logs/backend.log",
+    ),
+    (
+        &["stop", "abort", "kill"],
+        "`tool cancel latest` ends the running session, `tool service stop` the backend",
+    ),
+    (
+        &["resume", "chat", "reply"],
+        "`tool continue \"…\"` goes on with the newest session; `tool attach` follows a running one",
+    ),
+    (
+        &["start", "serve", "daemon"],
+        "`tool service start` starts the backend; every command does that itself",
+    ),
+    (
+        &["status", "ps"],
+        "`tool service status` shows the backend, `tool history` the sessions",
+    ),
+    (
+        &["run", "exec", "prompt", "query"],
+        "`tool ask \"…\"` answers a question, `tool refactor \"…\"` changes code",
+    ),
+    (
+        &["edit", "fix", "change", "write", "improve"],
+        "`tool refactor \"…\"` changes code",
+    ),
+    (
+        &["test", "tests", "generate"],
+        "`tool test-gen FILE` writes tests for a source file",
+    ),
+    (
+        &["review", "plan", "design"],
+        "`tool architect \"…\"` proposes improvements",
+    ),
+    (
+        &["revert", "rollback", "restore", "reset"],
+        "`tool undo` takes back what the newest session changed",
+    ),
+    (
+        &["sessions", "list", "ls"],
+        "`tool history` lists sessions, `tool skill list` the skills",
+    ),
+    (
+        &["model", "provider", "providers"],
+        "`tool models` lists models and servers, and switches",
+    ),
+    (
+        &["settings", "env"],
+        "`tool config` shows the settings; ~/.tool/config.toml holds them",
+    ),
+];
+
+/// Hint for a command that only other tools have, and for a question without a command.
+fn hint_of_unknown(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    // Behind another command it is no command of another tool.
+    let is_first = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) == Some(unknown.clone());
+    if !is_first {
+        return None;
+    }
+    if unknown.trim().contains(char::is_whitespace) {
+        return Some("a question: `tool ask \"…\"`; a task: `tool refactor \"…\"`".to_owned());
+    }
+    let known = COMMANDS_OF_OTHERS
+        .iter()
+        .find(|(names, _)| names.contains(&unknown.as_str()));
+    known.map(|(_, hint)| (*hint).to_owned())
 }
 
 /// The command that was meant, where clap names none: it does so everywhere but behind `help`.
@@ -52,7 +135,7 @@ fn meant(problem: &Problem) -> Option<String> {
     let command = CliArguments::command();
     let known = command.get_subcommands().filter(|known| !known.is_hide_set());
     let name = nearest(unknown, known.map(clap::Command::get_name))?;
-    Some(name.to_owned())
+    Some(format!("did you mean `{name}`?"))
 }
 
 /// Prints a usage error or help. clap decides about colours.

@@ -5,6 +5,7 @@ use host::api::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::tally::Tally;
 use crate::client::Events;
 use crate::error::Error;
 use crate::output::{Output, Status, TICK};
@@ -83,6 +84,8 @@ pub(super) struct Waiting {
     model: String,
     /// Skills under way.
     skills: Vec<String>,
+    /// Calls that have ended.
+    tally: Tally,
     what: String,
 }
 
@@ -104,11 +107,13 @@ impl Waiting {
             status,
             model,
             skills: Vec::new(),
+            tally: Tally::default(),
             what,
         }
     }
 
     fn after(&mut self, event: &Event) {
+        self.tally.count(event);
         match event {
             Event::Live { line } => self.status.detail(line),
             Event::Selection { .. } => self.wait_for(format!("waiting for {}", self.model)),
@@ -137,5 +142,7 @@ impl Waiting {
             self.status.wait_for(what.as_str());
             self.what = what;
         }
+        // A run shows its own newest line.
+        self.status.detail(&self.tally.calls());
     }
 }

@@ -1,9 +1,11 @@
 //! `tool history` and `tool results`: what sessions do and did.
 
+mod rows;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{Activity, ErrorKind, History, HistoryEntry, Problem, SessionResult, Status, TaskEntry, Tasks};
+use host::api::{Activity, ErrorKind, History, Problem, SessionResult, Status, TaskEntry, Tasks};
 use host::limits::HISTORY_ENTRIES_MAX;
 use serde::Serialize;
 
@@ -11,9 +13,8 @@ use super::{Context, openable, path_text, print_json};
 use crate::args;
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
-
-/// Columns that a line of the list takes before the model; narrower terminals get two lines a session.
-const LINE_COLUMNS: usize = 110;
+use rows::Rows;
+pub(super) use rows::short;
 
 /// Output of `--json`: the answer of GET /history, and the sessions under way.
 #[derive(Serialize)]
@@ -43,12 +44,14 @@ pub(super) async fn list(filter: &args::History, context: &Context) -> Result<Ex
     if history.sessions.is_empty() && running.is_empty() {
         say_empty(filter, context);
     }
-    let narrow = context.output.columns().is_some_and(|columns| columns < LINE_COLUMNS);
-    for task in &running {
-        context.output.line(&running_row(task, narrow))?;
-    }
-    for session in &history.sessions {
-        context.output.line(&row(session, narrow))?;
+    let here = context.places().ok().and_then(|(root, _)| root.canonicalize().ok());
+    let rows = Rows {
+        here: here.map(|root| root.to_string_lossy().into_owned()),
+        columns: context.output.columns(),
+        now: host::api::now(),
+    };
+    for line in rows.lines(&history.sessions, &running) {
+        context.output.line(&line)?;
     }
     if let Some(task) = running.first() {
         let id = &task.session_id;
@@ -72,22 +75,6 @@ pub(super) async fn connect_to_read(context: &Context) -> Result<Client, Error> 
         }
         error => error,
     })
-}
-
-fn running_row(task: &TaskEntry, narrow: bool) -> String {
-    let TaskEntry {
-        session_id,
-        operation,
-        target,
-        repository,
-        ..
-    } = task;
-    let started = task.timestamp.format("%Y-%m-%d %H:%M:%S");
-    let target = super::shorten(target, 40);
-    if narrow {
-        return format!("{session_id}\n  {started}  {operation}  running\n  {target}\n  {repository}");
-    }
-    format!("{session_id}  {started}  {operation:9}  running             {target}  {repository}")
 }
 
 fn say_empty(filter: &args::History, context: &Context) {
@@ -133,34 +120,6 @@ fn parameters(pairs: &[(&str, Option<&str>)]) -> String {
 fn canonical(repo: &Path) -> Result<PathBuf, Error> {
     repo.canonicalize()
         .map_err(|error| Error::file("Repository", repo, &error))
-}
-
-fn row(session: &HistoryEntry, narrow: bool) -> String {
-    let status = format!("{:?}", session.status).to_lowercase();
-    let undone = session.undone_by.as_ref();
-    let undone = undone.map_or_else(String::new, |by| format!("undone by {by}"));
-    let started = session.started.format("%Y-%m-%d %H:%M:%S");
-    let files = match session.files_modified {
-        1 => "1 file".to_owned(),
-        count => format!("{count} files"),
-    };
-    if narrow {
-        let HistoryEntry {
-            id,
-            operation,
-            provider,
-            repository,
-            ..
-        } = session;
-        let lines =
-            format!("{id}\n  {started}  {operation}  {status}  {files}\n  {provider}\n  {repository}\n  {undone}");
-        return lines.trim_end().to_owned();
-    }
-    let line = format!(
-        "{}  {started}  {:9}  {status:9}  {files:>8}  {}  {}  {undone}",
-        session.id, session.operation, session.provider, session.repository
-    );
-    line.trim_end().to_owned()
 }
 
 /// Shows one session's result. Its exit code tells how the session ended.

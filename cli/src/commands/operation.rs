@@ -12,6 +12,7 @@ use host::session::preflight;
 use host::text::clean_line;
 
 use super::follow::{Follow, Waiting};
+use super::tally::Tally;
 use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
 use crate::args::RunArguments;
 use crate::client::{Client, Events};
@@ -217,6 +218,7 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
         answer,
         json: run.json,
         output,
+        tally: Tally::default(),
     };
     let root = Path::new(&request.repo_path);
     session
@@ -282,6 +284,7 @@ pub(super) struct Session {
     pub(super) answer: AnswerWriter,
     pub(super) json: bool,
     pub(super) output: Output,
+    pub(super) tally: Tally,
 }
 
 /// State of a session whose client was interrupted.
@@ -342,6 +345,7 @@ impl Session {
     async fn stream(&mut self, events: Events, waiting: Waiting) -> Result<SessionEnd, Error> {
         let mut events = Follow::new(events, waiting)?;
         while let Some(event) = events.next().await? {
+            self.tally.count(&event);
             if self.json {
                 let line = serde_json::to_string(&event).unwrap_or_default();
                 self.answer.piece(&format!("{line}\n"))?;
@@ -376,6 +380,7 @@ impl Session {
     async fn finish(mut self, root: &Path, ended: SessionEnd) -> Result<ExitCode, Error> {
         self.answer.end()?;
         if !self.json {
+            self.output.progress(&self.tally.line(&self.id));
             self.say_report(root, ended.is_free).await;
         }
         match ended.problem {
@@ -469,18 +474,18 @@ pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> 
         Event::Token { content } => answer.piece(content)?,
         Event::Selection { files } => {
             for file in files {
-                output.progress(&format!("reads {}  ({})", file.path, file.reasons.join("; ")));
+                output.step(&format!("reads {}  ({})", file.path, file.reasons.join("; ")));
             }
         }
         Event::Skill { name, args, .. } => {
             answer.pause()?;
-            output.progress(&format!("skill {}", describe_call(name, args)));
+            output.step(&format!("skill {}", describe_call(name, args)));
         }
         Event::SkillResult {
             name, verdict, summary, ..
         } if verdict != "ok" => {
             answer.end_line()?;
-            output.progress(&format!("skill {name}: {verdict}: {summary}"));
+            output.step(&format!("skill {name}: {verdict}: {summary}"));
         }
         Event::Notice { .. } => {
             answer.end_line()?;

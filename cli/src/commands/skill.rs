@@ -18,14 +18,15 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use host::api::{
-    Effect, ErrorKind, Event, Media, Overrides, Problem, SkillCallRequest, SkillEntry, SkillState, Skills, TestStatus,
+    Effect, ErrorKind, Event, Media, Overrides, PolicyRequest, Problem, SkillCallRequest, SkillEntry, SkillState,
+    Skills, TestStatus,
 };
 use host::skill::{SkillHost, SkillHostError};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::follow::{Follow, Waiting};
-use super::{Context, approve, cancel, notice, path_text, policy, print_json};
+use super::{Context, approve, cancel, notice, path_text, policy, print_json, read_yes, shorten};
 use crate::args::{Author, Keys, PolicyFlags, Rollout, Skill};
 use crate::builtins::BUILTINS;
 use crate::client::{Client, percent_encoded};
@@ -168,6 +169,11 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let narrow = context.output.columns().is_some_and(|columns| columns < ROW_COLUMNS);
     for skill in &skills.skills {
         context.output.line(&row(skill, width, narrow))?;
+        let columns = context.output.columns().unwrap_or(WORDS_WIDTH_MAX).min(WORDS_WIDTH_MAX);
+        context.output.line(&format!(
+            "  {}",
+            sentence(&skill.description, columns.saturating_sub(4))
+        ))?;
         for function in function_rows(skill) {
             context.output.line(&function)?;
         }
@@ -202,6 +208,13 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
         .to_owned()
 }
 
+/// The first sentence of a description, on one line.
+fn sentence(description: &str, characters_max: usize) -> String {
+    let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    let first = line.split_once(". ").map_or(line.as_str(), |(first, _)| first);
+    shorten(first.trim_end_matches('.'), characters_max)
+}
+
 /// Lines about the functions of a skill; none where its only function has its name.
 fn function_rows(skill: &SkillEntry) -> Vec<String> {
     match &skill.functions[..] {
@@ -229,22 +242,59 @@ struct AnswerForm {
 
 async fn call(
     name: &str,
-    arguments: &str,
+    arguments: &[String],
     form: AnswerForm,
     flags: &PolicyFlags,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let (root, _) = context.places()?;
-    let request = SkillCallRequest {
-        arguments: read_arguments(arguments)?,
+    let mut request = SkillCallRequest {
+        arguments: arguments_of(arguments)?,
         repo_path: path_text(&root)?,
         interactive: Output::can_ask() && !flags.frozen,
         policy: policy(flags),
         overrides: Overrides(context.backend.forwarded()),
     };
+    match call_once(name, &request, form, context).await? {
+        CallEnd::Denied(problem) => {
+            let missing = if request.interactive {
+                missing_grants(name, &request.policy, context).await?
+            } else {
+                Vec::new()
+            };
+            if missing.is_empty() || !agrees(name, &missing, context.output).await {
+                context.output.problem(&problem);
+                return Ok(ExitCode::from(problem.kind.exit_code()));
+            }
+            request.policy.allow.extend(missing);
+            match call_once(name, &request, form, context).await? {
+                CallEnd::Code(code) => Ok(code),
+                CallEnd::Denied(problem) => {
+                    context.output.problem(&problem);
+                    Ok(ExitCode::from(problem.kind.exit_code()))
+                }
+            }
+        }
+        CallEnd::Code(code) => Ok(code),
+    }
+}
+
+/// End of a call.
+enum CallEnd {
+    Code(ExitCode),
+    /// The policy does not allow it; nothing was printed yet.
+    Denied(Problem),
+}
+
+async fn call_once(
+    name: &str,
+    request: &SkillCallRequest,
+    form: AnswerForm,
+    context: &Context,
+) -> Result<CallEnd, Error> {
     let mut client = context.backend.connect_or_start().await?;
     let events = client
-        .post_events(&format!("/api/skills/{}/call", percent_encoded(name)), &request)
+        .post_events(&format!("/api/skills/{}/call", percent_encoded(name)), request)
         .await?;
     let mut events = Follow::new(events, Waiting::skill(name, context.output))?;
     let followed = follow(&mut events, form, &client, context).await;
@@ -254,8 +304,33 @@ async fn call(
     followed
 }
 
+/// Effects of a function that the request does not allow, and that change or run something.
+async fn missing_grants(name: &str, policy: &PolicyRequest, context: &Context) -> Result<Vec<String>, Error> {
+    let skills: Skills = context.backend.connect_or_start().await?.get("/api/skills").await?;
+    let functions = skills.skills.iter().flat_map(|skill| &skill.functions);
+    let effects = functions
+        .filter(|function| function.name == name)
+        .flat_map(|function| &function.effects);
+    let reads = [Effect::ReadRepository, Effect::ReadGit];
+    let missing = effects
+        .filter(|effect| !reads.contains(effect))
+        .map(ToString::to_string);
+    Ok(missing
+        .filter(|effect| !policy.allow.contains(effect) && !policy.deny.contains(effect))
+        .collect())
+}
+
+/// Asks on the terminal for the effects that a call lacks.
+async fn agrees(name: &str, missing: &[String], output: Output) -> bool {
+    output.ask(&format!(
+        "`{name}` needs {}. Allow it for this call? [y/N] ",
+        missing.join(" and ")
+    ));
+    tokio::task::spawn_blocking(read_yes).await.unwrap_or(false)
+}
+
 /// Shows a call's events. Its last one decides the exit code.
-async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context: &Context) -> Result<ExitCode, Error> {
+async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context: &Context) -> Result<CallEnd, Error> {
     let mut have_tests_failed = false;
     while let Some(event) = events.next().await? {
         match &event {
@@ -275,24 +350,51 @@ async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context:
                 }
                 printed?;
             }
-            Event::Complete { .. } if have_tests_failed => return Ok(ExitCode::from(FAILED)),
-            Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
+            Event::Complete { .. } if have_tests_failed => return Ok(CallEnd::Code(ExitCode::from(FAILED))),
+            Event::Complete { .. } => return Ok(CallEnd::Code(ExitCode::SUCCESS)),
             Event::Error {
                 code: kind,
                 message,
                 hint,
             } => {
-                context.output.problem(&Problem {
+                let problem = Problem {
                     kind: kind.clone(),
                     message: message.clone(),
                     hint: hint.clone(),
-                });
-                return Ok(ExitCode::from(kind.exit_code()));
+                };
+                if problem.kind == ErrorKind::Denied {
+                    return Ok(CallEnd::Denied(problem));
+                }
+                context.output.problem(&problem);
+                return Ok(CallEnd::Code(ExitCode::from(kind.exit_code())));
             }
             _ => {}
         }
     }
     Err(events.ended_early().await)
+}
+
+/// Arguments as they were typed: `NAME=VALUE` words, or one JSON object.
+fn arguments_of(words: &[String]) -> Result<Value, Error> {
+    match words {
+        [] => Ok(Value::Object(serde_json::Map::new())),
+        [only] if only == "-" || only.trim_start().starts_with(['{', '[']) => read_arguments(only),
+        words => words.iter().map(|word| argument_of(word)).collect(),
+    }
+}
+
+/// `NAME=VALUE`. A value that reads as a number, `true`, `false`, a list or an object is one, anything else is text.
+fn argument_of(word: &str) -> Result<(String, Value), Error> {
+    let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+        let message = format!("`{word}` is no argument: it is neither `NAME=VALUE` nor a JSON object");
+        return Err(Problem::new(ErrorKind::Usage, message)
+            .with_hint("for example `tool skill call read_file path=README.md`")
+            .into());
+    };
+    let read = serde_json::from_str(value)
+        .ok()
+        .filter(|value: &Value| !value.is_null());
+    Ok((name.to_owned(), read.unwrap_or_else(|| Value::String(value.to_owned()))))
 }
 
 fn read_arguments(text: &str) -> Result<Value, Error> {
@@ -308,7 +410,7 @@ fn read_arguments(text: &str) -> Result<Value, Error> {
     };
     serde_json::from_str(text).map_err(|error| {
         Problem::new(ErrorKind::Usage, format!("The arguments are not JSON: {error}"))
-            .with_hint("give a JSON object, for example '{\"path\": \"README.md\"}'")
+            .with_hint("give `path=README.md`, or a JSON object, for example '{\"path\": \"README.md\"}'")
             .into()
     })
 }

@@ -9,6 +9,7 @@ use host::config;
 use super::follow::Waiting;
 use super::history::{latest, with_beginning};
 use super::operation::{Session, answer_writer, text_of};
+use super::tally::Tally;
 use super::{Context, path_text, policy, read_yes, selection};
 use crate::args::{RunArguments, TurnOperation};
 use crate::client::Client;
@@ -112,6 +113,7 @@ pub(super) async fn run(
         answer,
         json: run.json,
         output,
+        tally: Tally::default(),
     };
     session
         .run(events, Waiting::operation(model, output), run.detach, &root)

@@ -3,29 +3,131 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem, UndoResult};
+use host::api::{ErrorKind, History, HistoryEntry, Problem, SessionDiff, UndoResult};
 use host::text::clean_line;
 
 use super::diff::route;
-use super::{Context, print_json};
+use super::history::{short, with_beginning};
+use super::{Context, print_json, read_yes};
+use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
-/// Takes a session's changes back. Exit code 1 where a file was left as it is.
-pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+/// Takes the changes of a session back, or of all turns of its conversation. Exit code 1 where a file was left as it is.
+pub(super) async fn run(
+    session: &str,
+    whole_conversation: bool,
+    json: bool,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let mut client = context.backend.connect_or_start().await?;
-    let route = route("undo", session, &mut client, context).await?;
-    let undone: UndoResult = client.post(&route, &serde_json::json!({})).await?;
-    let code = if undone.left.is_empty() {
+    let id = match session {
+        "latest" => newest(json, &mut client, context).await?,
+        named => with_beginning(named, &mut client).await?,
+    };
+    let turns = if whole_conversation {
+        changed_turns(&id, &mut client).await?
+    } else {
+        vec![id]
+    };
+    let mut results: Vec<UndoResult> = Vec::new();
+    for turn in &turns {
+        let route = format!("/api/sessions/{turn}/undo");
+        results.push(client.post(&route, &serde_json::json!({})).await?);
+        // A file that a later turn has left would be in the way of an earlier one.
+        if results.last().is_some_and(|undone| !undone.left.is_empty()) {
+            break;
+        }
+    }
+    let is_whole = results.iter().all(|undone| undone.left.is_empty());
+    let code = if is_whole {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(FAILED)
     };
-    if json {
-        return print_json(&undone, context.output).map(|_| code);
+    match results.as_slice() {
+        [undone] if json => print_json(undone, context.output).map(|_| code),
+        undone if json => print_json(&undone, context.output).map(|_| code),
+        undone => undone
+            .iter()
+            .try_for_each(|undone| show(undone, context.output))
+            .map(|()| code),
     }
-    show(&undone, context.output)?;
-    Ok(code)
+}
+
+/// The turns of a session's conversation that changed files and are not undone, newest first.
+async fn changed_turns(id: &str, client: &mut Client) -> Result<Vec<String>, Error> {
+    let history: History = client.get("/api/history").await?;
+    let conversation = history.sessions.iter().find(|session| session.id == id);
+    let Some(conversation) = conversation.map(|session| session.conversation.clone()) else {
+        return Ok(vec![id.to_owned()]);
+    };
+    let is_changed = |session: &HistoryEntry| {
+        session.conversation == conversation && session.files_modified > 0 && session.undone_by.is_none()
+    };
+    let turns: Vec<String> = history
+        .sessions
+        .into_iter()
+        .filter(is_changed)
+        .map(|session| session.id)
+        .collect();
+    if turns.is_empty() {
+        let message = format!("No turn of the conversation `{conversation}` has changes that are not undone");
+        return Err(Problem::new(ErrorKind::NothingToUndo, message).into());
+    }
+    Ok(turns)
+}
+
+/// The session that an undo without a name takes back, which is said first. A session before one that changed files and is
+/// undone already is taken back only after a yes on a terminal.
+async fn newest(json: bool, client: &mut Client, context: &Context) -> Result<String, Error> {
+    let output = context.output;
+    let diff: SessionDiff = {
+        let route = route("diff", "latest", client, context).await?;
+        client.get(&route).await?
+    };
+    let what = describe(&diff);
+    if !is_older(&diff, client).await? {
+        output.progress(&format!("takes back {what}"));
+        return Ok(diff.session_id);
+    }
+    let message = format!("The changes of the newest session are undone already; the newest one that is not is {what}");
+    if json || !Output::can_ask() {
+        let hint = format!("`tool undo {}` takes that one back", diff.session_id);
+        return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
+    }
+    output.ask(&format!("{message}.\nTake that one back? [y/N] "));
+    if tokio::task::spawn_blocking(read_yes).await.unwrap_or(false) {
+        return Ok(diff.session_id);
+    }
+    Err(Problem::new(ErrorKind::Declined, "Nothing was undone").into())
+}
+
+/// True where a later session changed files of the same repository: it is undone, or it would have been chosen.
+async fn is_older(chosen: &SessionDiff, client: &mut Client) -> Result<bool, Error> {
+    let repository = percent_encoded(&chosen.repository);
+    for operation in ["", "&operation=skill-call"] {
+        let history: History = client
+            .get(&format!("/api/history?repo_path={repository}{operation}"))
+            .await?;
+        let mut later = history.sessions.iter().filter(|session| session.id > chosen.session_id);
+        if later.any(|session| session.files_modified > 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The session and its files in a few words.
+fn describe(diff: &SessionDiff) -> String {
+    let (added, removed) = diff.files.iter().fold((0, 0), |(added, removed), file| {
+        (added + file.added, removed + file.removed)
+    });
+    let files = match diff.files.as_slice() {
+        [file] => format!("`{}`", clean_line(&file.path)),
+        files => format!("{} files", files.len()),
+    };
+    format!("the session {}: {files} (+{added} -{removed})", short(&diff.session_id))
 }
 
 fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {

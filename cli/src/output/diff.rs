@@ -1,5 +1,7 @@
 //! A unified diff on standard output: coloured on a terminal, as it is elsewhere.
 
+use std::io::{self, Write};
+
 use super::{Output, clean, write_out};
 use crate::error::Error;
 
@@ -8,6 +10,20 @@ impl Output {
     pub(crate) fn diff(self, diff: &str) -> Result<(), Error> {
         let coloured = self.look.is_some_and(|look| look.colour);
         write_out(&shown(diff, coloured))
+    }
+}
+
+impl Output {
+    /// The subject of a question: a diff in colours, anything else as it is.
+    pub(crate) fn ask_about(self, detail: &str) {
+        let is_diff = detail.starts_with("diff --git ");
+        let text = if is_diff {
+            shown(detail, self.colour)
+        } else {
+            clean(detail)
+        };
+        // Without standard error the user cannot be asked; the answer that never comes is a no.
+        let _ = writeln!(io::stderr().lock(), "\n{text}");
     }
 }
 

@@ -111,7 +111,12 @@ impl<'a> MarkdownReader<'a> {
             let style = Style { italic: true, ..dim() };
             lines.push(vec![Span::new(language.to_string(), style)]);
         }
-        lines.extend(prefixed(self.verbatim(dim()), "    ", "    "));
+        let is_diff = matches!(kind, CodeBlockKind::Fenced(language) if **language == *"diff");
+        let mut shown = self.verbatim(dim());
+        if is_diff {
+            shown.iter_mut().flatten().for_each(colour_diff_line);
+        }
+        lines.extend(prefixed(shown, "    ", "    "));
         lines
     }
 
@@ -307,4 +312,12 @@ fn prefixed(lines: Vec<Line>, first: &str, rest: &str) -> Vec<Line> {
         std::iter::once(prefix).chain(line).collect()
     };
     lines.into_iter().enumerate().map(before).collect()
+}
+
+/// Added lines are green, removed ones red.
+fn colour_diff_line(line: &mut Span) {
+    let is_header = line.text.starts_with("+++ ") || line.text.starts_with("--- ");
+    line.style.added = line.text.starts_with('+') && !is_header;
+    line.style.removed = line.text.starts_with('-') && !is_header;
+    line.style.dim &= !line.style.added && !line.style.removed;
 }

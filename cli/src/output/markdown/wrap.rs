@@ -18,6 +18,10 @@ pub(super) struct Style {
     pub(super) italic: bool,
     pub(super) code: bool,
     pub(super) dim: bool,
+    /// A line that a diff adds.
+    pub(super) added: bool,
+    /// A line that a diff removes.
+    pub(super) removed: bool,
 }
 
 /// A piece of text in one style.
@@ -137,6 +141,8 @@ fn codes(style: Style) -> String {
         (style.dim, "2"),
         (style.italic, "3"),
         (style.code, "36"),
+        (style.added, "32"),
+        (style.removed, "31"),
     ];
     let on: Vec<&str> = codes.into_iter().filter_map(|(on, code)| on.then_some(code)).collect();
     on.join(";")

@@ -185,7 +185,8 @@ fn undone(
     let write = write.map(|denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial));
     let cut_off = || missed.cut_offs.first().map(|cut_off| lost(operation, cut_off));
     let act = || {
-        let denial = open(RefusedPurpose::Acts).next()?;
+        // A user who answered no has decided; the operation is done all the same.
+        let denial = open(RefusedPurpose::Acts).find(|denial| !denial.by_user)?;
         Some(denied(operation, &format!("`{}`", denial.skill), denial))
     };
     write.or_else(cut_off).or(found).or_else(act)
@@ -276,12 +277,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_has_refused_is_told_as_that() {
-        let mut commit = denial("git_commit", None, RefusedPurpose::Acts);
-        (commit.by_user, commit.hint) = (true, None);
+    fn a_no_of_the_user_to_a_commit_fails_no_finished_refactor_and_one_to_a_change_does() {
+        let refused_by_user = |skill, kind| {
+            let mut refused = denial(skill, None, kind);
+            (refused.by_user, refused.hint) = (true, None);
+            said(Operation::Refactor, &missed(&[refused]), &["a.py"], None)
+        };
+        assert_eq!(refused_by_user("git_commit", RefusedPurpose::Acts), "");
         assert_eq!(
-            said(Operation::Refactor, &missed(&[commit]), &["a.py"], None),
-            "denied: refactor is incomplete: you refused `git_commit` ()"
+            refused_by_user("write_file", RefusedPurpose::Writes),
+            "denied: refactor is incomplete: you refused a change ()"
         );
     }
 

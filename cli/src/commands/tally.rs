@@ -1,0 +1,186 @@
+//! Counts the calls, changes, tests and tokens of a session, for the line while it runs and the one at its end.
+
+use std::collections::BTreeMap;
+
+use host::api::{Event, TestDetails, TestStatus};
+
+use super::history::short;
+
+/// Counts of one session.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    reads: usize,
+    searches: usize,
+    others: usize,
+    /// Lines added and removed by path.
+    changed: BTreeMap<String, (u64, u64)>,
+    tests: Option<TestDetails>,
+    tokens: u64,
+    cost: Option<f64>,
+}
+
+impl Tally {
+    /// Takes one event into account.
+    pub(super) fn count(&mut self, event: &Event) {
+        match event {
+            Event::Selection { files } => self.reads += files.len(),
+            Event::SkillResult { name, details, .. } => {
+                match name.as_str() {
+                    "read_file" => self.reads += 1,
+                    "search_code" | "find_references" => self.searches += 1,
+                    _ => self.others += 1,
+                }
+                if name == "run_tests" {
+                    let details = details.clone();
+                    self.tests = details.and_then(|details| serde_json::from_value(details).ok());
+                }
+            }
+            Event::Change { files, .. } => {
+                for file in files {
+                    let lines = self.changed.entry(file.path.clone()).or_default();
+                    *lines = (lines.0 + file.added, lines.1 + file.removed);
+                }
+            }
+            Event::Usage {
+                input_tokens,
+                output_tokens,
+                cost,
+                ..
+            } => {
+                self.tokens = input_tokens + output_tokens;
+                self.cost = *cost;
+            }
+            _ => {}
+        }
+    }
+
+    /// `read 18 files, 12 searches`; empty before the first call.
+    pub(super) fn calls(&self) -> String {
+        let counted = [
+            (self.reads, "read 1 file", "read {} files"),
+            (self.searches, "1 search", "{} searches"),
+            (self.others, "1 other call", "{} other calls"),
+        ];
+        let parts = counted.into_iter().filter_map(|(count, one, many)| match count {
+            0 => None,
+            1 => Some(one.to_owned()),
+            count => Some(many.replace("{}", &count.to_string())),
+        });
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The line at the end of the session with this identifier.
+    pub(super) fn line(&self, id: &str) -> String {
+        let (added, removed) = self
+            .changed
+            .values()
+            .fold((0, 0), |(added, removed), lines| (added + lines.0, removed + lines.1));
+        let changed = match self.changed.len() {
+            0 => None,
+            1 => Some(format!("1 file changed (+{added} -{removed})")),
+            count => Some(format!("{count} files changed (+{added} -{removed})")),
+        };
+        let tokens = (self.tokens > 0).then(|| format!("{} tokens", grouped(self.tokens)));
+        let cost = self.cost.map(|cost| format!("${cost:.4}"));
+        let session = Some(format!("session {}", short(id)));
+        let parts = [changed, self.tests(), tokens, cost, session];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The result of the last test run.
+    fn tests(&self) -> Option<String> {
+        let run = &self.tests.as_ref()?.run;
+        let word = if run.status == TestStatus::Passed {
+            "passed"
+        } else {
+            "failed"
+        };
+        Some(match run.counts {
+            Some(counts) if run.status == TestStatus::Passed => format!("{} tests passed", counts.passed),
+            Some(counts) if counts.failed + counts.errors > 0 => {
+                format!("{} tests failed", counts.failed + counts.errors)
+            }
+            _ => format!("tests {word}"),
+        })
+    }
+}
+
+/// A number with a comma between thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use host::api::{ChangeKind, ChangedFile};
+    use serde_json::json;
+
+    use super::*;
+
+    fn ended(name: &str, details: Option<serde_json::Value>) -> Event {
+        Event::SkillResult {
+            name: name.to_owned(),
+            verdict: "ok".to_owned(),
+            summary: String::new(),
+            duration_ms: 1,
+            details,
+            call_id: None,
+        }
+    }
+
+    #[test]
+    fn calls_changes_tests_and_tokens_are_counted() {
+        let mut tally = Tally::default();
+        assert_eq!(
+            (tally.calls().as_str(), tally.line("0195-9c41d0b7")),
+            ("", "session 9c41d0b7".into())
+        );
+        let file = ChangedFile {
+            path: "a.py".to_owned(),
+            kind: ChangeKind::Modified,
+            added: 10,
+            removed: 3,
+            is_text: true,
+            since: None,
+        };
+        let run =
+            json!({"runner": "pytest", "status": "passed", "duration_ms": 5, "failing": [], "counts": {"passed": 12}});
+        for event in [
+            ended("read_file", None),
+            ended("read_file", None),
+            ended("search_code", None),
+            Event::Change {
+                files: vec![file],
+                diff: String::new(),
+                truncated: false,
+            },
+            ended("run_tests", Some(run)),
+            Event::Usage {
+                input_tokens: 14_000,
+                output_tokens: 210,
+                cached_tokens: None,
+                estimated: false,
+                cost: Some(0.0123),
+            },
+        ] {
+            tally.count(&event);
+        }
+        assert_eq!(tally.calls(), "read 2 files, 1 search, 1 other call");
+        assert_eq!(
+            tally.line("0195-9c41d0b7"),
+            "1 file changed (+10 -3), 12 tests passed, 14,210 tokens, $0.0123, session 9c41d0b7"
+        );
+        assert_eq!(
+            (grouped(999), grouped(1_000), grouped(1_234_567)),
+            ("999".into(), "1,000".into(), "1,234,567".into())
+        );
+    }
+}
