@@ -75,8 +75,8 @@ const COMMANDS_OF_OTHERS: [(&[&str], &str); 15] = [
         "`tool refactor \"…\"` changes code",
     ),
     (
-        &["test", "tests", "generate"],
-        "`tool test-gen FILE` writes tests for a source file",
+        &["test", "generate"],
+        "`tool test-gen FILE` writes tests for a source file; `tool tests` is about those that you have",
     ),
     (
         &["review", "plan", "design"],
