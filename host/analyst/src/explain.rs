@@ -377,7 +377,6 @@ fn explanations(evidence: &Evidence<'_>, candidates: Vec<Candidate>) -> Vec<Tool
     };
     symbols
         .iter()
-        .filter(|symbol| symbol.candidate.hit.path.ends_with(".py"))
         .take(central::EXPLAINED_MAX)
         .enumerate()
         .map(explain)

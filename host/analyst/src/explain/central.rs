@@ -363,9 +363,10 @@ fn explained(text: &str) -> String {
     let (Some(signature), Some(file)) = (field("signature:"), field("file:")) else {
         return String::new();
     };
-    let place = file.split_once('-').map_or(file, |(place, _)| place);
+    // `path:first-last`; a path may hold the mark, too.
+    let place = file.rsplit_once('-').map_or(file, |(place, _)| place);
     let mut paragraph = format!("\n`{signature}` ({place})\n");
-    if let Some(words) = field("docstring:") {
+    if let Some(words) = field("docstring:").or_else(|| field("comment:")) {
         let _ = writeln!(paragraph, "{}", words.trim_end_matches(" […]"));
     }
     let calls: Vec<String> = text
@@ -391,11 +392,11 @@ mod tests {
 
     #[test]
     fn an_annotation_in_the_source_is_no_call() {
-        let answer = "function: a.f\nfile: a.py:1-2\nsignature: def f(x: str) -> t.Tuple[str]\ncalls:\n  g -> a.py:9  [line 2]\n  \
+        let answer = "function: a.f\nfile: a-b.py:1-2\nsignature: def f(x: str) -> t.Tuple[str]\ncalls:\n  g -> a.py:9  [line 2]\n  \
                       len (builtin)  [line 2]\nsource:\n     1  def f(x: str) -> t.Tuple[str]:\n     2      return g(len(x))\n";
         insta::assert_snapshot!(explained(answer), @r"
 
-        `def f(x: str) -> t.Tuple[str]` (a.py:1)
+        `def f(x: str) -> t.Tuple[str]` (a-b.py:1)
         It calls `g` (a.py:9).
         ");
     }
