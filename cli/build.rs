@@ -11,7 +11,16 @@ const HOSTILE: &str = "hostile";
 const LIBRARIES: [&str; 5] = ["details", "sdk", "syntax", "outline", "test_results"];
 
 /// The components that read source files by syntax tree.
-const OUTLINERS: [&str; 3] = ["outline_native", "outline_python", "outline_script"];
+const OUTLINERS: [&str; 8] = [
+    "outline_c",
+    "outline_csharp",
+    "outline_dynamic",
+    "outline_kotlin",
+    "outline_native",
+    "outline_python",
+    "outline_script",
+    "outline_shell",
+];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=TOOL_SKILLS_FOLDER");

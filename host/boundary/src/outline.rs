@@ -6,9 +6,13 @@
 //! the text, which the caller checks before it believes any of them.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
 use tokio_util::sync::CancellationToken;
 use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
@@ -51,7 +55,7 @@ pub use bindings::exports::tool::symbols::outline::{
 pub struct EmbeddedOutliner {
     /// Name of the component.
     pub name: &'static str,
-    /// The component, compiled.
+    /// The component, compiled and deflated.
     pub compiled: &'static [u8],
 }
 
@@ -72,10 +76,28 @@ pub enum Language {
     Go,
     /// Java.
     Java,
+    /// C.
+    C,
+    /// C++. The grammar reads headers of C, too.
+    Cpp,
+    /// C#.
+    CSharp,
+    /// Ruby.
+    Ruby,
+    /// PHP.
+    Php,
+    /// Kotlin.
+    Kotlin,
+    /// Bash.
+    Bash,
+    /// Lua.
+    Lua,
+    /// Elixir.
+    Elixir,
 }
 
 /// Each language with its word in the contract, the component that knows it, and the extensions of its files.
-const LANGUAGES: [(Language, &str, &str, &[&str]); 7] = [
+const LANGUAGES: [(Language, &str, &str, &[&str]); 16] = [
     (Language::Python, "python", "outline_python", &["py", "pyi", "pyw"]),
     (
         Language::JavaScript,
@@ -93,6 +115,20 @@ const LANGUAGES: [(Language, &str, &str, &[&str]); 7] = [
     (Language::Rust, "rust", "outline_native", &["rs"]),
     (Language::Go, "go", "outline_native", &["go"]),
     (Language::Java, "java", "outline_native", &["java"]),
+    (Language::C, "c", "outline_c", &["c"]),
+    (
+        Language::Cpp,
+        "cpp",
+        "outline_c",
+        &["cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "ipp"],
+    ),
+    (Language::CSharp, "csharp", "outline_csharp", &["cs"]),
+    (Language::Ruby, "ruby", "outline_dynamic", &["rb", "rake", "gemspec"]),
+    (Language::Php, "php", "outline_dynamic", &["php"]),
+    (Language::Kotlin, "kotlin", "outline_kotlin", &["kt", "kts"]),
+    (Language::Bash, "bash", "outline_shell", &["sh", "bash"]),
+    (Language::Lua, "lua", "outline_shell", &["lua"]),
+    (Language::Elixir, "elixir", "outline_dynamic", &["ex", "exs"]),
 ];
 
 impl Language {
@@ -255,7 +291,8 @@ impl Outliners {
 impl Loaded {
     fn new(embedded: &EmbeddedOutliner) -> Result<Self, String> {
         let runtime = Runtime::global().map_err(|error| error.to_string())?;
-        let component = runtime.load(embedded.compiled).map_err(|error| format!("{error:#}"))?;
+        let compiled = inflate(embedded.compiled).map_err(|error| error.to_string())?;
+        let component = runtime.load(&compiled).map_err(|error| format!("{error:#}"))?;
         Self::linked(runtime, &component).map_err(|error| format!("{error:#}"))
     }
 
@@ -291,11 +328,29 @@ impl Loaded {
     }
 }
 
-/// Compiles a component of this kind for every machine that has the baseline. For the build of the product.
+/// Largest component, inflated.
+const COMPILED_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+fn inflate(deflated: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut compiled = Vec::new();
+    DeflateDecoder::new(deflated)
+        .take(COMPILED_BYTES_MAX)
+        .read_to_end(&mut compiled)?;
+    Ok(compiled)
+}
+
+fn deflate(compiled: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(compiled)?;
+    encoder.finish()
+}
+
+/// Compiles a component of this kind for every machine that has the baseline, and deflates it: most of a grammar is tables,
+/// which shrink to a sixth. For the build of the product.
 pub fn precompile_outliner(wasm: &[u8]) -> Result<Vec<u8>, String> {
     let compiled = engine::precompile(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
     let runtime = Runtime::global().map_err(|error| error.to_string())?;
     let link = || Loaded::linked(runtime, &runtime.load(&compiled)?);
     link().map_err(|error| format!("it does not link: {error:#}"))?;
-    Ok(compiled)
+    deflate(&compiled).map_err(|error| error.to_string())
 }

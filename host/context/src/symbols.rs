@@ -36,6 +36,8 @@ pub enum Syntax {
     Java,
     /// C and C++: includes only.
     C,
+    /// Other languages, of which a syntax tree alone tells something.
+    Other,
 }
 
 impl Syntax {
@@ -139,6 +141,7 @@ pub fn read<'a>(
                     import(Import::Path(path));
                 }
             }
+            Syntax::Other => return,
         }
     }
 }

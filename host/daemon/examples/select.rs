@@ -17,7 +17,17 @@ use tokio_util::sync::CancellationToken;
 
 /// The components that the product embeds.
 fn parser(folder: &Path) -> std::io::Result<Arc<SandboxedParser>> {
-    let embedded = ["outline_native", "outline_python", "outline_script"].map(|name| {
+    let names = [
+        "outline_c",
+        "outline_csharp",
+        "outline_dynamic",
+        "outline_kotlin",
+        "outline_native",
+        "outline_python",
+        "outline_script",
+        "outline_shell",
+    ];
+    let embedded = names.map(|name| {
         let compiled = std::fs::read(folder.join(format!("{name}.compiled")))?.leak();
         Ok(EmbeddedOutliner { name, compiled })
     });

@@ -195,7 +195,11 @@ fn syntax(language: Language) -> Syntax {
         Language::JavaScript | Language::TypeScript | Language::Tsx => Syntax::Script,
         Language::Rust => Syntax::Rust,
         Language::Go => Syntax::Go,
-        Language::Java => Syntax::Java,
+        Language::Java | Language::Kotlin => Syntax::Java,
+        Language::C | Language::Cpp => Syntax::C,
+        Language::CSharp | Language::Ruby | Language::Php | Language::Bash | Language::Lua | Language::Elixir => {
+            Syntax::Other
+        }
     }
 }
 

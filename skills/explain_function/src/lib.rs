@@ -51,7 +51,7 @@ impl Handler for ExplainFunction {
             description: "Shows the source of one function, method or type with line numbers, its signature, comment or \
                 docstring, where each function that it calls is defined, and its callers. Use it instead of reading a \
                 whole file when you know the name. A class answers with its outline. If the name is ambiguous, the \
-                candidates are listed. Reads Python, JavaScript, TypeScript, Rust, Go and Java.",
+                candidates are listed. Reads most languages.",
             parameters: json!({
                 "type": "object",
                 "properties": {

@@ -1,6 +1,7 @@
 ; Begun from tree-sitter-python's tags.scm.
 (comment) @comment
 (decorated_definition) @wrapper
+(expression_statement) @wrapper
 
 (class_definition name: (identifier) @name) @definition.type
 (function_definition name: (identifier) @name) @definition.function

@@ -2,6 +2,7 @@
 (comment) @comment
 (decorator) @attribute
 (export_statement) @wrapper
+(expression_statement) @wrapper
 (lexical_declaration) @wrapper
 (variable_declaration) @wrapper
 (statement_block) @body

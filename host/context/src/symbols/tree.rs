@@ -158,7 +158,7 @@ impl SyntaxOutline {
                 Syntax::Rust => found(Import::RustUse(path)),
                 Syntax::Go => found(Import::Go(path)),
                 Syntax::Java => found(Import::Java(path)),
-                Syntax::Script | Syntax::C => found(Import::Path(path)),
+                Syntax::Script | Syntax::C | Syntax::Other => found(Import::Path(path)),
             }
         }
     }

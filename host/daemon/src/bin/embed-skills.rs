@@ -1,7 +1,7 @@
 //! Prepares components for embedding: `embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]`.
 //!
 //! For each skill it writes `NAME.wasm`, the code compiled for every machine of this architecture, the descriptor
-//! that the component gave, and its digest; for what reads source files by syntax tree, the code alone. Part of the
+//! that the component gave, and its digest; for what reads source files by syntax tree, the code alone, deflated. Part of the
 //! product's build, no part of the product. What is there already and still right is left alone, so that nothing is
 //! built again for it.
 
@@ -34,10 +34,11 @@ fn run() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(arguments.next().ok_or(usage)?);
     std::fs::create_dir_all(&folder)?;
     let mut embed: fn(&New<'_>) -> Result<(), Box<dyn Error>> = embed_skill;
+    let mut form = "";
     for component in arguments {
         if component == "--outliners" {
-            embed = embed_outliner;
-        } else if let Some(new) = New::of(&folder, Path::new(&component))? {
+            (embed, form) = (embed_outliner, " deflated");
+        } else if let Some(new) = New::of(&folder, Path::new(&component), form)? {
             embed(&new)?;
             std::fs::write(new.file("stamp"), &new.stamp)?;
         }
@@ -56,7 +57,7 @@ struct New<'a> {
 }
 
 impl<'a> New<'a> {
-    fn of(folder: &'a Path, path: &'a Path) -> Result<Option<Self>, Box<dyn Error>> {
+    fn of(folder: &'a Path, path: &'a Path, form: &str) -> Result<Option<Self>, Box<dyn Error>> {
         let name = path.file_stem().and_then(|stem| stem.to_str());
         let wasm = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let digest = sha256_hex(&wasm);
@@ -65,7 +66,7 @@ impl<'a> New<'a> {
             path,
             name: name.ok_or("a component has a name")?,
             wasm,
-            stamp: format!("{digest} {}", compiler_fingerprint()?),
+            stamp: format!("{digest} {}{form}", compiler_fingerprint()?),
         };
         let is_there = std::fs::read_to_string(new.file("stamp")).is_ok_and(|old| old == new.stamp);
         Ok((!is_there).then_some(new))

@@ -22,7 +22,17 @@ fn components() -> &'static [EmbeddedOutliner] {
         let compiled = std::fs::read(path).expect("it is built: run scripts/build").leak();
         EmbeddedOutliner { name, compiled }
     };
-    let all = ["outline_native", "outline_python", "outline_script"].map(component);
+    let all = [
+        "outline_c",
+        "outline_csharp",
+        "outline_dynamic",
+        "outline_kotlin",
+        "outline_native",
+        "outline_python",
+        "outline_script",
+        "outline_shell",
+    ]
+    .map(component);
     Box::leak(Box::new(all))
 }
 
@@ -281,7 +291,7 @@ public class Store<T extends Row> extends Base implements Reader {
 #[test]
 fn other_languages_and_dialects_are_left_to_text() {
     let outliners = embedded();
-    for path in ["a.pyx", "a.kt", "a.vue", "a.c", "Makefile", "py"] {
+    for path in ["a.pyx", "a.vue", "a.swift", "Makefile", "py"] {
         assert!(
             !outliners.reads(path) && outliners.outline(path, "def a(): pass\n").is_none(),
             "{path}"
@@ -434,3 +444,4 @@ fn a_component_keeps_nothing_from_one_file_to_the_next() {
 }
 
 mod details;
+mod more;

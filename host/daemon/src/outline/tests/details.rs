@@ -21,7 +21,7 @@ fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, std::sync::Arc<Repo
 }
 
 /// Formats a file: its definitions, then its uses by kind.
-fn told(path: &str, text: &str) -> String {
+pub(super) fn told(path: &str, text: &str) -> String {
     let (_folder, repository) = repository(&[(path, text)]);
     let (parser, cancel) = (embedded(), CancellationToken::new());
     let reader = SymbolReader {
@@ -91,7 +91,7 @@ const walk = (x) => new Tree(x);
         2/3-6 Type  View: class View extends Base
         4-4 Value View #secret: #secret = 1
         5-5 Method View render: render(props)
-        8-8 Function  start: module.exports.start = function (a) { help(a); }
+        7/8-8 Function  start: module.exports.start = function (a) { help(a); }
         9-9 Function  walk: walk = (x) => new Tree(x)
         Call: 5:Panel 5:draw 8:help 9:Tree
         Import: 1:one
