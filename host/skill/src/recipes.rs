@@ -292,6 +292,17 @@ mod tests {
         assert!(find("no-such-recipe").is_none());
     }
 
+    /// Result files are read from the tree that a run leaves; a folder of the build cache is mounted over it.
+    #[test]
+    fn no_result_file_lies_in_the_build_cache() {
+        for recipe in all() {
+            for folder in &recipe.build {
+                let is_in_it = |glob: &&String| glob.split('/').any(|part| part == folder);
+                assert_eq!(recipe.results.iter().find(is_in_it), None, "{}", recipe.name);
+            }
+        }
+    }
+
     #[test]
     fn no_folder_with_credentials_is_shown_as_a_whole() {
         let whole = |home: &&ToolHome| home.show.iter().chain(&home.layers).any(String::is_empty);
