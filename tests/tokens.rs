@@ -173,7 +173,8 @@ fn streams(wire: &'static Wire, packets: Packets) {
         lines <= lines_max && lines < TOKENS / 10,
         "{lines} lines in {took_ms} ms"
     );
-    let bytes_max = text.len() + 300 * lines + 64 * 1024;
+    // The answer is there in events, as a message for the next turn, and in the opaque data of some wires.
+    let bytes_max = 3 * text.len() + 300 * lines + 64 * 1024;
     assert!(journal.len() <= bytes_max, "{} bytes in {lines} lines", journal.len());
     // Each event goes to the client, and now and then to the journal; each of both wakes a thread at times.
     assert!(writes <= 8 * lines + 2_000, "{writes} writes for {lines} lines");
