@@ -84,6 +84,41 @@ fn notes_of_the_vault_reach_the_context() {
 }
 
 #[test]
+fn reports_go_to_the_folder_that_the_configuration_names() {
+    let elsewhere = folder(&[]);
+    let explained = |reports: &str| {
+        let home = Home::configured(&format!("{PROVIDER}\n{reports}"));
+        let repository = folder(&[("src/a.py", "x = 1\n"), ("README.md", "# Shop\n")]);
+        let root = repository.path().to_string_lossy().into_owned();
+        let finished = home.run(&repository.path().join("src"), &["explain", "a.py", "--repo", &root]);
+        let result = home.run(repository.path(), &["results", "--json", "--repo", &root]);
+        let path = serde_json::from_str::<serde_json::Value>(&result.stdout).unwrap_or_default()["report_path"].clone();
+        (finished, path, repository)
+    };
+    let is_there = |path: &std::path::Path| path.join("session-reports/session_latest.md").exists();
+    let (finished, _, repository) = explained("");
+    finished.expect(0);
+    assert!(is_there(&repository.path().join("src")));
+    let (finished, path, repository) = explained("[reports]\ndirectory = \"root\"\n");
+    finished.expect(0);
+    assert!(is_there(repository.path()) && !is_there(&repository.path().join("src")));
+    holds(path.as_str().expect("a path"), &["session-reports/session_"]);
+    let (finished, path, repository) = explained("[reports]\ndirectory = \"none\"\n");
+    finished.expect(0);
+    assert_eq!(path, "");
+    assert!(!is_there(repository.path()) && !is_there(&repository.path().join("src")));
+    let place = elsewhere.path().to_string_lossy().into_owned();
+    let (finished, path, _repository) = explained(&format!("[reports]\ndirectory = {place:?}\n"));
+    finished.expect(0);
+    assert!(is_there(elsewhere.path()));
+    holds(path.as_str().expect("a path"), &[&place]);
+    for wrong in ["reports", "/nowhere/at/all"] {
+        let (finished, _, _repository) = explained(&format!("[reports]\ndirectory = {wrong:?}\n"));
+        holds(&finished.expect(2).stderr, &["`directory` of [reports] is no", wrong]);
+    }
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "a client that names another host")]
 fn another_name_of_the_server_is_known() {
     use std::io::{Read, Write};

@@ -244,6 +244,42 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// For the log; an `env_logger`-style level.
     pub log_level: String,
+    /// Folder that gets `session-reports/`.
+    pub reports: ReportsPlace,
+}
+
+/// Folder that gets `session-reports/`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ReportsPlace {
+    /// The working directory of the request.
+    #[default]
+    WorkingDirectory,
+    /// The root of the repository.
+    Root,
+    /// A folder of the user, by its absolute path.
+    Folder(PathBuf),
+    /// No reports are written.
+    None,
+}
+
+impl ReportsPlace {
+    /// Reads `directory` of `[reports]`.
+    fn of(directory: Option<&str>, environment: &Environment) -> Result<Self, Problem> {
+        Ok(match directory {
+            None => Self::WorkingDirectory,
+            Some("root") => Self::Root,
+            Some("none") => Self::None,
+            Some(path) => {
+                let folder = expand_home(PathBuf::from(path), environment);
+                if !folder.is_absolute() {
+                    let message = format!("`directory` of [reports] is no absolute path: `{path}`");
+                    return Err(Problem::new(ErrorKind::ConfigInvalid, message)
+                        .with_hint("give an absolute path, one that begins with `~/`, `root` or `none`"));
+                }
+                Self::Folder(folder)
+            }
+        })
+    }
 }
 
 /// The part of [`Settings`] that holds without a provider: a key that only the starter of a session has, or a model that
@@ -366,6 +402,7 @@ struct ConfigFile {
     vendors: BTreeMap<String, FileProvider>,
     logging: FileLogging,
     context: FileContext,
+    reports: FileReports,
     server: ServerSettings,
     policy: PolicySettings,
     skills: SkillsSettings,
@@ -439,6 +476,12 @@ struct FileLogging {
 #[serde(deny_unknown_fields, default)]
 struct FileContext {
     vault: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileReports {
+    directory: Option<String>,
 }
 
 /// A snapshot of the process environment.
@@ -708,6 +751,7 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
             .map(|model| model.value),
     });
     let provider = SelectedServer::of(name, &file).resolve(environment)?;
+    let reports = ReportsPlace::of(file.reports.directory.as_deref(), environment)?;
     let Common {
         vault,
         server,
@@ -722,6 +766,7 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
         server,
         policy,
         log_level,
+        reports,
     })
 }
 

@@ -17,8 +17,8 @@ use super::layer::{Layer, Sourced};
 use super::mask::mask_url;
 use super::provider::{KeySource, SelectedServer};
 use super::{
-    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, PRESETS, PolicySettings,
-    Preset, ProviderName, ServerSettings, SkillsSettings, TestsSettings, log_level, parse, resolve,
+    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, FileReports, PRESETS,
+    PolicySettings, Preset, ProviderName, ServerSettings, SkillsSettings, TestsSettings, log_level, parse, resolve,
 };
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
@@ -192,6 +192,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         vendors,
         logging,
         context,
+        reports,
         server,
         policy,
         skills,
@@ -199,6 +200,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     } = file;
     let FileLogging { level: _ } = logging;
     let FileContext { vault } = context;
+    let FileReports { directory } = reports;
     let ServerSettings {
         address,
         hosts,
@@ -271,6 +273,11 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         lists.written(
             "context.vault",
             vault.as_ref().map(|path| json!(path.to_string_lossy())),
+            Value::Null,
+        ),
+        lists.written(
+            "reports.directory",
+            directory.as_ref().map(|path| json!(path)),
             Value::Null,
         ),
         lists.written(

@@ -58,7 +58,8 @@ use crate::text;
 pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
 use checks::{
-    check_budget, check_provider, check_target, open_repository, own_keys, policy, shown_target, working_directory,
+    check_budget, check_provider, check_target, open_repository, own_keys, policy, reports_directory, shown_target,
+    working_directory,
 };
 use continuation::Continuation;
 use engine::Engine;
@@ -267,7 +268,7 @@ impl Sessions {
             target: shown_target(&request),
             focus: request.focus.clone(),
             repository: repository.root().to_string_lossy().into_owned(),
-            working_directory: working_directory.to_string_lossy().into_owned(),
+            working_directory: reports_directory(&settings.reports, &repository, &working_directory)?,
             provider: settings.provider.name.to_string(),
             model: settings.provider.model.clone(),
             policy: policy_request,
@@ -608,7 +609,8 @@ impl Sessions {
             return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
         }
         if let Some(summary) = self.store.summary(id) {
-            let known = blocking(move || Ok(report::is_there(&summary).then_some(summary))).await?;
+            let look = move || Ok((!report::is_wanted(&summary) || report::is_there(&summary)).then_some(summary));
+            let known = blocking(look).await?;
             let result = known.and_then(|summary| {
                 let report_path = report::path_in_results(&summary);
                 let result = result_of(summary, String::new())?;

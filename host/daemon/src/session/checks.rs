@@ -10,7 +10,7 @@ use super::blocking;
 use crate::api::Grant;
 use crate::api::ProviderName;
 use crate::api::{BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
-use crate::config::{self, Settings};
+use crate::config::{self, ReportsPlace, Settings};
 use crate::limits;
 use crate::process::contain;
 use crate::repository::{self, Repository, RepositoryError};
@@ -186,8 +186,26 @@ pub(super) fn own_keys(settings: &Settings) -> impl Iterator<Item = &str> {
     settings.provider.secrets()
 }
 
-/// The folder that gets `session-reports/`: what the request names, if that is a directory of the user's, else the
-/// repository root.
+/// The folder that gets `session-reports/`, as the configuration says; empty where no report is written.
+pub(super) fn reports_directory(
+    place: &ReportsPlace,
+    repository: &Repository,
+    working_directory: &Path,
+) -> Result<String, Problem> {
+    let folder = match place {
+        ReportsPlace::WorkingDirectory => working_directory,
+        ReportsPlace::Root => repository.root(),
+        ReportsPlace::None => return Ok(String::new()),
+        ReportsPlace::Folder(folder) if folder.is_dir() => folder,
+        ReportsPlace::Folder(folder) => {
+            let message = format!("`directory` of [reports] is no folder: `{}`", folder.display());
+            return Err(Problem::new(ErrorKind::ConfigInvalid, message).with_hint("make it, or name another one"));
+        }
+    };
+    Ok(folder.to_string_lossy().into_owned())
+}
+
+/// The working directory of a request: what it names, if that is a directory of the user's, else the repository root.
 pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<PathBuf, Problem> {
     let Some(asked) = asked else {
         return Ok(repository.root().to_owned());

@@ -130,7 +130,7 @@ fn execute_request(request: TurnRequest, last: &Summary) -> ExecuteRequest {
         focus,
         working_directory: request
             .working_directory
-            .or_else(|| Some(start.working_directory.clone())),
+            .or_else(|| Some(start.working_directory.clone()).filter(|directory| !directory.is_empty())),
         model: request.model,
         interactive: request.interactive,
         policy: request.policy,

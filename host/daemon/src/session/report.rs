@@ -118,6 +118,7 @@ fn header(text: &mut String, summary: &Summary) {
         ("Provider", start.provider.clone()),
         ("Model", start.model.clone()),
         ("Status", status.to_owned()),
+        ("Conversation", place_in_conversation(summary)),
         ("Started", iso(summary.started)),
         ("Completed", completed),
         ("Tokens", usage.unwrap_or_default()),
@@ -126,6 +127,17 @@ fn header(text: &mut String, summary: &Summary) {
     for (label, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(text, "| {label} | {} |", cell(value));
     }
+}
+
+/// The turn and the session that it continues; empty for a session that begins a conversation.
+fn place_in_conversation(summary: &Summary) -> String {
+    let Some(continued) = &summary.start.continues else {
+        return String::new();
+    };
+    format!(
+        "turn {} of {}, continues {}",
+        continued.turn, continued.conversation, continued.session
+    )
 }
 
 fn error(text: &mut String, problem: &Problem) {
@@ -344,9 +356,17 @@ pub fn file_name(summary: &Summary) -> String {
 
 /// The path of a report as results name it: relative to the repository root, absolute where it lies outside.
 pub fn path_in_results(summary: &Summary) -> String {
+    if !is_wanted(summary) {
+        return String::new();
+    }
     let path = report_path(summary);
     let relative = path.strip_prefix(&summary.start.repository).unwrap_or(&path);
     relative.to_string_lossy().into_owned()
+}
+
+/// False where the configuration wants no reports.
+pub fn is_wanted(summary: &Summary) -> bool {
+    !summary.start.working_directory.is_empty()
 }
 
 fn report_path(summary: &Summary) -> PathBuf {

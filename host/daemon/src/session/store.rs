@@ -212,7 +212,7 @@ impl Store {
             usage: outcome.usage,
         };
         let operation = recorder.summary().start.work.operation();
-        if operation.is_some() {
+        if operation.is_some() && report::is_wanted(&recorder.summary()) {
             match self.write_report(recorder, &end, at) {
                 Ok(path) => end.report_path = path,
                 Err(error) => recorder.problem(report::problem_of(&error)),
@@ -259,7 +259,7 @@ impl Store {
     /// The report of an ended session, as results name it: written again where it is gone, or could not be written at
     /// the end. Absent where it still cannot be. Blocks.
     pub(super) fn report(&self, summary: &Summary) -> Option<String> {
-        if !report::is_there(summary) {
+        if report::is_wanted(summary) && !report::is_there(summary) {
             let markdown = self.report_of(summary, &self.folder(summary.id()), None).ok()?;
             report::restore(summary, &markdown).ok()?;
         }

@@ -119,6 +119,7 @@ pub(crate) fn settings() -> Settings {
         vault: None,
         server: ServerSettings::default(),
         policy: PolicySettings::default(),
+        reports: crate::config::ReportsPlace::default(),
         log_level: "INFO".into(),
     }
 }
