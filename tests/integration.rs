@@ -19,6 +19,7 @@ mod door;
 mod edges;
 mod help;
 mod installs;
+mod instructions;
 mod languages;
 mod lifecycle;
 mod limits;

@@ -623,6 +623,9 @@ pub(crate) struct Steer {
     /// Never select these files: a path or a glob from the root
     #[arg(long, value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,
+    /// Leave out the instruction files of the project, such as AGENTS.md
+    #[arg(long)]
+    pub(crate) no_instructions: bool,
 }
 
 /// Flags that the four operations share.

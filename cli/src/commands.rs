@@ -158,6 +158,7 @@ fn selection(flags: &Steer) -> SelectionRequest {
     SelectionRequest {
         include: flags.include.clone(),
         exclude: flags.exclude.clone(),
+        no_instructions: flags.no_instructions,
     }
 }
 

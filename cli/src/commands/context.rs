@@ -126,6 +126,7 @@ mod tests {
             files_loaded: 3,
             near_misses: vec![file("src/b.py", &[], 0)],
             notes: vec!["plan.md".to_owned()],
+            instructions: Vec::new(),
             tokens: 1200,
             notices: Vec::new(),
         };

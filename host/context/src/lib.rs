@@ -15,6 +15,7 @@ mod facts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod index;
+mod instructions;
 mod layout;
 mod lookup;
 pub mod operation;
@@ -77,6 +78,8 @@ pub struct Packet {
     pub digests: Vec<(String, String)>,
     /// Notes of the vault that went along, as paths below it.
     pub notes: Vec<String>,
+    /// Instruction files of the project that went along, the nearest to the target first.
+    pub instructions: Vec<String>,
     /// True where the choice may hold files that the user ignores, because an ignore file is over the limits.
     pub may_reveal_ignored: bool,
 }
@@ -234,15 +237,26 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Resul
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or("");
+    let instructions = if request.steer.takes_instructions() {
+        instructions::read(request, list)
+    } else {
+        Vec::new()
+    };
     let mut packet = packet::build(
         &tree,
         name,
         selection,
-        notes,
+        packet::Extras { notes, instructions },
         &words,
         request.redactor,
         request.budget_tokens,
     );
+    if !packet.instructions.is_empty() {
+        let files: Vec<String> = packet.instructions.iter().map(|path| format!("`{path}`")).collect();
+        packet
+            .notices
+            .push(format!("Project instructions: {}", files.join(", ")));
+    }
     // For the user alone: the text for the model quotes no path of such a file.
     packet.notices.extend(list.skipped_ignores.notice());
     packet.may_reveal_ignored = list.skipped_ignores.may_reveal();

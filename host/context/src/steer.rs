@@ -22,6 +22,8 @@ const STEER_PATTERN_BYTES_MAX: usize = 1024;
 pub struct Steer {
     include: Vec<(String, GlobSet)>,
     exclude: GlobSet,
+    /// The project's instruction files are left out.
+    without_instructions: bool,
 }
 
 impl Steer {
@@ -38,7 +40,20 @@ impl Steer {
         Ok(Self {
             include: include.collect::<Result<_, Problem>>()?,
             exclude: globs(&request.exclude, "exclude")?,
+            without_instructions: request.no_instructions,
         })
+    }
+
+    /// Leaves the project's instruction files out, where that is so.
+    #[must_use]
+    pub fn without_instructions_if(mut self, is_so: bool) -> Self {
+        self.without_instructions |= is_so;
+        self
+    }
+
+    /// True where the project's instruction files go along.
+    pub(super) fn takes_instructions(&self) -> bool {
+        !self.without_instructions
     }
 
     /// True where every file may be considered.
@@ -104,6 +119,7 @@ mod tests {
         Steer::new(&SelectionRequest {
             include: owned(include),
             exclude: owned(exclude),
+            no_instructions: false,
         })
     }
 

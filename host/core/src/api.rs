@@ -383,6 +383,10 @@ pub struct SelectionRequest {
     /// Never considered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
+    /// True leaves out the instruction files of the project, such as `AGENTS.md`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub no_instructions: bool,
 }
 
 impl SelectionRequest {
@@ -436,6 +440,9 @@ pub struct ContextResult {
     pub near_misses: Vec<SelectedFile>,
     /// Notes of the vault that go along, as paths below it.
     pub notes: Vec<String>,
+    /// Instruction files of the project that go along, the nearest to the target first.
+    #[serde(default)]
+    pub instructions: Vec<String>,
     /// Estimated tokens of `context`.
     pub tokens: u64,
     /// Notices for the user about the selection.

@@ -222,7 +222,7 @@ impl Sessions {
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
             settings.provider.set_model(model);
         }
-        let steer = Arc::new(Steer::new(&request.selection)?);
+        let steer = Steer::new(&request.selection)?;
         let (continued, past) = match continuation {
             Some(Continuation { continued, past }) => (Some(continued), Some(past)),
             None => (None, None),
@@ -262,6 +262,9 @@ impl Sessions {
         let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
         let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
+        // The analyst reads no instructions, and those of a repository that is not trusted are none.
+        let is_analyst = settings.provider.api == Api::Analyst;
+        let steer = Arc::new(steer.without_instructions_if(policy_request.untrusted || is_analyst));
         let start = Start {
             session_id: self.ids.next(api::now()),
             work: Work::Operation(request.operation),
@@ -658,12 +661,14 @@ impl Sessions {
         let cancel = CancellationToken::new();
         let _guard = cancel.clone().drop_guard();
         let options = self.repository_options(&settings, &cancel);
-        let steer = Arc::new(Steer::new(&request.selection)?);
+        let steer = Steer::new(&request.selection)?;
         let indexes = Arc::clone(&self.indexes);
         let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
         blocking(move || {
             let _under_way = under_way;
             let repository = open_repository(&request.repo_path, &options)?;
+            let is_untrusted = settings.untrusted || repository.narrowing().untrusted;
+            let steer = Arc::new(steer.without_instructions_if(is_untrusted));
             let selecting = Selecting {
                 operation: request.operation,
                 target: request.target,

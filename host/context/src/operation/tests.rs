@@ -307,6 +307,7 @@ fn packet() -> Packet {
         notices: Vec::new(),
         digests: Vec::new(),
         notes: Vec::new(),
+        instructions: Vec::new(),
         may_reveal_ignored: false,
     }
 }

@@ -12,6 +12,13 @@ fn choice(path: &str, windows: &[(u32, u32)]) -> SelectedPath {
     }
 }
 
+fn extras(notes: Notes) -> Extras {
+    Extras {
+        notes,
+        instructions: Vec::new(),
+    }
+}
+
 fn packet(files: &[(&str, &str)], choices: Vec<SelectedPath>, budget_tokens: u64) -> Packet {
     let selection = Selection {
         chosen: choices,
@@ -23,7 +30,10 @@ fn packet(files: &[(&str, &str)], choices: Vec<SelectedPath>, budget_tokens: u64
             tree,
             "shop",
             selection,
-            Notes::default(),
+            Extras {
+                notes: Notes::default(),
+                instructions: Vec::new(),
+            },
             "",
             &Redactor::default(),
             budget_tokens,
@@ -187,7 +197,15 @@ fn relevant_notes_go_along_with_their_tags() {
         ..Selection::default()
     };
     let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
-        build(tree, "shop", selection, notes, "the cart", &Redactor::default(), 2000)
+        build(
+            tree,
+            "shop",
+            selection,
+            extras(notes),
+            "the cart",
+            &Redactor::default(),
+            2000,
+        )
     });
     assert!(
         packet
@@ -296,7 +314,15 @@ fn notes_of_a_packet_are_few() {
         ..Selection::default()
     };
     let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
-        build(tree, "shop", selection, notes, "the cart", &Redactor::default(), 4000)
+        build(
+            tree,
+            "shop",
+            selection,
+            extras(notes),
+            "the cart",
+            &Redactor::default(),
+            4000,
+        )
     });
     assert_eq!(packet.notes.len(), PACKET_NOTES_MAX);
 }

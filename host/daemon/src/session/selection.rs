@@ -98,6 +98,7 @@ pub(super) fn describe_packet(packet: Packet) -> ContextResult {
         files_loaded: packet.files_loaded as u64,
         near_misses: packet.near_misses,
         notes: packet.notes,
+        instructions: packet.instructions,
         notices: packet.notices,
         context: packet.context,
     }

@@ -1,0 +1,99 @@
+//! Instruction files that a project keeps for assistants: `AGENTS.md` and its like.
+//!
+//! They are found in the folders from the target up to the root, among the files that a selection may choose from: nothing
+//! hidden, ignored or linked. What they may ask for is the prompt's business; here they are text of the repository.
+
+use tool_repository::{FileList, foreign};
+
+use crate::{BuildRequest, Target};
+
+/// Bytes of all instruction files together. A model reads them with every request.
+pub(super) const INSTRUCTIONS_BYTES_MAX: usize = 32 * 1024;
+
+/// Largest file that is looked at; of a larger one than the bound above the beginning is shown.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Names that count in every folder up to the root, the most common one first. A later name counts where no file has an
+/// earlier one.
+const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+
+/// The last resort, at the root alone.
+const FALLBACK: &str = ".github/copilot-instructions.md";
+
+/// One instruction file.
+pub(super) struct InstructionFile {
+    pub(super) path: String,
+    pub(super) content: Vec<u8>,
+}
+
+/// Reads the instruction files for a target, the nearest one first.
+pub(super) fn read(request: &BuildRequest<'_>, list: &FileList) -> Vec<InstructionFile> {
+    let folders = folders(request.target);
+    let in_folders = NAMES.iter().map(|name| {
+        let paths = folders.iter().map(|folder| match folder.as_str() {
+            "" => (*name).to_owned(),
+            folder => format!("{folder}/{name}"),
+        });
+        paths.collect::<Vec<_>>()
+    });
+    let fallback = vec![FALLBACK.to_owned()];
+    let read = |paths: Vec<String>| -> Vec<InstructionFile> {
+        let own = paths.into_iter().filter(|path| is_own(request, list, path));
+        own.filter_map(|path| {
+            let content = request.repository.read_within(&path, FILE_BYTES_MAX, request.cancel);
+            Some(InstructionFile {
+                content: content.ok().filter(|content| !content.contains(&0))?,
+                path,
+            })
+        })
+        .collect()
+    };
+    let mut sets = in_folders.chain([fallback]).map(read);
+    sets.find(|files| !files.is_empty()).unwrap_or_default()
+}
+
+/// The folders from that of the target up to the root, which is the empty path.
+fn folders(target: &Target) -> Vec<String> {
+    let path = match target {
+        Target::Paths(paths) => paths.first().map(String::as_str),
+        target => target.path(),
+    };
+    let mut folders = Vec::new();
+    let mut folder = path.unwrap_or_default();
+    // A path of a directory is one of the folders; that of a file has no file below it, and finds nothing.
+    while !folder.is_empty() {
+        folders.push(folder.to_owned());
+        folder = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    folders.push(String::new());
+    folders
+}
+
+/// True for a file of the user's own: listed, no link, and not in a folder of packages or of another repository.
+fn is_own(request: &BuildRequest<'_>, list: &FileList, path: &str) -> bool {
+    let root = request.repository.root();
+    let is_file = || {
+        root.join(path)
+            .symlink_metadata()
+            .is_ok_and(|metadata| metadata.is_file())
+    };
+    let mut parents = path.match_indices('/').map(|(end, _)| &path[..end]);
+    list.find(path).is_some()
+        && foreign::find_place(path).is_none()
+        && is_file()
+        && parents.all(|parent| root.join(parent).join(".git").symlink_metadata().is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_go_from_the_target_to_the_root() {
+        let folders = |target: Target| folders(&target);
+        assert_eq!(folders(Target::Root), [""]);
+        assert_eq!(folders(Target::Task("x".into())), [""]);
+        assert_eq!(folders(Target::Directory("a/b".into())), ["a/b", "a", ""]);
+        assert_eq!(folders(Target::File("a/b.py".into())), ["a/b.py", "a", ""]);
+    }
+}
