@@ -270,7 +270,14 @@ impl HasHeader for Recorded {
 enum Ask<'r> {
     Models,
     Model(&'r str),
-    Answer { model: &'r str, stream: bool },
+    Answer {
+        model: &'r str,
+        stream: bool,
+    },
+    /// Makes a cache of content, which later requests name.
+    Cache {
+        model: &'r str,
+    },
 }
 
 /// Returns the wire and the resource of a request. Two wires have their model list at the same path; a header of the
@@ -305,6 +312,9 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
     if path.ends_with("/v1/messages") {
         return Some((&Messages, Ask::Answer { model, stream }));
     }
+    if path.ends_with("cachedContents") {
+        return Some((&GenerateContent, Ask::Cache { model }));
+    }
     let (_, called) = path.split_once("/models/")?;
     let (model, action) = called.rsplit_once(':')?;
     let stream = match action {
@@ -330,6 +340,10 @@ fn respond(shared: &Arc<ServerShared>, method: &Method, request: &Recorded) -> (
             Some(id) => (json(200, &dialect.model(id)), "a model".to_owned()),
             None => refusal(dialect, 404, &format!("model `{id}` not found")),
         },
+        Ask::Cache { model } => {
+            let cache = serde_json::json!({"name": "cachedContents/scripted", "model": model, "usageMetadata": {"totalTokenCount": 0}});
+            (json(200, &cache), "a cache of content".to_owned())
+        }
         Ask::Answer { model, stream } => tell(shared, dialect, request, model, stream),
     }
 }

@@ -78,7 +78,13 @@ pub(in super::super) fn check(body: &Value, signed: &[(&ScriptedCall, String)]) 
         let names = declarations.iter().filter_map(|function| function["name"].as_str());
         unique(names, &format!("{place}.function_declarations: the names"))?;
     }
-    conversation(list(&body["contents"], "contents")?, signed)
+    let contents = list(&body["contents"], "contents")?;
+    // With a part of the conversation in a cache, the rest need not be whole.
+    if field(body, "cachedContent").is_null() {
+        conversation(contents, signed)
+    } else {
+        Ok(())
+    }
 }
 
 /// Fields are written in either of two cases.
@@ -168,10 +174,12 @@ fn schema(value: &Value, place: &str) -> Checked {
     if kind(value) == "ARRAY" && value["items"].is_null() {
         return Err(format!("{place}.items: missing field"));
     }
-    for (place, required) in at(
-        optional_list(&value["required"], &format!("{place}.required"))?,
-        &format!("{place}.required"),
-    ) {
+    // An empty list of a protocol buffer is an absent one.
+    let required = match &value["required"] {
+        Value::Array(names) => names.as_slice(),
+        other => optional_list(other, &format!("{place}.required"))?,
+    };
+    for (place, required) in at(required, &format!("{place}.required")) {
         let required = text(required, &place)?;
         if !properties.is_some_and(|properties| properties.contains_key(required)) {
             return Err(format!("{place}: property `{required}` is not defined"));
@@ -202,7 +210,10 @@ fn parts<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
         }
         // The API itself sends an empty text that carries nothing but a signature.
         if !part["text"].is_null() && field(part, "thoughtSignature").is_null() {
-            words(&part["text"], &format!("{place}.text"))?;
+            // White space is a text: LiteLLM sends some where all else is in a cache.
+            if text(&part["text"], &format!("{place}.text"))?.is_empty() {
+                return Err(format!("{place}.text: must be non-empty"));
+            }
         }
         for (key, object) in [("functionCall", "args"), ("functionResponse", "response")] {
             let function = field(part, key);

@@ -138,7 +138,11 @@ fn reasoning(item: &Value, next: Option<&Value>, place: &str) -> Checked {
         place,
         &["type", "id", "summary", "content", "encrypted_content", "status"],
     )?;
-    let id = text(&item["id"], &format!("{place}.id"))?;
+    // Clients that store nothing may leave the identifier out.
+    let id = match &item["id"] {
+        Value::Null => "without an id",
+        id => text(id, &format!("{place}.id"))?,
+    };
     let Some(encrypted) = item["encrypted_content"].as_str() else {
         return Err(format!(
             "Item with id '{id}' not found. Items are not persisted when `store` is set to false."

@@ -236,7 +236,7 @@ fn generate_content_requests_are_held_to_the_wire() {
     contents.0: please use a valid role: user, model.
     contents.0.parts: must not be empty
     contents.0.parts.0.data: required oneof field 'data' must have one initialized field
-    contents.0.parts.0.text: must be non-empty and contain non-whitespace text
+    contents.0.parts.0.text: must be non-empty
     contents: function call `read_file` is missing a thought_signature
     contents: the thought_signature of `read_file` is not valid
     Invalid value at 'contents.1.parts.0.function_call.args': must be an object
