@@ -1,6 +1,7 @@
 //! Every provider against a model server that follows a script: the real binary, its daemon, its skills, and the wire.
 
 mod dev;
+mod failures;
 mod faults;
 mod strangers;
 

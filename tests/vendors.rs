@@ -6,7 +6,7 @@ use std::path::Path;
 
 use host::config::{PRESETS, Preset};
 use serde_json::{Value, json};
-use tool_model_server::{ModelServer, Recorded, Round, Script};
+use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall};
 
 use crate::providers::{repository, serve};
 use crate::support::{Finished, Home, finish, holds};
@@ -113,6 +113,23 @@ fn every_preset_reaches_its_server_with_its_own_key_alone() {
             );
             assert!(!told.contains(&key), "{} tells the key of {variable}", preset.name);
         }
+    }
+}
+
+#[test]
+fn the_book_has_a_section_for_every_preset() {
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/vendors.md");
+    let book = std::fs::read_to_string(book).expect("the page is there");
+    for preset in &PRESETS {
+        let (_, section) = book
+            .split_once(&format!("\n## {}\n", preset.name))
+            .unwrap_or_else(|| panic!("no section for {}", preset.name));
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let key = preset.usual_variables.first().expect("every vendor has a variable");
+        assert!(
+            section.contains(&format!("`{}`", preset.provider)) && section.contains(key),
+            "{section}"
+        );
     }
 }
 
@@ -265,6 +282,67 @@ fn a_program_prints_the_key_and_runs_once_more_after_a_refusal() {
 
     let gone = with_only(&home, repository.path(), &["explain", "."]).expect(2);
     holds(&gone.stderr, &["No API key: `", "of `api_key_command` failed"]);
+}
+
+#[test]
+fn a_key_that_a_program_prints_goes_to_no_model_and_into_no_report() {
+    let printed = "printed-key-0f1e2d3c4b5a69788796";
+    let repository = repository();
+    let notes = format!("# Crates\n\nCounts crates. The key is {printed}.\n");
+    std::fs::write(repository.path().join("README.md"), notes).expect("the folder is writable");
+    let server = serve([
+        Round::calls([ScriptedCall::new("read_file", json!({"path": "README.md"}))]),
+        Round::text(&format!("It counts crates with {printed} (app.py:1).")),
+    ]);
+    let home = Home::empty();
+    let program = key_program(&home, &format!("echo {printed}"));
+    let preset = Preset::find("mistral").expect("it is there");
+    let config = config_of(preset, &server, &format!("api_key_command = [\"{program}\"]\n"));
+    std::fs::write(home.path().join("config.toml"), config).expect("the folder is writable");
+    let finished = with_only(&home, repository.path(), &["explain", "."]).expect(0);
+    let requests = server.requests();
+    let asked: Vec<&Recorded> = requests.iter().filter(|request| request.method == "POST").collect();
+    assert_eq!(asked.len(), 2);
+    for request in asked {
+        let body = request.body.to_string();
+        assert!(
+            body.contains("[redacted:model-api-key") && !body.contains(printed),
+            "{body}"
+        );
+    }
+    std::fs::remove_file(home.path().join("print-key")).expect("it is there");
+    let reports = texts_below(&repository.path().join("session-reports"));
+    assert!(reports.contains("It counts crates"), "{reports}");
+    let told = format!(
+        "{}{}{}{reports}",
+        finished.stdout,
+        finished.stderr,
+        texts_below(home.path())
+    );
+    assert!(!told.contains(printed), "{finished:?}");
+}
+
+#[test]
+fn a_server_without_a_model_list_is_a_warning() {
+    let server = serve([Round::text("Fine.")]);
+    let repository = repository();
+    let gateway = |vendor: &str| {
+        format!(
+            "[providers.hosted]\nvendor = \"{vendor}\"\nenabled = true\n[vendors.{vendor}]\nmodel = \"m\"\napi_key = \
+             \"of-{vendor}\"\nurl = \"{}/gateway\"\nproject = \"p\"\nregion = \"global\"\n",
+            server.root()
+        )
+    };
+    for (vendor, expected) in [
+        ("mine", "has no model list"),
+        ("vertex", "vertex has no list of models"),
+    ] {
+        let home = Home::configured(&gateway(vendor));
+        let doctor = home.run(repository.path(), &["doctor"]).expect(0).stdout;
+        holds(&doctor, &["warn", expected]);
+    }
+    let home = Home::configured(&gateway("mine"));
+    home.run(repository.path(), &["explain", "."]).expect(0);
 }
 
 /// Runs the binary with no key in the environment, and everything logged.

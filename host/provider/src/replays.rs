@@ -107,6 +107,7 @@ fn told((events, result): &(Vec<ProviderEvent>, Result<(), Failure>)) -> String 
 
 #[test]
 fn streams_of_named_servers_come_to_what_they_should() {
+    let mut table = String::from("| form | expected | got |\n|---|---|---|\n");
     let mut wrong = Vec::new();
     for Replay {
         form,
@@ -119,9 +120,15 @@ fn streams_of_named_servers_come_to_what_they_should() {
         let pieces: Vec<&[u8]> = recording.bytes.chunks(1).collect();
         assert_eq!(read(recording, &pieces), whole, "{form}: the pieces must not matter");
         let got = told(&whole);
+        table.push_str(&format!("| {form} | {} | {} |\n", cell(expected), cell(&got)));
         if got != *expected {
             wrong.push(format!("{form}\n  expected: {expected}\n  got:      {got}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::assert_snapshot!("replays", table);
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
 }
