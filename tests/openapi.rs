@@ -159,6 +159,23 @@ async fn every_event_is_as_its_schema_says() {
     assert!(other.iter().any(|event| event["type"] == "done"));
 }
 
+/// A generator must understand every part of the description, and its client must read what the backend says.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the generator is a program of its own")]
+async fn a_generated_python_client_reads_what_the_backend_says() {
+    let (home, repository) = (Home::offline(), folder(FILES));
+    let address = home.serve();
+    let place = TempDir::new().expect("a temporary folder");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/generated.py");
+    let python = fixture_path("openapi-client").join(".venv/bin/python");
+    let mut command = Command::new(python);
+    command.args(["-I", "-B"]).arg(script).arg(&address);
+    command.arg(repository.path()).arg(place.path()).env_clear();
+    let run = tokio::task::spawn_blocking(move || command.stdin(Stdio::null()).output());
+    let finished = finish(run.await.expect("it ends").expect("Python runs")).expect(0);
+    insta::assert_snapshot!(finished.stdout, @r#"{"status": "complete", "operation": "explain", "has_output": true, "files": 2, "error": "not-found", "arguments": {"path": "a.py"}}"#);
+}
+
 /// Runs the fuzzer in an empty folder, where it may leave its reports.
 #[expect(clippy::disallowed_methods, reason = "the fuzzer is a program of its own")]
 fn fuzz(address: &str, repository: &Path, session: &str, phases: &str, more: &[&str]) -> (Finished, Value) {

@@ -6,6 +6,23 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::Overrides;
 
+/// Any JSON object.
+///
+/// A component of its own: generators of clients name an object within an event by the event's title, and meet some of
+/// them twice.
+pub(super) struct JsonObject;
+
+impl PartialSchema for JsonObject {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .description(Some("Any JSON object."))
+            .additional_properties(Some(AdditionalProperties::FreeForm(true)))
+            .into()
+    }
+}
+
+impl ToSchema for JsonObject {}
+
 /// Variable with the user's own test command: words as for a shell, of which none runs.
 pub const TEST_COMMAND: &str = "TOOL_TEST_COMMAND";
 
