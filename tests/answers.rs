@@ -251,7 +251,7 @@ fn an_answer_that_is_cut_off_refused_or_goes_in_circles_exits_1() {
 fn a_bound_of_nothing_is_a_usage_error() {
     let (server, home) = scripted([]);
     let repository = fixture("inherits-2.0.1");
-    for flag in ["--max-steps", "--max-tokens", "--timeout"] {
+    for flag in ["--max-steps", "--max-tokens", "--max-cost", "--timeout"] {
         home.run(repository.path(), &["explain", ".", flag, "0"]).expect(2);
     }
     assert!(server.requests().is_empty());

@@ -14,6 +14,7 @@ mod confine;
 mod conformance;
 mod contain;
 mod conversation;
+mod cost;
 mod documents;
 mod door;
 mod edges;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::api::{Operation, Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
+use host::api::{Dollars, Operation, Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
 use host::config::Api;
 
 pub(crate) use author::{Author, Language};
@@ -654,6 +654,9 @@ pub(crate) struct RunArguments {
     /// End after N tokens (input and output), and keep the answer so far
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
+    /// Send no request that could make the session cost more than DOLLARS
+    #[arg(long, value_name = "DOLLARS")]
+    pub(crate) max_cost: Option<Dollars>,
     /// End after SECONDS, and keep the answer so far
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: Option<u64>,
@@ -886,7 +889,7 @@ Examples:
 pub(crate) enum Dev {
     /// Serve a script as a model server on 127.0.0.1, to work without a model and a key
     ///
-    /// The server speaks Chat Completions, the Messages API and generateContent; the path of a request decides. It runs
+    /// The server speaks all four wires; the path of a request decides. It runs
     /// until you interrupt it.
     #[command(after_help = "\
 Examples:

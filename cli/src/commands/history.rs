@@ -5,7 +5,7 @@ mod rows;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{Activity, ErrorKind, History, Problem, SessionResult, Status, TaskEntry, Tasks};
+use host::api::{Activity, ErrorKind, History, Problem, SessionResult, SessionUsage, Status, TaskEntry, Tasks};
 use host::limits::HISTORY_ENTRIES_MAX;
 use serde::Serialize;
 
@@ -138,6 +138,9 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
     for path in &result.files_modified {
         context.output.progress(&format!("changed {path}"));
     }
+    if let Some(usage) = &result.usage {
+        context.output.progress(&usage_line(usage));
+    }
     if result.status == Status::Running {
         let hint = format!("the session is still running: `tool attach {id}` follows it, `tool cancel {id}` ends it");
         context.output.progress(&hint);
@@ -151,6 +154,18 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
         context.output.problem(problem);
     }
     Ok(exit_code(&result))
+}
+
+/// Tokens and cost of a session in one line.
+fn usage_line(usage: &SessionUsage) -> String {
+    let cached = match usage.cached_tokens {
+        0 => String::new(),
+        cached => format!(" ({cached} from the cache)"),
+    };
+    let estimated = if usage.estimated { " (estimated)" } else { "" };
+    let cost = usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
+    let (input, output) = (usage.input_tokens, usage.output_tokens);
+    format!("tokens {input} in{cached}, {output} out{estimated}{cost}")
 }
 
 fn exit_code(result: &SessionResult) -> ExitCode {

@@ -269,6 +269,7 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
         budget: BudgetRequest {
             max_steps: run.max_steps,
             max_tokens: run.max_tokens,
+            max_cost: run.max_cost,
             timeout_seconds: run.timeout,
         },
         verification: run.tests.verification(),
@@ -409,9 +410,8 @@ impl Session {
             }
         };
         // A report that cannot be asked for is no reason to fail what has ended well.
-        if let Ok(result) = result.await
-            && !result.report_path.is_empty()
-        {
+        let Ok(result) = result.await else { return };
+        if !result.report_path.is_empty() {
             let place = openable(&root.join(&result.report_path));
             self.output.progress(&format!("report {}", place.display()));
         }

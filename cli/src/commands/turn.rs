@@ -85,6 +85,7 @@ pub(super) async fn run(
         budget: BudgetRequest {
             max_steps: run.max_steps,
             max_tokens: run.max_tokens,
+            max_cost: run.max_cost,
             timeout_seconds: run.timeout,
         },
         verification: run.tests.verification(),

@@ -26,6 +26,7 @@ mod layer;
 mod live;
 mod mask;
 mod origin;
+mod prices;
 mod provider;
 mod request_options;
 mod servers;
@@ -38,6 +39,7 @@ pub use edit::{DEFAULT_URL, Init, WrittenConfig, write_initial, write_port};
 use layer::{Sourced, layered};
 pub use live::Live;
 pub use origin::{FileState, Inspection, Setting, ValueOrigin, exposed, exposed_key, inspect};
+pub use prices::{PaidTokens, PriceRow, TokenPrice};
 use provider::SelectedServer;
 use request_options::header_variables;
 pub use request_options::{Effort, ExtraHeader, Reasoning, RequestOptions, Temperature};
@@ -168,6 +170,8 @@ pub struct ProviderSettings {
     pub text_calls: bool,
     /// Limits of its silence, where the user has set them.
     pub patience: Patience,
+    /// Prices of models, by their identifiers.
+    pub prices: BTreeMap<String, TokenPrice>,
     /// A user, by name or number, that may receive what is sent to a server on this machine, beside the own user, root and
     /// system accounts.
     pub trust_loopback_user: Option<String>,
@@ -191,8 +195,14 @@ impl ProviderSettings {
             options: RequestOptions::default(),
             text_calls: false,
             patience: Patience::default(),
+            prices: BTreeMap::new(),
             trust_loopback_user: None,
         }
+    }
+
+    /// Price of its model, where the user has set one.
+    pub fn price(&self) -> Option<TokenPrice> {
+        self.prices.get(&self.model).copied()
     }
 
     /// Name for people: the vendor's, else the provider's.
@@ -400,6 +410,7 @@ pub struct PolicySettings {
 struct ConfigFile {
     providers: BTreeMap<ProviderName, FileProvider>,
     vendors: BTreeMap<String, FileProvider>,
+    prices: BTreeMap<String, TokenPrice>,
     logging: FileLogging,
     context: FileContext,
     reports: FileReports,
@@ -750,7 +761,10 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
             .flatten()
             .map(|model| model.value),
     });
-    let provider = SelectedServer::of(name, &file).resolve(environment)?;
+    let provider = ProviderSettings {
+        prices: file.prices.clone(),
+        ..SelectedServer::of(name, &file).resolve(environment)?
+    };
     let reports = ReportsPlace::of(file.reports.directory.as_deref(), environment)?;
     let Common {
         vault,

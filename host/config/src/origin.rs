@@ -190,6 +190,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     let ConfigFile {
         providers: _,
         vendors,
+        prices,
         logging,
         context,
         reports,
@@ -263,6 +264,10 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     for selection in &selected {
         let vendor = selection.vendor.expect("only vendors are in the list");
         settings.extend(lists.server(&format!("vendors.{vendor}"), selection, environment));
+    }
+    if !prices.is_empty() {
+        let names: Vec<&String> = prices.keys().collect();
+        settings.push(lists.written("prices", Some(json!(names)), Value::Null));
     }
     let auth_name = match auth {
         Auth::SameUser => "same-user",

@@ -251,7 +251,7 @@ impl<'f> SelectedServer<'f> {
                 (Some(_), Some(preset)) => preset.quirks,
                 _ => Quirks::of(self.provider),
             },
-            options: self.options(api, environment)?,
+            options: self.options(environment)?,
             text_calls: table.text_calls.unwrap_or(false),
             patience: Patience {
                 first_byte: table.first_byte_seconds.map(seconds),
@@ -380,7 +380,7 @@ impl<'f> SelectedServer<'f> {
         })
     }
 
-    fn options(&self, api: Api, environment: &Environment) -> Result<RequestOptions, Problem> {
+    fn options(&self, environment: &Environment) -> Result<RequestOptions, Problem> {
         let (table, words) = (self.table, self.words());
         let invalid = |message: String| Err(self.invalid(message, self.mend()));
         let reasoning = match (table.reasoning_effort, table.thinking_budget) {
@@ -395,14 +395,6 @@ impl<'f> SelectedServer<'f> {
             }
             (None, budget) => budget.map(Reasoning::Budget),
         };
-        let quirks = self.preset.map_or(Quirks::of(self.provider), |preset| preset.quirks);
-        let takes_budget =
-            matches!(api, Api::Messages | Api::GenerateContent) || (api == Api::Chat && quirks.has_reasoning_object);
-        if matches!(reasoning, Some(Reasoning::Budget(_))) && !takes_budget {
-            return invalid(format!(
-                "`thinking_budget` of {words} means nothing there: its wire takes `reasoning_effort`"
-            ));
-        }
         if let (Some(Reasoning::Budget(budget)), Some(bound)) = (reasoning, table.max_output_tokens)
             && budget >= bound.get()
         {

@@ -29,12 +29,12 @@ impl RequestOptions {
         own.into_iter().chain(other).min()
     }
 
-    /// The effort, where the user has set one.
+    /// The effort that the user has set, or that comes next to the budget.
     pub fn effort(&self) -> Option<Effort> {
-        match self.reasoning {
-            Some(Reasoning::Effort(effort)) => Some(effort),
-            Some(Reasoning::Budget(_)) | None => None,
-        }
+        self.reasoning.map(|reasoning| match reasoning {
+            Reasoning::Effort(effort) => effort,
+            Reasoning::Budget(tokens) => Effort::of_budget(tokens),
+        })
     }
 }
 
@@ -68,6 +68,16 @@ pub enum Effort {
 }
 
 impl Effort {
+    /// The level that comes next to a budget, for wires that know no budgets.
+    pub fn of_budget(tokens: u32) -> Self {
+        match tokens {
+            0 => Self::None,
+            1..2_000 => Self::Low,
+            2_000..8_000 => Self::Medium,
+            8_000.. => Self::High,
+        }
+    }
+
     /// The name on every wire.
     pub fn name(self) -> &'static str {
         match self {

@@ -233,8 +233,8 @@ fn mistakes_about_vendors_name_what_helps() {
     Failed to parse config: `enabled` does not belong into [vendors.groq]
     hint: set it in [providers.hosted], [providers.local] or [providers.router]
     ");
-    insta::assert_snapshot!(selected("hosted", "groq", "[vendors.groq]\nmodel = \"m\"\nthinking_budget = 2000\n"), @"
-    `thinking_budget` of the vendor `groq` means nothing there: its wire takes `reasoning_effort`
+    insta::assert_snapshot!(selected("hosted", "groq", "[vendors.groq]\nmodel = \"m\"\nthinking_budget = 20\n"), @"
+    `thinking_budget` of the vendor `groq` is 0 (no thinking) or at least 128
     hint: mend [vendors.groq] of config.toml
     ");
     insta::assert_snapshot!(selected("hosted", "groq", "[vendors.groq]\nmodel = \"m\"\napi_key = \"k\"\napi_key_command = [\"pass\"]\n"), @"
@@ -245,6 +245,28 @@ fn mistakes_about_vendors_name_what_helps() {
     Failed to parse config: `Groq` cannot be the name of a vendor
     hint: use up to 40 lower-case letters, digits, `-` and `_`; hosted, local, router and analyst are taken
     ");
+}
+
+#[test]
+fn a_model_has_the_price_of_the_file() {
+    let text =
+        "[providers.local]\nmodel = \"a\"\nenabled = true\n[prices.a]\ninput = 3\noutput = 15\ncache_read = 0.3\n";
+    let mut provider = settings(text, &[]).expect("the configuration is right").provider;
+    let tokens = PaidTokens {
+        input: 1000,
+        cache_read: 600,
+        output: 10,
+        ..PaidTokens::default()
+    };
+    let cost = |provider: &ProviderSettings| provider.price().map(|price| price.cost_nanos(tokens));
+    assert_eq!(cost(&provider), Some(1_200_000 + 180_000 + 150_000));
+    provider.set_model("b".to_owned());
+    assert_eq!(cost(&provider), None);
+    let wrong = problem(&text.replace("input = 3", "input = -3"), &[]);
+    assert_eq!(
+        wrong.0,
+        "Failed to parse config: a price lies between 0 and 1000000 US dollars for a million tokens"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 mod changes;
 mod clock;
+mod dollars;
 mod effect;
 mod error_kind;
 mod event;
@@ -20,6 +21,7 @@ mod schema;
 pub use changes::{ChangeKind, ChangedFile, LeftFile, SessionDiff, UndoResult};
 pub use clock::make_wrong;
 pub use clock::now;
+pub use dollars::Dollars;
 pub use effect::{ArgumentError, Effect, Grant, HostName, SecretName};
 pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
 pub use event::{ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, Receipt, RequestRecord, SelectedFile};
@@ -461,6 +463,10 @@ pub struct BudgetRequest {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
     #[schema(minimum = 1, maximum = 1_000_000_000)]
     pub max_tokens: Option<u64>,
+    /// Cost of all requests together, in US dollars. No request is sent that could exceed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>, minimum = 0.000001, maximum = 1_000_000.0)]
+    pub max_cost: Option<Dollars>,
     /// Wall time of the whole session in seconds, tools included.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
     #[schema(minimum = 1, maximum = 86400)]
@@ -652,6 +658,27 @@ pub struct HistoryEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub continues: Option<String>,
+    /// Cost of its requests in US dollars; absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = f64)]
+    pub cost: Option<Dollars>,
+}
+
+/// Tokens and cost of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionUsage {
+    /// Input tokens of all requests.
+    pub input_tokens: u64,
+    /// Of these, read from the provider's cache.
+    pub cached_tokens: u64,
+    /// Output tokens of all requests.
+    pub output_tokens: u64,
+    /// True where the provider did not report them and these are our own estimate.
+    pub estimated: bool,
+    /// Cost in US dollars; absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = f64)]
+    pub cost: Option<Dollars>,
 }
 
 /// Answer of GET /results/{session_id}.
@@ -670,6 +697,10 @@ pub struct SessionResult {
     pub files_modified: Vec<String>,
     /// The session log: relative to the root, absolute where it lies outside; empty until it is written.
     pub report_path: String,
+    /// Tokens and cost of an ended session; absent where no model was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = SessionUsage)]
+    pub usage: Option<SessionUsage>,
     /// The error of a failed session; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Problem)]

@@ -43,12 +43,13 @@ use tokio_util::task::TaskTracker;
 use crate::analyst;
 use crate::api::{
     self, ApprovalAnswer, ContextRequest, ContextResult, ErrorKind, ExecuteRequest, History, OpenApproval, Operation,
-    Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SessionUsage, SkillCallRequest, SkillEntry, Status,
+    TaskEntry,
 };
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer, SyntaxParser};
 use crate::limits;
-use crate::provider::LabelMark;
+use crate::provider::{LabelMark, Usage};
 use crate::redaction::Redactor;
 use crate::repository::{self, Repository, Scans};
 use crate::skill::SkillHost;
@@ -62,7 +63,7 @@ use checks::{
     working_directory,
 };
 use continuation::Continuation;
-use engine::Engine;
+use engine::{Engine, KeyObserver};
 pub use feed::JOURNAL_BYTES_MAX;
 use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
@@ -232,12 +233,12 @@ impl Sessions {
             .and_then(|past| past.mark)
             .unwrap_or_else(LabelMark::random);
         let known_keys = past.as_ref().map_or(&[][..], |past| &past.keys);
-        let redactor = Redactor::continued(
+        let redactor = Arc::new(Redactor::continued(
             &settings.policy.unredacted,
             own_keys(&settings),
             mark.to_string(),
             known_keys,
-        )?;
+        )?);
         own_keys(&settings).for_each(|key| self.store.conceal(key));
         let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
         let (repository, working_directory) = {
@@ -291,6 +292,7 @@ impl Sessions {
             verification: request.verification,
             mark,
             past: past.map(Arc::new),
+            on_key: self.key_observer(&redactor),
         }));
         let launch = Launch {
             place,
@@ -298,11 +300,20 @@ impl Sessions {
             policy,
             locked,
             environment,
-            redactor: Arc::new(redactor),
+            redactor,
             task,
             attached: request.attached,
         };
         self.launch(start, launch).await
+    }
+
+    /// Keeps keys that a program prints during a session out of what goes to the model, and out of reports.
+    fn key_observer(self: &Arc<Self>, redactor: &Arc<Redactor>) -> KeyObserver {
+        let (sessions, redactor) = (Arc::clone(self), Arc::clone(redactor));
+        Arc::new(move |key| {
+            redactor.know(key);
+            sessions.store.conceal(key);
+        })
     }
 
     /// Calls one skill as a session of its own, which ends when its last stream closes.
@@ -815,6 +826,17 @@ fn unknown(id: &str) -> Problem {
         .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
 }
 
+/// Counts of a session as a result shows them.
+fn shown_usage(usage: Usage) -> SessionUsage {
+    SessionUsage {
+        input_tokens: usage.input_tokens,
+        cached_tokens: usage.cached_tokens,
+        output_tokens: usage.output_tokens,
+        estimated: usage.estimated,
+        cost: usage.cost(),
+    }
+}
+
 /// The result of an operation; a call of one skill has none beside its stream.
 fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
     Some(SessionResult {
@@ -824,6 +846,7 @@ fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
         output,
         files_modified: summary.files_modified(),
         report_path: summary.report_path.clone(),
+        usage: summary.usage.map(shown_usage),
         error: summary.problem,
     })
 }

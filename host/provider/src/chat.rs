@@ -21,8 +21,8 @@ use super::failure::{Class, Failure, is_template_complaint};
 use super::ids::{self, arguments_object, calls_of};
 use super::sse::Frame;
 use super::usage::{read_timings, read_usage};
-use super::wire::{Adaptation, Decoder, Progress, Wire, completed};
-use super::{DATA_RULE, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema, shape};
+use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};
+use super::{Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema, shape};
 use tool_config::{ProviderSettings, Quirks, RequestOptions};
 use tool_core::api::ProviderName;
 
@@ -97,9 +97,7 @@ impl Wire for ChatWire {
     }
 
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
-        key.map(|key| ("authorization", format!("Bearer {key}")))
-            .into_iter()
-            .collect()
+        bearer(key)
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
@@ -182,11 +180,7 @@ fn tool(spec: &super::ToolSpec) -> Value {
 }
 
 fn messages(request: &ModelRequest<'_>) -> Vec<Value> {
-    let system = if request.tools.is_empty() {
-        request.system.to_owned()
-    } else {
-        format!("{}\n\n{DATA_RULE}", request.system.trim_end())
-    };
+    let system = request.instructions();
     let mut messages = vec![json!({"role": "system", "content": system})];
     for message in request.messages {
         match message {

@@ -21,6 +21,16 @@ impl KeyCommand {
     pub fn new(run: impl Fn(&[String]) -> Result<Secret, Problem> + Send + Sync + 'static) -> Self {
         Self(Arc::new(run))
     }
+
+    /// This command; `observe` sees each key before anything is sent with it.
+    #[must_use]
+    pub fn observed(self, observe: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self::new(move |words| {
+            let key = (self.0)(words)?;
+            observe(key.expose());
+            Ok(key)
+        })
+    }
 }
 
 impl fmt::Debug for KeyCommand {

@@ -26,12 +26,13 @@ use super::body::{Body, Tap};
 use super::context_size::{self, cut_in_silence, too_long};
 use super::credentials::KeyHolder;
 use super::failure::{Class, Failure, one_line, without_credentials};
+use super::model_list::described;
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
 use super::wire::{Adaptation, Progress, Wire};
 use super::{EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::limits;
-use tool_config::ProviderSettings;
+use tool_config::{ProviderSettings, TokenPrice};
 use tool_core::api::{ErrorKind, Problem};
 
 /// Number of times that one request may be changed to what the server accepts.
@@ -214,6 +215,25 @@ impl Provider for HttpProvider {
             let item = exchange.next().await?;
             Some((item, exchange))
         }))
+    }
+
+    fn prepare<'a>(&'a self) -> Pin<Box<dyn Future<Output = Result<(), Problem>> + Send + 'a>> {
+        Box::pin(self.credentials.prepare())
+    }
+
+    fn listed_price<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<TokenPrice>> + Send + 'a>> {
+        Box::pin(async {
+            let settings = self.settings();
+            if !settings.quirks.has_model_list {
+                return None;
+            }
+            let builder = self.request(Method::GET, self.wire.models_path()).await.ok()?;
+            let list = fetch(builder, limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX))
+                .await
+                .ok()?;
+            let mut models = described(&list).into_iter();
+            models.find(|listed| listed.id == settings.model)?.token_price()
+        })
     }
 
     fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {

@@ -22,6 +22,7 @@ mod http;
 mod ids;
 mod mark;
 mod messages;
+mod model_list;
 mod models;
 mod probe;
 mod receiver;
@@ -54,13 +55,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use tool_config::{Api, ProviderSettings};
-use tool_core::api::{ErrorKind, Problem};
+use tool_config::{Api, PaidTokens, ProviderSettings, TokenPrice};
+use tool_core::api::{Dollars, ErrorKind, Problem};
 
 pub use credentials::KeyCommand;
 pub use http::use_crypto;
 pub use mark::LabelMark;
-pub use models::{ListedModel, ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
+pub use model_list::ListedModel;
+pub use models::{ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 pub use tool_core::api::ToolSpec;
 pub use tool_core::text::estimated_tokens;
@@ -206,13 +208,20 @@ pub struct Usage {
     pub input_tokens: u64,
     /// Of these, read from the provider's cache.
     pub cached_tokens: u64,
+    /// Of these, written to the provider's cache, where the provider counts them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
     /// True where this is our own estimate, or holds one.
     pub estimated: bool,
-    /// Cost that the provider reports, in billionths of a US dollar; absent where it reports none.
+    /// Cost in billionths of a US dollar, as the provider reports it or by its price; absent where neither is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_nanos: Option<u64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -226,15 +235,31 @@ impl Usage {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             estimated: self.estimated || other.estimated,
             cost_nanos,
         }
     }
 
-    /// The cost in US dollars, for people and for the `usage` event.
-    pub fn cost(&self) -> Option<f64> {
-        self.cost_nanos.map(|nanos| nanos as f64 / 1e9)
+    /// The cost, where it is known.
+    pub fn cost(&self) -> Option<Dollars> {
+        self.cost_nanos.map(Dollars::from_nanos)
+    }
+
+    /// These counts with their cost by a price, unless the provider has reported it.
+    #[must_use]
+    pub fn priced(self, price: TokenPrice) -> Self {
+        let tokens = PaidTokens {
+            input: self.input_tokens,
+            cache_read: self.cached_tokens,
+            cache_write: self.cache_write_tokens,
+            output: self.output_tokens,
+        };
+        Self {
+            cost_nanos: self.cost_nanos.or(Some(price.cost_nanos(tokens))),
+            ..self
+        }
     }
 }
 
@@ -254,6 +279,15 @@ pub enum StopReason {
 }
 
 impl ModelRequest<'_> {
+    /// The instructions as a request carries them, with the rule about data where tools may bring some.
+    pub(crate) fn instructions(&self) -> String {
+        if self.tools.is_empty() {
+            self.system.to_owned()
+        } else {
+            format!("{}\n\n{DATA_RULE}", self.system.trim_end())
+        }
+    }
+
     /// Our own count of the input's tokens: a quarter of its bytes. Good enough to raise an alarm, not to bill.
     pub fn estimated_tokens(&self) -> u64 {
         let tools: usize = self.tools.iter().map(ToolSpec::bytes).sum();
@@ -351,6 +385,16 @@ pub trait Provider: Send + Sync {
 
     /// Sends one request. The stream ends at once when `cancel` fires, with [`ProviderError::Cancelled`].
     fn stream<'a>(&'a self, request: ModelRequest<'a>, cancel: CancellationToken) -> EventStream<'a>;
+
+    /// Makes the provider ready for requests: a program that prints its key has run afterwards.
+    fn prepare<'a>(&'a self) -> Pin<Box<dyn Future<Output = Result<(), Problem>> + Send + 'a>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Price of the model by the provider's own list, where that has one. Answered within 2 seconds.
+    fn listed_price<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<TokenPrice>> + Send + 'a>> {
+        Box::pin(async { None })
+    }
 
     /// Tokens of the context that the model was loaded with, where its server tells. Asked at most once, and answered
     /// within 2 seconds.

@@ -14,9 +14,7 @@ use self::plain::TextDelta;
 use super::failure::{Class, Failure};
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
-use super::{
-    DATA_RULE, LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema, shape,
-};
+use super::{LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema, shape};
 use crate::limits::PROVIDER_CALLS_MAX;
 use tool_config::{ProviderSettings, RequestOptions};
 
@@ -107,11 +105,7 @@ fn cache_until(block: &mut Value) {
 }
 
 fn system(request: &ModelRequest<'_>) -> Value {
-    let text = if request.tools.is_empty() {
-        request.system.to_owned()
-    } else {
-        format!("{}\n\n{DATA_RULE}", request.system.trim_end())
-    };
+    let text = request.instructions();
     // The wire refuses an empty text.
     if text.trim().is_empty() {
         return json!([]);
@@ -503,6 +497,7 @@ impl Decoder for MessagesDecoder<'_> {
             let usage = Usage {
                 input_tokens: self.input_tokens + self.cache_read + self.cache_creation,
                 cached_tokens: self.cache_read,
+                cache_write_tokens: self.cache_creation,
                 output_tokens: self.output_tokens,
                 ..Usage::default()
             };

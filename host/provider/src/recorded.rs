@@ -148,7 +148,7 @@ fn messages_recordings_are_read_as_they_should() {
         {"type":"tool_use","id":"toolu_02","name":"read_file","input":{"path":"main.py"}}
     messages/odd_usage
       text: Yes|.
-      usage: {"input_tokens":37,"cached_tokens":0,"output_tokens":3,"estimated":false}
+      usage: {"input_tokens":37,"cached_tokens":0,"cache_write_tokens":30,"output_tokens":3,"estimated":false}
       stop: EndTurn
         {"type":"text","text":"Yes."}
     messages/error_mid_stream

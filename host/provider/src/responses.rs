@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::failure::{Class, Failure, one_line};
 use super::sse::Frame;
 use super::usage::read_usage;
-use super::wire::{Adaptation, Decoder, Progress, Wire, completed};
+use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, shape};
 use crate::limits::PROVIDER_CALLS_MAX;
 use tool_config::{ProviderSettings, RequestOptions};
@@ -49,9 +49,7 @@ impl Wire for ResponsesWire {
     }
 
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
-        key.map(|key| ("authorization", format!("Bearer {key}")))
-            .into_iter()
-            .collect()
+        bearer(key)
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {

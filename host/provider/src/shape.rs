@@ -13,12 +13,17 @@ const MESSAGES_THINKING_MIN: u64 = 1024;
 pub(super) fn shape_chat(body: &mut Value, options: &RequestOptions, quirks: &Quirks) {
     set_temperature(body, options);
     match options.reasoning {
-        Some(Reasoning::Budget(tokens)) => body["reasoning"] = json!({"max_tokens": tokens}),
+        Some(Reasoning::Budget(tokens)) if quirks.has_reasoning_object => {
+            body["reasoning"] = json!({"max_tokens": tokens});
+        }
         Some(Reasoning::Effort(effort)) if quirks.has_reasoning_object => {
             body["reasoning"] = json!({"effort": effort.name()});
         }
-        Some(Reasoning::Effort(effort)) => body["reasoning_effort"] = json!(effort.name()),
-        None => {}
+        _ => {
+            if let Some(effort) = options.effort() {
+                body["reasoning_effort"] = json!(effort.name());
+            }
+        }
     }
 }
 
@@ -51,10 +56,10 @@ pub(super) fn shape_messages(body: &mut Value, options: &RequestOptions, is_adap
     }
 }
 
-/// The Responses API, which knows an effort and no budget.
+/// The Responses API, which knows efforts: a budget becomes the one that comes next to it.
 pub(super) fn shape_responses(body: &mut Value, options: &RequestOptions) {
     set_temperature(body, options);
-    if let Some(Reasoning::Effort(effort)) = options.reasoning {
+    if let Some(effort) = options.effort() {
         body["reasoning"]["effort"] = json!(effort.name());
     }
 }

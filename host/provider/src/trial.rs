@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::http::fetch;
-use super::models::described;
+use super::model_list::described;
 use super::{
     LabelMark, ListedModel, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, over_http,
 };

@@ -5,8 +5,10 @@
 //! properly ended; each call is answered once, in order; every early end is distinct from completion; what was written
 //! until then is kept.
 
+mod bounds;
 mod calls;
 mod conversation;
+mod cost;
 mod end;
 mod running;
 
@@ -26,27 +28,24 @@ use tokio_util::sync::CancellationToken;
 use crate::limits;
 use crate::{
     LabelMark, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, ToolResult,
-    ToolSpec, Usage, estimated_tokens,
+    ToolSpec, Usage,
 };
+use tool_config::TokenPrice;
 use tool_core::api::{ErrorKind, Problem};
 
+use bounds::OUTPUT_TOKENS_MIN;
 pub use calls::bounded_text;
 pub use conversation::tokens_without_old_results;
+pub use cost::CostBound;
+use cost::CountedRequest;
 use end::LastAnswer;
 pub use end::{Budget, TurnEnd, TurnReport};
-
-/// Output tokens without which a request is not worth its input: some sentences.
-const OUTPUT_TOKENS_MIN: u64 = 64;
 
 /// Text and thinking of one answer. 128,000 tokens, the longest answer that any vendor sells, are a megabyte at most.
 pub const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Text and thinking of one turn: half a megabyte in each of its `TURN_STEPS_MAX` rounds.
 pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
-
-/// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
-/// takes this much; above it the model's own bound is the better one.
-const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 
 /// Runner of the tools.
 pub trait Tools: Send + Sync {
@@ -116,6 +115,10 @@ pub struct Turn<'a> {
     pub steps_max: u32,
     /// Input and output tokens of all requests together; no request is made past it.
     pub tokens_max: Option<u64>,
+    /// Price by which requests are paid whose cost the provider does not report.
+    pub price: Option<TokenPrice>,
+    /// Cost of all requests together; no request is made that could exceed it.
+    pub cost_bound: Option<CostBound>,
     /// Output tokens of each request; absent leaves it to the provider.
     pub output_tokens_max: Option<u32>,
     /// Tokens of the model's context. Old tool results are dropped before a request fills it.
@@ -151,6 +154,8 @@ impl<'a> Turn<'a> {
             messages,
             steps_max: limits::TURN_STEPS_MAX,
             tokens_max: None,
+            price: None,
+            cost_bound: None,
             output_tokens_max: None,
             context_tokens: limits::CONTEXT_TOKENS,
             deadline: None,
@@ -211,6 +216,8 @@ struct TurnState<'a> {
     /// Bytes of text and thinking of all rounds.
     said: usize,
     usage: Usage,
+    /// The latest request that the provider has counted, while the conversation only grows.
+    counted: Option<CountedRequest>,
     steps: u32,
     repeats: HashMap<u64, usize>,
     cut_offs: u32,
@@ -245,18 +252,16 @@ struct Round {
     opaque: Value,
     /// Bytes of its text and thinking.
     said: usize,
-    /// The output bound of its request was what the tokens of the turn left, and no model's own.
-    is_lowered: bool,
+    /// The bound of the turn that left its request less output than a model's own bound; none where none did.
+    lowered_by: Option<Budget>,
+    /// Highest cost of its request, where the cost is bounded.
+    most_nanos: Option<u64>,
 }
 
 impl Round {
     /// The bound that an answer reached which was cut off.
     fn cut_by(&self) -> Budget {
-        if self.is_lowered {
-            Budget::Tokens { needed: 0 }
-        } else {
-            Budget::Output
-        }
+        self.lowered_by.unwrap_or(Budget::Output)
     }
 
     /// Bytes of a request that its calls take.
@@ -271,6 +276,7 @@ impl<'a> TurnState<'a> {
         Self {
             specs: turn.tools.specs(),
             usage: turn.usage,
+            counted: None,
             steps: turn.steps,
             known: turn.known,
             turn,
@@ -375,7 +381,7 @@ impl<'a> TurnState<'a> {
         let names = calls::list(&cut_off);
         self.keep(&round);
         self.cut_offs += 1;
-        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.is_lowered {
+        if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.lowered_by.is_some() {
             let budget = round.cut_by();
             self.undone = cut_off;
             return Err(Stop::Exhausted(budget));
@@ -535,27 +541,6 @@ impl<'a> TurnState<'a> {
         }
     }
 
-    fn conversation_tokens_max(&self) -> u64 {
-        limits::conversation_tokens(self.turn.context_tokens)
-    }
-
-    /// Tokens that the turn may still use; none where it may use any number.
-    fn tokens_left(&self) -> Option<u64> {
-        let used = self.usage.input_tokens + self.usage.output_tokens;
-        self.turn.tokens_max.map(|max| max.saturating_sub(used))
-    }
-
-    /// The output bound of a request with so many tokens of input, and whether that is less than a model's own.
-    fn output_bound(&self, input: u64) -> (Option<u32>, bool) {
-        let usual = self.turn.output_tokens_max;
-        let left = self.tokens_left().map(|left| left.saturating_sub(input));
-        let left = left.filter(|left| *left < OUTPUT_TOKENS_LOWERED);
-        match left.map(|left| u32::try_from(left).unwrap_or(u32::MAX)) {
-            Some(left) if usual.is_none_or(|usual| left < usual) => (Some(left), true),
-            _ => (usual, false),
-        }
-    }
-
     fn next_request(&self) -> ModelRequest<'_> {
         ModelRequest {
             system: self.turn.system,
@@ -584,6 +569,7 @@ impl<'a> TurnState<'a> {
                     self.turn.observer.message(at, message);
                 }
             }
+            self.counted = None;
             let notice = format!("The conversation grew long: {dropped} old tool results were dropped from it.");
             self.turn.observer.step(TurnStep::Notice(&notice));
         }
@@ -593,11 +579,17 @@ impl<'a> TurnState<'a> {
     async fn request(&mut self) -> Result<Round, Stop> {
         self.take_in_last();
         self.show_messages();
+        let cost = self.cost_of_next()?;
         self.steps += 1;
-        let (max_tokens, is_lowered) = self.output_bound(self.next_request().estimated_tokens());
+        let (max_tokens, lowered_by) = self.output_bound(cost);
+        let most_nanos = self.turn.cost_bound.zip(cost).map(|(bound, cost)| {
+            let output_tokens = max_tokens.map(u64::from);
+            bound.most_nanos(cost.input_tokens, output_tokens)
+        });
         let mut round = Round {
             from: self.text.len(),
-            is_lowered,
+            lowered_by,
+            most_nanos,
             ..Round::default()
         };
         // Taken out for the time of the request, which borrows it while the rest of the state changes.
@@ -686,23 +678,6 @@ impl<'a> TurnState<'a> {
         let problem = Problem::new(ErrorKind::ProviderStream, message)
             .with_hint("no model writes as much: look at what answers there, or ask another model (`--model MODEL`)");
         Err(Stop::Failed(problem.into()))
-    }
-
-    /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
-    fn count_usage(&mut self, request: &ModelRequest<'_>, round: &Round) {
-        let text_bytes = self.said_in(round).len();
-        let spoke = round.stop.is_some() || text_bytes > 0;
-        let usage = round.usage.or_else(|| {
-            spoke.then(|| Usage {
-                input_tokens: request.estimated_tokens(),
-                output_tokens: estimated_tokens(text_bytes + round.call_bytes()),
-                estimated: true,
-                ..Usage::default()
-            })
-        });
-        let Some(usage) = usage else { return };
-        self.usage = self.usage.plus(usage);
-        self.turn.observer.step(TurnStep::Usage(self.usage));
     }
 }
 

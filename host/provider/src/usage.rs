@@ -21,8 +21,8 @@ pub(super) fn read_usage(value: &Value) -> Option<Usage> {
         ])
         .unwrap_or(0),
         output_tokens: output.unwrap_or(total.saturating_sub(input.unwrap_or(total))),
-        estimated: false,
         cost_nanos: read_cost(value),
+        ..Usage::default()
     };
     (usage.input_tokens + usage.output_tokens > 0).then_some(usage)
 }

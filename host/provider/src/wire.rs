@@ -74,6 +74,12 @@ pub(super) enum Progress {
     Done,
 }
 
+/// The header that carries the key on the wires of OpenAI.
+pub(super) fn bearer(key: Option<&str>) -> Vec<(&'static str, String)> {
+    let header = key.map(|key| ("authorization", format!("Bearer {key}")));
+    header.into_iter().collect()
+}
+
 /// A usage report with what it leaves out estimated, and marked so. `output_bytes` is what came of the answer.
 pub(super) fn completed(usage: Usage, request: &ModelRequest<'_>, output_bytes: usize) -> Usage {
     let mut usage = usage;

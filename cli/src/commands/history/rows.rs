@@ -118,7 +118,8 @@ fn ended(entry: &HistoryEntry) -> ListedSession<'_> {
     };
     let status = (entry.status != Status::Complete).then(|| format!("{:?}", entry.status).to_lowercase());
     let undone = entry.undone_by.as_ref().map(|by| format!("undone by {by}"));
-    let state: Vec<String> = status.into_iter().chain(files).chain(undone).collect();
+    let cost = entry.cost.map(|cost| cost.to_string());
+    let state: Vec<String> = status.into_iter().chain(files).chain(cost).chain(undone).collect();
     ListedSession {
         id: &entry.id,
         started: entry.started,

@@ -162,6 +162,8 @@ error_kinds! {
     ConfigKeyMissing = ("config-key-missing", 503, USAGE),
     /// The enabled provider has no model.
     ConfigModelMissing = ("config-model-missing", 503, USAGE),
+    /// The cost is bounded, and the price of the model is not known.
+    ConfigPriceMissing = ("config-price-missing", 503, USAGE),
     /// The operation needs a model, and only the embedded analyst is enabled.
     ConfigNeedsModel = ("config-needs-model", 503, USAGE),
     /// The repository's own file, `.tool.toml`, has a wrong value.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::schema::JsonObject;
 use super::{ChangedFile, Effect, ErrorKind, TestRun, Timestamp};
 
 /// Cost and end of one skill call. The journal keeps one for every call.
@@ -183,7 +184,7 @@ pub enum Event {
         /// Its name.
         name: String,
         /// Its arguments; values cut at 4 KiB.
-        #[schema(value_type = Object)]
+        #[schema(value_type = JsonObject)]
         args: Value,
         /// Identifier of the call, which its `skill_result` has, too. A later answer of the model may use it again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -204,7 +205,7 @@ pub enum Event {
         /// The answer for programs, in a form of the skill's own; absent where it has none, and where it has more than 64
         /// KiB.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Object)]
+        #[schema(value_type = JsonObject)]
         details: Option<Value>,
         /// Identifier of the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,7 +254,7 @@ pub enum Event {
         cached_tokens: Option<u64>,
         /// True where the provider did not report them and these are our own estimate.
         estimated: bool,
-        /// Cost of the tokens so far in US dollars, by the provider's count; absent if the provider gives none.
+        /// Cost of the tokens so far in US dollars, as the provider reports it or by its price; absent where neither is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = f64)]
         cost: Option<f64>,
@@ -313,7 +314,7 @@ pub enum Event {
         files_modified: Vec<String>,
         /// The answer for programs, in a form of the skill's own; absent where it has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        #[schema(value_type = Object)]
+        #[schema(value_type = JsonObject)]
         details: Option<Value>,
         /// Places in the repository that the answer rests on.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

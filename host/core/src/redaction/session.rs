@@ -154,6 +154,16 @@ impl Redactor {
         })
     }
 
+    /// Remembers a further key that is known to be one, such as a provider's that a program has just printed.
+    pub fn know(&self, key: &str) {
+        let key = key.trim();
+        if key.len() >= LITERAL_BYTES_MIN {
+            let mut state = self.lock();
+            state.keep(key, rules::named_index(OWN), None);
+            state.has_more = true;
+        }
+    }
+
     /// The text as it may leave. `file` is where it comes from, where that is one file.
     pub fn text<'t>(&self, text: &'t str, file: Option<&str>) -> Cow<'t, str> {
         self.counted(text, file).0

@@ -216,7 +216,13 @@ async fn every_route_answers_at_both_prefixes_as_the_specification_says() {
                 "status": "string",
                 "output": "string",
                 "files_modified": [],
-                "report_path": "string"
+                "report_path": "string",
+                "usage": {
+                  "input_tokens": "number",
+                  "cached_tokens": "number",
+                  "output_tokens": "number",
+                  "estimated": "boolean"
+                }
               },
               "models": {
                 "providers": [
@@ -301,6 +307,10 @@ async fn a_reader_goes_on_where_it_was() {
     let last_seen = id(events[first_token]).expect("it has an id");
     let rest = server.text(ask("GET", &path).header("last-event-id", &last_seen)).await;
     assert_eq!(rest, events[first_token + 1..].concat());
+    // After the terminal event there is nothing to come back for: only this status stops an EventSource.
+    let last = id(events.last().expect("a terminal event")).expect("it has an id");
+    let spent = server.send(ask("GET", &path).header("last-event-id", &last)).await;
+    assert_eq!(spent.status(), 204);
     let form = server.text(ask("GET", &format!("{path}&form=architecture"))).await;
     assert!(form.contains("\"type\":\"done\""));
     let wrong = server.problem(ask("GET", &format!("{path}&form=other"))).await;

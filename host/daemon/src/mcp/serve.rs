@@ -304,7 +304,7 @@ mod tests {
     use crate::api::{Overrides, PolicyRequest, SkillEntry};
     use crate::config::ProviderSettings;
     use crate::provider::Provider;
-    use crate::session::engine::Engine;
+    use crate::session::engine::{Engine, KeyObserver};
     use crate::session::history::Filter;
     use crate::session::tests::fakes::FakeEngine;
     use crate::skill::lock::{Difference, Lock};
@@ -322,8 +322,9 @@ mod tests {
             &self,
             settings: &ProviderSettings,
             environment: &BTreeMap<String, String>,
+            on_key: &KeyObserver,
         ) -> Result<Arc<dyn Provider>, Problem> {
-            self.engine.connect(settings, environment)
+            self.engine.connect(settings, environment, on_key)
         }
 
         fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {

@@ -55,6 +55,9 @@ pub(super) fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
     }
 }
 
+/// Least bound of a cost: no request is cheaper.
+const COST_NANOS_MIN: u64 = 1000;
+
 /// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
 pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
     let bounds = [
@@ -63,6 +66,10 @@ pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
         ("timeout_seconds", budget.timeout_seconds, limits::SESSION_SECONDS_MAX),
     ];
     let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
+    if budget.max_cost.is_some_and(|cost| cost.nanos() < COST_NANOS_MIN) {
+        let message = "`budget.max_cost` must be at least 0.000001 US dollars";
+        return Err(Problem::new(ErrorKind::InvalidRequest, message).with_hint("leave it out for no bound"));
+    }
     match bounds.into_iter().find(is_wrong) {
         Some((field, Some(0), _)) => Err(Problem::new(
             ErrorKind::InvalidRequest,

@@ -15,10 +15,19 @@ use crate::skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArgum
 /// Environment variables by name.
 pub(crate) type Variables = BTreeMap<String, String>;
 
+/// Sees keys that a program has printed, so that they are kept out of everything else.
+pub(crate) type KeyObserver = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// See the module.
 pub(crate) trait Engine: Send + Sync + 'static {
-    /// Makes the enabled provider ready for requests. `environment` names its proxies.
-    fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem>;
+    /// Makes the enabled provider ready for requests. `environment` names its proxies; `on_key` sees every key that a
+    /// program prints for it.
+    fn connect(
+        &self,
+        settings: &ProviderSettings,
+        environment: &Variables,
+        on_key: &KeyObserver,
+    ) -> Result<Arc<dyn Provider>, Problem>;
 
     /// All skills, in the versions of a repository's lock file.
     fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry>;
@@ -40,10 +49,16 @@ pub(crate) trait Engine: Send + Sync + 'static {
 pub(super) struct Host(pub(super) Arc<SkillHost>);
 
 impl Engine for Host {
-    fn connect(&self, settings: &ProviderSettings, environment: &Variables) -> Result<Arc<dyn Provider>, Problem> {
+    fn connect(
+        &self,
+        settings: &ProviderSettings,
+        environment: &Variables,
+        on_key: &KeyObserver,
+    ) -> Result<Arc<dyn Provider>, Problem> {
+        let on_key = Arc::clone(on_key);
         let options = provider::Options {
             environment: environment.clone(),
-            key_command: Some(crate::key_command(environment)),
+            key_command: Some(crate::key_command(environment).observed(move |key| on_key(key))),
             ..provider::Options::default()
         };
         analyst::connect(settings, &options)

@@ -267,6 +267,7 @@ impl Summary {
             conversation: self.start.conversation().to_owned(),
             turn: self.start.turn(),
             continues: self.start.continues.as_ref().map(|continued| continued.session.clone()),
+            cost: self.usage.and_then(|usage| usage.cost()),
         })
     }
 }

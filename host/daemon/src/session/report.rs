@@ -98,7 +98,7 @@ fn header(text: &mut String, summary: &Summary) {
     let completed = summary.completed.map(iso).unwrap_or_default();
     let usage = summary.usage.map(|usage| {
         let estimated = if usage.estimated { " (estimated)" } else { "" };
-        let cost = usage.cost().map(|cost| format!(", {cost:.6} US dollars"));
+        let cost = usage.cost().map(|cost| format!(", {cost}"));
         let (input, output) = (usage.input_tokens, usage.output_tokens);
         let cached = match usage.cached_tokens {
             0 => String::new(),
@@ -519,6 +519,7 @@ mod tests {
                     input_tokens: 10,
                     cached_tokens: 0,
                     output_tokens: 5,
+                    cache_write_tokens: 0,
                     estimated: true,
                     cost_nanos: Some(1_250_000),
                 }),
@@ -562,7 +563,7 @@ mod tests {
         | Status | failed |
         | Started | 2025-03-01T12:00:01.000Z |
         | Completed | 2025-03-01T12:00:07.000Z |
-        | Tokens | 10 in, 5 out (estimated), 0.001250 US dollars |
+        | Tokens | 10 in, 5 out (estimated), $0.001250 |
 
         ## Error
 

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approvals::SessionApprover;
 use super::conversation::PastConversation;
-use super::engine::Engine;
+use super::engine::{Engine, KeyObserver};
 use super::feed::Recorder;
 use super::journal::Work;
 use crate::api::{self, BudgetRequest, ErrorKind, Event, Grant, Operation, Problem, Status, VerificationRule};
@@ -104,6 +104,8 @@ pub(super) struct OperationTask {
     pub(super) mark: LabelMark,
     /// Earlier turns of the conversation; absent where this one begins it.
     pub(super) past: Option<Arc<PastConversation>>,
+    /// Sees the keys that a program prints for the provider.
+    pub(super) on_key: KeyObserver,
 }
 
 /// Outcome of the work.

@@ -4,17 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::{DATA_RULE, LabelMark, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, schema, shape};
+use crate::{LabelMark, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, schema, shape};
 use tool_config::RequestOptions;
 
 /// The body of a request.
 pub(super) fn body(request: &ModelRequest<'_>, options: &RequestOptions) -> Value {
     let mut body = json!({"contents": contents(request.messages, request.mark)});
-    let system = if request.tools.is_empty() {
-        request.system.to_owned()
-    } else {
-        format!("{}\n\n{DATA_RULE}", request.system.trim_end())
-    };
+    let system = request.instructions();
     if !system.trim().is_empty() {
         body["systemInstruction"] = json!({"parts": [{"text": system}]});
     }

@@ -94,6 +94,7 @@ fn messages_6_usage_counts_cached_input_too() {
         input_tokens: 140,
         cached_tokens: 100,
         output_tokens: 7,
+        cache_write_tokens: 30,
         estimated: false,
         cost_nanos: None,
     };

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::ids::arguments_object;
-use crate::{DATA_RULE, LabelMark, Message, ModelRequest, ToolCall, ToolSpec, schema};
+use crate::{LabelMark, Message, ModelRequest, ToolCall, ToolSpec, schema};
 
 /// The parts that every request of this wire has; the wire adds what the server may refuse.
 pub(super) fn body(model: &str, request: &ModelRequest<'_>) -> Value {
@@ -13,11 +13,7 @@ pub(super) fn body(model: &str, request: &ModelRequest<'_>) -> Value {
         "stream": true,
         "store": false,
     });
-    let instructions = if request.tools.is_empty() {
-        request.system.to_owned()
-    } else {
-        format!("{}\n\n{DATA_RULE}", request.system.trim_end())
-    };
+    let instructions = request.instructions();
     if !instructions.trim().is_empty() {
         body["instructions"] = instructions.into();
     }

@@ -115,5 +115,8 @@ async fn router_23_the_price_of_a_request_is_carried() {
     };
     let (none, some) = (paid(None), paid(Some(1_500_000)));
     assert_eq!(none.plus(none).cost(), None);
-    assert_eq!(none.plus(some).plus(some).cost(), Some(0.003));
+    assert_eq!(
+        none.plus(some).plus(some).cost(),
+        Some(tool_core::api::Dollars::from_nanos(3_000_000))
+    );
 }

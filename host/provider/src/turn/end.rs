@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{Message, ProviderError, Usage};
+use tool_core::api::Dollars;
 
 /// Outcome of a turn.
 #[derive(Debug)]
@@ -83,6 +84,11 @@ pub enum Budget {
         /// Estimated tokens of the request that was not made; 0 where the bound cut off an answer.
         needed: u64,
     },
+    /// `cost_bound`.
+    Cost {
+        /// Cost that the request could have had that was not made; 0 where the bound cut off an answer.
+        needed: Dollars,
+    },
     /// `deadline`.
     Time,
     /// The output limit of a single answer.
@@ -96,6 +102,7 @@ impl fmt::Display for Budget {
         formatter.write_str(match self {
             Self::Steps => "the limit of rounds is reached",
             Self::Tokens { .. } => "the limit of tokens is reached",
+            Self::Cost { .. } => "the limit of cost is reached",
             Self::Time => "the time is up",
             Self::Output => "the model's output limit cut it off",
             Self::Repetition => "the model made the same call again and again",

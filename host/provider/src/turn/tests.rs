@@ -1,6 +1,7 @@
 //! The loop against a provider and tools that follow a script.
 
 mod bounds;
+mod cost;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

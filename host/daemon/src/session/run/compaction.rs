@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use tokio::time::Instant;
 
+use super::judge::exhausted;
 use super::memory;
 use super::operate::Spent;
 use super::review::Desk;
@@ -16,7 +17,7 @@ use crate::operation;
 use crate::provider::{Message, Provider, ProviderError, TextOrigin, ToolCall, ToolResult, ToolSpec, estimated_tokens};
 use crate::session::conversation::PastConversation;
 use crate::session::journal::{ConversationEntry, JournalEntry, cut_text};
-use crate::turn::{self, Observer, Tools, Turn, TurnStep, tokens_without_old_results};
+use crate::turn::{self, Budget, Observer, Tools, Turn, TurnEnd, TurnStep, tokens_without_old_results};
 
 /// Output tokens of a summary: a page and a half.
 const SUMMARY_TOKENS_MAX: u32 = 2_000;
@@ -100,11 +101,15 @@ async fn summarise(
     turn.mark = desk.mark;
     turn.deadline = desk.deadline;
     turn.steps_max = 1;
+    turn.price = desk.price;
+    turn.cost_bound = desk.cost_bound();
     turn.output_tokens_max = Some(SUMMARY_TOKENS_MAX);
     let report = turn::run(turn).await;
     (spent.steps, spent.usage) = (report.steps, report.usage);
-    if let Err(ProviderError::Failed(problem)) = &report.end {
-        return Err(problem.clone());
+    match &report.end {
+        Err(ProviderError::Failed(problem)) => return Err(problem.clone()),
+        Ok(TurnEnd::Exhausted(budget @ Budget::Cost { .. })) => return Err(exhausted(desk.task, &report, *budget)),
+        _ => {}
     }
     let said = cut_text(report.text.trim(), SUMMARY_BYTES_MAX);
     if said.is_empty() || desk.job.cancel.is_cancelled() || desk.deadline.is_some_and(|end| end <= Instant::now()) {

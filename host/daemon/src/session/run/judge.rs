@@ -6,7 +6,7 @@
 use super::changed::quoted;
 use super::missed::{CutOff, Denial, Missed, RefusedPurpose};
 use super::{OperationTask, Outcome, SessionRun};
-use crate::api::{ErrorKind, Operation, Problem};
+use crate::api::{Dollars, ErrorKind, Operation, Problem};
 use crate::limits;
 use crate::provider::{ProviderError, Usage};
 use crate::session::journal::cut_text;
@@ -65,7 +65,7 @@ pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
 }
 
 /// Names the bound, its value, and what is missing for it.
-fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
+pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
     let calls = list(&report.undone);
     let open = if report.undone.is_empty() {
         "the model had not finished its answer".to_owned()
@@ -95,6 +95,22 @@ fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Probl
             let enough = used.saturating_add(needed).max(max).saturating_mul(2);
             let hint = format!("allow more tokens: `--max-tokens {enough}`, or ask for less");
             let bound = format!("its bound of {max} tokens (--max-tokens) is reached: {used} are used; {missing}");
+            incomplete(task, &bound, hint)
+        }
+        Budget::Cost { needed } => {
+            let max = task.budget.max_cost.unwrap_or_default();
+            let spent = report.usage.cost().unwrap_or_default();
+            let missing = match needed.nanos() {
+                0 => open,
+                _ => format!("the next request could cost {needed}"),
+            };
+            let enough = spent.nanos().saturating_add(needed.nanos()).max(max.nanos());
+            let enough = f64::from(Dollars::from_nanos(enough.saturating_mul(2)));
+            let hint = format!(
+                "allow a higher cost: `--max-cost {}`, or ask for less",
+                (enough * 100.0).ceil() / 100.0
+            );
+            let bound = format!("its bound of {max} (--max-cost) is reached: {spent} are spent; {missing}");
             incomplete(task, &bound, hint)
         }
         Budget::Time => out_of_time(task, &open),

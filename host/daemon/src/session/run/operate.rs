@@ -17,7 +17,7 @@ use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
 use crate::analyst;
 use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
-use crate::config::Api;
+use crate::config::{Api, TokenPrice};
 use crate::context::{Packet, Target};
 use crate::limits;
 use crate::operation;
@@ -35,7 +35,12 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
     check_may_read(job, task)?;
-    let provider = job.engine.connect(&task.settings.provider, &job.environment)?;
+    let provider = job
+        .engine
+        .connect(&task.settings.provider, &job.environment, &task.on_key)?;
+    // Its key is known before anything is read that may hold it.
+    within(job, deadline, provider.prepare()).await.transpose()?;
+    let price = price(job, task, &*provider, deadline).await?;
     let context_tokens = context_tokens(job, &*provider, deadline).await;
     let prepared = prepare(job, task, deadline, context_tokens).await?;
     let list = list_tools(job, task.operation, context_tokens).await?;
@@ -47,6 +52,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
         tools: &tools,
         deadline,
         context_tokens,
+        price,
         mark: task.mark,
     };
     let mut review = Review::new(task.operation);
@@ -165,6 +171,8 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.known = spent.known;
     turn.steps_max = task.budget.max_steps.unwrap_or(turn.steps_max);
     turn.tokens_max = task.budget.max_tokens;
+    turn.price = desk.price;
+    turn.cost_bound = desk.cost_bound();
     turn.deadline = desk.deadline;
     if is_analyst(task) {
         // It has no context that could overflow, and writes from results that a model would have forgotten.
@@ -196,11 +204,43 @@ pub(super) fn is_analyst(task: &OperationTask) -> bool {
 
 /// Returns the context size that the server reports; a local one is mostly smaller than what we would fill otherwise.
 async fn context_tokens(job: &SessionRun, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
+    within(job, deadline, provider.context_tokens()).await.flatten()
+}
+
+/// The price of the model: from the user's table, or, where the cost is bounded, from the provider's list.
+async fn price(
+    job: &SessionRun,
+    task: &OperationTask,
+    provider: &dyn Provider,
+    deadline: Option<Instant>,
+) -> Result<Option<TokenPrice>, Problem> {
+    let settings = &task.settings.provider;
+    let known = settings.price();
+    if known.is_some() || task.budget.max_cost.is_none() || is_analyst(task) {
+        return Ok(known);
+    }
+    let listed = within(job, deadline, provider.listed_price()).await.flatten();
+    if listed.is_none() {
+        let message = format!(
+            "The cost cannot be bounded: the price of `{}` is not known",
+            settings.model
+        );
+        let hint = format!(
+            "set `input` and `output` below [prices.\"{}\"] of config.toml, in US dollars for a million tokens",
+            settings.model
+        );
+        return Err(Problem::new(ErrorKind::ConfigPriceMissing, message).with_hint(hint));
+    }
+    Ok(listed)
+}
+
+/// The outcome of a wait, unless the session ends meanwhile.
+async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         () = job.cancel.cancelled() => None,
         () = until(deadline) => None,
-        tokens = provider.context_tokens() => tokens,
+        outcome = wait => Some(outcome),
     }
 }
 

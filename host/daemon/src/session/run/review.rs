@@ -16,11 +16,12 @@ use super::test_gen::TestGen;
 use super::tools::SessionTools;
 use super::{OperationTask, SessionRun};
 use crate::api::{Event, Operation, Problem, RunPurpose};
+use crate::config::TokenPrice;
 use crate::limits;
 use crate::operation::verify::{self, CheckedCitations};
 use crate::provider::LabelMark;
 use crate::skill::{CallReport, runnable_purposes};
-use crate::turn::{TurnEnd, TurnReport};
+use crate::turn::{CostBound, TurnEnd, TurnReport};
 
 /// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
 const CITATIONS_SECONDS_MAX: u64 = 20;
@@ -42,6 +43,8 @@ pub(super) struct Desk<'a> {
     pub(super) deadline: Option<Instant>,
     /// The model's context, where the provider tells it.
     pub(super) context_tokens: Option<u64>,
+    /// Price of the model's tokens, where it is known.
+    pub(super) price: Option<TokenPrice>,
     /// The mark in the labels of the session's tool results.
     pub(super) mark: LabelMark,
 }
@@ -140,6 +143,12 @@ impl DraftAnswer<'_> {
 }
 
 impl Desk<'_> {
+    /// The bound of the session's cost, where the user has set one.
+    pub(super) fn cost_bound(&self) -> Option<CostBound> {
+        let max_cost = self.task.budget.max_cost.zip(self.price);
+        max_cost.map(|(max, price)| CostBound { price, max })
+    }
+
     /// Adds words of the host to the answer, below a line `---`, so that they never pass for the model's.
     pub(super) fn say(&self, text: &str) {
         let text = text.trim();

@@ -428,7 +428,7 @@ impl Observer for SessionTools<'_> {
                 output_tokens: usage.output_tokens,
                 cached_tokens: Some(usage.cached_tokens).filter(|cached| *cached > 0),
                 estimated: usage.estimated,
-                cost: usage.cost(),
+                cost: usage.cost().map(f64::from),
             }),
             TurnStep::CallCutOff { name, arguments } => self.note_cut_off(name, arguments),
             TurnStep::Notice(message) => recorder.notice(message, None),

@@ -418,6 +418,7 @@ async fn the_bound_of_time_holds_for_the_context() {
                 ..BudgetRequest::default()
             },
             verification: crate::api::VerificationRule::default(),
+            on_key: Arc::new(|_| {}),
         })),
     };
     let outcome = run::run(&job).await;

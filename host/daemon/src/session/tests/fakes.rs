@@ -14,7 +14,7 @@ use crate::config::ProviderSettings;
 use crate::provider::{
     EventStream, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, ToolSpec, Usage,
 };
-use crate::session::engine::Variables;
+use crate::session::engine::{KeyObserver, Variables};
 use crate::skill::lock::{Difference, Lock};
 use crate::skill::policy::Decision;
 use crate::skill::{
@@ -194,7 +194,12 @@ fn outcome(text: &str, files: &[&str]) -> CallOutcome {
 }
 
 impl Engine for FakeEngine {
-    fn connect(&self, settings: &ProviderSettings, _: &Variables) -> Result<Arc<dyn Provider>, Problem> {
+    fn connect(
+        &self,
+        settings: &ProviderSettings,
+        _: &Variables,
+        _: &KeyObserver,
+    ) -> Result<Arc<dyn Provider>, Problem> {
         Ok(Arc::new(FakeProvider {
             model: settings.model.clone(),
             rounds: Arc::clone(&self.rounds),

@@ -1,6 +1,7 @@
 //! Requests as they are sent.
 
 use super::*;
+use crate::DATA_RULE;
 
 fn request_body(name: ProviderName, messages: &[Message], max_tokens: Option<u32>) -> Value {
     let tools = tools();

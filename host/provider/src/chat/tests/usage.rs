@@ -13,6 +13,7 @@ fn chat_12_usage_chunk_with_empty_or_null_choices() {
             input_tokens: 20,
             cached_tokens: 16,
             output_tokens: 3,
+            cache_write_tokens: 0,
             estimated: false,
             cost_nanos: None,
         };

@@ -1,0 +1,94 @@
+//! Bounds of each request by the tokens and the money that its turn has left, and the count of both.
+
+use super::cost::{CountedRequest, RequestBound};
+use super::{Budget, Round, Stop, TurnState, TurnStep};
+use crate::limits;
+use crate::{ModelRequest, Usage, estimated_tokens};
+use tool_core::api::Dollars;
+
+/// Output tokens without which a request is not worth its input: some sentences.
+pub(super) const OUTPUT_TOKENS_MIN: u64 = 64;
+
+/// Output tokens below which the rest of a session's tokens becomes the output bound of a request. Every model in use
+/// takes this much; above it the model's own bound is the better one.
+const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
+
+impl TurnState<'_> {
+    pub(super) fn conversation_tokens_max(&self) -> u64 {
+        limits::conversation_tokens(self.turn.context_tokens)
+    }
+
+    /// Tokens that the turn may still use; none where it may use any number.
+    pub(super) fn tokens_left(&self) -> Option<u64> {
+        let used = self.usage.input_tokens + self.usage.output_tokens;
+        self.turn.tokens_max.map(|max| max.saturating_sub(used))
+    }
+
+    /// The output bound of the next request, and the bound of the turn that makes it lower than a model's own.
+    pub(super) fn output_bound(&self, cost: Option<RequestBound>) -> (Option<u32>, Option<Budget>) {
+        let (bound, lowered_by) = self.output_bound_by_tokens(self.next_request().estimated_tokens());
+        let affordable = cost.and_then(|cost| cost.output_tokens);
+        let affordable = affordable.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX));
+        match affordable {
+            Some(tokens) if bound.is_none_or(|bound| tokens < bound) => {
+                let is_lowered = cost.is_some_and(|cost| cost.is_lowered);
+                let by_cost = Budget::Cost {
+                    needed: Dollars::default(),
+                };
+                (Some(tokens), is_lowered.then_some(by_cost))
+            }
+            _ => (bound, lowered_by),
+        }
+    }
+
+    fn output_bound_by_tokens(&self, input: u64) -> (Option<u32>, Option<Budget>) {
+        let usual = self.turn.output_tokens_max;
+        let left = self.tokens_left().map(|left| left.saturating_sub(input));
+        let left = left.filter(|left| *left < OUTPUT_TOKENS_LOWERED);
+        match left.map(|left| u32::try_from(left).unwrap_or(u32::MAX)) {
+            Some(left) if usual.is_none_or(|usual| left < usual) => (Some(left), Some(Budget::Tokens { needed: 0 })),
+            _ => (usual, None),
+        }
+    }
+
+    /// Bounds of the next request under the bound of the cost, where there is one.
+    pub(super) fn cost_of_next(&self) -> Result<Option<RequestBound>, Stop> {
+        let Some(bound) = self.turn.cost_bound else {
+            return Ok(None);
+        };
+        let spent = self.usage.cost_nanos.unwrap_or(0);
+        match bound.next(spent, &self.next_request(), self.counted) {
+            Ok(cost) => Ok(Some(cost)),
+            Err(needed) => Err(Stop::Exhausted(Budget::Cost { needed })),
+        }
+    }
+
+    /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
+    pub(super) fn count_usage(&mut self, request: &ModelRequest<'_>, round: &Round) {
+        let text_bytes = self.said_in(round).len();
+        let spoke = round.stop.is_some() || text_bytes > 0;
+        let usage = round.usage.or_else(|| {
+            spoke.then(|| Usage {
+                input_tokens: request.estimated_tokens(),
+                output_tokens: estimated_tokens(text_bytes + round.call_bytes()),
+                estimated: true,
+                ..Usage::default()
+            })
+        });
+        let Some(usage) = usage else { return };
+        if self.turn.cost_bound.is_some() {
+            self.counted = CountedRequest::of(request, &usage).or(self.counted);
+        }
+        let usage = match (round.most_nanos, self.turn.price) {
+            // Under a bound, tokens that nobody has counted cost as much as they can.
+            (Some(most), _) if usage.estimated && usage.cost_nanos.is_none() => Usage {
+                cost_nanos: Some(most),
+                ..usage
+            },
+            (_, Some(price)) => usage.priced(price),
+            _ => usage,
+        };
+        self.usage = self.usage.plus(usage);
+        self.turn.observer.step(TurnStep::Usage(self.usage));
+    }
+}
