@@ -107,6 +107,8 @@ fn without_differences(screen: &str) -> String {
         (r"name \[\w+\]: ", "name [FIRST]: "),
         (r"session_[0-9_]+_[0-9a-f-]+\.md", "session_ID.md"),
         (r"/\S*/session-reports", "session-reports"),
+        (r"[0-9,]+ tokens", "N tokens"),
+        (r"session [0-9a-f]{8}", "session ID"),
     ];
     let clean = |text: String, (pattern, instead): (&str, &str)| {
         let pattern = regex::Regex::new(pattern).expect("a constant");
@@ -170,6 +172,7 @@ fn the_first_command_sets_up_ollama_and_goes_on() {
     ---
 
     1 of 1 citations hold.
+    N tokens, session ID
     report session-reports/session_ID.md
     ");
     assert_eq!(keystrokes(&["tool explain ."], &answers, KEY), 17);
@@ -259,6 +262,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
     ---
 
     4 of 4 citations hold.
+    session ID
     report session-reports/session_ID.md
     "#);
     assert_eq!(keystrokes(&["tool explain ."], &answers, KEY), 23);
@@ -317,6 +321,7 @@ fn init_sets_up_anthropic_with_a_key_that_is_not_shown() {
     ---
 
     1 of 1 citations hold.
+    N tokens, session ID
     report session-reports/session_ID.md
     ");
     assert_eq!(count, 37);
@@ -346,6 +351,7 @@ fn init_sets_up_openai_with_a_key_that_is_not_shown() {
     ---
 
     1 of 1 citations hold.
+    N tokens, session ID
     report session-reports/session_ID.md
     ");
     assert_eq!(count, 34);

@@ -191,6 +191,7 @@ mod tests {
             status: Status::Complete,
             repository: repository.to_owned(),
             undone_by: None,
+            cost: None,
             target: target.to_owned(),
             conversation: format!("0195-{conversation:0>8}"),
             turn,
