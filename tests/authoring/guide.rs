@@ -196,6 +196,7 @@ fn every_block_of_the_guide_is_looked_at() {
         "What the host checks",
         "Arguments",
         "Several functions",
+        "Effects",
     ];
     let all: BTreeSet<&str> = GUIDE
         .lines()
@@ -220,6 +221,18 @@ fn several_functions_are_exported_as_the_guide_shows() {
     };
     let guest = include_str!("../guests/toolbox/src/lib.rs");
     assert_eq!(form(&blocks("Several functions")[0].text), form(guest));
+}
+
+/// The example of symbols is one that the SDK's documentation compiles.
+#[test]
+fn the_example_of_symbols_is_compiled() {
+    let sdk = include_str!("../../skills/sdk/src/lib.rs");
+    let documented: String = sdk
+        .lines()
+        .filter_map(|line| Some(format!("{}\n", line.trim_start().strip_prefix("/// ")?)))
+        .collect();
+    let example = &blocks("Effects")[0].text;
+    assert!(documented.contains(example), "{example}");
 }
 
 /// The sentence of the section on arguments is the one that the host says, and the figures are those of the host.

@@ -339,6 +339,18 @@ pub trait Host {
     fn shown(&self, path: &str, content: &[u8]);
 
     /// One page of the definitions of a name, by syntax tree.
+    ///
+    /// ```
+    /// # fn list(host: &dyn skill_sdk::Host) -> Result<(), skill_sdk::Failure> {
+    /// # use skill_sdk::SymbolQuery;
+    /// let page = host.definitions(&SymbolQuery { name: "Store.open".to_owned(), ..SymbolQuery::default() })?;
+    /// for definition in page.items {
+    ///     let called = host.uses(&definition.path, definition.first_line, definition.last_line)?;
+    ///     host.say(&format!("{} uses {} names\n", definition.signature, called.len()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     fn definitions(&self, query: &SymbolQuery) -> Result<SymbolPage<SymbolDefinition>, Failure>;
 
     /// One page of the definitions and uses of a name.
