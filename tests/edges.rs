@@ -356,7 +356,7 @@ fn the_command_line_uses_no_network() {
     for expected in [
         "is running on port",
         "def main()",
-        "complete",
+        "  explain    .",
         "The backend has stopped.",
     ] {
         assert!(finished.stdout.contains(expected), "{finished:?}");
@@ -387,7 +387,7 @@ fn on_a_read_only_system_the_answer_comes_without_its_report() {
         "Permission denied: session-reports/\nhint: create the folder `session-reports` with write rights for you";
     assert!(finished.stderr.contains(told), "{finished:?}");
     assert!(
-        finished.stdout.contains("No language model was used.") && finished.stdout.contains("complete"),
+        finished.stdout.contains("No language model was used.") && finished.stdout.contains("  explain    ."),
         "{finished:?}"
     );
 }

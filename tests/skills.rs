@@ -162,15 +162,14 @@ fn the_ones_that_apply_work_on_an_npm_repository() {
         &answer(&home, root, "read_file", r#"{"path": "inherits.js"}"#, &[]),
         &["     1\t"],
     );
-    let unfit = call(
+    let explained = answer(
         &home,
         root,
         "explain_function",
         r#"{"name": "test", "path": "test.js"}"#,
         &[],
-    )
-    .expect(2);
-    holds(&unfit.stderr, &["[error]", "search_code"]);
+    );
+    holds(&explained, &["function: test\n", "file: test.js:4-11\n"]);
     let nothing = call(&home, root, "git_diff", "{}", &[]).expect(1);
     holds(&nothing.stderr, &["[error]", "git repository"]);
 }

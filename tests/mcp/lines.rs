@@ -67,7 +67,7 @@ fn another_agent_lists_and_calls_the_skills() {
         )
         .expect(0)
         .stdout;
-    holds(&listed, &["  mcp        running  "]);
+    holds(&listed, &["  mcp        mcp  running"]);
     let ended = agent.end().expect(0);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
     until_ended(&home);
@@ -470,7 +470,7 @@ fn a_session_of_another_agent_is_cancelled_and_stopped_like_any() {
         "[error] The session of this connection was cancelled\nhint: let the other agent start `tool mcp` again\n"
     );
     let listed = home.run(repository.path(), &["history"]).expect(0).stdout;
-    holds(&listed, &["  mcp        cancelled"]);
+    holds(&listed, &["  mcp        mcp  cancelled"]);
     let agent = Agent::start(&home, repository.path(), &[], &json!({}));
     home.run(repository.path(), &["service", "stop"]).expect(0);
     let ended = agent.finish().expect(3);

@@ -110,7 +110,7 @@ fn another_agent_lists_and_calls_the_skills_over_http() {
             .run(repository.path(), &["history", "--operation", "mcp"])
             .expect(0)
             .stdout;
-        listed.contains("  mcp        complete ")
+        listed.contains("  mcp        mcp\n")
     });
     let names: Vec<String> = calls(&home).into_iter().map(|(name, ..)| name).collect();
     assert_eq!(names, ["read_file", "write_file", "read_file"]);
@@ -186,7 +186,7 @@ fn requests_of_the_newest_revision_share_a_session() {
         .run(repository.path(), &["history", "--operation", "mcp"])
         .expect(0)
         .stdout;
-    assert_eq!(listed.matches("  mcp        running").count(), 2, "{listed}");
+    assert_eq!(listed.matches("  mcp        mcp  running").count(), 2, "{listed}");
 }
 
 /// Answers to questions count there: whoever only knows the identifier of a connection is not its client.
@@ -336,7 +336,7 @@ fn running(home: &Home) -> usize {
             std::path::Path::new("/"),
             &["history", "--operation", "mcp", "--limit", "500"],
         );
-        listed.expect(0).stdout.matches("  mcp        running").count()
+        listed.expect(0).stdout.matches("  mcp        mcp  running").count()
     };
     until("those that were evicted have ended", || {
         count() <= limits::MCP_CONNECTIONS_MAX

@@ -80,7 +80,7 @@ fn a_disk_that_fills_during_a_session_costs_neither_the_answer_nor_the_journal()
     for part in &parts[1..] {
         holds(part, &["Before. and on and on", "and on After (app.py:1)."]);
     }
-    holds(parts[3], &["complete"]);
+    holds(parts[3], &["  explain    ."]);
     let told = "The session cannot be recorded: No space left on device";
     assert_eq!(finished.stderr.matches(told).count(), 1, "{finished:?}");
 }
@@ -176,7 +176,10 @@ fn reports_that_may_not_be_written_cost_nobody_the_answer() {
         mount --bind session-reports session-reports; mount -o remount,bind,ro session-reports
         code=0; "$TOOL" explain . || code=$?; echo "explain $code"; "$TOOL" history; ls -A session-reports"#,
     );
-    holds(&finished.stdout, &["It counts (app.py:1).", "explain 0\n", "complete"]);
+    holds(
+        &finished.stdout,
+        &["It counts (app.py:1).", "explain 0\n", "  explain    ."],
+    );
     assert!(!finished.stdout.contains("session_"), "{finished:?}");
     holds(
         &finished.stderr,

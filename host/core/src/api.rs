@@ -303,6 +303,7 @@ pub struct ExecuteRequest {
 #[serde(deny_unknown_fields)]
 pub struct TurnRequest {
     /// Question or task. For test-gen after another operation: the source file.
+    #[schema(pattern = "\\S")]
     pub message: String,
     /// Operation of this turn; default: the one of the session that it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
