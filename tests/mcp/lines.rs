@@ -75,7 +75,7 @@ fn another_agent_lists_and_calls_the_skills() {
         .run(repository.path(), &["history", "--operation", "mcp"])
         .expect(0)
         .stdout;
-    holds(&listed, &["  mcp        complete "]);
+    holds(&listed, &["  mcp        mcp\n"]);
     let expected = [
         ("read_file", "ok", true),
         ("read_file", "invalid-arguments", false),
