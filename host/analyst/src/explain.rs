@@ -9,7 +9,7 @@ use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
 use super::survey::{self, Survey, beneath, is_beside_project, join, literal_glob};
 use super::{Reply, call};
-use central::Candidate;
+use central::SymbolCandidate;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{entry_point_by_path, file_name, stem};
 
@@ -50,17 +50,24 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
         }
     }
     let files = read_files(evidence);
-    let candidates = central::candidates(evidence, &files, Some(&survey));
-    if !evidence.asked("uses") && !candidates.is_empty() {
-        return Reply::Calls(count_uses(&candidates));
+    let definitions = central::definitions(evidence, &files, Some(&survey));
+    if let Some(calls) = symbol_calls(evidence, &definitions) {
+        return Reply::Calls(calls);
     }
-    if !evidence.asked("function") {
-        let calls = explanations(evidence, candidates);
-        if !calls.is_empty() {
-            return Reply::Calls(calls);
-        }
+    Reply::Text(overview::overview(brief, &survey, evidence, &files, &definitions))
+}
+
+/// The calls about central symbols that are still missing: their uses, then the source of those that are used most.
+fn symbol_calls(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Option<Vec<ToolCall>> {
+    if !evidence.asked("uses") && !definitions.is_empty() {
+        return Some(count_uses(central::candidates(definitions)));
     }
-    Reply::Text(overview::overview(brief, &survey, evidence))
+    let calls = if evidence.asked("function") {
+        Vec::new()
+    } else {
+        explanations(evidence, definitions)
+    };
+    (!calls.is_empty()).then_some(calls)
 }
 
 /// Reads of what says most in few lines, and searches that count.
@@ -80,10 +87,7 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         .chain(module_heads(brief, survey))
         .chain(holdings(brief, survey))
         .map(|path| {
-            let exports = matches!(
-                file_name(&path),
-                "__init__.py" | "lib.rs" | "index.js" | "index.ts" | "index.mjs"
-            );
+            let exports = central::exports_names(&path);
             (path, if exports { EXPORT_LINES } else { HEAD_LINES })
         });
     let documents = documents(brief, survey).into_iter().map(|path| (path, MANIFEST_LINES));
@@ -359,8 +363,8 @@ fn globs_of(language: Option<&str>) -> &'static [&'static str] {
 }
 
 /// Counts the uses of the candidates.
-fn count_uses(candidates: &[Candidate]) -> Vec<ToolCall> {
-    let count = |(number, candidate): (usize, &Candidate)| {
+fn count_uses(candidates: &[SymbolCandidate]) -> Vec<ToolCall> {
+    let count = |(number, candidate): (usize, &SymbolCandidate)| {
         let arguments = json!({"symbol": candidate.name, "limit": 1});
         call("uses", number + 1, "find_references", &arguments)
     };
@@ -368,10 +372,10 @@ fn count_uses(candidates: &[Candidate]) -> Vec<ToolCall> {
 }
 
 /// Asks for the source of the symbols that are used most.
-fn explanations(evidence: &Evidence<'_>, candidates: Vec<Candidate>) -> Vec<ToolCall> {
-    let symbols = central::central_symbols(evidence, candidates);
-    let explain = |(number, symbol): (usize, &central::CentralSymbol)| {
-        let Candidate { hit, name, .. } = &symbol.candidate;
+fn explanations(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Vec<ToolCall> {
+    let symbols = central::central_symbols(evidence, definitions);
+    let explain = |(number, symbol): (usize, &central::CentralSymbol<'_>)| {
+        let SymbolCandidate { hit, name, .. } = symbol.candidate;
         let arguments = json!({"name": name, "path": hit.path});
         call("function", number + 1, "explain_function", &arguments)
     };

@@ -90,14 +90,14 @@ struct Paragraph {
 
 /// A block of text with its place in the source.
 #[derive(Debug, Default)]
-struct Block {
+struct ReadmeBlock {
     text: String,
     /// Characters of it that belong to links.
     linked: usize,
     start: usize,
 }
 
-impl Block {
+impl ReadmeBlock {
     /// True for a paragraph that describes something. A sentence directly below the title may be short.
     fn is_prose(&self, is_leading: bool) -> bool {
         let text = without_urls(&self.text);
@@ -194,14 +194,14 @@ fn is_aside(heading: &str) -> bool {
 }
 
 enum MarkdownBlock {
-    Heading(Block, HeadingLevel),
-    Paragraph(Block),
+    Heading(ReadmeBlock, HeadingLevel),
+    Paragraph(ReadmeBlock),
 }
 
 /// Collects the text of top-level headings and paragraphs.
 #[derive(Default)]
 struct MarkdownReader {
-    block: Block,
+    block: ReadmeBlock,
     /// Lists, quotations, tables and code around the event.
     nested: usize,
     links: usize,
@@ -215,9 +215,9 @@ impl MarkdownReader {
     fn step(&mut self, event: Event<'_>, range: Range<usize>) -> Option<MarkdownBlock> {
         match event {
             Event::Start(Tag::Heading { .. } | Tag::Paragraph) => {
-                self.block = Block {
+                self.block = ReadmeBlock {
                     start: range.start,
-                    ..Block::default()
+                    ..ReadmeBlock::default()
                 };
             }
             Event::End(TagEnd::Heading(level)) if self.nested == 0 => {
@@ -268,7 +268,7 @@ impl MarkdownReader {
             .map(str::to_owned)
             .collect();
         (!words.is_empty()).then(|| {
-            let block = Block {
+            let block = ReadmeBlock {
                 text: words.join(" "),
                 start: self.html_start + found.get(0).map_or(0, |heading| heading.start()),
                 linked: 0,
@@ -278,7 +278,7 @@ impl MarkdownReader {
     }
 }
 
-impl Block {
+impl ReadmeBlock {
     fn trimmed(mut self) -> Self {
         self.text = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
         self
@@ -313,9 +313,9 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
             continue;
         }
         let text: Vec<&str> = paragraph.iter().map(|line| line.text.trim()).collect();
-        let block = Block {
+        let block = ReadmeBlock {
             text: without_roles(&text.join(" ")),
-            ..Block::default()
+            ..ReadmeBlock::default()
         };
         let is_list = ["* ", "- ", "+ ", "| ", "> ", "    "]
             .iter()

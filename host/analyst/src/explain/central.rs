@@ -55,22 +55,24 @@ pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
 
 /// A definition that may be central.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(super) struct SymbolCandidate {
     pub(super) hit: Hit,
     pub(super) name: String,
     /// Points for what is known before uses are counted.
     points: i32,
 }
 
-/// Definitions of the searched files, best first, each name once.
-pub(super) fn candidates(evidence: &Evidence<'_>, files: &[ReadFile], survey: Option<&Survey>) -> Vec<Candidate> {
-    let mut found = definitions(evidence, files, survey);
-    found.truncate(CANDIDATES_MAX);
-    found
+/// The definitions whose uses are counted: the best ones.
+pub(super) fn candidates(definitions: &[SymbolCandidate]) -> &[SymbolCandidate] {
+    &definitions[..definitions.len().min(CANDIDATES_MAX)]
 }
 
 /// Definitions that a module is known by: the best ones in the file, or beneath the folder.
-pub(super) fn definitions_of<'d>(definitions: &'d [Candidate], module: &str, is_folder: bool) -> Vec<&'d Candidate> {
+pub(super) fn definitions_of<'d>(
+    definitions: &'d [SymbolCandidate],
+    module: &str,
+    is_folder: bool,
+) -> Vec<&'d SymbolCandidate> {
     let is_inside = |path: &str| {
         if is_folder {
             beneath(path, module).is_some()
@@ -85,7 +87,11 @@ pub(super) fn definitions_of<'d>(definitions: &'d [Candidate], module: &str, is_
 }
 
 /// All definitions of the searched files, best first, each name once.
-pub(super) fn definitions(evidence: &Evidence<'_>, files: &[ReadFile], survey: Option<&Survey>) -> Vec<Candidate> {
+pub(super) fn definitions(
+    evidence: &Evidence<'_>,
+    files: &[ReadFile],
+    survey: Option<&Survey>,
+) -> Vec<SymbolCandidate> {
     let hits: Vec<Hit> = evidence
         .of("definitions")
         .flat_map(|answer| hits(answer.text()))
@@ -105,7 +111,7 @@ pub(super) fn definitions(evidence: &Evidence<'_>, files: &[ReadFile], survey: O
     for found in hits.iter().flat_map(|hit| word.find_iter(&hit.text)) {
         *mentions.entry(found.as_str().to_owned()).or_default() += 1;
     }
-    let mut found: Vec<Candidate> = hits
+    let mut found: Vec<SymbolCandidate> = hits
         .into_iter()
         .filter_map(|hit| {
             let name = reader.defined_name(&hit.text)?;
@@ -113,7 +119,7 @@ pub(super) fn definitions(evidence: &Evidence<'_>, files: &[ReadFile], survey: O
             let named = mentions.get(&name).copied().unwrap_or_default();
             let points =
                 judge.points(&hit, &name) + (methods / 4).min(METHOD_POINTS_MAX) + (named / 3).min(MENTION_POINTS_MAX);
-            Some(Candidate { hit, name, points })
+            Some(SymbolCandidate { hit, name, points })
         })
         .collect();
     // Stable: among equals the order of the search decides.
@@ -160,7 +166,7 @@ impl DefinitionReader {
 struct CandidateJudge {
     /// Words of the README.
     readme: BTreeSet<String>,
-    /// Words of the files that stand for a package: `__init__.py`, `lib.rs`, `index.js`.
+    /// Words of the files that stand for a package.
     exported: BTreeSet<String>,
     /// Names of the project, lower case.
     project: BTreeSet<String>,
@@ -190,10 +196,7 @@ impl CandidateJudge {
             if is_readme(&file.path) {
                 readme.extend(words(file));
             }
-            if matches!(
-                file.name(),
-                "__init__.py" | "lib.rs" | "index.js" | "index.ts" | "index.mjs" | "mod.rs"
-            ) {
+            if exports_names(&file.path) {
                 exported.extend(words(file));
             }
         }
@@ -290,13 +293,13 @@ fn plain_stem(path: &str) -> String {
 }
 
 /// A candidate with its counted uses.
-pub(super) struct CentralSymbol {
-    pub(super) candidate: Candidate,
+pub(super) struct CentralSymbol<'d> {
+    pub(super) candidate: &'d SymbolCandidate,
     uses: u64,
     summary: String,
 }
 
-impl CentralSymbol {
+impl CentralSymbol<'_> {
     /// Uses count for more if the project itself points to the symbol: a name such as `text` is found everywhere.
     fn weight(&self) -> u64 {
         let is_word = self.candidate.name.chars().all(|c| c.is_ascii_lowercase());
@@ -306,9 +309,12 @@ impl CentralSymbol {
 }
 
 /// The candidates that were counted, the most used and most prominent first.
-pub(super) fn central_symbols(evidence: &Evidence<'_>, candidates: Vec<Candidate>) -> Vec<CentralSymbol> {
-    let mut counted: Vec<CentralSymbol> = candidates
-        .into_iter()
+pub(super) fn central_symbols<'d>(
+    evidence: &Evidence<'_>,
+    definitions: &'d [SymbolCandidate],
+) -> Vec<CentralSymbol<'d>> {
+    let mut counted: Vec<CentralSymbol<'_>> = candidates(definitions)
+        .iter()
         .filter_map(|candidate| {
             let mut answers = evidence.of("uses");
             let answer = answers.find(|answer| answer.argument("symbol") == candidate.name)?;
@@ -326,14 +332,14 @@ pub(super) fn central_symbols(evidence: &Evidence<'_>, candidates: Vec<Candidate
 }
 
 /// The section about central symbols; empty where there are none.
-pub(super) fn central_section(evidence: &Evidence<'_>, candidates: Vec<Candidate>) -> String {
-    let symbols = central_symbols(evidence, candidates);
+pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> String {
+    let symbols = central_symbols(evidence, definitions);
     if symbols.is_empty() {
         return String::new();
     }
     let mut text = "## Central symbols\n\n".to_owned();
     for symbol in &symbols {
-        let Candidate { hit, name, .. } = &symbol.candidate;
+        let SymbolCandidate { hit, name, .. } = symbol.candidate;
         let _ = writeln!(text, "- `{name}` — {} ({})", symbol.summary, hit.place());
     }
     for answer in evidence.of("function") {

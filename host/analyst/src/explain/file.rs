@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::central::{candidates, central_section};
-use super::{count_uses, explanations, globs_of};
+use super::central::{SymbolCandidate, central_section, definitions};
+use super::{globs_of, symbol_calls};
 use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
 use crate::file_doc::file_purpose;
 use crate::survey::{join, literal_glob};
@@ -50,17 +50,11 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
         calls.extend(search_of_importers(&brief.target));
         return Reply::Calls(calls);
     }
-    let candidates = candidates(evidence, &[], None);
-    if !evidence.asked("uses") && !candidates.is_empty() {
-        return Reply::Calls(count_uses(&candidates));
+    let definitions = definitions(evidence, &[], None);
+    if let Some(calls) = symbol_calls(evidence, &definitions) {
+        return Reply::Calls(calls);
     }
-    if !evidence.asked("function") {
-        let calls = explanations(evidence, candidates);
-        if !calls.is_empty() {
-            return Reply::Calls(calls);
-        }
-    }
-    Reply::Text(overview(brief, evidence))
+    Reply::Text(overview(brief, evidence, &definitions))
 }
 
 /// Finds lines that may import the file.
@@ -145,7 +139,7 @@ fn is_module(module: &str, path: &str) -> bool {
     module == path || module == without || compiled == without || stem(path) == "index" && module == parent(path)
 }
 
-fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
+fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> String {
     let path = &brief.target;
     if let Some(why) = evidence.why_not("read", path) {
         return format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\nIt was not read: {why}.\n");
@@ -164,7 +158,7 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>) -> String {
     text.push_str("\n## Who uses it\n\n");
     text.push_str(&importers(path, evidence));
     text.push('\n');
-    text.push_str(&central_section(evidence, candidates(evidence, &[], None)));
+    text.push_str(&central_section(evidence, definitions));
     text
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::central::{Candidate, candidates, central_section, definitions, definitions_of, exports_names};
-use super::{ROWS_MAX, entry_points, heads_of, holdings, patterns, public_header, read_files};
+use super::central::{SymbolCandidate, central_section, definitions_of, exports_names};
+use super::{ROWS_MAX, entry_points, heads_of, holdings, patterns, public_header};
 use crate::NO_MODEL;
 use crate::commands::project_commands;
 use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits, size_text};
@@ -18,15 +18,20 @@ use tool_repository::file_role::{Role, file_name, is_code, parent, role};
 /// Programs that are listed.
 const PROGRAMS_MAX: usize = 8;
 
-pub(super) fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
+pub(super) fn overview(
+    brief: &Brief,
+    survey: &Survey,
+    evidence: &Evidence<'_>,
+    files: &[ReadFile],
+    definitions: &[SymbolCandidate],
+) -> String {
     if let Some(why) = evidence.why_not("list", &brief.target) {
         return format!(
             "# `{}/`\n\n> {NO_MODEL}\n\n## What it is\n\nIts files were not counted: {why}.\n",
             brief.target
         );
     }
-    let files = read_files(evidence);
-    let speaking = speaking_files(brief, survey, &files);
+    let speaking = speaking_files(brief, survey, files);
     let names: Vec<String> = speaking
         .iter()
         .filter_map(|file| file.project_name())
@@ -41,11 +46,11 @@ pub(super) fn overview(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) 
     let mut text = format!("# {}\n\n> {NO_MODEL}\n\n", title(brief, &speaking, &readmes));
     for section in [
         what_it_is(brief, survey, &speaking, &readmes),
-        commands(brief, survey, &files),
-        starts(brief, survey, &files, evidence),
-        central_section(evidence, candidates(evidence, &files, Some(survey))),
-        map(brief, survey, &files, evidence),
-        held(brief, survey, &files),
+        commands(brief, survey, files),
+        starts(brief, survey, files, evidence),
+        central_section(evidence, definitions),
+        map(brief, survey, files, definitions),
+        held(brief, survey, files),
         tests(survey),
         declared(brief, survey),
         key_patterns(survey, evidence),
@@ -290,7 +295,7 @@ fn first_place(path: &str, files: &[ReadFile]) -> String {
         .map_or_else(String::new, |line| format!(" ({path}:{line})"))
 }
 
-fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> String {
+fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[SymbolCandidate]) -> String {
     let (directory, parts) = survey.modules(&brief.target);
     if parts.is_empty() {
         return String::new();
@@ -298,10 +303,9 @@ fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'
     let place = if directory.is_empty() { "." } else { &directory };
     let mut text =
         format!("## Module map of `{place}`\n\n| Module | Sources | Size | Purpose |\n|---|---:|---:|---|\n");
-    let definitions = definitions(evidence, files, Some(survey));
     for part in parts.iter().take(ROWS_MAX) {
         let words = words_of_module(&directory, &part.name, survey, files)
-            .unwrap_or_else(|| names_of_module(&directory, &part.name, &definitions));
+            .unwrap_or_else(|| names_of_module(&directory, &part.name, definitions));
         let _ = writeln!(
             text,
             "| `{}` | {} | {} | {} |",
@@ -329,7 +333,7 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
 }
 
 /// The names that a module without words of its own defines, each with its place.
-fn names_of_module(directory: &str, part: &str, definitions: &[Candidate]) -> String {
+fn names_of_module(directory: &str, part: &str, definitions: &[SymbolCandidate]) -> String {
     let module = join(directory, part.trim_end_matches('/'));
     let named: Vec<String> = definitions_of(definitions, &module, part.ends_with('/'))
         .into_iter()
