@@ -30,10 +30,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use host::api::ErrorKind;
-use host::api::{self, Event, NoticeKind, PolicyRequest, SelectionRequest};
+use host::api::{self, BudgetRequest, Event, NoticeKind, PolicyRequest, ProviderName, SelectionRequest};
 use host::provider;
 
-use crate::args::{Command, PolicyFlags, Steer};
+use crate::args::{Command, PolicyFlags, RunArguments, Steer};
 use crate::client::{Backend, Client};
 use crate::error::Error;
 use crate::output::{Output, Status, TICK};
@@ -150,6 +150,27 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         unsandboxed: flags.unsandboxed,
         untrusted: flags.untrusted,
         frozen: flags.frozen,
+    }
+}
+
+/// Name of the provider that the user asserts.
+fn asserted_provider(run: &RunArguments) -> Option<String> {
+    run.provider
+        .map(|provider| ProviderName::from(provider).name().to_owned())
+}
+
+/// True where a person can answer questions of the session.
+fn is_interactive(run: &RunArguments) -> bool {
+    Output::can_ask() && !run.json && !run.policy.frozen
+}
+
+/// Limits of the session.
+fn budget(run: &RunArguments) -> BudgetRequest {
+    BudgetRequest {
+        max_steps: run.max_steps,
+        max_tokens: run.max_tokens,
+        max_cost: run.max_cost,
+        timeout_seconds: run.timeout,
     }
 }
 

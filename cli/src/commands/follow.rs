@@ -5,7 +5,7 @@ use host::api::Event;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::tally::Tally;
+use super::tally::SessionTally;
 use crate::client::Events;
 use crate::error::Error;
 use crate::output::{Output, Status, TICK};
@@ -85,7 +85,7 @@ pub(super) struct Waiting {
     /// Skills under way.
     skills: Vec<String>,
     /// Calls that have ended.
-    tally: Tally,
+    tally: SessionTally,
     what: String,
 }
 
@@ -107,7 +107,7 @@ impl Waiting {
             status,
             model,
             skills: Vec::new(),
-            tally: Tally::default(),
+            tally: SessionTally::default(),
             what,
         }
     }

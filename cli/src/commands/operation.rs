@@ -5,15 +5,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::analyst::refuse_question;
-use host::api::{BudgetRequest, ErrorKind, Event, ExecuteRequest, Operation, Problem, ProviderName, SessionResult};
+use host::api::{ErrorKind, Event, ExecuteRequest, Operation, Problem, SessionResult};
 use host::config::{self, Api};
 use host::operation::{check_place, is_question, names_path};
 use host::session::preflight;
 use host::text::clean_line;
 
 use super::follow::{Follow, Waiting};
-use super::tally::Tally;
-use super::{Context, approve, cancel, describe_call, notice, openable, path_text, policy, selection};
+use super::tally::SessionTally;
+use super::{
+    Context, approve, asserted_provider, budget, cancel, describe_call, is_interactive, notice, openable, path_text,
+    policy, selection,
+};
 use crate::args::RunArguments;
 use crate::client::{Client, Events};
 use crate::error::Error;
@@ -218,7 +221,7 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
         answer,
         json: run.json,
         output,
-        tally: Tally::default(),
+        tally: SessionTally::default(),
     };
     let root = Path::new(&request.repo_path);
     session
@@ -254,24 +257,17 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
         operation: task.operation,
         target: subject.target,
         repo_path: path_text(&root)?,
-        provider: run
-            .provider
-            .map(|provider| ProviderName::from(provider).name().to_owned()),
+        provider: asserted_provider(run),
         task: subject.question,
         focus: task.focus,
         working_directory: Some(path_text(&here)?),
         model: run.model.clone(),
-        interactive: Output::can_ask() && !run.json && !run.policy.frozen,
+        interactive: is_interactive(run),
         policy: policy(&run.policy),
         overrides: run.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,
         selection: selection(&run.steer),
-        budget: BudgetRequest {
-            max_steps: run.max_steps,
-            max_tokens: run.max_tokens,
-            max_cost: run.max_cost,
-            timeout_seconds: run.timeout,
-        },
+        budget: budget(run),
         verification: run.tests.verification(),
     })
 }
@@ -285,7 +281,7 @@ pub(super) struct Session {
     pub(super) answer: AnswerWriter,
     pub(super) json: bool,
     pub(super) output: Output,
-    pub(super) tally: Tally,
+    pub(super) tally: SessionTally,
 }
 
 /// State of a session whose client was interrupted.

@@ -8,7 +8,7 @@ use super::history::short;
 
 /// Counts of one session.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct SessionTally {
     reads: usize,
     searches: usize,
     others: usize,
@@ -19,7 +19,7 @@ pub(super) struct Tally {
     cost: Option<f64>,
 }
 
-impl Tally {
+impl SessionTally {
     /// Takes one event into account.
     pub(super) fn count(&mut self, event: &Event) {
         match event {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn calls_changes_tests_and_tokens_are_counted() {
-        let mut tally = Tally::default();
+        let mut tally = SessionTally::default();
         assert_eq!(
             (tally.calls().as_str(), tally.line("0195-9c41d0b7")),
             ("", "session 9c41d0b7".into())

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use host::api::{BudgetRequest, ErrorKind, Operation, Problem, ProviderName, SessionStart, Tasks, TurnRequest};
+use host::api::{ErrorKind, Operation, Problem, SessionStart, Tasks, TurnRequest};
 use host::config;
 
 use super::follow::Waiting;
 use super::history::{latest, with_beginning};
 use super::operation::{Session, answer_writer, text_of};
-use super::tally::Tally;
-use super::{Context, path_text, policy, read_yes, selection};
+use super::tally::SessionTally;
+use super::{Context, asserted_provider, budget, is_interactive, path_text, policy, read_yes, selection};
 use crate::args::{RunArguments, TurnOperation};
 use crate::client::Client;
 use crate::error::Error;
@@ -72,22 +72,15 @@ pub(super) async fn run(
     let mut request = TurnRequest {
         message,
         operation: operation.map(Operation::from),
-        provider: run
-            .provider
-            .map(|provider| ProviderName::from(provider).name().to_owned()),
+        provider: asserted_provider(run),
         working_directory: Some(path_text(&here)?),
         model: run.model.clone(),
-        interactive: Output::can_ask() && !run.json && !run.policy.frozen,
+        interactive: is_interactive(run),
         policy: policy(&run.policy),
         overrides: run.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,
         selection: selection(&run.steer),
-        budget: BudgetRequest {
-            max_steps: run.max_steps,
-            max_tokens: run.max_tokens,
-            max_cost: run.max_cost,
-            timeout_seconds: run.timeout,
-        },
+        budget: budget(run),
         verification: run.tests.verification(),
     };
     let route = format!("/api/sessions/{id}/turns");
@@ -114,7 +107,7 @@ pub(super) async fn run(
         answer,
         json: run.json,
         output,
-        tally: Tally::default(),
+        tally: SessionTally::default(),
     };
     session
         .run(events, Waiting::operation(model, output), run.detach, &root)
