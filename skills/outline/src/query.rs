@@ -158,7 +158,7 @@ impl Patterns {
             wrappers: vec![false; count],
             bodies: vec![false; count],
         };
-        let mut reader = Reader {
+        let mut reader = PatternReader {
             text,
             language,
             kinds: kinds_of(language),
@@ -257,7 +257,7 @@ fn capture_of(name: &str) -> Option<Capture> {
 type ParsedPattern = (Vec<Step>, Vec<String>, String);
 
 /// Reads the text of patterns.
-struct Reader<'a> {
+struct PatternReader<'a> {
     text: &'a str,
     language: &'a Language,
     kinds: HashMap<&'a str, Vec<u16>>,
@@ -275,7 +275,7 @@ struct ReadNode {
     texts: Vec<(String, Vec<String>)>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PatternReader<'a> {
     fn pattern(&mut self) -> Result<Option<ParsedPattern>, String> {
         self.skip();
         if self.text.is_empty() {

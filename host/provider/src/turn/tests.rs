@@ -14,6 +14,13 @@ use super::*;
 use crate::EventStream;
 use tool_core::api::ErrorKind;
 
+/// Watches nothing.
+struct Silent;
+
+impl Observer for Silent {
+    fn step(&self, _: TurnStep<'_>) {}
+}
+
 /// Answers with one list of events a request, and remembers the conversations.
 struct Scripted {
     rounds: Mutex<VecDeque<Vec<Result<ProviderEvent, ProviderError>>>>,

@@ -238,13 +238,6 @@ fn the_bounds_of_a_turn_are_those_of_limits() {
     assert_eq!(turn.context_tokens, limits::CONTEXT_TOKENS);
 }
 
-/// Watches nothing.
-struct Silent;
-
-impl Observer for Silent {
-    fn step(&self, _: TurnStep<'_>) {}
-}
-
 #[tokio::test]
 async fn a_request_without_room_for_an_answer_is_not_made() {
     let ran = |tokens_max: u64| {

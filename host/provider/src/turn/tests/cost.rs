@@ -70,10 +70,6 @@ impl Provider for Dear {
 
 fn run_dear(provider: &Dear, max: Dollars, begin: usize) -> TurnReport {
     let tools = Fakes::default();
-    struct Silent;
-    impl Observer for Silent {
-        fn step(&self, _: TurnStep<'_>) {}
-    }
     let messages = vec![Message::User {
         text: "x".repeat(begin),
     }];
