@@ -115,7 +115,7 @@ pub struct BlamePage {
     pub lines_total: u32,
     /// In the order of the lines.
     pub hunks: Vec<BlameHunk>,
-    /// Each commit of the hunks once.
+    /// Each commit of the hunks once, in the order of the hunks.
     pub commits: Vec<LoggedCommit>,
 }
 

@@ -3,7 +3,7 @@
 //! Without a revision the lines are those of the work tree, as read_file shows them. libgit2 knows the last commit only,
 //! so the lines of the work tree are matched with those of that commit here.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffTag};
@@ -211,9 +211,9 @@ fn join(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start
 
 /// Each commit of the hunks once, with the first line of its message.
 fn find_commits(git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failure> {
-    let mut found: BTreeMap<&str, Commit> = BTreeMap::new();
+    let (mut seen, mut commits) = (HashSet::new(), Vec::new());
     for id in hunks.iter().filter_map(|hunk| hunk.commit.as_deref()) {
-        if found.contains_key(id) {
+        if !seen.insert(id) {
             continue;
         }
         let Some(commit) = find_commit(git, Some(id))? else {
@@ -221,9 +221,9 @@ fn find_commits(git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failu
         };
         let summary = commit.message.lines().next().unwrap_or_default();
         let message = beginning(summary, SUMMARY_BYTES_MAX).to_owned();
-        found.insert(id, commit_out(CommitRecord { message, ..commit }));
+        commits.push(commit_out(CommitRecord { message, ..commit }));
     }
-    Ok(found.into_values().collect())
+    Ok(commits)
 }
 
 fn count(count: usize) -> u32 {

@@ -258,6 +258,8 @@ fn lines_of_the_work_tree_have_their_commits() {
     let fixture = history();
     let page = blamed(&fixture, &blame_query("a.txt", None));
     assert_eq!(origins(&page), ["1-2 first", "3-3 third", "4-6 first"]);
+    let messages: Vec<&str> = page.commits.iter().map(|commit| commit.message.as_str()).collect();
+    assert_eq!(messages, ["first", "third"], "in the order of the hunks");
     assert_eq!((page.lines_total, page.content.lines().count()), (6, 6));
     let text = lines(0..6)
         .replace("line 2", "changed 2")
