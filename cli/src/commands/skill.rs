@@ -16,19 +16,21 @@ mod update;
 
 use std::io::Read;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use host::api::{
     Effect, ErrorKind, Event, Media, Overrides, PolicyRequest, Problem, SkillCallRequest, SkillEntry, SkillState,
     Skills, TestStatus,
 };
-use host::skill::{SkillHost, SkillHostError};
+use host::outline::SandboxedParser;
+use host::skill::{Limits, Outliners, SkillHost, SkillHostError, Surroundings};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::follow::{Follow, Waiting};
 use super::{Context, approve, cancel, notice, path_text, policy, print_json, read_yes, shorten};
 use crate::args::{Author, Keys, PolicyFlags, Rollout, Skill};
-use crate::builtins::BUILTINS;
+use crate::builtins::{BUILTINS, OUTLINERS};
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
@@ -128,8 +130,17 @@ async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error>
 }
 
 /// The skills of this home, in this process: managing them needs no daemon, and a running one sees the change.
-fn registry(context: &Context) -> Result<std::sync::Arc<SkillHost>, Error> {
+fn registry(context: &Context) -> Result<Arc<SkillHost>, Error> {
     SkillHost::new(BUILTINS, &context.backend.home).map_err(refused)
+}
+
+/// A registry whose skills may ask for symbols, as those of a backend may. They reach no server.
+fn registry_with_symbols(context: &Context) -> Result<Arc<SkillHost>, Error> {
+    let surroundings = Surroundings {
+        symbols: Some(Arc::new(SandboxedParser(Outliners::new(OUTLINERS)))),
+        ..Surroundings::default()
+    };
+    SkillHost::connected(BUILTINS, &context.backend.home, Limits::default(), surroundings).map_err(refused)
 }
 
 fn refused(error: impl std::error::Error + 'static) -> Error {

@@ -15,7 +15,7 @@ use host::skill::{CallContext, RawArguments};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{print_json, registry};
+use super::{print_json, registry_with_symbols};
 use crate::commands::{Context, shorten};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
@@ -45,7 +45,7 @@ struct Shown {
 
 /// Makes the calls and compares what they needed with what the skill is granted.
 pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
+    let registry = registry_with_symbols(context)?;
     let Some(granted) = registry.effects(name, None) else {
         return Err(
             Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"))

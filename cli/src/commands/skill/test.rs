@@ -10,7 +10,7 @@ use host::skill::Inspection;
 use host::skill::cases::{self, CaseResult};
 use serde::Serialize;
 
-use super::{Context, print_json, refused, registry};
+use super::{Context, print_json, refused, registry_with_symbols};
 use crate::error::{Error, FAILED};
 
 /// Results of all cases, as JSON.
@@ -52,7 +52,7 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
             .output
             .notice(&message, Some("`tool skill build` makes it anew"));
     }
-    let registry = registry(context)?;
+    let registry = registry_with_symbols(context)?;
     let trial = registry.trial(&component).map_err(refused)?;
     for case in &cases {
         case.function_of(trial.inspection())
