@@ -4,13 +4,19 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::{self as sdk, Handler, Host, Sharded};
+use crate::{self as sdk, Handler, Host, Sharded, exchange};
 use bindings::tool::skill::{
     answer, bulk, git_commit, git_history, git_read, log, packages, proposal, repository, search, symbols, tests, types,
 };
+use bindings::wasi::config::store as settings;
+use bindings::wasi::keyvalue::store as values;
 
 /// Bindings of the imports; every skill's own bindings refer to these types.
-#[allow(missing_docs, reason = "generated from `wit/skill.wit`, which documents it")]
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    reason = "generated from `wit/skill.wit`, which documents it"
+)]
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",
@@ -30,6 +36,9 @@ pub mod bindings {
                 import tool:skill/git-commit@1.0.0;
                 import tool:skill/tests@1.0.0;
                 import tool:skill/packages@1.0.0;
+                import wasi:http/outgoing-handler@0.2.12;
+                import wasi:config/store@0.2.0-rc.1;
+                import wasi:keyvalue/store@0.2.0-draft;
             }
         ",
         world: "tool:skill-sdk/imports",
@@ -55,13 +64,30 @@ const fn covers<S: Handler>(effect: &str) -> bool {
     false
 }
 
-/// `==` on slices is not yet for constants.
-const fn same(a: &[u8], b: &[u8]) -> bool {
+/// Whether the skill declares requests to any host.
+const fn covers_requests<S: Handler>() -> bool {
     let mut at = 0;
-    while at < a.len() && at < b.len() && a[at] == b[at] {
+    while at < S::EFFECTS.len() {
+        let effect = S::EFFECTS[at].as_bytes();
+        if starts_with(effect, b"http:") || starts_with(effect, b"http-write:") {
+            return true;
+        }
         at += 1;
     }
-    at == a.len() && at == b.len()
+    false
+}
+
+/// `==` on slices is not yet for constants.
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && starts_with(a, b)
+}
+
+const fn starts_with(text: &[u8], prefix: &[u8]) -> bool {
+    let mut at = 0;
+    while at < text.len() && at < prefix.len() && text[at] == prefix[at] {
+        at += 1;
+    }
+    at == prefix.len()
 }
 
 fn undeclared<T>(effect: &str) -> Result<T, sdk::Failure> {
@@ -382,8 +408,83 @@ impl<S: Handler> Host for Component<S> {
         .map_err(failure_in)
     }
 
+    fn send_request(&self, request: &sdk::HttpRequest) -> Result<sdk::HttpResponse, sdk::Failure> {
+        if const { !covers_requests::<S>() } {
+            return undeclared("http:HOST");
+        }
+        exchange::send(request)
+    }
+
+    fn setting(&self, key: &str) -> Result<Option<String>, sdk::Failure> {
+        if const { !covers::<S>("config") } {
+            return undeclared("config");
+        }
+        settings::get(key).map_err(setting_failure)
+    }
+
+    fn settings(&self) -> Result<Vec<(String, String)>, sdk::Failure> {
+        if const { !covers::<S>("config") } {
+            return undeclared("config");
+        }
+        settings::get_all().map_err(setting_failure)
+    }
+
+    fn kept_value(&self, key: &str) -> Result<Option<Vec<u8>>, sdk::Failure> {
+        if const { !covers::<S>("store") } {
+            return undeclared("store");
+        }
+        bucket()?.get(key).map_err(value_failure)
+    }
+
+    fn keep_value(&self, key: &str, value: &[u8]) -> Result<(), sdk::Failure> {
+        if const { !covers::<S>("store") } {
+            return undeclared("store");
+        }
+        bucket()?.set(key, value).map_err(value_failure)
+    }
+
+    fn remove_value(&self, key: &str) -> Result<(), sdk::Failure> {
+        if const { !covers::<S>("store") } {
+            return undeclared("store");
+        }
+        bucket()?.delete(key).map_err(value_failure)
+    }
+
+    fn kept_keys(&self) -> Result<Vec<String>, sdk::Failure> {
+        if const { !covers::<S>("store") } {
+            return undeclared("store");
+        }
+        let bucket = bucket()?;
+        let (mut keys, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = bucket.list_keys(cursor).map_err(value_failure)?;
+            keys.extend(page.keys);
+            cursor = page.cursor;
+            if cursor.is_none() {
+                return Ok(keys);
+            }
+        }
+    }
+
     fn log(&self, level: &str, message: &str) {
         log::write(level, message);
+    }
+}
+
+fn setting_failure(error: settings::Error) -> sdk::Failure {
+    let (settings::Error::Upstream(reason) | settings::Error::Io(reason)) = error;
+    sdk::Failure::new(sdk::code::UNAVAILABLE, format!("the settings cannot be read: {reason}"))
+}
+
+/// The one bucket that a skill has for each repository.
+fn bucket() -> Result<values::Bucket, sdk::Failure> {
+    values::open("default").map_err(value_failure)
+}
+
+fn value_failure(error: values::Error) -> sdk::Failure {
+    match error {
+        values::Error::Other(reason) => sdk::Failure::failed(reason),
+        error => sdk::Failure::failed(format!("the store answered {error:?}")),
     }
 }
 
@@ -474,6 +575,11 @@ pub fn function<S: Handler>() -> types::Function {
         effects: S::EFFECTS.iter().map(|&effect| effect.to_owned()).collect(),
         metadata: S::metadata().to_json(),
     }
+}
+
+/// `descriptor.metadata` for a component with several functions.
+pub fn component_metadata(metadata: &sdk::ComponentMetadata) -> Option<String> {
+    metadata.to_json()
 }
 
 /// `handler.describe` for a component whose only function is this skill.

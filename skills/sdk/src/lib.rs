@@ -14,6 +14,7 @@ mod history;
 mod metadata;
 #[cfg(feature = "pattern")]
 pub mod pattern;
+mod requests;
 mod runs;
 pub mod schema;
 mod symbols;
@@ -23,6 +24,8 @@ pub mod text;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod component;
+#[cfg(target_family = "wasm")]
+mod exchange;
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -37,6 +40,7 @@ pub use history::{
     LoggedCommit, ShowQuery,
 };
 pub use metadata::{ComponentMetadata, FunctionExample, FunctionMetadata};
+pub use requests::{HttpRequest, HttpResponse};
 pub use runs::{InstallRequest, RunReport, SuiteCounts, SuiteFailure, SuiteResults, TestRequest, TestSuite};
 pub use serde_json;
 pub use symbols::{CandidatePage, SearchQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference};
@@ -412,6 +416,27 @@ pub trait Host {
     /// Tells a person how far the call is.
     fn progress(&self, done: u64, total: Option<u64>, message: &str);
 
+    /// Sends a request to a host that the skill declares, and waits for the response. Redirects are not followed.
+    fn send_request(&self, request: &HttpRequest) -> Result<HttpResponse, Failure>;
+
+    /// A setting of this skill in the user's configuration. Numbers and other values come as JSON.
+    fn setting(&self, key: &str) -> Result<Option<String>, Failure>;
+
+    /// All settings of this skill, with their values.
+    fn settings(&self) -> Result<Vec<(String, String)>, Failure>;
+
+    /// The value that an earlier call kept under this key for this repository.
+    fn kept_value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure>;
+
+    /// Keeps a value for later calls in this repository.
+    fn keep_value(&self, key: &str, value: &[u8]) -> Result<(), Failure>;
+
+    /// Removes a kept value.
+    fn remove_value(&self, key: &str) -> Result<(), Failure>;
+
+    /// The keys of all kept values.
+    fn kept_keys(&self) -> Result<Vec<String>, Failure>;
+
     /// Writes to the user's log. `level` is `debug`, `info`, `warn` or `error`.
     fn log(&self, level: &str, message: &str);
 }
@@ -494,6 +519,46 @@ impl dyn Host + '_ {
             }
         }
     }
+
+    /// All definitions of a name, page after page.
+    pub fn all_definitions(&self, query: &SymbolQuery) -> Result<Vec<SymbolDefinition>, Failure> {
+        all_pages(query, |query| self.definitions(query))
+    }
+
+    /// All definitions and uses of a name, page after page.
+    pub fn all_references(&self, query: &SymbolQuery) -> Result<Vec<SymbolReference>, Failure> {
+        all_pages(query, |query| self.references(query))
+    }
+
+    /// All files that a search has to read, page after page.
+    pub fn all_candidates(&self, query: &SearchQuery) -> Result<Vec<String>, Failure> {
+        let mut query = query.clone();
+        let mut paths = Vec::new();
+        loop {
+            let page = self.candidates(&query)?;
+            paths.extend(page.paths);
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(paths),
+            }
+        }
+    }
+}
+
+fn all_pages<T>(
+    query: &SymbolQuery,
+    ask: impl Fn(&SymbolQuery) -> Result<SymbolPage<T>, Failure>,
+) -> Result<Vec<T>, Failure> {
+    let mut query = query.clone();
+    let mut items = Vec::new();
+    loop {
+        let page = ask(&query)?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(items),
+        }
+    }
 }
 
 /// Normalises a path relative to the root: `./a//b/` becomes `a/b`, the root becomes the empty string.
@@ -547,8 +612,9 @@ impl Media {
 ///
 /// `export_skill!(MySkill)` for a [`Skill`] or a [`Handler`], `export_skill!(sharded MySkill)` for a [`Sharded`] one.
 /// Several skills become the functions of one component, with a name, a version and a description of its own:
-/// `export_skill!("my_tools", "1.0.0", "Does this and that.", [One, Another])`. The bindings are made in the author's
-/// crate, because a component exports just what its own crate asks for.
+/// `export_skill!("my_tools", "1.0.0", "Does this and that.", [One, Another])`, with a [`ComponentMetadata`] as the last
+/// argument if there is more to say. The bindings are made in the author's crate, because a component exports just what
+/// its own crate asks for.
 #[macro_export]
 macro_rules! export_skill {
     ($skill:ty) => {
@@ -575,7 +641,9 @@ macro_rules! export_skill {
             export!(Face);
         }
     };
-    ($name:expr, $version:expr, $description:expr, [$($skill:ty),+ $(,)?]) => {
+    ($name:expr, $version:expr, $description:expr, [$($skill:ty),+ $(,)?] $(, $metadata:expr)? $(,)?) => {
+        // Natively nothing asks for it, but its names are used.
+        $(#[cfg(not(target_family = "wasm"))] const _: fn() -> $crate::ComponentMetadata = || $metadata;)?
         #[cfg(target_family = "wasm")]
         mod component_face {
             use super::*;
@@ -591,7 +659,7 @@ macro_rules! export_skill {
                         version: $version.to_owned(),
                         description: $description.to_owned(),
                         functions: vec![$($crate::component::function::<$skill>()),+],
-                        metadata: None,
+                        metadata: None$(.or_else(|| $crate::component::component_metadata(&$metadata)))?,
                     }
                 }
                 fn call(name: String, arguments: String) -> Result<Outcome, Failure> {

@@ -13,8 +13,9 @@ use serde_json::Value;
 
 use crate::{
     BlamePage, BlameQuery, CandidatePage, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure,
-    Handler, Host, InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query, RunReport, SearchQuery, Selection,
-    ShowQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference, TestRequest, TestSuite, Visit, code,
+    Handler, Host, HttpRequest, HttpResponse, InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query,
+    RunReport, SearchQuery, Selection, ShowQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference,
+    TestRequest, TestSuite, Visit, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -115,6 +116,12 @@ pub struct FakeHost {
     pub suites: Option<Result<Vec<TestSuite>, Failure>>,
     /// Answer of [`Host::install`]; absent answers `denied`.
     pub run: Option<RunReport>,
+    /// Answer of [`Host::send_request`]; absent answers `denied`.
+    pub response: Option<Result<HttpResponse, Failure>>,
+    /// Settings of the skill.
+    pub settings: BTreeMap<String, String>,
+    /// Values that it keeps.
+    pub values: RefCell<BTreeMap<String, Vec<u8>>>,
     /// Paths that the skill said it has shown, with the content's length in bytes.
     pub shown: RefCell<BTreeMap<String, usize>>,
     /// Requests that reached the scripted answers, in their debug form.
@@ -169,6 +176,9 @@ impl FakeHost {
             commit: None,
             suites: None,
             run: None,
+            response: None,
+            settings: BTreeMap::new(),
+            values: RefCell::default(),
             shown: RefCell::default(),
             requests: RefCell::default(),
             logged: RefCell::default(),
@@ -427,6 +437,37 @@ impl Host for FakeHost {
     fn progress(&self, done: u64, total: Option<u64>, message: &str) {
         let total = total.map_or_else(String::new, |total| format!(" of {total}"));
         self.progress.borrow_mut().push(format!("{done}{total}: {message}"));
+    }
+
+    fn send_request(&self, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+        self.requests.borrow_mut().push(format!("{request:?}"));
+        self.response.clone().unwrap_or_else(|| Self::denied("the request"))
+    }
+
+    fn setting(&self, key: &str) -> Result<Option<String>, Failure> {
+        Ok(self.settings.get(key).cloned())
+    }
+
+    fn settings(&self) -> Result<Vec<(String, String)>, Failure> {
+        Ok(self.settings.clone().into_iter().collect())
+    }
+
+    fn kept_value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.values.borrow().get(key).cloned())
+    }
+
+    fn keep_value(&self, key: &str, value: &[u8]) -> Result<(), Failure> {
+        self.values.borrow_mut().insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn remove_value(&self, key: &str) -> Result<(), Failure> {
+        self.values.borrow_mut().remove(key);
+        Ok(())
+    }
+
+    fn kept_keys(&self) -> Result<Vec<String>, Failure> {
+        Ok(self.values.borrow().keys().cloned().collect())
     }
 
     fn log(&self, level: &str, message: &str) {

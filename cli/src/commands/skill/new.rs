@@ -83,13 +83,15 @@ const RUST: [File; 4] = [
 ];
 
 /// The crate that a skill in Rust is written against, as it is here.
-const SDK: [File; 11] = [
+const SDK: [File; 13] = [
     sdk!("component.rs"),
+    sdk!("exchange.rs"),
     sdk!("files.rs"),
     sdk!("history.rs"),
     sdk!("lib.rs"),
     sdk!("metadata.rs"),
     sdk!("pattern.rs"),
+    sdk!("requests.rs"),
     sdk!("runs.rs"),
     sdk!("schema.rs"),
     sdk!("symbols.rs"),
