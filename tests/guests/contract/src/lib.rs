@@ -5,7 +5,6 @@
 
 #[cfg(target_family = "wasm")]
 #[path = "../../hostile/src/outside.rs"]
-#[expect(dead_code, reason = "the hostile guest also lists and forgets what is kept")]
 mod outside;
 
 #[cfg(target_family = "wasm")]
@@ -34,7 +33,9 @@ mod component_face {
     use super::outside;
     use exports::tool::skill::{handler, sharded};
     use tool::skill::types::{Descriptor, Failure, Function, Outcome, Report};
-    use tool::skill::{answer, bulk, git_commit, git_history, git_read, log, packages, proposal, repository, tests};
+    use tool::skill::{
+        answer, bulk, git_commit, git_history, git_read, log, packages, proposal, repository, search, symbols, tests,
+    };
 
     const EFFECTS: &str = "read-repository write-repository read-git commit-git run-process install \
         http:tickets.example.org http-write:tickets.example.org config secret:contract_token store";
@@ -164,6 +165,10 @@ mod component_face {
                     };
                     outside::request(&message).map_err(failed)?
                 }
+                "symbols" => symbol_lines(&text, &path)?,
+                "candidates" => candidate_lines(text, path)?,
+                "settings" => outside::settings().map_err(failed)?.join(" "),
+                "kept-keys" => outside::kept_keys("").map_err(failed)?.join(" "),
                 "setting" => or_nothing(outside::setting(&path).map_err(failed)?),
                 "keep" => {
                     let old = outside::kept("", &path).map_err(failed)?;
@@ -337,6 +342,55 @@ mod component_face {
                 lines.push(format!("{path}: {content}"));
             }
         }
+    }
+
+    fn symbol_lines(name: &str, under: &str) -> Result<String, Failure> {
+        let query = symbols::Query {
+            name: name.to_owned(),
+            under: under.to_owned(),
+            after: None,
+        };
+        let (definitions, references) = (symbols::definitions(&query)?, symbols::references(&query)?);
+        let mut lines = Vec::new();
+        for found in &definitions.definitions {
+            let (path, first, last) = (&found.path, found.first_line, found.last_line);
+            let comment = or_nothing(found.comment_line.map(|line| line.to_string()));
+            let (container, line, signature) = (&found.container, found.line, &found.signature);
+            lines.push(format!(
+                "{} {container}.{} {path}:{line} {first}-{last} after {comment}: {signature}",
+                found.kind, found.name
+            ));
+            let outline = symbols::outline(path)?.into_iter().map(|one| one.name);
+            lines.push(format!("outline {}", outline.collect::<Vec<_>>().join(" ")));
+            let around = symbols::enclosing(path, last)?.map(|one| one.name);
+            lines.push(format!("enclosing {}", or_nothing(around)));
+            let uses = symbols::uses(path, first, last)?.into_iter().map(|one| one.name);
+            lines.push(format!("uses {}", uses.collect::<Vec<_>>().join(" ")));
+        }
+        for found in references.references {
+            let (kind, name, path, line) = (found.kind, found.name, found.path, found.line);
+            lines.push(format!("{kind} {name} {path}:{line} in {}", found.container));
+        }
+        let more = definitions.next.or(references.next).is_some();
+        lines.push(format!("more {}", yes(more)));
+        Ok(lines.join("\n"))
+    }
+
+    fn candidate_lines(pattern: String, under: String) -> Result<String, Failure> {
+        let page = search::candidates(&search::Query {
+            kind: "word".to_owned(),
+            pattern,
+            ignore_case: false,
+            under,
+            globs: Vec::new(),
+            after: None,
+        })?;
+        Ok(format!(
+            "{}, narrowed {}, more {}",
+            page.paths.join(" "),
+            yes(page.narrowed),
+            yes(page.next.is_some())
+        ))
     }
 
     fn changes() -> Result<String, Failure> {

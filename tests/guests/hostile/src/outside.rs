@@ -142,12 +142,6 @@ pub(crate) fn keep(name: &str, key: &str, value: &[u8]) -> Result<(), String> {
     bucket(name)?.set(key, value).map_err(kept_error)
 }
 
-/// Removes a value from a bucket.
-#[allow(dead_code, reason = "only one of the guests does")]
-pub(crate) fn forget(name: &str, key: &str) -> Result<(), String> {
-    bucket(name)?.delete(key).map_err(kept_error)
-}
-
 /// Keys of a bucket.
 pub(crate) fn kept_keys(name: &str) -> Result<Vec<String>, String> {
     let bucket = bucket(name)?;

@@ -32,11 +32,6 @@ pub(crate) fn keep(_: &str, _: &str, _: &[u8]) -> Result<(), String> {
     unsupported()
 }
 
-#[allow(dead_code, reason = "only one of the guests does")]
-pub(crate) fn forget(_: &str, _: &str) -> Result<(), String> {
-    unsupported()
-}
-
 pub(crate) fn kept_keys(_: &str) -> Result<Vec<String>, String> {
     unsupported()
 }

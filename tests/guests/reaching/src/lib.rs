@@ -1,16 +1,9 @@
 //! A guest that uses what lies outside of a repository, as a skill of a team would: a server with a secret, settings, and
 //! values that it keeps.
 
-#[cfg(target_family = "wasm")]
-#[path = "../../hostile/src/outside.rs"]
-mod outside;
-#[cfg(not(target_family = "wasm"))]
-#[path = "../../hostile/src/outside_native.rs"]
-mod outside;
-
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
+use skill_sdk::{Descriptor, Failure, Handler, Host, HttpRequest, Outcome, export_skill};
 
 /// The skill.
 #[derive(Debug)]
@@ -63,13 +56,12 @@ impl Handler for Reaching {
         }
     }
 
-    fn call(_: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
-        let arguments: Arguments = skill_sdk::arguments(arguments)?;
-        answer(&arguments).map(Outcome::text).map_err(Failure::failed)
+    fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
+        answer(host, &skill_sdk::arguments(arguments)?).map(Outcome::text)
     }
 }
 
-fn answer(arguments: &Arguments) -> Result<String, String> {
+fn answer(host: &dyn Host, arguments: &Arguments) -> Result<String, Failure> {
     let Arguments {
         deed,
         url,
@@ -78,25 +70,37 @@ fn answer(arguments: &Arguments) -> Result<String, String> {
         value,
     } = arguments;
     Ok(match deed.as_str() {
-        "config" => outside::setting(key)?.unwrap_or_else(|| "none".to_owned()),
-        "settings" => outside::settings()?.join(" "),
+        "config" => host.setting(key)?.unwrap_or_else(|| "none".to_owned()),
+        "settings" => {
+            let settings = host.settings()?;
+            let settings: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            settings.join(" ")
+        }
         "keep" => {
-            outside::keep("", key, value.as_bytes())?;
+            host.keep_value(key, value.as_bytes())?;
             "kept".to_owned()
         }
-        "kept" => outside::kept("", key)?.unwrap_or_else(|| "none".to_owned()),
-        "keys" => outside::kept_keys("")?.join(" "),
+        "kept" => match host.kept_value(key)? {
+            Some(value) => String::from_utf8_lossy(&value).into_owned(),
+            None => "none".to_owned(),
+        },
+        "keys" => host.kept_keys()?.join(" "),
         "forget" => {
-            outside::forget("", key)?;
+            host.remove_value(key)?;
             "forgotten".to_owned()
         }
         method => {
-            let mut text = outside::request(&outside::Message {
-                method,
-                url,
-                headers,
-                body: value.as_bytes(),
-            })?;
+            let mut request = HttpRequest::new(method, url).with_body(value.as_bytes());
+            for header in headers {
+                let (name, value) = header.split_once(": ").unwrap_or((header, ""));
+                request = request.with_header(name, value);
+            }
+            let response = host.send_request(&request)?;
+            let mut text = format!("{}\n", response.status);
+            for (name, value) in &response.headers {
+                text.push_str(&format!("{name}: {value}\n"));
+            }
+            text.push_str(&format!("\n{}", response.text()));
             // The key is the text to look for, backwards: so that the arguments are no find.
             let wanted: Vec<u8> = key.bytes().rev().collect();
             if !wanted.is_empty() {
