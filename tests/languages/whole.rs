@@ -287,6 +287,8 @@ fn each_reaches_outside_alike() {
         assert_eq!(scene.told(&json!({"do": "setting", "path": "other"})), "nothing");
         let keep = |text: &str| scene.told(&json!({"do": "keep", "path": "seen", "text": text}));
         assert_eq!((keep("1"), keep("2")), ("nothing".to_owned(), "1".to_owned()));
+        assert_eq!(scene.told(&json!({"do": "settings"})), "project=CORE");
+        assert_eq!(scene.told(&json!({"do": "kept-keys"})), "seen");
     });
 }
 
@@ -468,5 +470,35 @@ fn each_runs_tests_alike() {
         let told = user.run(repository.path(), &call).expect(0).stdout;
         let expected = "exit 0 cut no late no in yes took yes ran yes, passed yes\n";
         assert_eq!(told, expected, "{language}");
+    }
+}
+
+#[test]
+fn each_asks_for_symbols_and_candidates_alike() {
+    let user = a_users_home();
+    let shop = "class Shop:\n    # Sells.\n    def sell(self, name):\n        return find(name)\n\n\nShop().sell(1)\n";
+    let repository = folder(&[("lib/shop.py", shop), ("docs/shop.md", "Call sell.\n")]);
+    for language in LANGUAGES {
+        let skill = format!("contract_{language}");
+        let told = |arguments: Value| {
+            let call = ["skill", "call", &skill, &arguments.to_string(), "--quiet"];
+            user.run(repository.path(), &call).expect(0).stdout
+        };
+        let symbols = told(json!({"do": "symbols", "text": "Shop.sell", "path": ""}));
+        insta::allow_duplicates! { insta::assert_snapshot!(symbols, @r"
+        method Shop.sell lib/shop.py:3 3-4 after nothing: def sell(self, name)
+        outline Shop sell
+        enclosing sell
+        uses self name find name
+        text sell docs/shop.md:1 in 
+        definition sell lib/shop.py:3 in Shop
+        call sell lib/shop.py:7 in 
+        more no
+        ") };
+        let candidates = told(json!({"do": "candidates", "text": "sell", "path": ""}));
+        assert_eq!(
+            candidates, "docs/shop.md lib/shop.py, narrowed no, more no\n",
+            "{language}"
+        );
     }
 }
