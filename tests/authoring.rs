@@ -1,10 +1,12 @@
 //! Skills written by the author's guide alone: from an empty folder to a called skill, in every language.
 //!
-//! The guide is `skills/README.md`. Its fenced blocks are used as they stand: `sh` is run, a block with a path is that
-//! file, and `text` below commands is what the last of them prints. What makes components of Python and JavaScript is
-//! fetched by `scripts/fixtures`. A component that was built here before of the same sources is not built again.
+//! The guide is `skills/README.md`, with an example in `skills/example.md`. Their fenced blocks are used as they stand: `sh`
+//! is run, a block with a path is that file, and `text` below commands is what the last of them prints. What makes
+//! components of Python and JavaScript is fetched by `scripts/fixtures`. A component that was built here before of the same
+//! sources is not built again.
 
 mod commands;
+mod example;
 mod guide;
 mod interrupted;
 

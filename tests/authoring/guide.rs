@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::json;
 use tool_model_server::{ModelServer, Round, Script};
 
+use super::example::warm_calls;
 use super::{Author, target};
 use crate::conformance::world::{Wire, calls};
 use crate::support::{holds, tree};
@@ -17,6 +18,8 @@ const GUIDE: &str = include_str!("../../skills/README.md");
 /// One fenced block.
 #[derive(Debug)]
 struct Block {
+    /// The heading of its section; empty before the first.
+    heading: String,
     /// `sh`, `rust`, `text`, …
     language: String,
     /// The file that it is.
@@ -24,44 +27,53 @@ struct Block {
     text: String,
 }
 
-/// The blocks of the sections whose headings begin so.
-fn blocks(heading: &str) -> Vec<Block> {
+/// The blocks of a page.
+fn blocks_of(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
-    let (mut is_wanted, mut open) = (false, None::<Block>);
-    for line in GUIDE.lines() {
+    let (mut heading, mut open) = (String::new(), None::<Block>);
+    for line in page.lines() {
         match (&mut open, line.strip_prefix("```")) {
-            (None, None) if line.starts_with("## ") => is_wanted = line[3..].starts_with(heading),
+            (None, None) => {
+                if let Some(words) = line.strip_prefix("## ") {
+                    words.clone_into(&mut heading);
+                }
+            }
             (None, Some(info)) => {
                 let (language, path) = info.split_once(' ').unwrap_or((info, ""));
                 open = Some(Block {
+                    heading: heading.clone(),
                     language: language.to_owned(),
                     path: Some(path.to_owned()).filter(|path| !path.is_empty()),
                     text: String::new(),
                 });
             }
-            (Some(_), Some(_)) => blocks.extend(open.take().filter(|_| is_wanted)),
+            (Some(_), Some(_)) => blocks.extend(open.take()),
             (Some(block), None) => block.text.push_str(&format!("{line}\n")),
-            _ => {}
         }
     }
     blocks
 }
 
-/// The file of cases that several sections share.
-fn cases() -> String {
-    let of_rust = blocks("A skill in Rust");
-    let cases = of_rust
-        .into_iter()
-        .find(|block| block.path.as_deref() == Some("cases.toml"));
-    cases.expect("the guide has one").text
+/// The blocks of the guide's sections whose headings begin so.
+fn blocks(heading: &str) -> Vec<Block> {
+    let mut blocks = blocks_of(GUIDE);
+    blocks.retain(|block| block.heading.starts_with(heading) && !block.heading.is_empty());
+    blocks
 }
 
-/// Follows the sections: runs what is to be run, writes what is to be written, and compares what is shown. Gives the
-/// folder of the last project.
-fn follow(author: &Author, heading: &str) -> PathBuf {
+/// The file of cases that several sections of a page share: its first one.
+fn cases(page: &str) -> String {
+    let mut blocks = blocks_of(page).into_iter();
+    let cases = blocks.find(|block| block.path.as_deref() == Some("cases.toml"));
+    cases.expect("the page has one").text
+}
+
+/// Follows a section of a page: runs what is to be run, writes what is to be written, and compares what is shown. Gives
+/// the folder of the last project.
+pub(super) fn follow(author: &Author, page: &str, heading: &str) -> PathBuf {
     let start = author.folder.path().to_owned();
     let (mut place, mut said) = (start.clone(), String::new());
-    for block in blocks(heading) {
+    for block in blocks_of(page).into_iter().filter(|block| block.heading == heading) {
         match (block.language.as_str(), &block.path) {
             ("sh", _) => {
                 // Each project is begun in the folder that was empty.
@@ -75,8 +87,8 @@ fn follow(author: &Author, heading: &str) -> PathBuf {
             ("text", _) => assert_eq!(said, block.text.trim_end(), "{heading}"),
             (_, Some(path)) => {
                 std::fs::write(place.join(path), &block.text).expect("the project is writable");
-                if ["app.py", "skill.js"].contains(&path.as_str()) {
-                    std::fs::write(place.join("cases.toml"), cases()).expect("the project is writable");
+                if ["src/lib.rs", "app.py", "skill.js"].contains(&path.as_str()) {
+                    std::fs::write(place.join("cases.toml"), cases(page)).expect("the project is writable");
                 }
             }
             (language, None) => panic!("a block of {language} that nobody looks at: {}", block.text),
@@ -141,8 +153,16 @@ fn digest(place: &Path) -> String {
 /// By the guide alone: made, built, tested, added and called, at last by the model of a session.
 fn written_and_used(heading: &str) {
     let author = Author::new();
-    let place = follow(&author, heading);
+    let place = follow(&author, GUIDE, heading);
     assert_is_skill(&place, "note");
+    // The new project is the one that the section begins with.
+    let call = ("marks", json!({}));
+    warm_calls(
+        heading,
+        author.home.path(),
+        &author.folder.path().join("marks/fixture"),
+        &[call],
+    );
     explained_by_a_model(&author, &place);
 }
 

@@ -9,12 +9,13 @@ use regex::Regex;
 use super::{Document, PAGES, read_document, source_root, user_documents};
 
 /// Documents beside README and book.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "skills/README.md",
+    "skills/example.md",
 ];
 
 fn all_documents() -> Vec<Document> {
