@@ -454,9 +454,9 @@ Examples:
     /// Run the backend in this process
     #[command(name = "__daemon", hide = true)]
     Daemon {
-        /// Port on 127.0.0.1; 0 takes any free port
+        /// Port on 127.0.0.1; 0 takes any free port; without it the backend listens on its Unix socket alone
         #[arg(long)]
-        port: u16,
+        port: Option<u16>,
     },
 }
 

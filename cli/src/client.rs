@@ -30,6 +30,8 @@ pub(crate) struct Backend {
     pub(crate) home: PathBuf,
     pub(crate) environment: Environment,
     output: Output,
+    /// False where a daemon that is started here listens on its Unix socket alone.
+    has_port: bool,
 }
 
 impl Backend {
@@ -40,7 +42,16 @@ impl Backend {
             home,
             environment,
             output,
+            has_port: true,
         })
+    }
+
+    /// This home, with a daemon that listens on no port if it is started here, so that jobs can share a machine.
+    pub(crate) fn without_port(&self) -> Self {
+        Self {
+            has_port: false,
+            ..self.clone()
+        }
     }
 
     /// The variables that go along with a session.
@@ -145,13 +156,16 @@ impl Backend {
         let program = std::env::current_exe().map_err(|error| {
             Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error.to_string())
         })?;
-        let port = config::port(&self.home, &self.environment)?.to_string();
-        Ok(daemon::start(
-            &program,
-            &["__daemon", "--port", &port],
-            &self.home,
-            &self.environment,
-        )?)
+        let port = if self.has_port {
+            Some(config::port(&self.home, &self.environment)?.to_string())
+        } else {
+            None
+        };
+        let arguments: Vec<&str> = match &port {
+            Some(port) => vec!["__daemon", "--port", port],
+            None => vec!["__daemon"],
+        };
+        Ok(daemon::start(&program, &arguments, &self.home, &self.environment)?)
     }
 
     /// Stops the daemon of a connection.
@@ -251,7 +265,7 @@ pub(crate) fn not_running() -> Problem {
 }
 
 /// Why a connection broke off: the daemon at its other end is gone, or it is there and something else failed.
-async fn lost(daemon: &ReachedDaemon, error: &dyn std::fmt::Display) -> Error {
+async fn lost(daemon: &ReachedDaemon, error: &(dyn std::fmt::Display + Sync)) -> Error {
     for _ in 0..DYING_LOOKS {
         if daemon.connect().await.is_err() {
             return Error::NotRunning;

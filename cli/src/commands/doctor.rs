@@ -357,7 +357,7 @@ async fn backend(context: &Context) -> Check {
             format!("version {} runs on port {}, this is {own}", status.version, status.port),
             "tool service restart",
         ),
-        Ok(status) if wanted != 0 && wanted != status.port => Check::warn(
+        Ok(status) if wanted != 0 && status.port != 0 && wanted != status.port => Check::warn(
             NAME,
             format!(
                 "it runs on port {}, and {wanted} is configured (`tool config` says where)",
@@ -373,7 +373,10 @@ async fn backend(context: &Context) -> Check {
             ),
             "leave out `address` of [server] in config.toml, then `tool service restart`",
         ),
-        Ok(status) => Check::ok(NAME, format!("running on port {}, process {}", status.port, record.pid)),
+        Ok(status) => {
+            let place = super::service::port_in_words(&status);
+            Check::ok(NAME, format!("running on {place}, process {}", record.pid))
+        }
     }
 }
 

@@ -62,14 +62,16 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
     } else {
         "The backend is running"
     };
-    context
-        .output
-        .line(&format!("{what} on port {}, process {}.", status.port, status.pid))?;
+    context.output.line(&format!(
+        "{what} on {}, process {}.",
+        port_in_words(&status),
+        status.pid
+    ))?;
     let wanted = config::port(&context.backend.home, &context.backend.environment)?;
     if wanted != 0 && wanted != status.port {
         let message = format!(
-            "It keeps port {}: a running backend does not change to {wanted}.",
-            status.port
+            "It keeps {}: a running backend does not change to {wanted}.",
+            port_in_words(&status)
         );
         context
             .output
@@ -115,8 +117,8 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
         return print_json(&status, context.output);
     }
     context.output.line(&format!(
-        "The backend is running on port {}{}, process {}, version {}, since {}, {}.",
-        status.port,
+        "The backend is running on {}{}, process {}, version {}, since {}, {}.",
+        port_in_words(&status),
         if is_exposed(&status) {
             format!(" of {}, open to other machines", status.address)
         } else {
@@ -130,6 +132,14 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// `port 8000`, or the socket where the backend listens on no port.
+pub(super) fn port_in_words(status: &BackendStatus) -> String {
+    match status.port {
+        0 => "its socket alone".to_owned(),
+        port => format!("port {port}"),
+    }
+}
+
 /// True where other machines may reach it. An older one does not say, and is not.
 pub(super) fn is_exposed(status: &BackendStatus) -> bool {
     let address: Result<IpAddr, _> = status.address.parse();
@@ -137,7 +147,7 @@ pub(super) fn is_exposed(status: &BackendStatus) -> bool {
 }
 
 /// The daemon mode: runs until it is stopped. The starting process reads its announcement on standard output.
-pub(crate) fn daemon(backend: Backend, port: u16) -> Result<ExitCode, Error> {
+pub(crate) fn daemon(backend: Backend, port: Option<u16>) -> Result<ExitCode, Error> {
     daemon::detach();
     let options = daemon::Options {
         home: backend.home,

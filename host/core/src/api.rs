@@ -721,8 +721,8 @@ pub struct BackendStatus {
     /// Address it listens on.
     #[serde(default)]
     pub address: String,
-    /// Port it listens on.
-    #[schema(minimum = 1, maximum = 65535)]
+    /// Port it listens on; 0 where it serves the command line alone.
+    #[schema(minimum = 0, maximum = 65535)]
     pub port: u16,
     /// When it started.
     #[schema(value_type = String, format = DateTime)]

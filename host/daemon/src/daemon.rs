@@ -16,7 +16,7 @@ mod state;
 mod stop;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,7 @@ use crate::session::Sessions;
 use crate::skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
 use crate::transport::SkillTransport;
 use life::{End, Life};
+use port::BoundPort;
 use signals::Signals;
 use state::start_failure;
 
@@ -42,13 +43,16 @@ pub use start::{Announcement, start};
 pub use state::{Record, check_home, find, has_left, token_path};
 pub use stop::{ended, find_staying, stop};
 
+/// The address in the record of a daemon that listens on no port.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// Start options of a daemon.
 #[derive(Debug)]
 pub struct Options {
     /// The per-user directory.
     pub home: PathBuf,
-    /// Port; 0 takes any free one. The address is the configuration's.
-    pub port: u16,
+    /// Port; 0 takes any free one, and without one only the Unix socket is served. The address is the configuration's.
+    pub port: Option<u16>,
     /// The environment; what a session's starter sends comes on top of it.
     pub environment: Environment,
     /// The skills that are part of the binary.
@@ -143,8 +147,9 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     // A look at every process of the machine takes a while; nothing before the sessions minds.
     let leftovers = scratch::open(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
     let orphans = tokio::task::spawn_blocking(crate::process::end_orphans);
-    let port = port::bind(SocketAddr::new(live.current().server.address, port))?;
-    let listening = port.address();
+    let bind = |port| port::bind(SocketAddr::new(live.current().server.address, port));
+    let port = port.map(bind).transpose()?;
+    let listening = port.as_ref().map_or(NOWHERE, BoundPort::address);
     let token = state::token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
     let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
     let unusable =
@@ -197,7 +202,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     });
     // Listen last: the owner of a connection that waited in the queue would be looked up too late.
     let sockets = http::ServerSockets {
-        tcp: port.listen()?,
+        tcp: port.map(BoundPort::listen).transpose()?,
         unix: socket::listen(&home).map_err(|error| start_failure("the socket of", &home, &error))?,
     };
     state::publish(&home, &record).map_err(|error| start_failure("the state file of", &home, &error))?;

@@ -212,7 +212,7 @@ fn another_user_of_the_machine_reaches_nothing() {
     let state = runtime.block_on(async { server(home.path(), listening) });
     let stop = CancellationToken::new();
     let served = runtime.spawn(http::serve(
-        ServerSockets { tcp, unix },
+        ServerSockets { tcp: Some(tcp), unix },
         state,
         stop.clone().cancelled_owned(),
     ));

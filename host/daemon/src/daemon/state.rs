@@ -26,7 +26,7 @@ pub struct Record {
     /// Address it listens on.
     #[serde(default = "loopback")]
     pub address: IpAddr,
-    /// Port it listens on.
+    /// Port it listens on; 0 where it listens on none.
     pub port: u16,
     /// Version of the binary.
     pub version: String,

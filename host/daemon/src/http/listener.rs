@@ -232,8 +232,8 @@ impl std::error::Error for Closed {}
 /// The sockets that a server listens on.
 #[derive(Debug)]
 pub struct ServerSockets {
-    /// For every client.
-    pub tcp: TcpListener,
+    /// For every client; absent where the daemon listens on no port.
+    pub tcp: Option<TcpListener>,
     /// For the command line of the same user.
     pub unix: UnixListener,
 }
@@ -273,9 +273,12 @@ impl Listener {
     }
 
     async fn accept_tcp(&self) -> (PeerConnection, Peer) {
+        let Some(tcp) = &self.sockets.tcp else {
+            return std::future::pending().await;
+        };
         let permit = acquire(&self.tcp_connections).await;
         loop {
-            match self.sockets.tcp.accept().await {
+            match tcp.accept().await {
                 Ok((stream, address)) => {
                     let stream = Arc::new(of_tcp(stream));
                     // A connection that was reset already ends here, so a flood of them costs little.

@@ -19,7 +19,7 @@ pub(in crate::http) async fn sockets(address: &str) -> io::Result<(ServerSockets
     let address = tcp.local_addr()?;
     let folder = tempfile::tempdir()?;
     let unix = UnixListener::bind(folder.path().join("backend.sock"))?;
-    Ok((ServerSockets { tcp, unix }, address, folder))
+    Ok((ServerSockets { tcp: Some(tcp), unix }, address, folder))
 }
 
 /// Returns the text that a client receives before the connection is closed.
