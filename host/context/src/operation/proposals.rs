@@ -34,6 +34,30 @@ pub struct Unplaced {
     pub why: String,
 }
 
+/// A proposal with the places in the repository that it rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedProposal {
+    /// As the answer numbers it.
+    pub number: u32,
+    /// On one line.
+    pub title: String,
+    /// Its text below the heading, in Markdown.
+    pub text: String,
+    /// Places that exist, at least one.
+    pub places: Vec<ProposalPlace>,
+}
+
+/// Lines of a file that a proposal cites.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProposalPlace {
+    /// Relative to the root.
+    pub path: String,
+    /// From 1.
+    pub first: u64,
+    /// Equal to `first` if one line is cited.
+    pub last: u64,
+}
+
 /// Proposals of an answer, corrections included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proposals {
@@ -157,6 +181,41 @@ impl Proposals {
         }
         sentences.join(" ")
     }
+}
+
+/// The proposals of a whole answer that name a place that exists, by number. A proposal that the model wrote again counts
+/// in the first form that has a place; one that it withdrew does not count.
+pub fn placed_proposals(text: &str, checked: &CheckedCitations) -> Vec<PlacedProposal> {
+    let mut placed: BTreeMap<u32, PlacedProposal> = BTreeMap::new();
+    for proposal in parse(text).into_iter().filter(|proposal| !proposal.is_withdrawn) {
+        let places = places_within(&proposal.at, checked);
+        if !places.is_empty() {
+            let body = text[proposal.at].split_once('\n').map_or("", |(_, body)| body);
+            placed.entry(proposal.number).or_insert_with(|| PlacedProposal {
+                number: proposal.number,
+                title: proposal.title,
+                text: body.trim().to_owned(),
+                places,
+            });
+        }
+    }
+    placed.into_values().collect()
+}
+
+/// The places that hold within `range`, each once, in the order of the text.
+fn places_within(range: &Range<usize>, checked: &CheckedCitations) -> Vec<ProposalPlace> {
+    let mut places = Vec::new();
+    for (citation, verdict) in &checked.citations {
+        let place = ProposalPlace {
+            path: citation.path.clone(),
+            first: citation.first,
+            last: citation.last,
+        };
+        if range.contains(&citation.at.start) && *verdict == Verdict::Holds && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
 }
 
 /// Why no citation within `range` holds; nothing where one does.

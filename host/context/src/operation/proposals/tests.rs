@@ -150,6 +150,25 @@ fn a_correction_without_a_number_is_about_the_only_one_that_needs_it() {
 }
 
 #[test]
+fn a_placed_proposal_has_its_text_and_the_places_that_hold() {
+    let text = "## 1. Split\n\nyes.py:3-5, no.py:1, yes.py:3-5 and yes.py:9\n\n## 2. Guess\n\nno.py:1\n\n## 3. Old\n\n\
+                Withdrawn: yes.py:1 has it.\n\n## 1. Split again\n\nyes.py:1\n";
+    let placed = placed_proposals(text, &checked(text));
+    let place = |first, last| ProposalPlace {
+        path: "yes.py".to_owned(),
+        first,
+        last,
+    };
+    let expected = PlacedProposal {
+        number: 1,
+        title: "Split".to_owned(),
+        text: "yes.py:3-5, no.py:1, yes.py:3-5 and yes.py:9".to_owned(),
+        places: vec![place(3, 5), place(9, 9)],
+    };
+    assert_eq!(placed, [expected]);
+}
+
+#[test]
 fn a_title_is_quoted_on_one_line() {
     let long = format!("## 1. `a`\u{7}\"b\" {}\n", "x".repeat(200));
     assert_eq!(numbers(&long)[0].1.len(), TITLE_CHARS_MAX);
