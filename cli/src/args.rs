@@ -1,6 +1,7 @@
 //! The command line as clap knows it. The doc comments are the help texts.
 
 mod author;
+mod ci;
 mod rollout;
 mod setup;
 mod test_commands;
@@ -14,6 +15,7 @@ use host::api::{Dollars, Operation, Overrides, ProviderName, TEST_COMMAND, TEST_
 use host::config::Api;
 
 pub(crate) use author::{Author, Language};
+pub(crate) use ci::{CiArguments, CiHost, SessionFlags};
 pub(crate) use rollout::{Consent, Keys, Rollout, SecretCommand, StoreCommand};
 pub(crate) use setup::{Init, ModelsArguments, ModelsCommand};
 pub(crate) use test_commands::{Check, TestsArguments, TestsCommand};
@@ -172,6 +174,21 @@ Examples:
         #[command(flatten)]
         run: RunArguments,
     },
+
+    /// Run an operation as a job of a CI system does: reports, annotations, and an exit code
+    ///
+    /// Writes a configuration from the environment if there is none, runs the operation, and prints the answer. The folder
+    /// of the reports gets summary.md, answer.md and result.json; for architect also findings.sarif and, on GitLab,
+    /// code-quality.json. On GitHub it adds the summary to the job, annotations to the lines of the findings, and outputs to
+    /// the step. Nothing that a model or a file says can be a command to the runner. A change request from a fork is not
+    /// trusted, and `pull_request_target` is refused. The backend listens on no port and ends with the job.
+    #[command(after_help = "\
+Examples:
+  tool ci explain
+  tool ci architect \"what in this change does not fit the repository\"
+  tool ci refactor \"replace the retry loop\" --allow run-process --require-verified
+  tool ci architect \"make the storage layer replaceable\" --vendor anthropic --model MODEL --max-cost 0.50")]
+    Ci(CiArguments),
 
     /// Go on with a conversation: a question or a task after an earlier one
     ///

@@ -7,6 +7,7 @@ mod answer;
 mod clean;
 mod diff;
 mod file;
+mod job_log;
 mod markdown;
 mod status;
 
@@ -20,6 +21,7 @@ use crate::error::Error;
 pub(crate) use answer::AnswerWriter;
 pub(crate) use clean::clean;
 pub(crate) use file::AnswerFile;
+pub(crate) use job_log::{Annotation, AnnotationLevel, without_commands};
 use markdown::{Look, Markdown};
 pub(crate) use status::{Status, TICK};
 
@@ -35,7 +37,12 @@ pub(crate) struct Output {
     moves: bool,
     /// Standard output is such a terminal, and it looks so.
     look: Option<Look>,
+    /// A runner reads commands from standard error.
+    is_job_log: bool,
 }
+
+/// Variables of runners that read commands from what a step prints.
+const RUNNERS: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
 
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
@@ -56,6 +63,7 @@ impl Output {
                 width: columns(),
                 colour: wanted,
             }),
+            is_job_log: RUNNERS.iter().any(|name| environment.get(name).is_some()),
         }
     }
 
@@ -67,6 +75,16 @@ impl Output {
     /// Columns of the terminal that standard output is; absent where it is none.
     pub(crate) fn columns(self) -> Option<usize> {
         self.look.map(|look| look.width)
+    }
+
+    /// Lines for the log of a job, on standard output: none of them is a command to a runner.
+    pub(crate) fn job_log(self, text: &str) -> Result<(), Error> {
+        write_out(&without_commands(&clean(text)))
+    }
+
+    /// A workflow command, which is this program's own.
+    pub(crate) fn annotate(self, annotation: &Annotation) -> Result<(), Error> {
+        write_out(&format!("{annotation}\n"))
     }
 
     /// A piece of the answer, at once.
@@ -177,8 +195,13 @@ impl Output {
     }
 
     fn error_line(self, text: &str) {
+        let written = if self.is_job_log {
+            writeln!(io::stderr().lock(), "{}", without_commands(text))
+        } else {
+            writeln!(io::stderr().lock(), "{text}")
+        };
         // Standard error that is gone cannot be reported anywhere.
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = written;
     }
 }
 

@@ -46,6 +46,23 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes a configuration for a job, unless there is one: of a vendor by name, else as the environment says.
+pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: &Context) -> Result<(), Error> {
+    let home = &context.backend.home;
+    if config::path(home).exists() {
+        return Ok(());
+    }
+    let init = match vendor {
+        Some(vendor) => Init {
+            model: model.map(str::to_owned),
+            ..server_named(vendor)?
+        },
+        None => by_itself(context),
+    };
+    config::write_initial(home, &init)?;
+    Ok(())
+}
+
 /// Asks the questions of a set-up, for a command that found no configuration.
 pub(super) async fn set_up(context: &Context) -> Result<(), Error> {
     wizard::run(context).await

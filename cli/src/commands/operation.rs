@@ -180,10 +180,25 @@ fn task_of(input: impl Read) -> Result<String, Error> {
     }
 }
 
-/// Runs an operation to its end.
-pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Result<ExitCode, Error> {
+/// A task whose settings and subject are known to be right.
+#[derive(Debug)]
+pub(super) struct ReadyTask {
+    task: Task,
+    subject: Subject,
+    /// Model that answers.
+    pub(super) model: String,
+}
+
+impl ReadyTask {
+    /// The request that starts its session.
+    pub(super) fn request(self, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
+        request(self.task, self.subject, run, context)
+    }
+}
+
+/// Reports errors that can be found before a daemon is started or a model paid.
+pub(super) async fn prepare(task: Task, run: &RunArguments, context: &Context) -> Result<ReadyTask, Error> {
     let output = context.output;
-    // Errors that can be found here are reported before a daemon is started or a model paid.
     let task = task.read()?;
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let settings = match config::load(home, environment) {
@@ -204,16 +219,24 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
     if subject.question.is_some() && settings.provider.api == Api::Analyst {
         return Err(refuse_question().into());
     }
+    let model = run.model.clone().unwrap_or(settings.provider.model);
+    Ok(ReadyTask { task, subject, model })
+}
+
+/// Runs an operation to its end.
+pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Result<ExitCode, Error> {
+    let output = context.output;
+    let ready = prepare(task, run, context).await?;
     let answer = match &run.output {
-        Some(file) => AnswerWriter::into_file(answer_file(file, &task, context)?),
+        Some(file) => AnswerWriter::into_file(answer_file(file, &ready.task, context)?),
         None => answer_writer(None, run.json, output)?,
     };
-    let request = request(task, subject, run, context)?;
+    let model = ready.model.clone();
+    let request = ready.request(run, context)?;
     let (client, events) = context
         .backend
         .connect_and_stream("/api/stream?form=reference", &request)
         .await?;
-    let model = run.model.clone().unwrap_or(settings.provider.model);
     let session = Session {
         client,
         id: events.session().unwrap_or_default().to_owned(),

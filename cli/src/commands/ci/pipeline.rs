@@ -1,0 +1,237 @@
+//! The CI system of a job: found by its environment variables, with whose change the job looks at.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use host::api::{ErrorKind, Problem};
+use host::config::Environment;
+use serde::Deserialize;
+
+use crate::args::CiHost;
+use crate::error::Error;
+
+/// Largest event that is read. GitHub cuts the payload of an event at 25 MB.
+const EVENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// A job's surroundings.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    pub(super) host: CiHost,
+    /// Why the checked-out change is not trusted, as the end of a sentence; absent where it is trusted.
+    pub(super) distrust: Option<&'static str>,
+    /// Folder of the checkout, from which the system counts paths.
+    workspace: Option<PathBuf>,
+}
+
+impl Pipeline {
+    /// Finds the system and its event. Refuses an event that gives a stranger's change the rights of the project.
+    pub(super) fn detect(chosen: Option<CiHost>, environment: &Environment) -> Result<Self, Error> {
+        let host = chosen.unwrap_or_else(|| detect_host(environment));
+        let distrust = match host {
+            CiHost::Github => github_distrust(environment)?,
+            CiHost::Gitlab => gitlab_distrust(environment),
+            CiHost::Buildkite => buildkite_distrust(environment),
+            CiHost::Jenkins => environment.get("CHANGE_FORK").map(|_| OF_A_FORK),
+            CiHost::Other => None,
+        };
+        let workspace = match host {
+            CiHost::Github => environment.get("GITHUB_WORKSPACE"),
+            CiHost::Gitlab => environment.get("CI_PROJECT_DIR"),
+            CiHost::Buildkite | CiHost::Jenkins | CiHost::Other => None,
+        };
+        Ok(Self {
+            host,
+            distrust,
+            workspace: workspace.map(PathBuf::from),
+        })
+    }
+
+    /// Path from the root of the repository to one from the workspace: the repository may lie below it.
+    pub(super) fn workspace_path(&self, root: &Path, path: &str) -> String {
+        let workspace = self.workspace.as_ref().and_then(|place| place.canonicalize().ok());
+        let below = workspace.and_then(|workspace| Some(root.strip_prefix(workspace).ok()?.to_owned()));
+        match below {
+            Some(below) if !below.as_os_str().is_empty() => format!("{}/{path}", below.display()),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+const OF_A_FORK: &str = "it comes from a fork";
+
+fn detect_host(environment: &Environment) -> CiHost {
+    let is_set = |name: &str| environment.get(name).is_some();
+    let hosts = [
+        ("GITHUB_ACTIONS", CiHost::Github),
+        ("GITLAB_CI", CiHost::Gitlab),
+        ("BUILDKITE", CiHost::Buildkite),
+        ("JENKINS_URL", CiHost::Jenkins),
+    ];
+    hosts
+        .into_iter()
+        .find(|(name, _)| is_set(name))
+        .map_or(CiHost::Other, |(_, host)| host)
+}
+
+/// Events of GitHub: only a push, a schedule and the like come from people who may write to the repository.
+fn github_distrust(environment: &Environment) -> Result<Option<&'static str>, Error> {
+    Ok(match environment.get("GITHUB_EVENT_NAME") {
+        Some("pull_request_target") => {
+            let message = "`pull_request_target` gives a stranger's change the secrets of this repository";
+            let hint = "run the job on `pull_request`; a change from a fork then gets no secrets and is not trusted";
+            return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
+        }
+        Some("pull_request") => match environment.get("GITHUB_EVENT_PATH").and_then(read_pull_request) {
+            Some(pull_request) if pull_request.is_of_the_repository() => None,
+            Some(_) => Some(OF_A_FORK),
+            None => Some("its event cannot be read"),
+        },
+        Some("workflow_run" | "issue_comment" | "pull_request_review" | "pull_request_review_comment") => {
+            Some("strangers can cause this event")
+        }
+        _ => None,
+    })
+}
+
+fn gitlab_distrust(environment: &Environment) -> Option<&'static str> {
+    match environment.get("CI_PIPELINE_SOURCE")? {
+        "external_pull_request_event" => Some("it comes from another system"),
+        "merge_request_event" => {
+            let (source, target) = (
+                environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"),
+                environment.get("CI_MERGE_REQUEST_PROJECT_ID"),
+            );
+            (source.is_none() || source != target).then_some(OF_A_FORK)
+        }
+        _ => None,
+    }
+}
+
+fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
+    let is_pull_request = environment
+        .get("BUILDKITE_PULL_REQUEST")
+        .is_some_and(|number| number != "false");
+    let (source, own) = (
+        environment.get("BUILDKITE_PULL_REQUEST_REPO"),
+        environment.get("BUILDKITE_REPO"),
+    );
+    // The two may be written differently (https, ssh): a difference in form only costs trust.
+    (is_pull_request && source != own).then_some(OF_A_FORK)
+}
+
+/// The part of an event that says where a change comes from.
+#[derive(Deserialize)]
+struct PullRequestEvent {
+    pull_request: PullRequest,
+}
+
+#[derive(Deserialize)]
+struct PullRequest {
+    head: PullRequestSide,
+    base: PullRequestSide,
+}
+
+#[derive(Deserialize)]
+struct PullRequestSide {
+    /// Null where a fork was deleted.
+    repo: Option<EventRepository>,
+}
+
+#[derive(Deserialize)]
+struct EventRepository {
+    id: u64,
+}
+
+impl PullRequest {
+    fn is_of_the_repository(&self) -> bool {
+        let id = |side: &PullRequestSide| side.repo.as_ref().map(|repository| repository.id);
+        id(&self.head).is_some() && id(&self.head) == id(&self.base)
+    }
+}
+
+fn read_pull_request(path: &str) -> Option<PullRequest> {
+    let mut text = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(EVENT_BYTES_MAX).read_to_end(&mut text).ok()?;
+    let event: PullRequestEvent = serde_json::from_slice(&text).ok()?;
+    Some(event.pull_request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        let owned = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Environment::new(owned.collect())
+    }
+
+    fn distrust(variables: &[(&str, &str)]) -> Option<&'static str> {
+        let pipeline = Pipeline::detect(None, &environment(variables));
+        pipeline.expect("the event is allowed").distrust
+    }
+
+    #[test]
+    fn a_change_from_a_fork_is_not_trusted() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let event = |name: &str, head: &str| {
+            let path = folder.path().join(name);
+            let text =
+                format!(r#"{{"pull_request": {{"head": {{"repo": {head}}}, "base": {{"repo": {{"id": 7}}}}}}}}"#);
+            std::fs::write(&path, text).expect("the folder is writable");
+            path.display().to_string()
+        };
+        let (own, fork, gone) = (
+            event("own", r#"{"id": 7}"#),
+            event("fork", r#"{"id": 8, "full_name": "::add-mask::x"}"#),
+            event("gone", "null"),
+        );
+        let of_github = |name: &str, path: &str| {
+            distrust(&[
+                ("GITHUB_ACTIONS", "true"),
+                ("GITHUB_EVENT_NAME", name),
+                ("GITHUB_EVENT_PATH", path),
+            ])
+        };
+        assert_eq!(of_github("push", &fork), None);
+        assert_eq!(of_github("pull_request", &own), None);
+        assert_eq!(of_github("pull_request", &fork), Some(OF_A_FORK));
+        assert_eq!(of_github("pull_request", &gone), Some(OF_A_FORK));
+        assert!(of_github("pull_request", "/no/such/file").is_some());
+        assert!(of_github("workflow_run", &own).is_some());
+        let of_gitlab = |source: &str| {
+            distrust(&[
+                ("GITLAB_CI", "true"),
+                ("CI_PIPELINE_SOURCE", "merge_request_event"),
+                ("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", source),
+                ("CI_MERGE_REQUEST_PROJECT_ID", "1"),
+            ])
+        };
+        assert_eq!((of_gitlab("1"), of_gitlab("2")), (None, Some(OF_A_FORK)));
+        let of_buildkite = |number: &str, source: &str| {
+            distrust(&[
+                ("BUILDKITE", "true"),
+                ("BUILDKITE_PULL_REQUEST", number),
+                ("BUILDKITE_PULL_REQUEST_REPO", source),
+                ("BUILDKITE_REPO", "a"),
+            ])
+        };
+        assert_eq!(of_buildkite("false", ""), None);
+        assert_eq!(
+            (of_buildkite("3", "a"), of_buildkite("3", "b")),
+            (None, Some(OF_A_FORK))
+        );
+        assert_eq!(distrust(&[("JENKINS_URL", "x"), ("CHANGE_FORK", "y")]), Some(OF_A_FORK));
+    }
+
+    #[test]
+    fn an_event_that_gives_strangers_secrets_is_refused() {
+        let variables = [("GITHUB_ACTIONS", "true"), ("GITHUB_EVENT_NAME", "pull_request_target")];
+        assert!(Pipeline::detect(None, &environment(&variables)).is_err());
+        let pipeline = Pipeline::detect(Some(CiHost::Other), &environment(&variables)).expect("the user has chosen");
+        assert_eq!(pipeline.host, CiHost::Other);
+    }
+}

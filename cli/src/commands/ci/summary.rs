@@ -1,0 +1,166 @@
+//! The summary of a job in Markdown, as a CI system shows it.
+//!
+//! The answer is a model's Markdown. An image in it would make the reader's browser, or the system, ask a server of the
+//! model's choice, so it becomes text; so do HTML comments and elements that load something.
+
+use host::api::{Problem, SessionResult, Status};
+
+use super::JobReport;
+use crate::output::{clean, without_commands};
+
+/// Largest answer of a summary. GitHub refuses a summary above 1 MiB.
+const ANSWER_BYTES_MAX: usize = 512 * 1024;
+
+/// Changed files that a summary names.
+const FILES_MAX: usize = 50;
+
+/// HTML elements that load something.
+const LOADING: [&str; 14] = [
+    "img", "image", "picture", "source", "video", "audio", "track", "svg", "iframe", "object", "embed", "link",
+    "style", "script",
+];
+
+/// The whole summary.
+pub(super) fn summary(report: &JobReport<'_>) -> String {
+    let result = report.result;
+    let mut text = format!("## tool {}: {}\n\n", result.operation, status(result.status));
+    text.push_str(&table(report));
+    if let Some(problem) = &result.error {
+        text.push_str(&problem_lines(problem));
+    }
+    text.push_str(&files(result));
+    text.push_str(&harmless_markdown(&result.output, ANSWER_BYTES_MAX));
+    text.push('\n');
+    text
+}
+
+/// Word for the end of a session.
+pub(crate) fn status(status: Status) -> &'static str {
+    match status {
+        Status::Running => "running",
+        Status::Complete => "complete",
+        Status::Failed => "failed",
+        Status::Cancelled => "cancelled",
+    }
+}
+
+fn table(report: &JobReport<'_>) -> String {
+    let mut rows = vec![("model", cell(report.model))];
+    if let Some(usage) = &report.result.usage {
+        rows.push(("tokens", (usage.input_tokens + usage.output_tokens).to_string()));
+        if let Some(cost) = usage.cost {
+            rows.push(("cost", cost.to_string()));
+        }
+    }
+    rows.push(("findings", report.findings.len().to_string()));
+    rows.push(("changed files", report.result.files_modified.len().to_string()));
+    if let Some(distrust) = report.distrust {
+        rows.push(("trust", format!("the change is not trusted: {distrust}")));
+    }
+    let mut text = "| | |\n|---|---|\n".to_owned();
+    for (name, value) in rows {
+        text.push_str(&format!("| {name} | {value} |\n"));
+    }
+    text + "\n"
+}
+
+fn problem_lines(problem: &Problem) -> String {
+    let mut text = format!("**{}**\n\n", cell(&problem.message));
+    if let Some(hint) = &problem.hint {
+        text.push_str(&format!("Hint: {}\n\n", cell(hint)));
+    }
+    text
+}
+
+fn files(result: &SessionResult) -> String {
+    let mut text = String::new();
+    for file in result.files_modified.iter().take(FILES_MAX) {
+        text.push_str(&format!("- changed: {}\n", cell(file)));
+    }
+    let more = result.files_modified.len().saturating_sub(FILES_MAX);
+    if more > 0 {
+        text.push_str(&format!("- and {more} more\n"));
+    }
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+/// Text as plain text on one line of Markdown.
+pub(crate) fn cell(text: &str) -> String {
+    let mut plain = String::new();
+    for character in clean(text).chars() {
+        match character {
+            '\n' | '\t' => plain.push(' '),
+            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '|' | '!' | '&' | '~' | '$' | '@' => {
+                plain.push('\\');
+                plain.push(character);
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// Markdown of a model, shortened, in which nothing loads by itself and no line is a command to a runner.
+pub(crate) fn harmless_markdown(markdown: &str, bytes_max: usize) -> String {
+    let cleaned = clean(markdown);
+    let end = cleaned.floor_char_boundary(bytes_max);
+    let mut text = without_commands(&without_loading(&cleaned[..end]));
+    if end < cleaned.len() {
+        text.push_str("\n\n… The rest is in answer.md.\n");
+    }
+    text
+}
+
+/// Takes the meaning from images, HTML comments and elements that load something. Code is treated alike: a parser that
+/// disagrees with that of the CI system about what is code would be a way around it.
+fn without_loading(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['!', '<']) {
+        let (before, after) = rest.split_at(at);
+        safe.push_str(before);
+        let sign = &after[..1];
+        match sign {
+            "!" if after[1..].starts_with('[') => safe.push_str("! "),
+            "<" if loads(&after[1..]) => safe.push_str("&lt;"),
+            _ => safe.push_str(sign),
+        }
+        rest = &after[1..];
+    }
+    safe.push_str(rest);
+    safe
+}
+
+/// True for the text behind `<` of an element that loads something, of a comment or a declaration.
+fn loads(text: &str) -> bool {
+    if text.starts_with(['!', '?']) {
+        return true;
+    }
+    let name: String = text
+        .chars()
+        .take_while(char::is_ascii_alphanumeric)
+        .map(|character| character.to_ascii_lowercase())
+        .collect();
+    LOADING.contains(&name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_loads_by_itself_and_no_line_is_a_command() {
+        let hostile =
+            "![a](https://a.example/?k=1) <IMG src=x> <!-- hidden -->\n::add-mask::x\r\n `![b][c]` a < b, Vec<T>";
+        assert_eq!(
+            harmless_markdown(hostile, 1_000),
+            "! [a](https://a.example/?k=1) &lt;IMG src=x> &lt;!-- hidden -->\n: :add-mask::x\n `! [b][c]` a < b, Vec<T>"
+        );
+        assert_eq!(harmless_markdown("éé", 3), "é\n\n… The rest is in answer.md.\n");
+    }
+
+    #[test]
+    fn a_cell_is_one_line_of_plain_text() {
+        assert_eq!(cell("a|b\n`c` <d> ![e]"), r"a\|b \`c\` \<d\> \!\[e\]");
+    }
+}
