@@ -1,6 +1,7 @@
 //! The command line as clap knows it. The doc comments are the help texts.
 
 mod author;
+mod batch;
 mod ci;
 mod rollout;
 mod setup;
@@ -15,6 +16,7 @@ use host::api::{Dollars, Operation, Overrides, ProviderName, TEST_COMMAND, TEST_
 use host::config::Api;
 
 pub(crate) use author::{Author, Language};
+pub(crate) use batch::{BatchArguments, Shard};
 pub(crate) use ci::{CiArguments, CiHost, SessionFlags};
 pub(crate) use rollout::{Consent, Keys, Rollout, SecretCommand, StoreCommand};
 pub(crate) use setup::{Init, ModelsArguments, ModelsCommand};
@@ -189,6 +191,20 @@ Examples:
   tool ci refactor \"replace the retry loop\" --allow run-process --require-verified
   tool ci architect \"make the storage layer replaceable\" --vendor anthropic --model MODEL --max-cost 0.50")]
     Ci(CiArguments),
+
+    /// Run an operation on many repositories, and collect the results
+    ///
+    /// The list holds paths and git URLs (https, ssh, and http on this machine). Your git clones URLs, without hooks,
+    /// submodules and filters. Each repository gets one line in results/I-of-N.jsonl, with the answer. Started again with the
+    /// same list and folder, the batch goes on: only repositories without a result run. summary.md and summary.html
+    /// show the results of all shards. Exits with 1 if a session failed or did not run.
+    #[command(after_help = "\
+Examples:
+  tool batch repositories.txt
+  tool batch repositories.txt --operation architect --task \"find duplicated clients\" --max-cost 20
+  tool batch repositories.txt --shard 2/8 --parallel 8
+  tool batch repositories.txt --results batch-results --summarize")]
+    Batch(BatchArguments),
 
     /// Go on with a conversation: a question or a task after an earlier one
     ///

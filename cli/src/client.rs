@@ -54,6 +54,14 @@ impl Backend {
         }
     }
 
+    /// Another home, with a daemon that listens on no port.
+    pub(crate) fn in_home(&self, home: PathBuf) -> Self {
+        Self {
+            home,
+            ..self.without_port()
+        }
+    }
+
     /// The variables that go along with a session.
     pub(crate) fn forwarded(&self) -> BTreeMap<String, String> {
         host::config::forwarded(&self.home, &self.environment)

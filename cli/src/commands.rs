@@ -1,6 +1,7 @@
 //! One module a command, and what they share.
 
 mod attach;
+mod batch;
 mod ci;
 pub(crate) mod completions;
 mod config;
@@ -87,6 +88,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::TestGen { file, run } => operation::run(operation::Task::test_gen(file), &run, context).await,
         Command::Continue { words, operation, run } => turn::run(&words, operation, &run, context).await,
         Command::Ci(arguments) => ci::run(arguments, context).await,
+        Command::Batch(arguments) => batch::run(arguments, context).await,
         Command::Context(select) => context::run(select, context).await,
         Command::Service(service) => service::run(&service, context).await,
         Command::Skill(skill) => skill::run(skill, context).await,

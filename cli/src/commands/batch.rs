@@ -1,0 +1,289 @@
+//! `tool batch`: one operation on many repositories, in parallel sessions of one daemon, with results that outlive an
+//! interruption.
+//!
+//! This is no scheduler: `--shard I/N` picks every N-th line of the list, and whatever starts jobs on machines starts the
+//! shards. A shard has a home, a daemon and files of its own.
+
+mod budget;
+mod list;
+mod page;
+mod results;
+mod shard_home;
+mod work;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use host::api::{Dollars, ErrorKind, Problem, Status};
+use host::config;
+use host::text::clean_line;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use super::ending::Ending;
+use crate::args::{BatchArguments, TurnOperation};
+use crate::client::Backend;
+use crate::error::{Error, FAILED};
+use crate::output::Output;
+use budget::SharedBudget;
+use list::{BatchItem, DefaultWork};
+use results::{BatchResult, ResultsFolder};
+use work::{BatchSettings, ItemError, StartedItem, run_item};
+
+/// Runs `tool batch`.
+pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<ExitCode, Error> {
+    if arguments.summarize {
+        return summarize(&arguments.results, context.output);
+    }
+    let items = shard_items(&arguments)?;
+    // A configuration that is wrong is better found before the first session.
+    config::load(&context.backend.home, &context.backend.environment)?;
+    let folder = ResultsFolder::open(&arguments.results, arguments.shard, arguments.retry_failed)?;
+    let ids: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
+    let queue: VecDeque<BatchItem> = items.into_iter().filter(|item| !folder.is_done(&item.id)).collect();
+    say_start(ids.len(), queue.len(), context.output);
+    let place = folder.path().to_owned();
+    let ended = if queue.is_empty() {
+        BatchEnd::Done
+    } else {
+        run_queue(queue, folder, &arguments, context).await?
+    };
+    let all_complete = write_summary(&place, &ids, context.output)?;
+    match ended {
+        BatchEnd::Interrupted => {
+            let hint = "the same command goes on where it was";
+            context.output.notice("The batch was interrupted.", Some(hint));
+            Err(Error::Interrupted)
+        }
+        BatchEnd::Stopped(error) => Err(error),
+        BatchEnd::Done if all_complete => Ok(ExitCode::SUCCESS),
+        BatchEnd::Done => Ok(ExitCode::from(FAILED)),
+    }
+}
+
+/// The part of the list that this shard runs.
+fn shard_items(arguments: &BatchArguments) -> Result<Vec<BatchItem>, Error> {
+    let work = DefaultWork {
+        operation: arguments.operation.into(),
+        task: match arguments.operation {
+            // An explanation of the whole repository needs none.
+            TurnOperation::Explain => arguments.task.clone(),
+            _ => arguments.task.clone().filter(|task| !task.trim().is_empty()),
+        },
+    };
+    let items = list::read_list(&arguments.list, &work)?.into_iter().enumerate();
+    let own = items.filter(|(position, _)| arguments.shard.holds(*position));
+    Ok(own.map(|(_, item)| item).collect())
+}
+
+fn say_start(all: usize, left: usize, output: Output) {
+    let done = all - left;
+    output.progress(&match done {
+        0 => format!("{all} repositories"),
+        _ => format!("{all} repositories, {done} have a result"),
+    });
+}
+
+/// End of a run.
+enum BatchEnd {
+    Done,
+    Interrupted,
+    /// Every further session would fail.
+    Stopped(Error),
+}
+
+async fn run_queue(
+    queue: VecDeque<BatchItem>,
+    folder: ResultsFolder,
+    arguments: &BatchArguments,
+    context: &Context,
+) -> Result<BatchEnd, Error> {
+    let home = shard_home::prepare(&context.backend.home, folder.path(), arguments.shard)?;
+    let backend = context.backend.in_home(home);
+    // One start for all sessions.
+    backend.connect_or_start().await?;
+    let settings = BatchSettings {
+        backend: backend.clone(),
+        output: context.output,
+        session: arguments.session.clone(),
+        reports: folder.reports(),
+        cancel: CancellationToken::new(),
+    };
+    let share = arguments
+        .max_cost
+        .map(|whole| Dollars::from_nanos(whole.nanos() / arguments.shard.count() as u64));
+    let budget = share.map(|share| SharedBudget::new(share, folder.spent, queue.len()));
+    let runner = BatchRunner {
+        all: queue.len(),
+        ended: 0,
+        queue,
+        folder,
+        budget,
+        parallel: arguments.parallel as usize,
+        settings: Arc::new(settings),
+        tasks: JoinSet::new(),
+        stop: None,
+    };
+    let ended = runner.run().await;
+    stop_backend(&backend).await;
+    ended
+}
+
+/// Ends the shard's own daemon.
+async fn stop_backend(backend: &Backend) {
+    if let Ok(client) = backend.connect_running().await {
+        // One that stays is found by the next run of this shard.
+        let _ = backend.stop(&client);
+    }
+}
+
+/// The sessions of a batch under way.
+struct BatchRunner {
+    /// Items of this run, and those that have ended.
+    all: usize,
+    ended: usize,
+    queue: VecDeque<BatchItem>,
+    folder: ResultsFolder,
+    budget: Option<SharedBudget>,
+    parallel: usize,
+    settings: Arc<BatchSettings>,
+    tasks: JoinSet<(StartedItem, Result<BatchResult, ItemError>)>,
+    /// Set once no further session is started.
+    stop: Option<BatchEnd>,
+}
+
+impl BatchRunner {
+    async fn run(mut self) -> Result<BatchEnd, Error> {
+        let mut ending = Ending::new()?;
+        loop {
+            self.start_items()?;
+            tokio::select! {
+                ended = self.tasks.join_next() => match ended {
+                    Some(Ok((started, result))) => self.end_item(started, result)?,
+                    Some(Err(_)) => self.stop_with(Error::new(ErrorKind::Runtime, "A session's task ended unexpectedly")),
+                    None => return Ok(self.stop.unwrap_or(BatchEnd::Done)),
+                },
+                () = ending.asked() => {
+                    self.settings.output.progress("cancelling …");
+                    self.stop = Some(BatchEnd::Interrupted);
+                    self.settings.cancel.cancel();
+                }
+            }
+        }
+    }
+
+    /// Starts as many sessions as there are free places and money for.
+    fn start_items(&mut self) -> Result<(), Error> {
+        while self.stop.is_none() && self.tasks.len() < self.parallel && !self.queue.is_empty() {
+            let slots = (self.parallel - self.tasks.len()).min(self.queue.len());
+            let bound = match &mut self.budget {
+                None => None,
+                Some(budget) => match budget.reserve(slots) {
+                    Some(bound) => Some(bound),
+                    // Running sessions may give something back.
+                    None if !self.tasks.is_empty() => return Ok(()),
+                    None => {
+                        self.stop = Some(BatchEnd::Stopped(self.too_little_money()));
+                        return Ok(());
+                    }
+                },
+            };
+            let item = self.queue.pop_front().expect("it is not empty");
+            self.folder.start(&item.id, bound)?;
+            let clone = self.folder.clone_of(&item.id);
+            let started = StartedItem { item, bound, clone };
+            self.tasks.spawn(run_item(Arc::clone(&self.settings), started));
+        }
+        Ok(())
+    }
+
+    fn too_little_money(&self) -> Error {
+        let message = format!("--max-cost is used up; {} repositories did not run", self.queue.len());
+        let hint = "the same command with a higher --max-cost goes on";
+        Problem::new(ErrorKind::BudgetExhausted, message).with_hint(hint).into()
+    }
+
+    fn end_item(&mut self, started: StartedItem, result: Result<BatchResult, ItemError>) -> Result<(), Error> {
+        let cost = result.as_ref().map_or(None, BatchResult::cost);
+        if let (Some(budget), Some(bound)) = (&mut self.budget, started.bound) {
+            if result.as_ref().is_ok_and(was_too_expensive) {
+                // It runs once more money is free, or in the next run of the batch.
+                budget.refuse(bound);
+                self.folder.end(&started.item.id, cost)?;
+                self.queue.push_front(started.item);
+                return Ok(());
+            }
+            budget.release(bound, cost);
+        }
+        match result {
+            Ok(result) => {
+                self.ended += 1;
+                self.say_end(&result);
+                self.folder.add(&result)
+            }
+            // Its attempt stays open: what it has spent is not known.
+            Err(ItemError::Cancelled) => Ok(()),
+            Err(ItemError::Item(problem)) => {
+                self.stop_with(problem.into());
+                Ok(())
+            }
+            Err(ItemError::Batch(error)) => {
+                self.folder.end(&started.item.id, cost)?;
+                self.stop_with(error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Starts nothing more; sessions under way end by themselves.
+    fn stop_with(&mut self, error: Error) {
+        if self.stop.is_none() {
+            self.stop = Some(BatchEnd::Stopped(error));
+        }
+    }
+
+    fn say_end(&self, result: &BatchResult) {
+        let word = super::ci::summary::status(result.status);
+        let why = match &result.error {
+            Some(problem) => format!(": {}", clean_line(&problem.message)),
+            None => String::new(),
+        };
+        self.settings.output.progress(&format!(
+            "[{}/{}] {word} {} ({:.1} s){why}",
+            self.ended,
+            self.all,
+            clean_line(&result.repository),
+            result.seconds
+        ));
+    }
+}
+
+/// True for a session whose bound did not allow its first request.
+fn was_too_expensive(result: &BatchResult) -> bool {
+    let is_exhausted = |problem: &Problem| problem.kind == ErrorKind::BudgetExhausted;
+    result.error.as_ref().is_some_and(is_exhausted) && result.cost() == Some(Dollars::default())
+}
+
+/// `--summarize`.
+fn summarize(results: &Path, output: Output) -> Result<ExitCode, Error> {
+    write_summary(results, &[], output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the summaries of all shards. True where each of these items has a complete result.
+fn write_summary(folder: &Path, ids: &[String], output: Output) -> Result<bool, Error> {
+    let results = results::read_results(folder)?;
+    results::write_whole(&folder.join("summary.md"), page::markdown(&results).as_bytes())?;
+    results::write_whole(&folder.join("summary.html"), page::page(&results).as_bytes())?;
+    output.line(&page::totals_line(&results))?;
+    output.progress(&format!("summary {}", folder.join("summary.html").display()));
+    let complete: std::collections::BTreeSet<&str> = results
+        .iter()
+        .filter(|result| result.status == Status::Complete)
+        .map(|result| result.id.as_str())
+        .collect();
+    Ok(ids.iter().all(|id| complete.contains(id.as_str())))
+}

@@ -1,0 +1,178 @@
+//! The summary of a batch: a table in Markdown, and a page that a browser opens without a server.
+
+use host::api::{Dollars, Problem, Status};
+
+use super::results::BatchResult;
+use crate::commands::ci::summary::{cell, status};
+use crate::output::clean;
+
+/// Bytes of an answer that the page shows. The whole is in the results.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\
+table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ccc;padding:.3rem .6rem;text-align:left}\
+td.number,th.number{text-align:right}.failed,.cancelled{color:#a40000}pre{white-space:pre-wrap;background:#f5f5f5;padding:1rem}\
+@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}pre{background:#242424}.failed,.cancelled{color:#f88}}";
+
+/// Sums of all results.
+struct BatchTotals {
+    complete: usize,
+    failed: usize,
+    changed: usize,
+    tokens: u64,
+    cost_nanos: u64,
+}
+
+impl BatchTotals {
+    fn of(results: &[BatchResult]) -> Self {
+        let mut totals = Self {
+            complete: 0,
+            failed: 0,
+            changed: 0,
+            tokens: 0,
+            cost_nanos: 0,
+        };
+        for result in results {
+            if result.status == Status::Complete {
+                totals.complete += 1;
+            } else {
+                totals.failed += 1;
+            }
+            totals.changed += usize::from(!result.files_modified.is_empty());
+            totals.tokens += tokens(result);
+            totals.cost_nanos += result.cost().map_or(0, Dollars::nanos);
+        }
+        totals
+    }
+
+    /// `200 repositories: 198 complete, 2 failed, 5 changed, 1200 tokens, $0.0312`.
+    fn line(&self) -> String {
+        format!(
+            "{} repositories: {} complete, {} failed, {} changed, {} tokens, {}",
+            self.complete + self.failed,
+            self.complete,
+            self.failed,
+            self.changed,
+            self.tokens,
+            Dollars::from_nanos(self.cost_nanos)
+        )
+    }
+}
+
+fn tokens(result: &BatchResult) -> u64 {
+    let usage = result.usage.as_ref();
+    usage.map_or(0, |usage| usage.input_tokens + usage.output_tokens)
+}
+
+fn cost_text(result: &BatchResult) -> String {
+    result.cost().map_or_else(|| "?".to_owned(), |cost| cost.to_string())
+}
+
+/// The last line of a batch on the terminal.
+pub(super) fn totals_line(results: &[BatchResult]) -> String {
+    BatchTotals::of(results).line()
+}
+
+/// `summary.md`.
+pub(super) fn markdown(results: &[BatchResult]) -> String {
+    let mut text = format!("# Batch\n\n{}\n\n", BatchTotals::of(results).line());
+    text.push_str("| repository | operation | result | files | tokens | cost | seconds | error |\n");
+    text.push_str("|---|---|---|---:|---:|---:|---:|---|\n");
+    for result in results {
+        text.push_str(&format!(
+            "| {} | {} | {} | {} | {} | {} | {:.1} | {} |\n",
+            cell(&result.repository),
+            result.operation,
+            status(result.status),
+            result.files_modified.len(),
+            tokens(result),
+            cost_text(result),
+            result.seconds,
+            cell(message(result.error.as_ref())),
+        ));
+    }
+    text
+}
+
+fn message(problem: Option<&Problem>) -> &str {
+    problem.map_or("", |problem| problem.message.as_str())
+}
+
+/// `summary.html`: no script runs in it, and nothing is loaded.
+pub(super) fn page(results: &[BatchResult]) -> String {
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>Batch</title>\n<style>{STYLE}</style>\n</head>\n\
+         <body>\n<h1>Batch</h1>\n<p>{}</p>\n<table>\n<tr><th>repository</th><th>operation</th><th>result</th>\
+         <th class=\"number\">files</th><th class=\"number\">tokens</th><th class=\"number\">cost</th>\
+         <th class=\"number\">seconds</th></tr>\n",
+        BatchTotals::of(results).line()
+    );
+    for result in results {
+        text.push_str(&format!(
+            "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td class=\"{status}\">{status}</td><td class=\"number\">{}</td>\
+             <td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{:.1}</td></tr>\n",
+            escaped(&result.id),
+            escaped(&result.repository),
+            result.operation,
+            result.files_modified.len(),
+            tokens(result),
+            cost_text(result),
+            result.seconds,
+            status = status(result.status),
+        ));
+    }
+    text.push_str("</table>\n");
+    for result in results {
+        text.push_str(&section(result));
+    }
+    text.push_str("</body>\n</html>\n");
+    text
+}
+
+fn section(result: &BatchResult) -> String {
+    let mut text = format!(
+        "<details id=\"{}\">\n<summary>{}</summary>\n",
+        escaped(&result.id),
+        escaped(&result.repository)
+    );
+    if let Some(problem) = &result.error {
+        text.push_str(&format!("<p class=\"failed\">{}</p>\n", escaped(&problem.message)));
+    }
+    for part in [Some(&result.output), result.diff.as_ref()].into_iter().flatten() {
+        let shown = &part[..part.floor_char_boundary(ANSWER_BYTES_MAX)];
+        text.push_str(&format!("<pre>{}</pre>\n", escaped(shown)));
+    }
+    text.push_str("</details>\n");
+    text
+}
+
+/// Text in HTML.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in clean(text).chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn text_stays_text_in_a_page() {
+        assert_eq!(
+            escaped("<script>a & 'b' \"c\"</script>\u{1b}"),
+            "&lt;script&gt;a &amp; &#39;b&#39; &quot;c&quot;&lt;/script&gt;"
+        );
+    }
+}

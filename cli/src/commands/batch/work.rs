@@ -1,0 +1,272 @@
+//! The work on one repository of a batch: clone it where it is a URL, run the session, collect the result.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use host::api::{self, Dollars, ErrorKind, ExecuteRequest, Problem, SessionDiff, SessionResult, Status, Timestamp};
+use host::clone::{CloneError, clone_repository};
+use tokio_util::sync::CancellationToken;
+
+use super::list::{BatchItem, RepositorySource};
+use super::results::BatchResult;
+use crate::args::SessionFlags;
+use crate::client::{Backend, Client, Events};
+use crate::commands::{budget, cancel, path_text, policy, selection};
+use crate::error::Error;
+use crate::output::Output;
+
+/// Everything that the sessions of a batch share.
+#[derive(Debug)]
+pub(super) struct BatchSettings {
+    pub(super) backend: Backend,
+    pub(super) output: Output,
+    pub(super) session: SessionFlags,
+    /// Working directory of the sessions.
+    pub(super) reports: PathBuf,
+    pub(super) cancel: CancellationToken,
+}
+
+/// An item with what was put aside for it.
+#[derive(Debug)]
+pub(super) struct StartedItem {
+    pub(super) item: BatchItem,
+    pub(super) bound: Option<Dollars>,
+    /// Folder for its clone.
+    pub(super) clone: PathBuf,
+}
+
+/// Why an item has no result.
+#[derive(Debug)]
+pub(super) enum ItemError {
+    /// The batch was interrupted.
+    Cancelled,
+    /// The item has failed, and the next one may not.
+    Item(Problem),
+    /// Every further item would fail likewise.
+    Batch(Error),
+}
+
+impl From<Error> for ItemError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Problem(problem) if !stops_batch(&problem.kind) => Self::Item(problem),
+            error => Self::Batch(error),
+        }
+    }
+}
+
+/// True for an error that has nothing to do with the repository: it would meet all of them.
+pub(super) fn stops_batch(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::AuthenticationFailed
+            | ErrorKind::ProviderCredits
+            | ErrorKind::ModelNotFound
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::ProviderOtherUser
+            | ErrorKind::NotAModelServer
+            | ErrorKind::ConfigMissing
+            | ErrorKind::ConfigInvalid
+            | ErrorKind::ConfigKeyMissing
+            | ErrorKind::ConfigModelMissing
+            | ErrorKind::ConfigPriceMissing
+            | ErrorKind::ConfigNeedsModel
+            | ErrorKind::InvalidPolicy
+            | ErrorKind::SandboxUnavailable
+            | ErrorKind::BackendDown
+            | ErrorKind::StartFailed
+            | ErrorKind::Interrupted
+            | ErrorKind::Disk
+    )
+}
+
+/// Runs one item to its result.
+pub(super) async fn run_item(
+    settings: Arc<BatchSettings>,
+    started: StartedItem,
+) -> (StartedItem, Result<BatchResult, ItemError>) {
+    let (time, begun) = (api::now(), Instant::now());
+    let ended = settings.run_session(&started).await;
+    let result = match ended {
+        Ok((result, diff)) => Ok(started.result(result, diff, time, begun)),
+        Err(ItemError::Item(problem)) => Ok(started.failure(problem, time, begun)),
+        Err(error) => Err(error),
+    };
+    if !result.as_ref().is_ok_and(|result| result.clone.is_some()) {
+        remove_clone(started.clone.clone()).await;
+    }
+    (started, result)
+}
+
+impl BatchSettings {
+    async fn run_session(&self, started: &StartedItem) -> Result<(SessionResult, Option<String>), ItemError> {
+        let root = self.repository(started).await?;
+        let request = self.request(started, &root)?;
+        let (client, mut events) = self
+            .backend
+            .connect_and_stream("/api/stream?form=reference", &request)
+            .await?;
+        let id = events.session().unwrap_or_default().to_owned();
+        let problem = tokio::select! {
+            problem = follow(&mut events) => problem?,
+            () = self.cancel.cancelled() => {
+                cancel(&client, &id, &Error::OutputClosed, self.output).await;
+                return Err(ItemError::Cancelled);
+            }
+        };
+        if let Some(problem) = problem.filter(|problem| stops_batch(&problem.kind)) {
+            return Err(ItemError::Batch(problem.into()));
+        }
+        Ok(collect(&client, &id).await?)
+    }
+
+    /// The folder of the repository; a URL is cloned first.
+    async fn repository(&self, started: &StartedItem) -> Result<PathBuf, ItemError> {
+        let url = match &started.item.source {
+            RepositorySource::Folder(folder) if folder.is_dir() => return Ok(folder.clone()),
+            RepositorySource::Folder(folder) => {
+                let message = format!("Not a directory: {}", folder.display());
+                return Err(ItemError::Item(Problem::new(ErrorKind::InvalidRepository, message)));
+            }
+            RepositorySource::Url(url) => url.clone(),
+        };
+        let (folder, cancel) = (started.clone.clone(), self.cancel.clone());
+        let environment = self.backend.environment.variables().clone();
+        // An interrupted run may have left a part of a clone.
+        remove_clone(folder.clone()).await;
+        let cloning = tokio::task::spawn_blocking(move || {
+            let above = folder.parent().unwrap_or(&folder);
+            std::fs::create_dir_all(above).map_err(|source| CloneError::Folder {
+                path: above.to_owned(),
+                source,
+            })?;
+            clone_repository(&url, &folder, &environment, &cancel).map(|()| folder)
+        });
+        match cloning.await {
+            Ok(Ok(folder)) => Ok(folder),
+            Ok(Err(CloneError::Cancelled)) => Err(ItemError::Cancelled),
+            Ok(Err(error @ CloneError::NoGit)) => {
+                Err(ItemError::Batch(Error::new(ErrorKind::Unavailable, error.to_string())))
+            }
+            Ok(Err(error)) => {
+                let problem = Problem::new(ErrorKind::InvalidRepository, error.to_string());
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                Err(ItemError::Item(match cause {
+                    Some(cause) => problem.with_hint(cause),
+                    None => problem,
+                }))
+            }
+            Err(_) => Err(ItemError::Batch(Error::new(
+                ErrorKind::Runtime,
+                "A clone ended unexpectedly",
+            ))),
+        }
+    }
+
+    fn request(&self, started: &StartedItem, root: &Path) -> Result<ExecuteRequest, ItemError> {
+        let root = root
+            .canonicalize()
+            .map_err(|error| Error::file("Repository", root, &error))?;
+        let run = self.session.run_arguments(started.bound);
+        let mut policy = policy(&run.policy);
+        // The list names an address; nobody has looked at what it serves today.
+        policy.untrusted |= matches!(started.item.source, RepositorySource::Url(_));
+        Ok(ExecuteRequest {
+            operation: started.item.operation,
+            // Without one it is the whole repository. `.` would be the folder of the reports.
+            target: started.item.task.clone().filter(|task| task.trim() != "."),
+            repo_path: path_text(&root)?,
+            provider: None,
+            task: None,
+            focus: None,
+            working_directory: Some(path_text(&self.reports)?),
+            model: run.model.clone(),
+            interactive: false,
+            policy,
+            overrides: run.tests.overrides(self.backend.forwarded()),
+            // A batch that is killed leaves no session behind that goes on spending.
+            attached: true,
+            selection: selection(&run.steer),
+            budget: budget(&run),
+            verification: run.tests.verification(),
+        })
+    }
+}
+
+/// Waits for the last event; an error event is the session's problem.
+async fn follow(events: &mut Events) -> Result<Option<Problem>, Error> {
+    while let Some(event) = events.next().await? {
+        match event {
+            api::Event::Complete { .. } => return Ok(None),
+            api::Event::Error { code, message, hint } => {
+                return Ok(Some(Problem {
+                    kind: code,
+                    message,
+                    hint,
+                }));
+            }
+            _ => {}
+        }
+    }
+    Err(events.ended_early().await)
+}
+
+/// The result, and the diff of what was changed.
+async fn collect(client: &Client, id: &str) -> Result<(SessionResult, Option<String>), Error> {
+    let mut client = client.another().await?;
+    let result: SessionResult = client.get(&format!("/api/results/{id}")).await?;
+    if result.files_modified.is_empty() {
+        return Ok((result, None));
+    }
+    let diff: SessionDiff = client.get(&format!("/api/sessions/{id}/diff")).await?;
+    Ok((result, Some(diff.diff)))
+}
+
+impl StartedItem {
+    fn result(&self, session: SessionResult, diff: Option<String>, started: Timestamp, begun: Instant) -> BatchResult {
+        let is_clone = matches!(self.item.source, RepositorySource::Url(_));
+        BatchResult {
+            status: session.status,
+            error: session.error,
+            session_id: Some(session.session_id),
+            output: session.output,
+            clone: (is_clone && !session.files_modified.is_empty()).then(|| self.clone.clone()),
+            files_modified: session.files_modified,
+            diff,
+            usage: session.usage,
+            ..self.empty_result(started, begun)
+        }
+    }
+
+    fn failure(&self, problem: Problem, started: Timestamp, begun: Instant) -> BatchResult {
+        BatchResult {
+            error: Some(problem),
+            ..self.empty_result(started, begun)
+        }
+    }
+
+    fn empty_result(&self, started: Timestamp, begun: Instant) -> BatchResult {
+        BatchResult {
+            id: self.item.id.clone(),
+            repository: self.item.repository.clone(),
+            operation: self.item.operation,
+            task: self.item.task.clone(),
+            status: Status::Failed,
+            error: None,
+            session_id: None,
+            output: String::new(),
+            files_modified: Vec::new(),
+            diff: None,
+            usage: None,
+            clone: None,
+            started,
+            seconds: begun.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+/// Removes a clone; what cannot be removed is in nobody's way until the next run of its item, which says so.
+async fn remove_clone(folder: PathBuf) {
+    let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+}
