@@ -30,6 +30,7 @@ mod newcomers;
 mod openapi;
 mod operations;
 mod overview;
+mod pipelines;
 mod protected;
 mod providers;
 mod reaching;

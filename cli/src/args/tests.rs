@@ -13,6 +13,7 @@ fn user_documents() -> String {
     let pages = pages.map(|page| page.expect("it can be listed").path());
     let documents = pages.chain([root.join("README.md")]);
     documents
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .map(|path| std::fs::read_to_string(path).expect("it is text"))
         .collect()
 }
