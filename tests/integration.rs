@@ -31,6 +31,7 @@ mod openapi;
 mod operations;
 mod overview;
 mod pipelines;
+mod preview;
 mod protected;
 mod providers;
 mod reaching;

@@ -15,10 +15,10 @@ use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, folder, holds};
 
 const MANIFEST: &str = "[package]\nname = \"shop\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
-const SOURCE: &str = "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n";
+pub(crate) const SOURCE: &str = "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n";
 const TESTS: &str = "#[test]\nfn adds() {\n    assert_eq!(shop::add(1, 2), 3);\n}\n";
 
-fn cargo_project() -> tempfile::TempDir {
+pub(crate) fn cargo_project() -> tempfile::TempDir {
     folder(&[
         ("Cargo.toml", MANIFEST),
         ("src/lib.rs", SOURCE),
@@ -29,7 +29,7 @@ fn cargo_project() -> tempfile::TempDir {
 
 /// Shows the toolchains to a command: its home is empty, and they lie in that of the user who runs the tests.
 #[expect(clippy::disallowed_methods, reason = "the toolchain of the user who runs the tests")]
-fn with_toolchains(command: &mut Command) {
+pub(crate) fn with_toolchains(command: &mut Command) {
     for (variable, place) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         let usual = std::env::var_os("HOME").map(|home| Path::new(&home).join(place));
         let found = std::env::var_os(variable).map(std::path::PathBuf::from).or(usual);
@@ -46,7 +46,7 @@ fn tests_command(home: &Home, repository: &Path, further: &[&str]) -> Command {
     command
 }
 
-fn run_tests(home: &Home, repository: &Path, further: &[&str]) -> Finished {
+pub(crate) fn run_tests(home: &Home, repository: &Path, further: &[&str]) -> Finished {
     finish(
         tests_command(home, repository, further)
             .output()

@@ -148,6 +148,7 @@ Examples:
 Examples:
   tool refactor \"replace the hand-written retry loop\" --focus src/client
   tool refactor src/legacy.py
+  tool refactor \"drop the global\" --preview          changes no file; `tool apply` does
   tool refactor src/legacy.py --require-sandbox      runs nothing without the full sandbox
   git log -1 --format=%B | tool refactor -")]
     Refactor {
@@ -157,6 +158,9 @@ Examples:
         /// Narrow the task, for example to a directory or a subject
         #[arg(long, value_name = "FOCUS")]
         focus: Option<String>,
+        /// Change no file: propose the changes, tested, for `tool apply`
+        #[arg(long)]
+        preview: bool,
         #[command(flatten)]
         run: RunArguments,
     },
@@ -173,6 +177,9 @@ Examples:
         /// Source file
         #[arg(value_name = "FILE")]
         file: String,
+        /// Write no file: propose the tests, run, for `tool apply`
+        #[arg(long)]
+        preview: bool,
         #[command(flatten)]
         run: RunArguments,
     },
@@ -224,6 +231,9 @@ Examples:
         /// Operation of this turn [default: that of the session before]
         #[arg(long = "as", value_name = "OPERATION", value_enum)]
         operation: Option<TurnOperation>,
+        /// Change no file: propose the changes for `tool apply`. After a preview every turn is one
+        #[arg(long)]
+        preview: bool,
         #[command(flatten)]
         run: RunArguments,
     },
@@ -334,6 +344,47 @@ Examples:
         /// Undo all turns of the session's conversation, the newest first
         #[arg(long)]
         conversation: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Put the changes of a preview in place
+    ///
+    /// Checks them like any change and applies all or none: a file that has changed since the preview is named, and
+    /// nothing is applied. Applying is a session that can be undone. Some of the files count as not verified, because the
+    /// tests of the preview ran with all of them.
+    #[command(after_help = "\
+Examples:
+  tool apply                        the newest preview in this repository
+  tool apply 01a1f88f src/api.py    one file, or all below a directory
+  tool apply --patch change.diff    writes a patch for `git apply` instead")]
+    Apply {
+        /// Identifier of the preview or its beginning [default: the newest one]; then files and directories
+        #[arg(value_name = "SESSION_OR_PATH")]
+        words: Vec<String>,
+        /// Apply what a preview has left that failed or was cancelled
+        #[arg(long)]
+        partial: bool,
+        /// Change nothing, and write the changes to FILE as a patch; `-` is standard output
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["partial", "json"])]
+        patch: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Drop the changes that a preview proposes
+    ///
+    /// Drops those of all turns of its conversation. The repository does not change, and nothing brings the proposals back.
+    #[command(after_help = "\
+Examples:
+  tool discard                 the newest preview in this repository
+  tool discard 01a1f88f        the beginning of an identifier")]
+    Discard {
+        /// Identifier of the preview or its beginning; `latest` is the newest one in this repository
+        #[arg(value_name = "SESSION", default_value = "latest")]
+        session: String,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -520,6 +571,7 @@ pub(crate) enum OperationName {
     TestGen,
     Mcp,
     SkillCall,
+    Apply,
 }
 
 impl OperationName {
@@ -532,6 +584,7 @@ impl OperationName {
             Self::TestGen => "test-gen",
             Self::Mcp => "mcp",
             Self::SkillCall => "skill-call",
+            Self::Apply => "apply",
         }
     }
 }
@@ -759,6 +812,9 @@ pub(crate) struct PolicyFlags {
     /// Allow changes of one protected path, relative to the root, or one new dot folder
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,
+    /// Show each change of files and ask before it is made; without a terminal none is made
+    #[arg(long)]
+    pub(crate) ask_before_write: bool,
     /// Fail without asking if your skills differ from the repository's skills.lock
     #[arg(long)]
     pub(crate) frozen: bool,

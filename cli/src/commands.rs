@@ -17,6 +17,7 @@ pub(crate) mod man;
 mod mcp;
 mod models;
 mod operation;
+mod preview;
 pub(crate) mod reference;
 pub(crate) mod sandbox;
 pub(crate) mod service;
@@ -82,11 +83,24 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Explain { targets, run } => operation::run(operation::Task::explain(targets), &run, context).await,
         Command::Ask { question, run } => operation::run(operation::Task::ask(&question), &run, context).await,
         Command::Architect { task, run } => operation::run(operation::Task::architect(task), &run, context).await,
-        Command::Refactor { task, focus, run } => {
-            operation::run(operation::Task::refactor(task, focus), &run, context).await
+        Command::Refactor {
+            task,
+            focus,
+            preview,
+            run,
+        } => {
+            let task = operation::Task::refactor(task, focus).previewed(preview);
+            operation::run(task, &run, context).await
         }
-        Command::TestGen { file, run } => operation::run(operation::Task::test_gen(file), &run, context).await,
-        Command::Continue { words, operation, run } => turn::run(&words, operation, &run, context).await,
+        Command::TestGen { file, preview, run } => {
+            operation::run(operation::Task::test_gen(file).previewed(preview), &run, context).await
+        }
+        Command::Continue {
+            words,
+            operation,
+            preview,
+            run,
+        } => turn::run(&words, operation, preview, &run, context).await,
         Command::Ci(arguments) => ci::run(arguments, context).await,
         Command::Batch(arguments) => batch::run(arguments, context).await,
         Command::Context(select) => context::run(select, context).await,
@@ -103,6 +117,21 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
             conversation,
             json,
         } => undo::run(&session, conversation, json, context).await,
+        Command::Apply {
+            words,
+            partial,
+            patch,
+            json,
+        } => {
+            let apply = preview::Apply {
+                words,
+                partial,
+                patch,
+                json,
+            };
+            preview::apply(apply, context).await
+        }
+        Command::Discard { session, json } => preview::discard(&session, json, context).await,
         Command::Tests(tests) => test_commands::run(tests, context),
         Command::Config { json } => config::run(json, context),
         Command::Doctor { probe, json, .. } => doctor::run(probe, json, context).await,
@@ -153,6 +182,7 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         require_sandbox: flags.require_sandbox,
         unsandboxed: flags.unsandboxed,
         untrusted: flags.untrusted,
+        ask_before_write: flags.ask_before_write,
         frozen: flags.frozen,
     }
 }

@@ -29,6 +29,7 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
         model: "endless".into(),
         policy: PolicyRequest::default(),
         continues: None,
+        preview: false,
         interactive: false,
         version: "0.1.0".into(),
     });

@@ -36,10 +36,9 @@ pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<
     }
     for file in &diff.files {
         if let Some(since) = &file.since {
-            output.notice(
-                &format!("`{}`: {since}; the diff shows what the session left", file.path),
-                None,
-            );
+            let verb = if diff.preview { "proposed" } else { "left" };
+            let message = format!("`{}`: {since}; the diff shows what the session {verb}", file.path);
+            output.notice(&message, None);
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -138,6 +138,9 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
     for path in &result.files_modified {
         context.output.progress(&format!("changed {path}"));
     }
+    for path in &result.files_proposed {
+        context.output.progress(&format!("proposes {path}"));
+    }
     if let Some(usage) = &result.usage {
         context.output.progress(&usage_line(usage));
     }
@@ -184,7 +187,7 @@ pub(super) async fn latest(client: &mut Client, context: &Context) -> Result<Str
     history
         .sessions
         .into_iter()
-        .find(|session| session.operation != Activity::Mcp)
+        .find(|session| !matches!(session.operation, Activity::Mcp | Activity::Apply))
         .map(|session| session.id)
         .ok_or_else(|| {
             Problem::new(

@@ -31,6 +31,8 @@ pub(super) struct Task {
     focus: Option<String>,
     /// True where the text is a question, whatever it looks like.
     is_question: bool,
+    /// True where the changes go to a private layer.
+    is_preview: bool,
 }
 
 /// Subject of a request: a target, or a question.
@@ -127,12 +129,18 @@ impl Task {
         Self::new(Operation::TestGen, vec![file])
     }
 
+    /// The same task, with its changes in a private layer where that is wanted.
+    pub(super) fn previewed(self, is_preview: bool) -> Self {
+        Self { is_preview, ..self }
+    }
+
     fn new(operation: Operation, typed: Vec<String>) -> Self {
         Self {
             operation,
             typed,
             focus: None,
             is_question: false,
+            is_preview: false,
         }
     }
 }
@@ -292,6 +300,7 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
         selection: selection(&run.steer),
         budget: budget(run),
         verification: run.tests.verification(),
+        preview: task.is_preview,
     })
 }
 

@@ -43,7 +43,8 @@ impl Typed {
     }
 }
 
-fn is_session(word: &str) -> bool {
+/// True for a word that looks like the identifier of a session, or a part of one.
+pub(super) fn is_session(word: &str) -> bool {
     let is_digit = |character: char| character.is_ascii_hexdigit() || character == '-';
     word == "latest"
         || (word.len() >= SESSION_CHARACTERS_MIN
@@ -55,6 +56,7 @@ fn is_session(word: &str) -> bool {
 pub(super) async fn run(
     words: &[String],
     operation: Option<TurnOperation>,
+    is_preview: bool,
     run: &RunArguments,
     context: &Context,
 ) -> Result<ExitCode, Error> {
@@ -82,6 +84,7 @@ pub(super) async fn run(
         selection: selection(&run.steer),
         budget: budget(run),
         verification: run.tests.verification(),
+        preview: is_preview,
     };
     let route = format!("/api/sessions/{id}/turns");
     let started: SessionStart = match client.post(&route, &request).await {

@@ -58,6 +58,10 @@ struct Entries {
     entries: rustix::fs::Dir,
     /// Its path in the repository; absent for the stage, where nothing is hidden.
     repository: Option<String>,
+    /// Names that a private layer decides about. Of these the directory itself says nothing.
+    layered: Vec<(String, Option<EntryKind>)>,
+    /// Number of those that were given.
+    given: usize,
     _slot: HandlePermit,
 }
 
@@ -348,7 +352,8 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
         .open_within(parent, cancel)
         .map_err(|error| open_error(&error))?;
     let path = join(&parent.path, name);
-    let found = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW);
+    let in_tree = || rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW);
+    let found = repository.stat_layered(&path).unwrap_or_else(in_tree);
     let is_directory = found
         .as_ref()
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
@@ -363,6 +368,9 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
 fn symlink(repository: &Repository, path: &str, cancel: &CancellationToken) -> Option<(OwnedFd, Stat)> {
     let (parent, name) = split(path);
     let parent = repository.open_within(parent, cancel).ok()?;
+    if repository.stat_layered(&join(&parent.path, name)).is_some() {
+        return None;
+    }
     let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
     let hidden = repository.hidden(&join(&parent.path, name), false).is_some();
@@ -554,14 +562,18 @@ impl types::HostDescriptor for StoreState {
                     recorder.listed(&opened.path, false);
                 }
                 Entries {
+                    layered: context.repository.layered_names(&opened.path),
                     entries: rustix::fs::Dir::new(opened.handle).map_err(errno)?,
                     repository: Some(opened.path),
+                    given: 0,
                     _slot: slot,
                 }
             }
             Directory::Stage(path) => Entries {
                 entries: self.stage.entries(&path)?,
                 repository: None,
+                layered: Vec::new(),
+                given: 0,
                 _slot: slot,
             },
         };
@@ -738,7 +750,8 @@ impl StoreState {
             let entry = entry.map_err(errno)?;
             // A name that is not UTF-8 cannot be told to a component.
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if matches!(name, "." | "..") {
+            let is_layered = listing.layered.iter().any(|(layered, _)| layered == name);
+            if matches!(name, "." | "..") || is_layered {
                 continue;
             }
             let kind = match entry.file_type() {
@@ -756,6 +769,21 @@ impl StoreState {
                 type_: descriptor_type(kind),
                 name: name.to_owned(),
             }));
+        }
+        while let Some((name, kind)) = listing.layered.get(listing.given).cloned() {
+            listing.given += 1;
+            let is_directory = kind == Some(EntryKind::Directory);
+            let path = join(listing.repository.as_deref().unwrap_or_default(), &name);
+            let is_hidden = |context: &Arc<CallContext>| context.repository.hidden(&path, is_directory).is_some();
+            if kind.is_none() || context.as_ref().is_none_or(is_hidden) {
+                continue;
+            }
+            let type_ = if is_directory {
+                DescriptorType::Directory
+            } else {
+                DescriptorType::RegularFile
+            };
+            return Ok(Some(DirectoryEntry { type_, name }));
         }
         Ok(None)
     }

@@ -45,6 +45,7 @@ pub struct Policy {
     /// Effects that the user allowed by name without a sandbox.
     unsandboxed: Vec<Effect>,
     require_sandbox: bool,
+    asks_before_write: bool,
 }
 
 impl Policy {
@@ -63,6 +64,7 @@ impl Policy {
             sandbox: Sandbox::None,
             unsandboxed: Vec::new(),
             require_sandbox: request.require_sandbox,
+            asks_before_write: request.ask_before_write,
         })
     }
 
@@ -71,6 +73,15 @@ impl Policy {
         if self.is_denied(effect) {
             return Decision::Deny;
         }
+        let asks = self.asks_before_write && effect == Effect::WriteRepository;
+        match self.granted(effect) {
+            Decision::Allow if asks => Decision::Ask,
+            decision => decision,
+        }
+    }
+
+    /// The decision on an effect that is not denied by name.
+    fn granted(&self, effect: Effect) -> Decision {
         if self.allow.iter().any(|grant| grant.names(effect)) {
             return Decision::Allow;
         }

@@ -91,6 +91,9 @@ pub trait Services: Send + Sync {
     /// Sends requests; absent where this process makes no connections.
     fn http(&self) -> Option<&dyn HttpTransport>;
 
+    /// Shows changes as a diff, for a question to the user.
+    fn describe_changes(&self, files: &[FileChange]) -> String;
+
     /// Takes note of a proposal that was judged, before it is put in place.
     fn note_changes(&self, context: &CallContext, files: &[FileChange]);
 }

@@ -16,7 +16,7 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::{Decision, Writes};
 pub use super::proposal::ProposalTerms;
 use super::runner;
-use super::{CallContext, ChangeKind, Services, SessionFiles};
+use super::{CallContext, ChangeKind, Question, Services, SessionFiles, consent};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use tool_core::api::Effect;
 use tool_core::digest::sha256_hex;
@@ -59,7 +59,7 @@ pub fn commit(
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
-    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let mut guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
     proposal.add_terms(context, terms)?;
     for (path, content) in &proposal.files {
         judge_path(context, path)?;
@@ -69,11 +69,26 @@ pub fn commit(
         judge_role(context, path)?;
     }
     judge_shape(context, &proposal)?;
+    let decision = context
+        .policy
+        .decide(Effect::WriteRepository, context.approver.can_ask());
+    let again = (decision == Decision::Ask).then(|| proposal.clone());
     let change = prepare(context, proposal, terms)?;
     if change.files.is_empty() {
         return Ok(Vec::new());
     }
-    judge_effect(context)?;
+    judge_effect(decision)?;
+    if let Some(again) = again {
+        // The answer may take minutes, in which others may write.
+        drop(guard);
+        consent::obtain(context, &question(services, &change))?;
+        guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+        if prepare(context, again, terms)?.files != change.files {
+            let message = "A file has changed while the user was asked; nothing was changed";
+            return Err(failure("denied", message, Some("read the file again")));
+        }
+    }
+    let _guard = guard;
     if context.cancel.is_cancelled() {
         return Err(cancelled());
     }
@@ -81,6 +96,91 @@ pub fn commit(
     put_in_place(context, &change)?;
     let unseen = terms.bases.keys().chain(terms.renames.values());
     Ok(noted(context, change, &unseen.map(String::as_str).collect()))
+}
+
+/// Question for a change: its files, and their exact difference.
+fn question(services: &dyn Services, change: &PreparedChange) -> Question {
+    let title = match change.files.as_slice() {
+        [file] => format!("Change `{}`", visible_name(&file.path)),
+        files => format!("Change {} files", files.len()),
+    };
+    Question {
+        effect: Effect::WriteRepository,
+        title,
+        detail: services.describe_changes(&change.files),
+    }
+}
+
+/// Commits what a preview has proposed, which the user has asked for. `before` of each file is what the preview began
+/// with: where one of them is something else by now, nothing is changed, and the answer names all of these.
+pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, PreviewRefused> {
+    let lock = changes::write_lock(&context.repository);
+    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let proposal = Proposal {
+        files: files
+            .iter()
+            .map(|file| {
+                (
+                    file.path.clone(),
+                    file.after.as_ref().map(|state| state.content.clone()),
+                )
+            })
+            .collect(),
+        ..Proposal::default()
+    };
+    let mut changed = Vec::new();
+    for file in &files {
+        check_name(&file.path)?;
+        judge_path(context, &file.path)?;
+        if file.after.is_some() {
+            judge_new_name(context, &file.path)?;
+        }
+        if !is_as_before(context, file, &files)? {
+            changed.push(file.path.clone());
+        }
+    }
+    if !changed.is_empty() {
+        return Err(PreviewRefused::Changed(changed));
+    }
+    judge_shape(context, &proposal)?;
+    // Deletions come first, so that a directory may take the place of a file.
+    let (deleted, written): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.after.is_none());
+    let change = change_of(context, [deleted, written].concat());
+    if change.files.is_empty() {
+        return Ok(Vec::new());
+    }
+    put_in_place(context, &change)?;
+    Ok(noted(context, change, &BTreeSet::new()))
+}
+
+/// True where a file is still what the preview began with.
+fn is_as_before(context: &CallContext, file: &FileChange, all: &[FileChange]) -> Result<bool, Failure> {
+    let is_deleted = |above: &str| all.iter().any(|file| file.path == above && file.after.is_none());
+    let current = match context.repository.current(&file.path, REPLACED_BYTES_MAX) {
+        Err(Obstacle::NoDirectory { .. }) if path::ancestors(&file.path).any(is_deleted) => None,
+        Err(Obstacle::Io { path, source }) => {
+            return Err(refused(context, &file.path, &Obstacle::Io { path, source }));
+        }
+        Err(_) => return Ok(false),
+        Ok(current) => current,
+    };
+    let marks = |state: &FileState| (sha256_hex(&state.content), state.is_executable());
+    Ok(current.as_ref().map(marks) == file.before.as_ref().map(marks))
+}
+
+/// Why what a preview has proposed was not put in place.
+#[derive(Debug)]
+pub enum PreviewRefused {
+    /// These files are something else by now.
+    Changed(Vec<String>),
+    /// Anything that a proposal of a skill is refused for.
+    Failure(Failure),
+}
+
+impl From<Failure> for PreviewRefused {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
 }
 
 /// Commits what an installation has made of manifests and lock files, which the user's yes to it covers. `before` of
@@ -139,7 +239,7 @@ fn noted(context: &CallContext, change: PreparedChange, unseen: &BTreeSet<&str>)
 }
 
 /// Proposal of a call: for each path its new content, or `None` for its removal.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Proposal {
     files: BTreeMap<String, Option<Vec<u8>>>,
     bytes: u64,
@@ -171,7 +271,7 @@ impl Proposal {
     fn add_terms(&mut self, context: &CallContext, terms: &ProposalTerms) -> Result<(), Failure> {
         for (path, new_path) in &terms.renames {
             let state = self.existing(context, path)?;
-            let taken = changes::current(context.repository.handle(), new_path, REPLACED_BYTES_MAX);
+            let taken = context.repository.current(new_path, REPLACED_BYTES_MAX);
             if taken.is_ok_and(|state| state.is_some()) {
                 let message = format!("`{path}` cannot be moved to `{new_path}`: this path exists already");
                 return Err(failure("denied", message, Some("choose a path that does not exist")));
@@ -196,7 +296,7 @@ impl Proposal {
         check_name(path)?;
         judge_path(context, path)?;
         let left = STAGED_BYTES_MAX - self.bytes;
-        let current = changes::current(context.repository.handle(), path, left);
+        let current = context.repository.current(path, left);
         let missing = || {
             failure(
                 "not-found",
@@ -327,21 +427,17 @@ fn is_unfit(character: char) -> bool {
         || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}'..='\u{2029}')
 }
 
-/// Refuses a change that the policy does not grant. No policy asks for one: every change can be undone.
+/// Refuses a change that the policy does not grant.
 ///
 /// A skill that was not granted `write-repository` has no stage, but may still answer with deletions.
-fn judge_effect(context: &CallContext) -> Result<(), Failure> {
-    let decision = context
-        .policy
-        .decide(Effect::WriteRepository, context.approver.can_ask());
-    if decision == Decision::Allow {
-        Ok(())
-    } else {
-        Err(failure(
+fn judge_effect(decision: Decision) -> Result<(), Failure> {
+    match decision {
+        Decision::Allow | Decision::Ask => Ok(()),
+        Decision::Deny => Err(failure(
             "denied",
             "Changing files is not allowed in this operation",
             None,
-        ))
+        )),
     }
 }
 
@@ -422,8 +518,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
                 let folded = path::join(&directory.to_lowercase(), name);
                 let real = if *name == "head" { "HEAD" } else { name };
                 let real = path::join(directory, real);
-                let found = rustix::fs::statat(context.repository.directory(), real, AtFlags::SYMLINK_NOFOLLOW);
-                written.contains(&folded) || found.is_ok()
+                written.contains(&folded) || context.repository.is_there(&real)
             };
             if SHAPES.iter().any(|shape| shape.iter().all(exists)) {
                 let place = if directory.is_empty() {
@@ -448,7 +543,7 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
     let mut files = Vec::new();
     let mut left = REPLACED_BYTES_MAX;
     for (path, content) in deleted.into_iter().chain(written) {
-        let before = match changes::current(context.repository.handle(), &path, left) {
+        let before = match context.repository.current(&path, left) {
             // The file in the way goes first.
             Err(Obstacle::NoDirectory { .. }) if path::ancestors(&path).any(|above| deleted_paths.contains(above)) => {
                 None
@@ -589,7 +684,7 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
             unchanged(&why, Disk::Home.hint_for(&error))
         }
     })?;
-    let (obstacle, rolled_back) = match changes::apply(context.repository.handle(), change) {
+    let (obstacle, rolled_back) = match changes::put_in_place(&context.repository, change) {
         Ok(late) => {
             late.iter().for_each(|late| journal.written_late(late));
             return journal.committed(&change.id).map_err(|error| {

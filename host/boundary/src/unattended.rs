@@ -147,6 +147,10 @@ impl Services for NoServices {
         None
     }
 
+    fn describe_changes(&self, files: &[FileChange]) -> String {
+        files.iter().map(|file| format!("{}\n", file.path)).collect()
+    }
+
     fn note_changes(&self, _: &CallContext, _: &[FileChange]) {}
 }
 

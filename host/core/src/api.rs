@@ -18,7 +18,9 @@ mod read;
 mod run_purpose;
 mod schema;
 
-pub use changes::{ChangeKind, ChangedFile, LeftFile, SessionDiff, UndoResult};
+pub use changes::{
+    ApplyRequest, ApplyResult, ChangeKind, ChangedFile, DiscardResult, LeftFile, SessionDiff, UndoResult,
+};
 pub use clock::make_wrong;
 pub use clock::now;
 pub use dollars::Dollars;
@@ -78,6 +80,8 @@ pub enum Activity {
     Mcp,
     /// One call of a skill by the user. Listed only where these are asked for; it has no result either.
     SkillCall,
+    /// Puts the changes of a preview in place. It has no result either.
+    Apply,
 }
 
 impl Activity {
@@ -90,6 +94,7 @@ impl Activity {
             Self::TestGen => Operation::TestGen.name(),
             Self::Mcp => "mcp",
             Self::SkillCall => "skill-call",
+            Self::Apply => "apply",
         }
     }
 }
@@ -296,6 +301,11 @@ pub struct ExecuteRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
+    /// refactor and test-gen: True works on a private layer. The repository does not change; skills and test runs see the
+    /// edits, and POST /sessions/{session_id}/apply puts them in place.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub preview: bool,
 }
 
 /// Body of POST /sessions/{session_id}/turns.
@@ -353,6 +363,11 @@ pub struct TurnRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
+    /// refactor and test-gen: True works on a private layer. A turn after a preview is a preview in any case, with the
+    /// proposals so far, until they are applied or discarded.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub preview: bool,
 }
 
 /// Rule for a change of refactor that no test has verified.
@@ -510,6 +525,10 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub untrusted: bool,
+    /// Each change of files is shown and asked about before it is made. Where nobody can be asked, none is made.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub ask_before_write: bool,
     /// The team's skills must be exactly those that the repository's `skills.lock` names; any difference is an error
     /// that lists them.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -635,6 +654,9 @@ pub struct HistoryEntry {
     pub completed: Timestamp,
     /// Number of changed files: a count here, an array of paths in a result.
     pub files_modified: u64,
+    /// Number of files that a preview proposes to change; absent for other sessions, and where it is discarded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files_proposed: u64,
     /// Identifier of the model used.
     pub provider: String,
     /// End of the session: `complete`, `failed` or `cancelled`.
@@ -696,6 +718,9 @@ pub struct SessionResult {
     pub output: String,
     /// Paths of the changed files, relative to the root.
     pub files_modified: Vec<String>,
+    /// Paths of the files that a preview proposes to change. The repository does not have these changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files_proposed: Vec<String>,
     /// The session log: relative to the root, absolute where it lies outside; empty until it is written.
     pub report_path: String,
     /// Tokens and cost of an ended session; absent where no model was asked.

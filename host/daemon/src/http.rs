@@ -206,6 +206,8 @@ fn routes() -> RouteTable {
         .with(sessions::__path_cancel, sessions::cancel)
         .with(changes::__path_diff, changes::diff)
         .with(changes::__path_undo, changes::undo)
+        .with(changes::__path_apply, changes::apply)
+        .with(changes::__path_discard, changes::discard)
         .with(sessions::__path_approval, sessions::approval)
         .with(sessions::__path_answer, sessions::answer)
         .with(skills::__path_list, skills::list)

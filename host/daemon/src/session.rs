@@ -19,6 +19,7 @@ mod ids;
 pub mod journal;
 mod planned;
 pub mod preflight;
+pub mod preview;
 mod proposed;
 pub mod replay;
 pub mod report;
@@ -71,6 +72,7 @@ use history::{Filter, Summary};
 use ids::Ids;
 use journal::{Start, Work};
 pub use planned::plan_tests;
+use preview::InheritedLayer;
 pub use proposed::read_proposals;
 pub use report::REPORT_TRANSCRIPT_BYTES_MAX;
 use run::{OperationTask, Outcome, SessionRun, Task};
@@ -178,6 +180,7 @@ impl Sessions {
     ) -> Result<Arc<Self>, OpenSessionsError> {
         let folder = home.join("sessions");
         let store = Store::open(&folder, home, keys).map_err(|source| OpenSessionsError { folder, source })?;
+        preview::remove_layers(home);
         Ok(Arc::new(Self {
             home: home.to_owned(),
             ids: store.ids(),
@@ -218,6 +221,7 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
+        preview::check_operation(&request)?;
         check_budget(&request.budget)?;
         if settings.provider.api == Api::Analyst {
             analyst::check(request.operation, request.model.as_deref())?;
@@ -226,10 +230,12 @@ impl Sessions {
             settings.provider.set_model(model);
         }
         let steer = Steer::new(&request.selection)?;
-        let (continued, past) = match continuation {
-            Some(Continuation { continued, past }) => (Some(continued), Some(past)),
-            None => (None, None),
+        let (continued, past, inherited) = match continuation {
+            Some(Continuation { continued, past, layer }) => (Some(continued), Some(past), layer),
+            None => (None, None, InheritedLayer::default()),
         };
+        let is_preview = request.preview || inherited.is_preview;
+        let session_id = self.ids.next(api::now());
         let mark = past
             .as_ref()
             .and_then(|past| past.mark)
@@ -246,13 +252,19 @@ impl Sessions {
         let (repository, working_directory) = {
             let opening = CancellationToken::new();
             let _guard = opening.clone().drop_guard();
-            let options = self.repository_options(&settings.policy, &opening);
+            let mut options = self.repository_options(&settings.policy, &opening);
+            let layer = is_preview.then(|| (self.home.clone(), session_id.clone(), inherited.files.clone()));
             let indexes = Arc::clone(&self.indexes);
             let symbol = request
                 .target
                 .clone()
                 .filter(|_| request.operation == Operation::Explain);
             blocking(move || {
+                if let Some((home, session_id, files)) = layer {
+                    let layer = preview::create_layer(&home, &session_id)?;
+                    layer.put(&files).map_err(|obstacle| preview::not_kept(&obstacle))?;
+                    options.layer = Some(layer);
+                }
                 let repository = open_repository(&repo_path, &options)?;
                 let working_directory = working_directory(asked.as_deref(), &repository)?;
                 if let Some(typed) = symbol {
@@ -263,13 +275,15 @@ impl Sessions {
             .await?
         };
         let locked = self.locked(&repository, &request.policy).await?;
-        let policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
+        let mut policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
+        // A change of the private layer needs no yes: `tool apply` is one.
+        policy_request.ask_before_write &= !is_preview;
         let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
         // The analyst reads no instructions, and those of a repository that is not trusted are none.
         let is_analyst = settings.provider.api == Api::Analyst;
         let steer = Arc::new(steer.without_instructions_if(policy_request.untrusted || is_analyst));
         let start = Start {
-            session_id: self.ids.next(api::now()),
+            session_id,
             work: Work::Operation(request.operation),
             target: shown_target(&request),
             focus: request.focus.clone(),
@@ -280,6 +294,7 @@ impl Sessions {
             policy: policy_request,
             continues: continued,
             interactive: request.interactive,
+            preview: is_preview,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let task = Task::Operation(Box::new(OperationTask {
@@ -305,6 +320,7 @@ impl Sessions {
             redactor,
             task,
             attached: request.attached,
+            inherited,
         };
         self.launch(start, launch).await
     }
@@ -348,6 +364,7 @@ impl Sessions {
             policy: policy_request,
             continues: None,
             interactive: request.interactive,
+            preview: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let task = Task::Skill {
@@ -364,6 +381,7 @@ impl Sessions {
             redactor: Arc::default(),
             task,
             attached: true,
+            inherited: InheritedLayer::default(),
         };
         self.launch(start, launch).await
     }
@@ -414,6 +432,13 @@ impl Sessions {
                 )
                 .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
             })?;
+            if let Err(error) = recorder.inherit(launch.repository.root(), &launch.inherited.files) {
+                sessions.store.forget(&recorder);
+                return Err(preview::not_kept(&error));
+            }
+            if let Some((message, hint)) = launch.inherited.notice(&launch.repository) {
+                recorder.notice(message, Some(hint));
+            }
             Ok(sessions.enter(recorder, launch))
         })
         .await
@@ -726,6 +751,7 @@ struct Launch {
     redactor: Arc<Redactor>,
     task: Task,
     attached: bool,
+    inherited: InheritedLayer,
 }
 
 impl Live {
@@ -847,6 +873,7 @@ fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
         status: summary.status,
         output,
         files_modified: summary.files_modified(),
+        files_proposed: summary.files_proposed(),
         report_path: summary.report_path.clone(),
         usage: summary.usage.map(shown_usage),
         error: summary.problem,

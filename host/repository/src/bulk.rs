@@ -61,9 +61,24 @@ impl Repository {
         let holds = |scan: &Arc<Scan>| super::fresh::holds(scan, &self.root, &outside, self.bounds.settling, cancel);
         if let Some(scan) = self.last_scan().filter(holds) {
             self.keep(Arc::clone(&scan));
-            return Ok(Names(scan));
+            return Ok(Names(self.merge_scan(scan, cancel)));
         }
-        self.walk(outside, cancel).map(Names)
+        let scan = self.walk(outside, cancel)?;
+        Ok(Names(self.merge_scan(scan, cancel)))
+    }
+
+    /// A walk with the files of the layer in its list.
+    fn merge_scan(&self, scan: Arc<Scan>, cancel: &CancellationToken) -> Arc<Scan> {
+        let merged = self.merge_list(Arc::clone(&scan.list), cancel);
+        if Arc::ptr_eq(&merged, &scan.list) {
+            return scan;
+        }
+        Arc::new(Scan {
+            list: merged,
+            hidden: scan.hidden.clone(),
+            walked: scan.walked.clone(),
+            ..Scan::default()
+        })
     }
 
     /// Appends the content of the file at this place of the list.
@@ -77,7 +92,8 @@ impl Repository {
     ) -> Result<Read, OpenError> {
         let entry = &names.0.list.files[at];
         let path = entry.path.as_str();
-        let Some((handle, stat)) = self.open_regular(path) else {
+        let is_layered = self.layer().is_some_and(|layer| layer.find(path).is_some());
+        let Some((handle, stat)) = self.open_regular(path).filter(|_| !is_layered) else {
             return self.read_otherwise(path, wanted, into, cancel);
         };
         let is_linked = stat.st_nlink > 1;

@@ -77,6 +77,14 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
+    pub(crate) fn from_read(path: &str, error: ReadError) -> Self {
+        let path = path.to_owned();
+        match error {
+            ReadError::TooLarge { size } => Self::TooLarge { path, size },
+            ReadError::Io(source) => Self::Io { path, source },
+        }
+    }
+
     /// Advice, if the system names the missing thing.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -199,6 +207,19 @@ pub fn recover(repository: &Repository, change: &PreparedChange) -> Recovery {
 /// [`recover`] for a caller that holds the [`write_lock`].
 pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recovery {
     let mut recovery = Recovery::default();
+    if let Some(layer) = repository.layer() {
+        match layer.take_back(&change.files) {
+            Ok(()) => recovery
+                .restored
+                .extend(change.files.iter().map(|file| file.path.clone())),
+            Err(obstacle) => recovery.out_of_reach.push(LeftAlone {
+                path: obstacle.path().to_owned(),
+                reason: obstacle.to_string(),
+                hint: None,
+            }),
+        }
+        return recovery;
+    }
     // Backwards, as at any rollback: a file may stand where a directory has to go first.
     for (index, file) in change.files.iter().enumerate().rev() {
         moment();
@@ -307,6 +328,21 @@ fn found(root: &Root, history: &[&FileChange]) -> Result<PresentFile, Obstacle> 
 
 fn content(state: Option<&FileState>) -> Option<&[u8]> {
     state.map(|state| state.content.as_slice())
+}
+
+/// Puts a whole change into the tree, or into the private layer where there is one over it, or nothing of it. Answers
+/// with the old files that are kept, as [`apply`] does.
+pub fn put_in_place(
+    repository: &Repository,
+    change: &PreparedChange,
+) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
+    match repository.layer() {
+        Some(layer) => layer
+            .put(&change.files)
+            .map(|()| Vec::new())
+            .map_err(|obstacle| (obstacle, RolledBack::Wholly)),
+        None => apply(repository.handle(), change),
+    }
 }
 
 /// Puts a whole change in place, or nothing of it. Answers with the old files that are kept.

@@ -17,6 +17,7 @@ pub mod fuzz;
 mod ignore_files;
 mod ignores;
 mod kept;
+pub mod layer;
 mod linked;
 mod open;
 pub mod path;
@@ -47,6 +48,7 @@ use ignore_files::{IgnoreCache, IgnoreReader};
 use ignores::Ignores;
 pub use kept::Key;
 pub use kept::Scans;
+use layer::{Layer, LayerEntry, LayeredList};
 use linked::Linked;
 pub use open::Identity;
 use open::Unresolved;
@@ -85,6 +87,8 @@ pub struct Options {
     pub scans: Option<Arc<Scans>>,
     /// Cancels the opening, which reads the repository's own settings file.
     pub cancel: CancellationToken,
+    /// Private layer over the tree. The settings file of the repository is always that of the tree.
+    pub layer: Option<Arc<Layer>>,
 }
 
 /// Why a directory cannot be a repository root.
@@ -251,6 +255,8 @@ pub struct Repository {
     /// Held by whoever walks.
     scanning: Mutex<()>,
     linked: Linked,
+    layer: Option<Arc<Layer>>,
+    layered_list: LayeredList,
 }
 
 const OUTSIDE: &str = "lies outside the repository";
@@ -304,6 +310,8 @@ impl Repository {
             scanned: Mutex::new(None),
             scanning: Mutex::new(()),
             linked: Linked::default(),
+            layer: None,
+            layered_list: LayeredList::default(),
         };
         if !options.ignore_root_file {
             repository.narrowing = root_file::read(&repository, &options.cancel).map_err(RepositoryError::RootFile)?;
@@ -313,6 +321,7 @@ impl Repository {
             // If reading that file took a walk, it was one by wider rules.
             repository.scanned = Mutex::new(None);
         }
+        repository.layer.clone_from(&options.layer);
         Ok(repository)
     }
 
@@ -412,6 +421,9 @@ impl Repository {
 
     /// True where anything lies at `path`, of whatever kind.
     pub fn is_there(&self, path: &str) -> bool {
+        if let Some(entry) = self.layer().and_then(|layer| layer.find(path)) {
+            return entry != LayerEntry::Removed;
+        }
         rustix::fs::statat(self.directory(), path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
@@ -434,6 +446,11 @@ impl Repository {
     pub fn find_new_dot_name<'a>(&self, path: &'a str) -> Option<&'a str> {
         let name = rules::find_unlisted_dot_name(path)?;
         let needs_directory = name.len() < path.len();
+        let layered = self.layer().and_then(|layer| layer.find(name));
+        if let Some(entry) = layered {
+            let is_fit = entry == LayerEntry::Directory || matches!(entry, LayerEntry::File(_)) && !needs_directory;
+            return (!is_fit).then_some(name);
+        }
         let found = rustix::fs::statat(self.directory(), name, AtFlags::SYMLINK_NOFOLLOW);
         let is_there = found.is_ok_and(|stat| {
             // No proposal goes through a link, so a link stays what it is.
@@ -463,6 +480,11 @@ impl Repository {
             Err(PathError::Nul | PathError::TooLong) => return Err(OpenError::NotFound { path: path.to_owned() }),
             Err(_) => return Err(denied(OUTSIDE)),
         };
+        if self.layer.is_some()
+            && let Some(opened) = self.open_layered(path, &self.real_name(&asked), cancel)
+        {
+            return opened;
+        }
         if let Some(opened) = self.open_listed(path, &asked, cancel)? {
             return Ok(opened);
         }
@@ -482,6 +504,11 @@ impl Repository {
             Err(Errno::NXIO | Errno::OPNOTSUPP) => return Err(OpenError::NotRegular { path: path.to_owned() }),
             Err(errno) => return Err(absent(errno)),
         };
+        if real != asked
+            && let Some(opened) = self.open_layered(path, &real, cancel)
+        {
+            return opened;
+        }
         let stat = rustix::fs::fstat(&handle).map_err(|errno| io_error(path, errno))?;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => EntryKind::File,
@@ -556,9 +583,10 @@ impl Repository {
             && let Some(list) = fresh::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
         {
             self.keep(scan);
-            return Ok(list);
+            return Ok(self.merge_list(list, cancel));
         }
-        Ok(Arc::clone(&self.walk(outside, cancel)?.list))
+        let walked = self.walk(outside, cancel)?;
+        Ok(self.merge_list(Arc::clone(&walked.list), cancel))
     }
 
     /// The last walk of this opening, or of an earlier one.
@@ -598,7 +626,11 @@ impl Repository {
         if opened.kind != EntryKind::Directory {
             return Err(io_error(directory, Errno::NOTDIR));
         }
-        let listed = self.tree(cancel).entries(&opened.path, self.bounds.entries);
+        let listed = match self.layer() {
+            Some(_) if !self.has_directory(&opened.path) => Ok(DirectoryList::default()),
+            _ => self.tree(cancel).entries(&opened.path, self.bounds.entries),
+        };
+        let listed = listed.map(|listed| self.merge_entries(&opened.path, listed, cancel));
         listed.map_err(|error| match error {
             ScanError::Unreadable { source, .. } => OpenError::Io {
                 path: directory.to_owned(),

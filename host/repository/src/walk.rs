@@ -509,6 +509,38 @@ impl WalkedTree<'_> {
         }
     }
 
+    /// True for a file that a walk would leave out, were it there: by a hidden or skipped name, or by an ignore rule.
+    pub(super) fn leaves_out(&self, path: &str) -> bool {
+        let is_left_out = |ignores: &Ignores, path: &str, is_directory: bool| {
+            let is_skipped = is_directory && rules::is_skipped(path::split(path).1);
+            let is_hidden = || self.rules.hidden_entry(&rules::fold(path), is_directory).is_some();
+            is_skipped || is_hidden() || ignores.ignores(path, is_directory)
+        };
+        let mut ignores = Arc::clone(&self.ignores);
+        for directory in std::iter::once("").chain(path::ancestors(path)) {
+            if self.reader.is_over() || (!directory.is_empty() && is_left_out(&ignores, directory, true)) {
+                return true;
+            }
+            // One that is not there has no ignore file.
+            let Ok(handle) = self.root.open_directory(directory) else {
+                continue;
+            };
+            if directory.is_empty() {
+                let Ok(listing) = Listing::read(handle, SCAN_ENTRIES_MAX, || self.reader.is_over()) else {
+                    return true;
+                };
+                let Ok(handle) = listing.directory.fd() else {
+                    return true;
+                };
+                ignores = listing.ignores(&ignores, handle, "", &self.reader);
+            } else {
+                let has = |name: &str| stat_at(handle.as_fd(), name).is_ok();
+                ignores = Ignores::enter(&ignores, &handle, directory, has, &self.reader);
+            }
+        }
+        is_left_out(&ignores, path, false)
+    }
+
     /// The entries of one directory. `ignores` are those of the directory above; the caller has judged the directory
     /// itself.
     pub(super) fn entries(&self, path: &str, entries_max: u64) -> Result<DirectoryList, ScanError> {
@@ -591,7 +623,7 @@ impl WalkedTree<'_> {
 }
 
 /// The entries of one directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DirectoryList {
     /// Sorted by path bytewise.
     pub entries: Vec<ListedEntry>,

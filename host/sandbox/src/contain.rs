@@ -204,6 +204,8 @@ pub struct ToolAccess {
     pub builds: Vec<BuildFolder>,
     /// Files, relative to the repository, that get the present time, so that build tools see them as changed.
     pub refreshed: Vec<String>,
+    /// Files of the repository that are other ones for the run.
+    pub proposed: Vec<ProposedFile>,
     /// Commands that must succeed before the program starts.
     pub before: Vec<Invocation>,
     /// True: the repository, as the run has left it, is handed back.
@@ -239,6 +241,18 @@ pub struct BuildFolder {
     pub place: PathBuf,
     /// The folder, outside of every repository.
     pub source: PathBuf,
+    /// True: it stays as it is, and a layer that is dropped takes what the run writes.
+    pub is_dropped: bool,
+}
+
+/// A file of the repository that is another one for the run, or is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProposedFile {
+    /// Relative to the repository, in its one form.
+    pub path: String,
+    /// File with its content and its mode; absent where the run sees no such file.
+    pub content: Option<PathBuf>,
 }
 
 /// A program with its arguments.

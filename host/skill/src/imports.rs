@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::diff::FileDiff;
 use crate::secrets::find_secret;
 pub use git::recover::settle_commit;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
@@ -27,6 +28,7 @@ pub use packages::place as package_folder;
 pub use tests::{CleanedCaches, PlannedRun, clean_build_caches, plan_runs, read_form, runnable_purposes};
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::hinted;
 use tool_boundary::policy::Decision;
 use tool_boundary::{BoundSecret, CallBudget, CallContext, HttpTransport, KeyValueStore, Services, Stop, SymbolLookup};
 use tool_config::{Environment, SkillsSettings};
@@ -119,6 +121,7 @@ impl Services for MachineServices {
         paths: &[String],
         all: bool,
     ) -> Result<wit::git_commit::Commit, Failure> {
+        refuse_in_preview(context, "make commits")?;
         let commit = || git_commit::create(context, message, paths, all);
         let commit = if context.decide(Effect::CommitGit) == Decision::Ask {
             call.unclocked(commit)
@@ -160,6 +163,9 @@ impl Services for MachineServices {
         context: &CallContext,
         request: &wit::packages::Request,
     ) -> Result<Result<wit::packages::Report, Failure>, Stop> {
+        if let Err(failure) = refuse_in_preview(context, "install packages") {
+            return Ok(Err(failure));
+        }
         let report = call.recipe(|_| packages::install(context, request))?;
         if report.as_ref().is_ok_and(|report| report.exit_code == Some(0)) {
             call.note_packages(&request.names);
@@ -190,9 +196,25 @@ impl Services for MachineServices {
         self.surroundings.transport.as_deref()
     }
 
+    fn describe_changes(&self, files: &[FileChange]) -> String {
+        files.iter().map(|file| FileDiff::new(file).text).collect()
+    }
+
     fn note_changes(&self, context: &CallContext, files: &[FileChange]) {
         packages::listed::note(context, files);
     }
+}
+
+/// Refuses what would leave the private layer of a preview.
+fn refuse_in_preview(context: &CallContext, what: &str) -> Result<(), Failure> {
+    if context.repository.layer().is_none() {
+        return Ok(());
+    }
+    Err(hinted(
+        "denied",
+        format!("A preview does not {what}: it changes nothing outside of its private layer."),
+        "leave it to the user, after `tool apply` has put the files in place",
+    ))
 }
 
 /// Reads git. The time in which the user answers whether git's data may be used does not count.

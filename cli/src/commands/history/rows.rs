@@ -111,10 +111,12 @@ fn by_conversation<'s, 'a>(sessions: Vec<&'s ListedSession<'a>>) -> Vec<&'s List
 }
 
 fn ended(entry: &HistoryEntry) -> ListedSession<'_> {
-    let files = match entry.files_modified {
-        0 => None,
-        1 => Some("1 file".to_owned()),
-        count => Some(format!("{count} files")),
+    let files = match (entry.files_modified, entry.files_proposed) {
+        (0, 0) => None,
+        (0, 1) => Some("1 file proposed".to_owned()),
+        (0, count) => Some(format!("{count} files proposed")),
+        (1, _) => Some("1 file".to_owned()),
+        (count, _) => Some(format!("{count} files")),
     };
     let status = (entry.status != Status::Complete).then(|| format!("{:?}", entry.status).to_lowercase());
     let undone = entry.undone_by.as_ref().map(|by| format!("undone by {by}"));
@@ -187,6 +189,7 @@ mod tests {
             started: at(minutes * 60),
             completed: at(minutes * 60 + 1),
             files_modified: 0,
+            files_proposed: 0,
             provider: "some-model".to_owned(),
             status: Status::Complete,
             repository: repository.to_owned(),

@@ -2,6 +2,7 @@
 
 mod committed;
 mod keys;
+mod previewed;
 mod races;
 mod refused;
 mod undone;

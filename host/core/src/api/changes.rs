@@ -16,6 +16,10 @@ pub struct SessionDiff {
     /// True where the diff was too long and ends early.
     #[serde(default)]
     pub truncated: bool,
+    /// True for a preview: the changes are proposed, and the repository does not have them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub preview: bool,
     /// Every changed file, by path.
     pub files: Vec<ChangedFile>,
 }
@@ -34,7 +38,8 @@ pub struct ChangedFile {
     pub removed: u64,
     /// False where a content is binary or not UTF-8: the diff says so and does not show it.
     pub is_text: bool,
-    /// Later state of the file, if it is no longer as the session left it.
+    /// Later state of the file, if it is no longer as the session left it; for a preview, if it is no longer as it was
+    /// before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub since: Option<String>,
@@ -100,4 +105,53 @@ pub struct LeftFile {
     /// Advice, if the system names the missing thing: room on a disk, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+/// Body of POST /sessions/{session_id}/apply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyRequest {
+    /// Files to apply, relative to the root, and directories with all below them; without any, all files. A part of the
+    /// files counts as not verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// True applies what a preview has left that failed, was cancelled, or ended with the backend.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub partial: bool,
+}
+
+/// Answer of POST /sessions/{session_id}/apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ApplyResult {
+    /// Identifier of the preview.
+    #[schema(format = "uuid")]
+    pub session_id: String,
+    /// Absolute path of the repository.
+    pub repository: String,
+    /// The session that applied the changes, which can be undone.
+    #[schema(format = "uuid")]
+    pub apply_session_id: String,
+    /// Paths that are now as the preview proposes.
+    pub applied: Vec<String>,
+    /// Paths that already were.
+    pub unchanged: Vec<String>,
+    /// Proposed paths that were not asked for.
+    pub left: Vec<String>,
+    /// Reason why the result counts as not verified, whatever the tests of the preview said; absent where they hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub not_verified: Option<String>,
+}
+
+/// Answer of POST /sessions/{session_id}/discard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiscardResult {
+    /// Identifier of the preview.
+    #[schema(format = "uuid")]
+    pub session_id: String,
+    /// Paths whose proposed changes are gone.
+    pub discarded: Vec<String>,
+    /// The previews of the conversation whose proposals are gone.
+    pub sessions: Vec<String>,
 }

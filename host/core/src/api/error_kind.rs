@@ -221,6 +221,12 @@ error_kinds! {
     UndoFailed = ("undo-failed", 409, FAILED),
     /// An undo left some files as they are.
     UndoIncomplete = ("undo-incomplete", 400, FAILED),
+    /// The session proposes nothing that could be applied.
+    NothingToApply = ("nothing-to-apply", 409, FAILED),
+    /// Files have changed since a preview proposed changes of them.
+    PreviewOutdated = ("preview-outdated", 409, FAILED),
+    /// The preview did not end complete, and the user has not said that a part will do.
+    PreviewIncomplete = ("preview-incomplete", 409, FAILED),
     /// The folder of reports cannot be written.
     ReportDenied = ("report-denied", 400, FAILED),
     /// The report could not be written.

@@ -6,10 +6,12 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::AppState;
-use super::body::{PathOf, QueryOf};
+use super::body::{JsonBody, PathOf, QueryOf};
 use super::error::Answer;
-use super::openapi::Refused;
-use crate::api::{ErrorBody, ErrorKind, Problem, SessionDiff, UndoResult};
+use super::openapi::{Refused, RefusedBody};
+use crate::api::{
+    ApplyRequest, ApplyResult, DiscardResult, ErrorBody, ErrorKind, Overrides, Problem, SessionDiff, UndoResult,
+};
 
 /// In place of an identifier: the newest session that changed files in the repository of the query.
 const LATEST: &str = "latest";
@@ -86,6 +88,83 @@ pub(super) async fn undo(
 ) -> Answer<Json<UndoResult>> {
     let id = resolve(&state, id, query).await?;
     Ok(Json(state.sessions().undo(&id).await?))
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "only its description is used")]
+struct PreviewPath {
+    /// Identifier of a preview; or `latest`, the newest with proposals in the repository of the query.
+    session_id: String,
+}
+
+/// Apply what a preview proposes
+///
+/// Puts the proposed files in place with the checks of a proposal, all or none of them. A file that has changed since is
+/// not replaced: then nothing is applied, and the message names it. Applying is a session of its own, which can be undone.
+#[utoipa::path(
+    post,
+    path = "/sessions/{session_id}/apply",
+    operation_id = "apply",
+    tag = "changes",
+    params(PreviewPath, ChangesQuery),
+    request_body = ApplyRequest,
+    responses(
+        (status = 200, description = "The files that are in place now.", body = ApplyResult),
+        Refused, RefusedBody,
+        (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no preview \
+            has proposals there. `invalid-repository`: its repository is gone.", body = ErrorBody),
+        (status = 409, description = "`session-running`: it has not ended, or another turn of its conversation runs. \
+            `nothing-to-apply`: it is no preview, is discarded, or is applied already. `preview-outdated`: files have \
+            changed since. `preview-incomplete`: it did not end complete, and `partial` is not set.", body = ErrorBody),
+        (status = 503, description = "`busy`, `stopping`, `journal-failed`: not now.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn apply(
+    State(state): State<AppState>,
+    PathOf(id): PathOf,
+    QueryOf(query): QueryOf<ChangesQuery>,
+    JsonBody(request): JsonBody<ApplyRequest>,
+) -> Answer<Json<ApplyResult>> {
+    let id = resolve_preview(&state, id, query).await?;
+    let settings = state.common(&state.environment(&Overrides::default()))?.policy;
+    Ok(Json(state.sessions().apply(&id, request, settings).await?))
+}
+
+/// Discard what a preview proposes
+///
+/// Drops the proposals of all turns of its conversation. The repository does not change. Nothing brings them back.
+#[utoipa::path(
+    post,
+    path = "/sessions/{session_id}/discard",
+    operation_id = "discard",
+    tag = "changes",
+    params(PreviewPath, ChangesQuery),
+    responses(
+        (status = 200, description = "The proposals that are gone.", body = DiscardResult),
+        Refused,
+        (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no preview \
+            has proposals there.", body = ErrorBody),
+        (status = 409, description = "`session-running`: it has not ended, or another turn of its conversation runs. \
+            `nothing-to-apply`: it is no preview, or is discarded already.", body = ErrorBody),
+        (status = 415, description = "`unsupported-media-type`: a body that is not said to be JSON.", body = ErrorBody),
+        (status = 503, description = "`busy`, `stopping`, `journal-failed`: not now.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn discard(
+    State(state): State<AppState>,
+    PathOf(id): PathOf,
+    QueryOf(query): QueryOf<ChangesQuery>,
+) -> Answer<Json<DiscardResult>> {
+    let id = resolve_preview(&state, id, query).await?;
+    Ok(Json(state.sessions().discard(&id).await?))
+}
+
+async fn resolve_preview(state: &AppState, id: String, query: ChangesQuery) -> Result<String, Problem> {
+    match (id.as_str(), &query.repo_path) {
+        (LATEST, Some(repository)) => state.sessions().newest_preview(repository).await,
+        _ => resolve(state, id, query).await,
+    }
 }
 
 async fn resolve(state: &AppState, id: String, query: ChangesQuery) -> Result<String, Problem> {

@@ -156,6 +156,7 @@ impl Sessions {
             continues: None,
             // Each call says if its client answers approvals.
             interactive: false,
+            preview: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let (calls, incoming) = mpsc::channel(limits::MCP_CALLS_MAX);
@@ -168,6 +169,7 @@ impl Sessions {
             task: Task::Calls(Calls::new(incoming)),
             attached: false,
             locked: locked.clone(),
+            inherited: super::preview::InheritedLayer::default(),
         };
         let started = self.launch(start, launch).await?;
         let live = self.live(&started.session_id);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::conversation::{CONVERSATION_TURNS_MAX, ContinueError, PastConversation, can_be_continued, chain};
 use super::history::Summary;
 use super::journal::{Continued, SessionFolder};
+use super::preview::InheritedLayer;
 use super::{Sessions, blocking, undo, unknown};
 use crate::analyst;
 use crate::api::{ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest};
@@ -17,6 +18,7 @@ use crate::config::{Api, Settings};
 pub(super) struct Continuation {
     pub(super) continued: Continued,
     pub(super) past: PastConversation,
+    pub(super) layer: InheritedLayer,
 }
 
 impl Sessions {
@@ -28,6 +30,7 @@ impl Sessions {
         mut settings: Settings,
         environment: BTreeMap<String, String>,
     ) -> Result<SessionStart, Problem> {
+        let mut request = request;
         let mut place = self.take_place()?;
         let last = self.ended_session(id)?;
         if request.message.trim().is_empty() {
@@ -50,13 +53,18 @@ impl Sessions {
         settings.policy.untrusted |= past.is_untrusted;
         settings.policy.require_sandbox |= past.requires_sandbox;
         settings.policy.deny.extend(past.denied.iter().cloned());
+        request.policy.ask_before_write |= past.asks_before_write;
+        let layer = {
+            let (last, folder, home) = (last.clone(), self.store.folder(last.id()), self.home.clone());
+            blocking(move || InheritedLayer::of(&last, &folder, &home)).await?
+        };
         let request = execute_request(request, &last);
         self.begin_operation(
             place,
             request,
             settings,
             environment,
-            Some(Continuation { continued, past }),
+            Some(Continuation { continued, past, layer }),
         )
         .await
     }
@@ -139,5 +147,6 @@ fn execute_request(request: TurnRequest, last: &Summary) -> ExecuteRequest {
         selection: request.selection,
         budget: request.budget,
         verification: request.verification,
+        preview: request.preview,
     }
 }

@@ -68,6 +68,8 @@ pub(super) struct PastConversation {
     pub(super) is_untrusted: bool,
     /// A turn demanded the sandbox.
     pub(super) requires_sandbox: bool,
+    /// A turn had each change of files asked about.
+    pub(super) asks_before_write: bool,
     /// Effects that a turn denied.
     pub(super) denied: Vec<String>,
 }
@@ -121,10 +123,11 @@ impl PastConversation {
             number: start.turn(),
             first: self.messages.len(),
             asked: asked(summary),
-            changed: summary.files_modified(),
+            changed: summary.files_changed(),
             failure: summary.problem.as_ref().map(|problem| problem.message.clone()),
-            is_undone,
+            is_undone: is_undone || summary.is_discarded,
         });
+        self.asks_before_write |= start.policy.ask_before_write;
         self.providers.insert(start.provider.clone());
         self.is_untrusted |= start.policy.untrusted;
         self.requires_sandbox |= start.policy.require_sandbox;

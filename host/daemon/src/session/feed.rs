@@ -9,6 +9,7 @@ mod events;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
 pub use events::Events;
 use events::Tail;
-use tool_repository::changes::{ChangeJournal, PreparedChange, Publishing, WrittenLate, moment};
+use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, moment};
 
 /// Limit for the bytes of a session's journal; beyond it, entries are recorded without their text. A long session
 /// writes a few megabytes; contents of changed files lie elsewhere.
@@ -180,6 +181,24 @@ impl Recorder {
             unwritten: Notify::new(),
             unsent: Notify::new(),
         }
+    }
+
+    /// Records proposals of earlier turns as the first change. Streams do not show it. Blocks.
+    pub fn inherit(&self, root: &Path, files: &[FileChange]) -> io::Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let change = PreparedChange {
+            id: uuid::Uuid::now_v7().simple().to_string(),
+            root: root.to_owned(),
+            files: files.to_vec(),
+            directories: Vec::new(),
+        };
+        self.folder.check_room(&change)?;
+        let stored = self.folder.store(&change)?;
+        self.record(JournalEntry::Prepared(stored));
+        self.record(JournalEntry::Committed { id: change.id });
+        self.sync()
     }
 
     /// Folder of the session.

@@ -58,8 +58,12 @@ pub struct Summary {
     /// Commits that were about to be put in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_commits: Vec<Publishing>,
-    /// For every file of a committed change, its state before the first and after the last one.
+    /// For every file of a committed change, its state before the first and after the last one. Changes of a preview are
+    /// in its layer only.
     pub files: BTreeMap<String, FileHistory>,
+    /// True for a preview whose proposals the user has dropped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_discarded: bool,
     /// State that is only needed until the end.
     #[serde(skip)]
     pub under_way: UnderWay,
@@ -157,6 +161,7 @@ impl Summary {
             open_changes: Vec::new(),
             open_commits: Vec::new(),
             files: BTreeMap::new(),
+            is_discarded: false,
             under_way: UnderWay::default(),
         }
     }
@@ -188,6 +193,7 @@ impl Summary {
                 self.under_way = UnderWay::default();
             }
             JournalEntry::Event { event } => self.under_way.apply(line, event),
+            JournalEntry::Discarded => self.is_discarded = true,
             JournalEntry::Answered { id, .. } => self.under_way.questions.retain(|open| open != id),
             JournalEntry::Started(_)
             | JournalEntry::Reasoning { .. }
@@ -227,8 +233,24 @@ impl Summary {
         &self.start.session_id
     }
 
-    /// Paths of files whose content or executable bit is another one than before the session, in order.
+    /// Paths of files of the repository whose content or executable bit is another one than before the session, in order.
     pub fn files_modified(&self) -> Vec<String> {
+        if self.start.preview {
+            return Vec::new();
+        }
+        self.files_changed()
+    }
+
+    /// Paths of files that a preview proposes to change, in order. None where it is discarded.
+    pub fn files_proposed(&self) -> Vec<String> {
+        if !self.start.preview || self.is_discarded {
+            return Vec::new();
+        }
+        self.files_changed()
+    }
+
+    /// Paths of files that the session has changed, in the repository or in its private layer, in order.
+    pub fn files_changed(&self) -> Vec<String> {
         let changed = self.files.iter().filter(|(_, file)| file.before != file.after);
         changed.map(|(path, _)| path.clone()).collect()
     }
@@ -255,6 +277,7 @@ impl Summary {
             started: self.started,
             completed: self.completed?,
             files_modified: self.files_modified().len() as u64,
+            files_proposed: self.files_proposed().len() as u64,
             provider: match &self.start.work {
                 // No model is at work; what was called tells one call from another.
                 Work::Skill(name) => name.clone(),
@@ -543,6 +566,7 @@ pub(crate) mod tests {
             policy: PolicyRequest::default(),
             continues: None,
             interactive: false,
+            preview: false,
             version: "0.1.0".into(),
         }
     }

@@ -98,6 +98,8 @@ pub enum JournalEntry {
     },
     /// The end of what streams show. Only what settles something that is open may follow.
     Ended(End),
+    /// The user has dropped the proposals of a preview; their contents are gone.
+    Discarded,
 }
 
 /// A part of the conversation with the model. Together these entries are what a later turn needs to go on.
@@ -181,6 +183,9 @@ pub struct Start {
     pub continues: Option<Continued>,
     /// True if the client can answer approvals.
     pub interactive: bool,
+    /// True for a session that works on a private layer: its changes are proposals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preview: bool,
     /// Version of the daemon.
     pub version: String,
 }
@@ -229,6 +234,8 @@ pub enum Work {
     Skill(String),
     /// Takes back what the session of this identifier changed. Not listed either.
     Undo(String),
+    /// Puts in place what the preview of this identifier proposes. Listed, but no operation.
+    Apply(String),
     /// The calls of another agent, for as long as it is connected. Listed, but no operation.
     Mcp,
 }
@@ -238,7 +245,7 @@ impl Work {
     pub fn operation(&self) -> Option<Operation> {
         match self {
             Self::Operation(operation) => Some(*operation),
-            Self::Skill(_) | Self::Undo(_) | Self::Mcp => None,
+            Self::Skill(_) | Self::Undo(_) | Self::Apply(_) | Self::Mcp => None,
         }
     }
 
@@ -247,6 +254,7 @@ impl Work {
         match self {
             Self::Mcp => Some(Activity::Mcp),
             Self::Skill(_) => Some(Activity::SkillCall),
+            Self::Apply(_) => Some(Activity::Apply),
             work => work.operation().map(Activity::from),
         }
     }
@@ -342,7 +350,7 @@ impl JournalEntry {
 
     /// True for what says that nothing of a change, or of a commit, is left to be finished.
     pub(super) fn settles(&self) -> bool {
-        matches!(self, Self::Abandoned { .. } | Self::Published { .. })
+        matches!(self, Self::Abandoned { .. } | Self::Published { .. } | Self::Discarded)
     }
 
     /// Returns the entry without its long text, for a journal that has reached its limit for text. Returns nothing for
@@ -685,6 +693,14 @@ impl SessionFolder {
             content: self.content(&state.digest)?,
             mode: state.mode,
         }))
+    }
+
+    /// Removes the stored contents.
+    pub fn remove_contents(&self) -> io::Result<()> {
+        match fs::remove_dir_all(self.path.join(CONTENTS_FOLDER)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     /// A stored content. One that is not what its name says is an error.

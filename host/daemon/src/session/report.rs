@@ -87,6 +87,7 @@ fn header(text: &mut String, summary: &Summary) {
         Work::Operation(operation) => ("Operation", operation.name().to_owned()),
         Work::Skill(name) => ("Skill", name.clone()),
         Work::Undo(_) => ("Undo", "undo".to_owned()),
+        Work::Apply(_) => ("Apply", "apply".to_owned()),
         Work::Mcp => ("Connection", "mcp".to_owned()),
     };
     let status = match summary.status {
@@ -118,6 +119,14 @@ fn header(text: &mut String, summary: &Summary) {
         ("Provider", start.provider.clone()),
         ("Model", start.model.clone()),
         ("Status", status.to_owned()),
+        (
+            "Preview",
+            if start.preview {
+                "the repository was not changed".to_owned()
+            } else {
+                String::new()
+            },
+        ),
         ("Conversation", place_in_conversation(summary)),
         ("Started", iso(summary.started)),
         ("Completed", completed),
@@ -167,7 +176,8 @@ fn selected(text: &mut String, files: &[SelectedFile]) {
 }
 
 fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item = FileDiff>) {
-    text.push_str("\n## Files modified\n\n");
+    let verb = if summary.start.preview { "proposed" } else { "modified" };
+    let _ = write!(text, "\n## Files {verb}\n\n");
     let (mut rows, mut shown, mut left) = (String::new(), String::new(), 0);
     for diff in diffs {
         let (path, kind) = (cell(&diff.path), diff.kind);
@@ -263,7 +273,8 @@ fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
         JournalEntry::Prepared(_)
         | JournalEntry::Publishing(_)
         | JournalEntry::Published { .. }
-        | JournalEntry::Conversation(_) => return false,
+        | JournalEntry::Conversation(_)
+        | JournalEntry::Discarded => return false,
     }
     true
 }

@@ -51,7 +51,7 @@ pub(super) fn say_changed(recorder: &Recorder) {
         return;
     }
     // The daemon died after the closing words, or an earlier start has already added the changes.
-    if recorder.output().contains(&changed.undo_command()) {
+    if recorder.output().contains(&changed.diff_command()) {
         return;
     }
     let text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
@@ -162,6 +162,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
         Work::Operation(operation) => operation.name().to_owned(),
         Work::Skill(name) => name.clone(),
         Work::Undo(_) => "undo".to_owned(),
+        Work::Apply(_) => "apply".to_owned(),
         Work::Mcp => "mcp".to_owned(),
     };
     Problem::new(
@@ -205,6 +206,7 @@ pub(super) fn merged(
         require_sandbox: settings.require_sandbox || request.require_sandbox || repository.require_sandbox,
         unsandboxed: request.unsandboxed,
         untrusted: settings.untrusted || request.untrusted || repository.untrusted,
+        ask_before_write: request.ask_before_write,
         frozen: request.frozen,
     }
 }

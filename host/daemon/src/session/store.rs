@@ -130,6 +130,11 @@ impl Store {
         begun
     }
 
+    /// Removes a session that was begun and cannot go on; no client knows it.
+    pub(super) fn forget(&self, recorder: &Recorder) {
+        let _ = fs::remove_dir_all(recorder.folder().path());
+    }
+
     fn load(&self, id: &str) -> io::Result<StoredSession> {
         let folder = self.folder(id);
         let summary = fs::read(folder.path().join(SUMMARY_FILE)).ok();
@@ -176,9 +181,10 @@ impl Store {
     /// A file of an open change that a later session has changed as well.
     fn changed_later(&self, id: &str, open: &JournalChange) -> Option<String> {
         let kept = self.lock();
-        let later = kept
-            .iter()
-            .filter(|(other, kept)| other.as_str() > id && Path::new(&kept.summary.start.repository) == open.root);
+        let later = kept.iter().filter(|(other, kept)| {
+            let start = &kept.summary.start;
+            other.as_str() > id && Path::new(&start.repository) == open.root && !start.preview
+        });
         let files: BTreeSet<&String> = later.flat_map(|(_, kept)| kept.summary.files.keys()).collect();
         let changed = open.files.iter().find(|file| files.contains(&file.path));
         changed.map(|file| file.path.clone())
@@ -228,6 +234,20 @@ impl Store {
         self.lock().insert(kept.summary.id().to_owned(), kept);
         self.forget_old(at);
         ended.is_ok()
+    }
+
+    /// Drops the proposals of a preview that has ended, and their contents. Blocks.
+    pub(super) fn discard(&self, id: &str) -> io::Result<()> {
+        let folder = self.folder(id);
+        let (summary, extent) = folder.view(|lines| Summary::of(lines))?;
+        let summary = summary.ok_or(io::ErrorKind::InvalidData)?;
+        let recorder = Recorder::resume(folder.clone(), summary, extent)?;
+        recorder.record(JournalEntry::Discarded);
+        recorder.sync()?;
+        folder.remove_contents()?;
+        let kept = keep(&folder, recorder.summary());
+        self.lock().insert(id.to_owned(), kept);
+        Ok(())
     }
 
     /// Writes what could not be written at the end of a session. True where the disk has it now. Blocks.
@@ -390,7 +410,7 @@ fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> 
             });
         conversation.bytes = conversation.bytes.saturating_add(session.bytes);
         conversation.is_fresh |= session.is_of_now && (now - end).num_seconds().abs() < SESSION_SECONDS_KEPT_MIN;
-        conversation.can_be_undone |= undo::can_be_undone(summary, &undone);
+        conversation.can_be_undone |= undo::can_be_undone(summary, &undone) || !summary.files_proposed().is_empty();
         conversation.is_settled &= summary.is_settled();
     }
     conversations
@@ -464,6 +484,13 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
 ///
 /// A change whose session has ended long since may lie beneath the work of a later one: that is not taken back with it.
 fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&JournalChange) -> Option<String>) {
+    if recorder.summary().start.preview {
+        // Its layer is gone, and the repository never had the change.
+        for open in recorder.summary().open_changes {
+            recorder.record(JournalEntry::Abandoned { id: open.id });
+        }
+        return;
+    }
     let has_ended = recorder.summary().status != Status::Running;
     for open in recorder.summary().open_changes {
         if has_ended && let Some(path) = changed_later(&open) {

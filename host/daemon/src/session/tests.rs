@@ -70,6 +70,7 @@ impl World {
             budget: Default::default(),
             selection: Default::default(),
             verification: Default::default(),
+            preview: false,
         }
     }
 

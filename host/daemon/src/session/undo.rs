@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use super::feed::Recorder;
 use super::history::{FileMark, Summary};
 use super::journal::{self, JournalLine, SessionFolder, Start, Work};
+use super::preview::{check_diff, since_proposed};
 use super::run::Outcome;
 use super::store::{Store, reopen};
 use super::{Sessions, blocking, unknown};
@@ -97,7 +98,12 @@ impl Sessions {
             .view(|lines| lasting::notices(lines))
             .map_err(|error| unreadable(&error))?;
         if summary.files_modified().is_empty() {
-            let problem = nothing_to_undo(summary, "changed no files");
+            let problem = if summary.files_proposed().is_empty() {
+                nothing_to_undo(summary, "changed no files")
+            } else {
+                nothing_to_undo(summary, "is a preview, and changed nothing in the repository")
+                    .with_hint(format!("`tool discard {}` drops what it proposes", summary.id()))
+            };
             return Err(if notices.is_empty() {
                 problem
             } else {
@@ -155,7 +161,8 @@ fn explained(
     if let Ok(current) = changes::current(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
         let current = current.as_ref().map(FileMark::from);
         let is_its = |later: &&Summary| {
-            let is_here = later.id() > undone.id() && later.start.repository == undone.start.repository;
+            let is_here =
+                later.id() > undone.id() && later.start.repository == undone.start.repository && !later.start.preview;
             is_here && later.files.get(&path).is_some_and(|file| file.after == current)
         };
         if let Some(later) = summaries.values().rev().find(is_its) {
@@ -189,14 +196,14 @@ fn capitalised(text: &str) -> String {
     first.into_iter().flatten().chain(characters).collect()
 }
 
-fn open(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
+pub(super) fn open(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
     reopen(Path::new(&summary.start.repository), home).map_err(|error| {
         Problem::new(ErrorKind::InvalidRepository, error.to_string())
             .with_hint("the session worked there; put the directory back and try again")
     })
 }
 
-fn unreadable(error: &io::Error) -> Problem {
+pub(super) fn unreadable(error: &io::Error) -> Problem {
     let message = format!("The journal of the session cannot be read: {error}");
     Problem::new(ErrorKind::JournalFailed, message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
 }
@@ -213,6 +220,7 @@ fn load_changes(
 }
 
 fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
+    check_diff(summary)?;
     let lines = folder.changes().map_err(|error| unreadable(&error))?;
     let repository = open(summary, home).ok();
     let (mut files, mut whole) = (Vec::new(), String::new());
@@ -224,7 +232,10 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
             whole.push_str(&diff.text);
         }
         files.push(ChangedFile {
-            since: since(&change, repository.as_deref()),
+            since: match repository.as_deref() {
+                Some(repository) if summary.start.preview => since_proposed(&change, repository),
+                repository => since(&change, repository),
+            },
             ..ChangedFile::from(diff)
         });
     }
@@ -232,6 +243,7 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
         session_id: summary.id().to_owned(),
         repository: summary.start.repository.clone(),
         truncated: whole.len() > SESSION_DIFF_BYTES_MAX,
+        preview: summary.start.preview,
         diff: first_lines(&whole, SESSION_DIFF_BYTES_MAX).to_owned(),
         files,
     })
@@ -277,6 +289,7 @@ fn undo_start(undone: &Summary, session_id: String) -> Start {
         policy: PolicyRequest::default(),
         continues: None,
         interactive: false,
+        preview: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }

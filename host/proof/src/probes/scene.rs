@@ -271,6 +271,7 @@ impl Scene {
             builds: vec![BuildFolder {
                 place: self.repository.join("built"),
                 source: self.builds.join("own"),
+                is_dropped: false,
             }],
             ..ToolAccess::default()
         }

@@ -52,16 +52,7 @@ fn state_at(parent: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<
     let handle = rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(failed)?;
     let stat = rustix::fs::fstat(&handle).map_err(failed)?;
     check_regular(path, &stat)?;
-    let content = read_bounded(handle, bytes_max).map_err(|error| match error {
-        ReadError::TooLarge { size } => Obstacle::TooLarge {
-            path: path.to_owned(),
-            size,
-        },
-        ReadError::Io(source) => Obstacle::Io {
-            path: path.to_owned(),
-            source,
-        },
-    })?;
+    let content = read_bounded(handle, bytes_max).map_err(|error| Obstacle::from_read(path, error))?;
     Ok(FileState {
         content,
         mode: mode(&stat),

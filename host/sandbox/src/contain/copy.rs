@@ -7,8 +7,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::RunBounds;
 use super::spec::{Spec, Visible};
+use super::{ProposedFile, RunBounds};
 
 /// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
@@ -19,6 +19,8 @@ pub(super) struct CopiedTree<'a> {
     pub(super) root: &'a Path,
     /// Relative to the root.
     pub(super) hidden: &'a [OsString],
+    /// Files that are other ones than those of the tree.
+    pub(super) proposed: &'a [ProposedFile],
     pub(super) bounds: RunBounds,
 }
 
@@ -28,6 +30,7 @@ impl Spec {
         CopiedTree {
             root: &self.root,
             hidden: &self.hidden,
+            proposed: &self.proposed,
             bounds: self.bounds,
         }
     }
@@ -132,11 +135,80 @@ pub(super) fn tree(tree: &CopiedTree<'_>, to: &Path, linked: &[&str], is_wanted:
             }
         }
     }
+    for removed in tree.proposed.iter().filter(|file| file.content.is_none()) {
+        if let Some(place) = find_folder(to, &removed.path)? {
+            remove_file(&place)?;
+        }
+    }
+    put_proposed(tree, to)?;
     // Last, because a directory may be one that nothing can be put in; the deepest first.
     modes
         .into_iter()
         .rev()
         .try_for_each(|(place, mode)| fs::set_permissions(place, mode))
+}
+
+/// Puts proposed files into a copy of the tree, or into the part of an overlay that is written to. Nothing else writes
+/// there yet. A file behind a link is refused: the link may lead to the user's own files.
+pub(super) fn put_proposed(tree: &CopiedTree<'_>, to: &Path) -> io::Result<()> {
+    for file in tree.proposed {
+        let Some(content) = &file.content else { continue };
+        let path = Path::new(&file.path);
+        let mut folder = PathBuf::new();
+        for part in path.parent().into_iter().flat_map(Path::components) {
+            folder.push(part);
+            make_folder(&tree.root.join(&folder), &to.join(&folder))?;
+        }
+        let place = to.join(path);
+        // What is removed in the real tree may still have the name of a folder here.
+        remove_file(&place)?;
+        let mut from = fs::File::open(content)?;
+        let mut copied = fs::File::create_new(&place)?;
+        io::copy(&mut from, &mut copied)?;
+        copied.set_permissions(from.metadata()?.permissions())?;
+    }
+    Ok(())
+}
+
+/// Makes a folder where there is none, with the mode of the real one.
+fn make_folder(real: &Path, folder: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(folder) {
+        Ok(metadata) if metadata.is_dir() => return Ok(()),
+        // A file, or the mark of one that is not there, makes way for the folder.
+        Ok(metadata) if !metadata.is_symlink() => fs::remove_file(folder)?,
+        Ok(_) => return Err(io::Error::other("a proposed file lies behind a link")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    fs::DirBuilder::new().mode(0o755).create(folder)?;
+    match fs::symlink_metadata(real) {
+        Ok(metadata) if metadata.is_dir() => fs::set_permissions(folder, metadata.permissions()),
+        _ => Ok(()),
+    }
+}
+
+/// The place of a path in a copy, where no link is on the way.
+fn find_folder(to: &Path, path: &str) -> io::Result<Option<PathBuf>> {
+    let path = Path::new(path);
+    let mut folder = to.to_owned();
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        folder.push(part);
+        match fs::symlink_metadata(&folder) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(to.join(path)))
+}
+
+/// Removes a file or a link, where there is one.
+fn remove_file(place: &Path) -> io::Result<()> {
+    match fs::remove_file(place) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// A file that the user cannot read the run cannot read either.
@@ -200,6 +272,7 @@ mod tests {
         let from = CopiedTree {
             root: &root,
             hidden: &["a/.env".into()],
+            proposed: &[],
             bounds: RunBounds::default(),
         };
         let refused = tree(&from, &to, &LINKED, &|| false).expect_err("nobody wants it");
@@ -218,6 +291,50 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_holds_what_is_proposed_and_nothing_goes_through_a_link() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let place = |path: &str| folder.path().join(path);
+        fs::create_dir_all(place("root/src")).expect("folders can be made");
+        for path in ["root/src/a.py", "root/gone.py", "elsewhere.py"] {
+            fs::write(place(path), "old").expect("files can be written");
+        }
+        symlink(folder.path(), place("root/link")).expect("links can be made");
+        fs::write(place("new"), "new").expect("files can be written");
+        fs::set_permissions(place("new"), PermissionsExt::from_mode(0o755)).expect("modes can be set");
+        let proposed = |path: &str, is_there: bool| ProposedFile {
+            path: path.to_owned(),
+            content: is_there.then(|| place("new")),
+        };
+        let copied = |files: &[ProposedFile], to: &str| {
+            let from = CopiedTree {
+                root: &place("root"),
+                hidden: &[],
+                proposed: files,
+                bounds: RunBounds::default(),
+            };
+            tree(&from, &place(to), &LINKED, &|| true)
+        };
+        let files = [
+            proposed("src/a.py", true),
+            proposed("gone.py", false),
+            proposed("gone.py/b.py", true),
+            proposed("link/elsewhere.py", false),
+        ];
+        copied(&files, "copy").expect("it is small");
+        for path in ["copy/src/a.py", "copy/gone.py/b.py"] {
+            assert_eq!(fs::read_to_string(place(path)).expect("it is there"), "new", "{path}");
+        }
+        let mode = fs::metadata(place("copy/src/a.py"))
+            .expect("it is there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o755);
+        let refused = copied(&[proposed("link/elsewhere.py", true)], "other").expect_err("it lies behind a link");
+        assert_eq!(refused.to_string(), "a proposed file lies behind a link");
+        assert_eq!(fs::read_to_string(place("elsewhere.py")).expect("it is there"), "old");
+    }
+
+    #[test]
     fn a_large_file_keeps_nobody_waiting_who_stopped_the_run() {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let (root, to) = (folder.path().join("root"), folder.path().join("copy"));
@@ -227,6 +344,7 @@ mod tests {
         let from = CopiedTree {
             root: &root,
             hidden: &[],
+            proposed: &[],
             bounds: RunBounds::default(),
         };
         // Wanted before the file and after its first piece.

@@ -147,6 +147,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
             Sandbox::Landlock | Sandbox::None => Vec::new(),
         },
         refreshed: tools.refreshed.clone(),
+        proposed: tools.proposed.clone(),
         before: tools.before.clone(),
         hands_back: tools.hands_back,
     }

@@ -19,7 +19,7 @@ use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::tree;
-use super::{LayeredFolder, WrittenFile};
+use super::{BuildFolder, LayeredFolder, WrittenFile};
 use crate::limits;
 
 /// Path of the new root.
@@ -301,8 +301,8 @@ enum RootMount<'a> {
     Visible(&'a Visible),
     /// A tree that the run may write to, and the name of the folder that helps to cover it.
     Covered(CopiedTree<'a>, String),
-    /// A folder of build output, which outlives the run.
-    Build(&'a Path),
+    /// A folder of build output, and the name of the folder that helps to cover it.
+    Build(&'a BuildFolder, String),
 }
 
 /// The private places, what else is visible, and the repository.
@@ -343,12 +343,13 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
         let tree = CopiedTree {
             root: part,
             hidden: &[],
+            proposed: &[],
             bounds: spec.bounds,
         };
         add(part, RootMount::Covered(tree, format!(".layer-{number}")));
     }
-    for build in &spec.builds {
-        add(&build.place, RootMount::Build(&build.source));
+    for (number, build) in spec.builds.iter().enumerate() {
+        add(&build.place, RootMount::Build(build, format!(".build-{number}")));
     }
     if let Some(outside) = spec
         .installation
@@ -358,6 +359,7 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
         let tree = CopiedTree {
             root: outside,
             hidden: &[],
+            proposed: &[],
             bounds: spec.bounds,
         };
         add(outside, RootMount::Covered(tree, ".packages".to_owned()));
@@ -373,7 +375,7 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
                 directory(&new(&path)).at("covering the repository")?;
                 tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?;
             }
-            RootMount::Build(source) => mount_build(source, &path, spec, mounts).at("mounting the build cache")?,
+            RootMount::Build(build, work) => mount_build(build, &work, spec, mounts)?,
         }
     }
     for file in &spec.files {
@@ -395,27 +397,46 @@ fn write_file(file: &WrittenFile) -> io::Result<()> {
     opened.write_all(file.text.as_bytes())
 }
 
-/// Mounts a folder of build output. A repository may hold a link in its place, through which folders would be made
-/// elsewhere: then the run has no build cache.
-fn mount_build(source: &Path, path: &Path, spec: &Spec, mounts: &Mounts) -> io::Result<()> {
-    let place = new(path);
-    if let Ok(inside) = path.strip_prefix(&spec.root) {
-        let mut folder = new(&spec.root);
-        for part in inside.components() {
-            folder.push(part);
-            match fs::symlink_metadata(&folder) {
-                Ok(metadata) if metadata.is_dir() => {}
-                Ok(_) => return Ok(()),
-                Err(_) => fs::DirBuilder::new().mode(0o755).create(&folder)?,
-            }
-        }
-    } else {
-        directory(&place)?;
+/// Mounts a folder of build output.
+fn mount_build(build: &BuildFolder, work: &str, spec: &Spec, mounts: &Mounts) -> Step<()> {
+    let step = "mounting the build cache";
+    let Some(place) = make_build_place(&build.place, spec).at(step)? else {
+        return Ok(());
+    };
+    let source = build.source.as_path();
+    if build.is_dropped {
+        let tree = CopiedTree {
+            root: source,
+            hidden: &[],
+            proposed: &[],
+            bounds: spec.bounds,
+        };
+        return tree::cover(&tree, &place, &Path::new(NEW).join(work));
     }
-    rustix::mount::mount_bind(source, &place)?;
+    rustix::mount::mount_bind(source, &place).at(step)?;
     let kept = mounts.at_and_beneath(source)[0].1;
     let flags = kept | MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
-    Ok(rustix::mount::mount_remount(place, flags, "")?)
+    rustix::mount::mount_remount(place, flags, "").at(step)
+}
+
+/// Makes the folder that build output is mounted on. A repository may hold a link in its place, through which folders
+/// would be made elsewhere: then the run has no build cache.
+fn make_build_place(path: &Path, spec: &Spec) -> io::Result<Option<PathBuf>> {
+    let place = new(path);
+    let Ok(inside) = path.strip_prefix(&spec.root) else {
+        directory(&place)?;
+        return Ok(Some(place));
+    };
+    let mut folder = new(&spec.root);
+    for part in inside.components() {
+        folder.push(part);
+        match fs::symlink_metadata(&folder) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Ok(None),
+            Err(_) => fs::DirBuilder::new().mode(0o755).create(&folder)?,
+        }
+    }
+    Ok(Some(place))
 }
 
 fn private(path: &Path, source: &Path) -> io::Result<()> {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BuildFolder, Invocation, LayeredFolder, RunBounds, Sandbox, WrittenFile};
+use super::{BuildFolder, Invocation, LayeredFolder, ProposedFile, RunBounds, Sandbox, WrittenFile};
 
 /// Limit of a spec: a command line, an environment and the hidden paths of a large tree are far below it.
 const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -48,6 +48,8 @@ pub(super) struct Spec {
     pub(super) builds: Vec<BuildFolder>,
     /// Files of the repository that get the present time.
     pub(super) refreshed: Vec<String>,
+    /// Files of the repository that are other ones for the run.
+    pub(super) proposed: Vec<ProposedFile>,
     /// Commands that must succeed before the program starts.
     pub(super) before: Vec<Invocation>,
     /// True: the repository is handed back.

@@ -41,6 +41,11 @@ fn overlay(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> io::Result<()> {
     for path in tree.hidden {
         whiteout(tree.root, &upper, Path::new(path))?;
     }
+    // Nothing but these folders is there yet, so no link leads elsewhere.
+    for removed in tree.proposed.iter().filter(|file| file.content.is_none()) {
+        whiteout(tree.root, &upper, Path::new(&removed.path))?;
+    }
+    copy::put_proposed(tree, &upper)?;
     let options = format!(
         "lowerdir={},upperdir={},workdir={},userxattr",
         lower.display(),

@@ -127,6 +127,15 @@ impl Git {
         }
     }
 
+    /// The content of a file in the index, and its mode; nothing where the index does not have it.
+    pub(super) fn staged(&mut self, path: &str) -> Result<Option<(Id, u32)>, Failure> {
+        let path = path.to_owned();
+        match self.ask(&GitRequest::Staged { path })? {
+            GitAnswer::Staged(staged) => Ok(staged),
+            _ => Err(nonsense()),
+        }
+    }
+
     /// A stored content; nothing where it is larger than `bytes_max`.
     pub(super) fn blob(&mut self, id: &Id, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
         let id = id.clone();

@@ -113,6 +113,7 @@ impl DiffReader<'_> {
         if self.query.unstaged || self.query.untracked {
             let count = self.compare(Area::WorkTree, self.query.untracked)?;
             self.add_all(Area::WorkTree, count)?;
+            self.add_layered()?;
         }
         self.add_left_out();
         self.diff.truncated |= self.room.is_cut;
@@ -142,8 +143,62 @@ impl DiffReader<'_> {
         match area {
             // A conflict is one change, not two; it shows best beside the work tree.
             Area::Index => !(delta.status == Status::Conflicted && self.query.unstaged),
-            Area::WorkTree => (delta.status == Status::Untracked || self.query.unstaged) && !delta.left_in_place,
+            Area::WorkTree => {
+                let path = delta.path.as_deref().unwrap_or_default();
+                let is_layered = || self.repository.stat_layered(path).is_some();
+                (delta.status == Status::Untracked || self.query.unstaged) && !delta.left_in_place && !is_layered()
+            }
         }
+    }
+
+    /// Adds the files that a private layer changes. Git knows the work tree alone.
+    fn add_layered(&mut self) -> Result<(), Failure> {
+        let paths = self.repository.layer().map(|layer| layer.paths()).unwrap_or_default();
+        for layered in &paths {
+            if !self.asks_about(&layered.path) {
+                continue;
+            }
+            let staged = self.git.staged(&layered.path)?;
+            let status = match (&staged, &layered.content) {
+                (None, None) => continue,
+                (None, Some(_)) if !self.query.untracked => continue,
+                (Some(_), _) if !self.query.unstaged => continue,
+                (None, Some(_)) => Status::Untracked,
+                (Some(_), None) => Status::Deleted,
+                (Some(_), Some(_)) => Status::Modified,
+            };
+            let old_mode = staged.as_ref().map_or(0, |(_, mode)| *mode);
+            let delta = Delta {
+                status,
+                path: Some(layered.path.clone()),
+                old_path: None,
+                old: staged.map(|(id, _)| id),
+                new: None,
+                old_mode,
+                new_mode: self.mode_of(&layered.path),
+                left_in_place: false,
+            };
+            self.add(&delta, Area::WorkTree)?;
+        }
+        Ok(())
+    }
+
+    /// Mode of a layered file as git would store it; 0 where it is removed.
+    fn mode_of(&self, path: &str) -> u32 {
+        match self.repository.stat_layered(path) {
+            Some(Ok(stat)) if tool_repository::mode(&stat) & 0o100 != 0 => 0o100_755,
+            Some(Ok(_)) => 0o100_644,
+            _ => 0,
+        }
+    }
+
+    /// True for a path that the query asks about: every path, or one of those it names or one below.
+    fn asks_about(&self, path: &str) -> bool {
+        let is_in = |asked: &String| {
+            let rest = path.strip_prefix(asked.as_str());
+            asked.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.query.paths.is_empty() || self.query.paths.iter().any(is_in)
     }
 
     /// Adds one change, unless it is hidden or none after all.
@@ -234,6 +289,10 @@ impl DiffReader<'_> {
             &[]
         };
         let new = self.load(path, new_place, attributes.line_ends, stored)?;
+        let is_same = old == new && delta.old_mode == delta.new_mode;
+        if is_same && self.repository.stat_layered(path).is_some() {
+            return Ok(None);
+        }
         let old = (old_path, delta.old_mode, &old);
         let new = (path, delta.new_mode, &new);
         Ok(self.room.render(old, new, attributes.binary))

@@ -20,7 +20,7 @@ use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_repository::{ConcealError, Repository};
-use tool_sandbox::contain::{self, Enclosure, RunBounds, Sandbox, ToolAccess};
+use tool_sandbox::contain::{self, Enclosure, ProposedFile, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::toolchain::{self, Python};
 use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
 
@@ -57,6 +57,10 @@ impl Recipe {
     /// Asks, where the policy wants that, and runs. All of the output and the tree come back.
     pub(super) fn execute_handing_back(&self, context: &CallContext) -> Result<EndedRecipe, Failure> {
         let sandbox = self.sandbox(context)?;
+        if sandbox == Sandbox::None && context.repository.layer().is_some() {
+            let message = "A preview runs nothing without a sandbox: it would run with the files as they are.";
+            return Err(hinted("unavailable", message, "the user can apply the changes first"));
+        }
         consent::obtain(context, &self.question(sandbox))?;
         let (run, tree) = self.run_with_tools(context, sandbox)?;
         let raw_output = run.output.clone();
@@ -112,6 +116,7 @@ impl Recipe {
         }
         let mut enclosure = enclosure(context, sandbox)?;
         enclosure.tools = self.tools.clone();
+        enclosure.tools.proposed = proposed_files(context);
         let run = || tool_sandbox::run_handing_back(command, &enclosure, &limits, cancel, &progress);
         let ended = without_turn(context, run)?.map_err(|error| not_run(&error))?;
         Ok((ended.run, ended.left.map(|left| left.repository)))
@@ -211,6 +216,23 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
         installation: None,
         tools: ToolAccess::default(),
     })
+}
+
+/// The files of a preview, as a run sees them. What is hidden is not there for a run either.
+fn proposed_files(context: &CallContext) -> Vec<ProposedFile> {
+    let Some(layer) = context.repository.layer() else {
+        return Vec::new();
+    };
+    let visible = layer
+        .paths()
+        .into_iter()
+        .filter(|layered| context.repository.hidden(&layered.path, false).is_none());
+    visible
+        .map(|layered| ProposedFile {
+            path: layered.path,
+            content: layered.content,
+        })
+        .collect()
 }
 
 /// A program that could not be run at all.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::review::Desk;
 use crate::api::ChangeKind;
 use crate::session::feed::Recorder;
+use crate::session::journal::Start;
 use crate::session::{report, undo};
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
@@ -19,6 +20,8 @@ const FILES_NAMED_MAX: usize = 12;
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     session: String,
+    /// True where the changes are in a private layer.
+    is_preview: bool,
     pub(super) files: Vec<FileDiff>,
     /// Commits that the session made, by the beginnings of their names.
     commits: Vec<String>,
@@ -34,7 +37,10 @@ impl Changed {
 
     /// Reads the changes on the calling thread.
     pub(super) fn read(recorder: &Recorder) -> Self {
-        let session = recorder.summary().id().to_owned();
+        let Start {
+            session_id, preview, ..
+        } = recorder.summary().start;
+        let session = session_id;
         let read = || {
             recorder.flush()?;
             let lines = recorder.folder().changes()?;
@@ -51,6 +57,7 @@ impl Changed {
         });
         Self {
             session,
+            is_preview: preview,
             files,
             commits,
         }
@@ -69,12 +76,16 @@ impl Changed {
 
     /// The command that takes it all back.
     pub(super) fn undo_hint(&self) -> String {
-        format!("{} brings the old state back", self.undo_command())
+        if self.is_preview {
+            format!("`tool discard {}` drops the proposals", self.session)
+        } else {
+            format!("`tool undo {}` brings the old state back", self.session)
+        }
     }
 
-    /// That alone, in backticks.
-    pub(super) fn undo_command(&self) -> String {
-        format!("`tool undo {}`", self.session)
+    /// The command that shows the changes, in backticks.
+    pub(super) fn diff_command(&self) -> String {
+        format!("`tool diff {}`", self.session)
     }
 
     /// `Changed 2 files: …`, with the commands that show them and take them back.
@@ -85,11 +96,15 @@ impl Changed {
             let _ = write!(names, " and {more} more");
         }
         let files = if self.files.len() == 1 { "file" } else { "files" };
+        let (count, diff, session) = (self.files.len(), self.diff_command(), &self.session);
+        if self.is_preview {
+            return format!(
+                "Proposed changes of {count} {files}: {names}. {diff} shows them, `tool apply {session}` puts them in \
+                 place, `tool discard {session}` drops them."
+            );
+        }
         format!(
-            "{verb} {} {files}: {names}. `tool diff {}` shows the changes, {} takes them back{}.",
-            self.files.len(),
-            self.session,
-            self.undo_command(),
+            "{verb} {count} {files}: {names}. {diff} shows the changes, `tool undo {session}` takes them back{}.",
             self.what_stays()
         )
     }
@@ -154,6 +169,7 @@ mod tests {
     fn changed(files: Vec<FileDiff>) -> Changed {
         Changed {
             session: "0195".into(),
+            is_preview: false,
             files,
             commits: Vec::new(),
         }
@@ -174,6 +190,16 @@ mod tests {
         };
         let said = "`tool undo 0195` takes them back in the files, and leaves the commit `0123456789ab` as it is.";
         assert!(committed.summary("Changed").ends_with(said));
+    }
+
+    #[test]
+    fn a_preview_says_that_nothing_is_in_place() {
+        let proposed = Changed {
+            is_preview: true,
+            ..changed(vec![file("a.py", ChangeKind::Modified, "")])
+        };
+        insta::assert_snapshot!(proposed.summary("Changed"), @"Proposed changes of 1 file: `a.py` (+3 -1). `tool diff 0195` shows them, `tool apply 0195` puts them in place, `tool discard 0195` drops them.");
+        assert_eq!(proposed.undo_hint(), "`tool discard 0195` drops the proposals");
     }
 
     #[test]

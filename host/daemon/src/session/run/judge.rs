@@ -24,8 +24,14 @@ pub(super) fn judge(
         // The answer was complete, and what the host did after it was not.
         Ok(TurnEnd::Complete) if job.cancel.is_cancelled() => return cancelled(report),
         Ok(TurnEnd::Complete) => {
-            let modified = job.recorder.summary().files_modified();
-            undone(task.operation, missed, job.approver.has_expired(), &modified, found)
+            let summary = job.recorder.summary();
+            let session = ChangingSession {
+                operation: task.operation,
+                has_expired: job.approver.has_expired(),
+                is_preview: summary.start.preview,
+                changed: &summary.files_changed(),
+            };
+            session.undone(missed, found)
         }
         Ok(TurnEnd::Refused) => Some(refused(task.operation)),
         Ok(TurnEnd::Exhausted(budget)) => Some(exhausted(task, report, *budget)),
@@ -167,45 +173,53 @@ fn used(report: &TurnReport) -> Option<Usage> {
     (report.usage != Usage::default()).then_some(report.usage)
 }
 
-/// Returns the heaviest failure of an operation that changes files: a missing change, then a finding of its review,
-/// then another refusal. Nothing where all of it was made good.
-fn undone(
+/// What decides whether a session that changes files has done its work.
+struct ChangingSession<'a> {
     operation: Operation,
-    missed: &Missed,
-    expired: bool,
-    modified: &[String],
-    found: Option<Problem>,
-) -> Option<Problem> {
-    if !matches!(operation, Operation::Refactor | Operation::TestGen) {
-        return found;
+    /// An approval was not answered in time.
+    has_expired: bool,
+    /// It works on a private layer: what would leave that is refused, and is for the user to do later.
+    is_preview: bool,
+    /// Files that it changed.
+    changed: &'a [String],
+}
+
+impl ChangingSession<'_> {
+    /// Returns the heaviest failure of an operation that changes files: a missing change, then a finding of its review,
+    /// then another refusal. Nothing where all of it was made good.
+    fn undone(&self, missed: &Missed, found: Option<Problem>) -> Option<Problem> {
+        let operation = self.operation;
+        if !matches!(operation, Operation::Refactor | Operation::TestGen) {
+            return found;
+        }
+        if self.has_expired {
+            return Some(
+                Problem::new(
+                    ErrorKind::ApprovalExpired,
+                    format!("{operation} is incomplete: an approval was not answered in time"),
+                )
+                .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
+            );
+        }
+        let open = |kind| {
+            missed
+                .denials
+                .iter()
+                .filter(move |denial| denial.kind == kind && !denial.is_made_good)
+        };
+        // Tests may stand in any file: a model that wanted to extend an existing one, and was sent to a new one, has done
+        // what it was for.
+        let is_elsewhere = operation == Operation::TestGen && !self.changed.is_empty();
+        let write = open(RefusedPurpose::Writes).next().filter(|_| !is_elsewhere);
+        let write = write.map(|denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial));
+        let cut_off = || missed.cut_offs.first().map(|cut_off| lost(operation, cut_off));
+        let act = || {
+            // A user who answered no has decided; the operation is done all the same.
+            let denial = open(RefusedPurpose::Acts).find(|denial| !denial.by_user && !self.is_preview)?;
+            Some(denied(operation, &format!("`{}`", denial.skill), denial))
+        };
+        write.or_else(cut_off).or(found).or_else(act)
     }
-    if expired {
-        return Some(
-            Problem::new(
-                ErrorKind::ApprovalExpired,
-                format!("{operation} is incomplete: an approval was not answered in time"),
-            )
-            .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
-        );
-    }
-    let open = |kind| {
-        missed
-            .denials
-            .iter()
-            .filter(move |denial| denial.kind == kind && !denial.is_made_good)
-    };
-    // Tests may stand in any file: a model that wanted to extend an existing one, and was sent to a new one, has done
-    // what it was for.
-    let is_elsewhere = operation == Operation::TestGen && !modified.is_empty();
-    let write = open(RefusedPurpose::Writes).next().filter(|_| !is_elsewhere);
-    let write = write.map(|denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial));
-    let cut_off = || missed.cut_offs.first().map(|cut_off| lost(operation, cut_off));
-    let act = || {
-        // A user who answered no has decided; the operation is done all the same.
-        let denial = open(RefusedPurpose::Acts).find(|denial| !denial.by_user)?;
-        Some(denied(operation, &format!("`{}`", denial.skill), denial))
-    };
-    write.or_else(cut_off).or(found).or_else(act)
 }
 
 fn of(path: Option<&String>) -> String {
@@ -261,13 +275,42 @@ mod tests {
 
     fn said(operation: Operation, missed: &Missed, modified: &[&str], found: Option<Problem>) -> String {
         let modified: Vec<String> = modified.iter().map(|&path| path.to_owned()).collect();
-        let problem = undone(operation, missed, false, &modified, found);
+        let session = ChangingSession {
+            operation,
+            has_expired: false,
+            is_preview: false,
+            changed: &modified,
+        };
+        let problem = session.undone(missed, found);
         problem
             .map(|problem| {
                 let hint = problem.hint.unwrap_or_default();
                 format!("{}: {} ({hint})", problem.kind, problem.message)
             })
             .unwrap_or_default()
+    }
+
+    fn expired(operation: Operation, changed: &[String]) -> ChangingSession<'_> {
+        ChangingSession {
+            operation,
+            has_expired: true,
+            is_preview: false,
+            changed,
+        }
+    }
+
+    #[test]
+    fn a_commit_that_a_preview_refuses_fails_no_preview() {
+        let session = ChangingSession {
+            operation: Operation::Refactor,
+            has_expired: false,
+            is_preview: true,
+            changed: &["a.py".to_owned()],
+        };
+        let commit = missed(&[denial("git_commit", None, RefusedPurpose::Acts)]);
+        assert_eq!(session.undone(&commit, None), None);
+        let write = missed(&[denial("write_file", Some("b.py"), RefusedPurpose::Writes)]);
+        assert!(session.undone(&write, None).is_some());
     }
 
     #[test]
@@ -346,12 +389,13 @@ mod tests {
     #[test]
     fn an_explain_whose_model_tried_to_write_still_succeeded() {
         let refused = missed(&[denial("write_file", Some("a"), RefusedPurpose::Writes)]);
-        assert_eq!(undone(Operation::Explain, &refused, true, &[], None), None);
+        assert_eq!(expired(Operation::Explain, &[]).undone(&refused, None), None);
     }
 
     #[test]
     fn an_approval_that_nobody_answered_fails_the_run() {
-        let problem = undone(Operation::Refactor, &Missed::default(), true, &["a.py".into()], None);
+        let changed = ["a.py".to_owned()];
+        let problem = expired(Operation::Refactor, &changed).undone(&Missed::default(), None);
         assert_eq!(problem.expect("it is incomplete").kind, ErrorKind::ApprovalExpired);
     }
 }

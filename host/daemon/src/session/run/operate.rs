@@ -30,6 +30,13 @@ use crate::skill::policy::Decision;
 use crate::skill::{SessionFiles, SkillScope};
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
+/// Tells the model that it works on a private layer.
+const PREVIEW: &str = "\
+# Preview
+
+This is a preview. Your changes go to a private layer that you and the tests see; the user's files stay as they are until \
+the user applies the changes. Commits and installations are refused, so do not try them.";
+
 /// Runs an operation to its end. Everything in it shares the session's deadline.
 pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Outcome, Problem> {
     let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
@@ -57,7 +64,8 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     };
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
-    let message = first_message(&job.redactor, task, &prepared.message, &[&facts, &news]);
+    let preview = if job.repository.layer().is_some() { PREVIEW } else { "" };
+    let message = first_message(&job.redactor, task, &prepared.message, &[preview, &facts, &news]);
     let (messages, spent) = compaction::begin(&desk, &*provider, message).await?;
     let mut report = converse(&desk, &*provider, messages, spent).await;
     // An answer may be long: it is shared, not copied.

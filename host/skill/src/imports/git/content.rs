@@ -46,6 +46,15 @@ pub(in crate::imports) fn entry(
     path: &str,
     cancel: &CancellationToken,
 ) -> Result<WorkTreeEntry, OpenError> {
+    if let Some(stat) = repository.stat_layered(path) {
+        return match stat {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                let file = repository.open_file_within(path, cancel)?;
+                Ok(WorkTreeEntry::File(file, stat))
+            }
+            _ => Ok(WorkTreeEntry::Absent),
+        };
+    }
     let (parent, name) = path::split(path);
     let directory = match repository.handle().open_directory(parent) {
         Ok(directory) => directory,

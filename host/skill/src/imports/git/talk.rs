@@ -210,6 +210,10 @@ pub(in crate::imports) enum GitRequest {
     Attributes {
         path: String,
     },
+    /// The content of a file in the index, and its mode.
+    Staged {
+        path: String,
+    },
     /// A stored content.
     Blob {
         id: Id,
@@ -294,6 +298,8 @@ pub(in crate::imports) enum GitAnswer {
     Counted(usize),
     Deltas(Vec<Delta>),
     Attributes(Attributes),
+    /// Absent where the index does not have the file, or has a conflict in its place.
+    Staged(Option<(Id, u32)>),
     /// The content is beside it.
     Blob,
     TooLarge,

@@ -133,6 +133,15 @@ impl Git {
         paths.iter().map(|path| self.inside(path)).collect()
     }
 
+    /// The content of a file in the index, and its mode.
+    fn staged(&self, path: &str) -> Result<Option<(Id, u32)>, Failure> {
+        let index = self.repository.index().map_err(|error| git_failure(&error))?;
+        let Some(entry) = index.get_path(Path::new(&self.inside(path)), 0) else {
+            return Ok(None);
+        };
+        Ok(Some((id(entry.id)?, entry.mode)))
+    }
+
     /// The name of the current branch, born or not; absent on a detached head.
     fn branch(&self) -> Option<String> {
         let head = self.repository.find_reference("HEAD").ok()?;
@@ -244,6 +253,7 @@ impl<'a> Worker<'a> {
             GitRequest::Renames => GitAnswer::Counted(self.find_renames()?),
             GitRequest::Deltas { from } => GitAnswer::Deltas(self.deltas(from)?),
             GitRequest::Attributes { path } => GitAnswer::Attributes(self.git.attributes(&path)),
+            GitRequest::Staged { path } => GitAnswer::Staged(self.git.staged(&path)?),
             GitRequest::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
             GitRequest::Revision { name } => GitAnswer::Revision(self.git.revision(name.as_deref())?),
             GitRequest::BeginWalk { from, skip, paths } => {

@@ -94,7 +94,7 @@ pub(super) fn states(
     manifests: &[&'static str],
 ) -> Result<Vec<(&'static str, Option<FileState>)>, Failure> {
     let state = |&name: &&'static str| {
-        let state = changes::current(context.repository.handle(), name, REPLACED_BYTES_MAX);
+        let state = context.repository.current(name, REPLACED_BYTES_MAX);
         Ok((
             name,
             state.map_err(|obstacle| failure("denied", format!("{obstacle}.")))?,

@@ -22,7 +22,7 @@ use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{cancelled, hinted};
 use tool_core::digest::sha256_hex;
-use tool_repository::changes::{self, FileChange};
+use tool_repository::changes::FileChange;
 use tool_repository::path;
 
 /// Files that npm reads at the root, no matter who wrote them; of a `yarn.lock` it takes versions and addresses, too.
@@ -87,7 +87,7 @@ fn essence(record: &str, content: &[u8]) -> String {
 
 /// The essence of what a record holds now; the error is one that cannot be read, or is too large.
 fn current(context: &CallContext, record: &str) -> Result<Option<String>, ()> {
-    let state = changes::current(context.repository.handle(), record, limits::INSTALL_RECORD_BYTES_MAX);
+    let state = context.repository.current(record, limits::INSTALL_RECORD_BYTES_MAX);
     let state = state.map_err(|_| ())?;
     Ok(state.map(|state| essence(record, &state.content)))
 }
@@ -253,7 +253,7 @@ impl Beside {
 /// Packages in the root's manifest that the call does not name and that are not in the folder of packages.
 fn missing(context: &CallContext, named: &[String]) -> Option<Vec<ListedPackage>> {
     let bound = limits::INSTALL_MANIFEST_BYTES_MAX as u64;
-    let state = changes::current(context.repository.handle(), MANIFEST, bound).ok()?;
+    let state = context.repository.current(MANIFEST, bound).ok()?;
     let content = state.map(|state| state.content).unwrap_or_default();
     let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
     let manifest: Value = serde_json::from_slice(text).ok()?;

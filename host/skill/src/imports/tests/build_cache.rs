@@ -47,6 +47,8 @@ pub(super) struct BuildCache {
     /// Files that differ from the last build.
     changed: Vec<String>,
     bytes_max: u64,
+    /// True for the run of a preview: the cache stays as it is.
+    is_dropped: bool,
     /// Held until the run has ended.
     _lock: File,
 }
@@ -94,9 +96,11 @@ impl BuildCache {
             Some(BuildFolder {
                 place: place.clone(),
                 source,
+                is_dropped: context.repository.layer().is_some(),
             })
         });
         let folders: Vec<BuildFolder> = folders.collect::<Option<_>>()?;
+        let is_dropped = folders.iter().any(|folder| folder.is_dropped);
         let text = fs::read(folder.join(RECORD)).ok();
         let last: Option<BTreeMap<String, BuiltFile>> = text.and_then(|text| serde_json::from_slice(&text).ok());
         let record: BTreeMap<String, BuiltFile> = files
@@ -120,6 +124,7 @@ impl BuildCache {
             record,
             changed,
             bytes_max: BUILD_CACHE_BYTES_MAX,
+            is_dropped,
             _lock: lock,
         })
     }
@@ -165,6 +170,9 @@ impl BuildCache {
     /// Keeps note of what was built. Of a run that came to no test, some changed files may not have been built: they
     /// count as changed again.
     pub(super) fn keep(mut self, has_built: bool) {
+        if self.is_dropped {
+            return;
+        }
         if !has_built {
             for path in &self.changed {
                 self.record.remove(path);
@@ -334,6 +342,7 @@ mod unit {
         let folder = caches_of(home.path()).join("one");
         fs::create_dir_all(&folder).expect("folders can be made");
         let cache = BuildCache {
+            is_dropped: false,
             folders: Vec::new(),
             record: BTreeMap::new(),
             changed: Vec::new(),

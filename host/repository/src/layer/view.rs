@@ -1,0 +1,237 @@
+//! The repository with the layer over it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, Stat};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use super::{Layer, LayerEntry};
+use crate::changes::{self, FileState, Obstacle};
+use crate::walk::{FileEntry, FileList, ListedEntry, file_entry};
+use crate::{DirectoryList, EntryKind, OpenError, Opened, Repository, io_error, opened, path};
+
+/// The list of the tree and the layer, with what it was made of.
+#[derive(Debug, Default)]
+pub(crate) struct LayeredList(Mutex<Option<MergedList>>);
+
+#[derive(Debug)]
+struct MergedList {
+    tree: Arc<FileList>,
+    version: u64,
+    merged: Arc<FileList>,
+}
+
+impl Repository {
+    /// The private layer over the tree, where this is a preview.
+    pub fn layer(&self) -> Option<&Layer> {
+        self.layer.as_deref()
+    }
+
+    /// Returns the state of a path for a change of it: `None` if nothing is there. Hidden files are read, too.
+    pub fn current(&self, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
+        let Some(layer) = self.layer() else {
+            return changes::current(&self.root, path, bytes_max);
+        };
+        match layer.find(path) {
+            Some(LayerEntry::File(number)) => layer.read(number, path, bytes_max).map(Some),
+            Some(LayerEntry::Directory) => Err(Obstacle::NotRegular { path: path.to_owned() }),
+            Some(LayerEntry::Removed) => Ok(None),
+            None if layer.is_beneath_removed(path) => Ok(None),
+            None => changes::current(&self.root, path, bytes_max),
+        }
+    }
+
+    /// The metadata of an entry that the layer decides about; links are not followed.
+    pub fn stat_layered(&self, path: &str) -> Option<Result<Stat, Errno>> {
+        let layer = self.layer()?;
+        let handle = match layer.find(path)? {
+            LayerEntry::File(number) => layer.open(number),
+            LayerEntry::Directory if self.has_directory(path) => return None,
+            LayerEntry::Directory => layer.open_directory(),
+            LayerEntry::Removed => Err(Errno::NOENT),
+        };
+        Some(handle.and_then(|handle| rustix::fs::fstat(&handle)))
+    }
+
+    /// The names in a directory that the layer decides about, in order; without a kind those that are removed.
+    pub fn layered_names(&self, directory: &str) -> Vec<(String, Option<EntryKind>)> {
+        let Some(layer) = self.layer() else {
+            return Vec::new();
+        };
+        let mut names: BTreeMap<String, Option<EntryKind>> = BTreeMap::new();
+        let start = if directory.is_empty() { 0 } else { directory.len() + 1 };
+        for (path, number) in layer.contents().beneath(directory) {
+            let rest = &path[start..];
+            match rest.split_once('/') {
+                Some((name, _)) if number.is_some() => {
+                    names.insert(name.to_owned(), Some(EntryKind::Directory));
+                }
+                // A directory of the tree stays when its last file goes.
+                Some(_) => {}
+                None => {
+                    let kind = number.map(|_| EntryKind::File);
+                    // A directory in the place of a removed file.
+                    names.entry(rest.to_owned()).or_insert(kind);
+                }
+            }
+        }
+        names.into_iter().collect()
+    }
+
+    /// Opens a path that the layer decides about, given its real name. Nothing where the tree does.
+    pub(crate) fn open_layered(
+        &self,
+        path: &str,
+        real: &str,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Opened, OpenError>> {
+        let layer = self.layer()?;
+        let (handle, kind) = match layer.find(real)? {
+            LayerEntry::File(number) => (layer.open(number), EntryKind::File),
+            LayerEntry::Directory if self.has_directory(real) => return None,
+            LayerEntry::Directory => (layer.open_directory(), EntryKind::Directory),
+            LayerEntry::Removed => (Err(Errno::NOENT), EntryKind::File),
+        };
+        Some(self.judge_layered(path, real, handle, kind, cancel))
+    }
+
+    fn judge_layered(
+        &self,
+        path: &str,
+        real: &str,
+        handle: Result<std::os::fd::OwnedFd, Errno>,
+        kind: EntryKind,
+        cancel: &CancellationToken,
+    ) -> Result<Opened, OpenError> {
+        let denied = |reason| OpenError::Denied {
+            path: path.to_owned(),
+            reason,
+        };
+        // Nobody learns whether something hidden was removed.
+        if let Some(reason) = self.rules.hidden(real, kind == EntryKind::Directory) {
+            return Err(denied(reason));
+        }
+        let handle = handle.map_err(|errno| io_error(path, errno))?;
+        let stat = rustix::fs::fstat(&handle).map_err(|errno| io_error(path, errno))?;
+        match self.judge(&handle, real, kind, &stat, cancel) {
+            Some(reason) => Err(denied(reason)),
+            None => {
+                let listed = kind == EntryKind::File && self.layered_list.holds(real);
+                Ok(opened(handle, real.to_owned(), kind, &stat, listed))
+            }
+        }
+    }
+
+    /// The real name of a path whose directory may lie behind a link of the tree; the path itself where it does not.
+    pub(crate) fn real_name(&self, path: &str) -> String {
+        let (parent, name) = path::split(path);
+        let is_layered = self.layer().is_some_and(|layer| !layer.is_empty());
+        let is_behind_link = || matches!(self.root.open_directory(parent), Err(Errno::LOOP));
+        if !is_layered || parent.is_empty() || !is_behind_link() {
+            return path.to_owned();
+        }
+        let resolved = self.root.resolve(parent);
+        resolved.map_or_else(|_| path.to_owned(), |parent| path::join(&parent.path, name))
+    }
+
+    /// The list of the tree with the files of the layer in it.
+    pub(crate) fn merge_list(&self, tree: Arc<FileList>, cancel: &CancellationToken) -> Arc<FileList> {
+        let Some(layer) = self.layer().filter(|layer| !layer.is_empty()) else {
+            return tree;
+        };
+        let mut known = self.layered_list.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = layer.contents().version;
+        if let Some(known) = &*known
+            && Arc::ptr_eq(&known.tree, &tree)
+            && known.version == version
+        {
+            return Arc::clone(&known.merged);
+        }
+        let merged = Arc::new(self.merged(layer, &tree, cancel));
+        *known = Some(MergedList {
+            tree,
+            version,
+            merged: Arc::clone(&merged),
+        });
+        merged
+    }
+
+    fn merged(&self, layer: &Layer, tree: &FileList, cancel: &CancellationToken) -> FileList {
+        let files = layer.contents().files.clone();
+        let entry = |path: &String, number: u64| -> Option<FileEntry> {
+            let handle = layer.open(number).ok()?;
+            Some(file_entry(path.clone(), &rustix::fs::fstat(&handle).ok()?))
+        };
+        let walked = self.tree(cancel);
+        let is_listed = |path: &str| tree.find(path).is_some() || !walked.leaves_out(path);
+        let added = files
+            .iter()
+            .filter_map(|(path, number)| entry(path, (*number)?))
+            .filter(|entry| is_listed(&entry.path));
+        let mut merged = FileList {
+            files: added.collect(),
+            ..FileList::clone(tree)
+        };
+        let mut directories: BTreeSet<&str> = tree.directories.iter().map(String::as_str).collect();
+        for file in &merged.files {
+            directories.extend(path::ancestors(&file.path));
+        }
+        let directories = directories.into_iter().map(str::to_owned).collect();
+        let kept = tree.files.iter().filter(|file| !files.contains_key(&file.path));
+        merged.files.extend(kept.cloned());
+        merged.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        merged.directories = directories;
+        merged
+    }
+
+    /// The entries of a directory with those of the layer in it.
+    pub(crate) fn merge_entries(
+        &self,
+        directory: &str,
+        mut tree: DirectoryList,
+        cancel: &CancellationToken,
+    ) -> DirectoryList {
+        let names = self.layered_names(directory);
+        if names.is_empty() {
+            return tree;
+        }
+        let walked = self.tree(cancel);
+        for (name, kind) in names {
+            let path = path::join(directory, &name);
+            let known = tree.entries.iter().position(|entry| entry.path == path);
+            let known = known.map(|at| tree.entries.remove(at));
+            let Some(kind) = kind else { continue };
+            if known.is_none() && walked.leaves_out(&path) {
+                tree.left_out = tree.left_out.saturating_add(1);
+                continue;
+            }
+            let size = match (kind, self.stat_layered(&path)) {
+                (EntryKind::File, Some(Ok(stat))) => u64::try_from(stat.st_size).unwrap_or(0),
+                _ => 0,
+            };
+            tree.entries.push(ListedEntry { path, kind, size });
+        }
+        tree.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        tree
+    }
+
+    /// True where the tree itself has a directory of this name.
+    pub(crate) fn has_directory(&self, path: &str) -> bool {
+        let stat = rustix::fs::statat(self.directory(), or_root(path), AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory)
+    }
+}
+
+impl LayeredList {
+    /// True where the list that was made last holds a file.
+    fn holds(&self, path: &str) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().is_some_and(|known| known.merged.find(path).is_some())
+    }
+}
+
+fn or_root(path: &str) -> &str {
+    if path.is_empty() { "." } else { path }
+}
