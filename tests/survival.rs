@@ -10,6 +10,7 @@ mod leftovers;
 mod load;
 mod long;
 mod many;
+mod memory;
 mod stopping;
 
 use std::path::{Path, PathBuf};

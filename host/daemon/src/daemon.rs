@@ -71,6 +71,7 @@ pub fn detach() {
 
 /// Runs the daemon until it has to stop. `announce` reports the progress of the start; an error means that it failed.
 pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
+    crate::process::heap::limit_heaps();
     allow_open_files();
     if let Some(file) = options.environment.wrong_clock() {
         api::make_wrong(file);

@@ -51,6 +51,7 @@ use crate::api::{
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer, SyntaxParser};
 use crate::limits;
+use crate::process;
 use crate::provider::{LabelMark, Usage};
 use crate::redaction::Redactor;
 use crate::repository::{self, Repository, Scans};
@@ -98,6 +99,9 @@ const ATTACHED_FIRST_MS: u64 = 30_000;
 /// second.
 const CANCEL_GRACE_MS: u64 = 2_000;
 
+/// Pauses before memory is given back. An index of fifty thousand files is filled within half a minute.
+const GIVE_BACK_SECONDS: [u64; 3] = [2, 8, 20];
+
 /// Why the sessions of a home cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the sessions in `{}` cannot be opened", folder.display())]
@@ -123,6 +127,8 @@ pub struct Sessions {
     stopping: CancellationToken,
     /// A lower time-out of scans than that of `limits`.
     scan_time: Option<Duration>,
+    /// True while memory is about to be given back.
+    is_giving_back: AtomicBool,
 }
 
 /// A running session.
@@ -195,6 +201,7 @@ impl Sessions {
             indexes,
             stopping: CancellationToken::new(),
             scan_time,
+            is_giving_back: AtomicBool::new(false),
         }))
     }
 
@@ -221,7 +228,6 @@ impl Sessions {
     ) -> Result<SessionStart, Problem> {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
-        preview::check_operation(&request)?;
         check_budget(&request.budget)?;
         if settings.provider.api == Api::Analyst {
             analyst::check(request.operation, request.model.as_deref())?;
@@ -525,6 +531,24 @@ impl Sessions {
         self.lock().live.remove(&live.id);
         // From now on another turn of the conversation may start.
         drop(turn);
+        self.give_back_memory();
+    }
+
+    /// Gives the memory of ended sessions back after a while, and again once their indexes are filled. No stop waits for
+    /// it.
+    fn give_back_memory(self: &Arc<Self>) {
+        if self.is_giving_back.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let sessions = Arc::clone(self);
+        tokio::spawn(async move {
+            for seconds in GIVE_BACK_SECONDS {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                // It cannot panic, and a runtime that ends needs none of it.
+                let _ = tokio::task::spawn_blocking(process::heap::give_back).await;
+            }
+            sessions.is_giving_back.store(false, Ordering::SeqCst);
+        });
     }
 
     /// Tries to write an ended session until the disk takes it, or the daemon stops. Until then it is answered from memory.

@@ -10,6 +10,7 @@ pub mod confine;
 pub mod contain;
 pub mod environment;
 mod group;
+pub mod heap;
 mod mark;
 mod orphans;
 mod output;

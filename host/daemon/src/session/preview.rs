@@ -17,9 +17,7 @@ use super::journal::{SessionFolder, Start, Work};
 use super::run::{self, Outcome};
 use super::undo::unreadable;
 use super::{Sessions, blocking, unknown};
-use crate::api::{
-    self, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, ExecuteRequest, Operation, Problem, Status,
-};
+use crate::api::{self, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::repository::Repository;
@@ -57,18 +55,6 @@ pub(super) fn not_kept(error: &dyn std::fmt::Display) -> Problem {
         format!("The files of the preview cannot be kept: {error}"),
     )
     .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
-}
-
-/// Refuses a preview of an operation that changes nothing.
-pub(super) fn check_operation(request: &ExecuteRequest) -> Result<(), Problem> {
-    match request.operation {
-        Operation::Refactor | Operation::TestGen => Ok(()),
-        Operation::Explain | Operation::Architect if !request.preview => Ok(()),
-        operation => {
-            let message = format!("{operation} changes no files, so there is nothing to preview");
-            Err(Problem::new(ErrorKind::InvalidRequest, message).with_hint("leave `preview` out"))
-        }
-    }
 }
 
 /// The proposals that a turn takes over from the session that it continues.
