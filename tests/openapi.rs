@@ -293,7 +293,7 @@ async fn a_fuzzer_with_the_token_finds_nothing_either_where_a_model_changes_file
     let said = format!("{}\n{}", finished.stdout, finished.stderr);
     assert_eq!((finished.code, &report["failures"]), (0, &json!([])), "{said}");
     assert_eq!(report["complete"], true, "{said}");
-    assert_eq!(report["operations"]["tested"], 11, "{said}");
+    assert_eq!(report["operations"]["tested"], 13, "{said}");
 
     let history: Value = serde_json::from_str(&get(&address, "/history").await).expect("JSON");
     let sessions = history["sessions"].as_array().expect("a list");

@@ -397,9 +397,6 @@ fn a_preview_is_applied_and_discarded_over_http() {
     assert_eq!(discarded["sessions"], json!([id]));
     let refused = http::post(&address, &place("apply"), &json!({})).expect(409).json();
     assert_eq!(refused["error"]["code"], "nothing-to-apply");
-    let explain = json!({"operation": "explain", "repo_path": root, "preview": true});
-    let refused = http::post(&address, "/execute", &explain).expect(400).json();
-    assert_eq!(refused["error"]["code"], "invalid-request");
 }
 
 #[test]

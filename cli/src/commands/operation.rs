@@ -129,7 +129,7 @@ impl Task {
         Self::new(Operation::TestGen, vec![file])
     }
 
-    /// The same task, with its changes in a private layer where that is wanted.
+    /// Puts the changes of the task into a private layer where that is wanted.
     pub(super) fn previewed(self, is_preview: bool) -> Self {
         Self { is_preview, ..self }
     }

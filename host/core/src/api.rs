@@ -301,8 +301,7 @@ pub struct ExecuteRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
-    /// refactor and test-gen: True works on a private layer. The repository does not change; skills and test runs see the
-    /// edits, and POST /sessions/{session_id}/apply puts them in place.
+    /// True works on a private layer. The repository does not change; skills and test runs see the edits, and POST /sessions/{session_id}/apply puts them in place.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub preview: bool,
@@ -363,7 +362,7 @@ pub struct TurnRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
-    /// refactor and test-gen: True works on a private layer. A turn after a preview is a preview in any case, with the
+    /// True works on a private layer. A turn after a preview is a preview in any case, with the
     /// proposals so far, until they are applied or discarded.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]

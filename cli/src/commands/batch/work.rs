@@ -190,6 +190,7 @@ impl BatchSettings {
             selection: selection(&run.steer),
             budget: budget(&run),
             verification: run.tests.verification(),
+            preview: false,
         })
     }
 }

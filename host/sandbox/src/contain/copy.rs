@@ -160,7 +160,7 @@ pub(super) fn put_proposed(tree: &CopiedTree<'_>, to: &Path) -> io::Result<()> {
             make_folder(&tree.root.join(&folder), &to.join(&folder))?;
         }
         let place = to.join(path);
-        // What is removed in the real tree may still have the name of a folder here.
+        // The copy has the old file of that name.
         remove_file(&place)?;
         let mut from = fs::File::open(content)?;
         let mut copied = fs::File::create_new(&place)?;

@@ -173,7 +173,7 @@ fn used(report: &TurnReport) -> Option<Usage> {
     (report.usage != Usage::default()).then_some(report.usage)
 }
 
-/// What decides whether a session that changes files has done its work.
+/// A session that changes files, as far as it decides whether its work is done.
 struct ChangingSession<'a> {
     operation: Operation,
     /// An approval was not answered in time.
