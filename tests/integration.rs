@@ -36,6 +36,7 @@ mod protected;
 mod providers;
 mod reaching;
 mod recipes;
+mod recording;
 mod rest;
 mod rollout;
 mod sandbox;

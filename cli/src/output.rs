@@ -9,6 +9,7 @@ mod diff;
 mod file;
 mod job_log;
 mod markdown;
+mod narrow;
 mod status;
 
 use std::io::{self, IsTerminal, Write};
@@ -129,7 +130,7 @@ impl Output {
     /// A line about what is going on. One line: a file's name may hold a newline, and must not forge another one.
     pub(crate) fn progress(self, text: &str) {
         if !self.quiet {
-            self.error_line(&self.dim(&text.replace(['\n', '\t'], " ")));
+            self.error_line(&self.dim(&self.folded(&text.replace(['\n', '\t'], " "))));
         }
     }
 
@@ -143,7 +144,7 @@ impl Output {
     /// A line that the user should not miss, though nothing failed.
     pub(crate) fn notice(self, message: &str, hint: Option<&str>) {
         if !self.quiet {
-            self.error_line(&clean(&indented(message)));
+            self.error_line(&clean(&self.folded(&indented(message))));
             hint.into_iter().for_each(|hint| self.hint(hint));
         }
     }
@@ -152,7 +153,8 @@ impl Output {
     pub(crate) fn ask(self, text: &str) {
         let mut stderr = io::stderr().lock();
         // Without standard error the user cannot be asked; the answer that never comes is a no.
-        let _ = stderr.write_all(clean(text).as_bytes()).and_then(|()| stderr.flush());
+        let text = clean(&self.folded(text));
+        let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
     /// `[error] <message>` and the hint that mends it.
@@ -168,7 +170,8 @@ impl Output {
     }
 
     fn marked(self, label: &str, problem: &Problem) {
-        self.error_line(&format!("{label} {}", indented(&clean(&problem.message))));
+        let message = self.folded(&indented(&clean(&problem.message)));
+        self.error_line(&format!("{label} {message}"));
         problem.hint.iter().for_each(|hint| self.hint(hint));
     }
 
@@ -182,7 +185,16 @@ impl Output {
 
     /// A line that says what mends an error; it belongs to the one above it.
     pub(crate) fn hint(self, hint: &str) {
-        self.error_line(&self.dim(&format!("hint: {}", indented(hint))));
+        self.error_line(&self.dim(&self.folded(&format!("hint: {}", indented(hint)))));
+    }
+
+    /// The text for standard error, in lines of a narrow terminal where that is one.
+    fn folded(self, text: &str) -> String {
+        if self.moves {
+            narrow::fold_lines(text, columns())
+        } else {
+            text.to_owned()
+        }
     }
 
     fn dim(self, text: &str) -> String {

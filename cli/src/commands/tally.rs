@@ -14,6 +14,8 @@ pub(super) struct SessionTally {
     others: usize,
     /// Lines added and removed by path.
     changed: BTreeMap<String, (u64, u64)>,
+    /// True where the changes are those of a preview.
+    is_preview: bool,
     tests: Option<TestDetails>,
     tokens: u64,
     cost: Option<f64>,
@@ -35,7 +37,8 @@ impl SessionTally {
                     self.tests = details.and_then(|details| serde_json::from_value(details).ok());
                 }
             }
-            Event::Change { files, .. } => {
+            Event::Change { files, proposed, .. } => {
+                self.is_preview |= proposed;
                 for file in files {
                     let lines = self.changed.entry(file.path.clone()).or_default();
                     *lines = (lines.0 + file.added, lines.1 + file.removed);
@@ -75,10 +78,11 @@ impl SessionTally {
             .changed
             .values()
             .fold((0, 0), |(added, removed), lines| (added + lines.0, removed + lines.1));
+        let verb = if self.is_preview { "proposed" } else { "changed" };
         let changed = match self.changed.len() {
             0 => None,
-            1 => Some(format!("1 file changed (+{added} -{removed})")),
-            count => Some(format!("{count} files changed (+{added} -{removed})")),
+            1 => Some(format!("1 file {verb} (+{added} -{removed})")),
+            count => Some(format!("{count} files {verb} (+{added} -{removed})")),
         };
         let tokens = (self.tokens > 0).then(|| format!("{} tokens", grouped(self.tokens)));
         let cost = self.cost.map(|cost| format!("${cost:.4}"));
@@ -161,6 +165,7 @@ mod tests {
                 files: vec![file],
                 diff: String::new(),
                 truncated: false,
+                proposed: false,
             },
             ended("run_tests", Some(run)),
             Event::Usage {

@@ -227,6 +227,10 @@ pub enum Event {
         diff: String,
         /// True where the diff is longer and only its beginning is here.
         truncated: bool,
+        /// True in a preview: the repository does not have the change.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[schema(default = false)]
+        proposed: bool,
     },
     /// The place of the session in its conversation. Sent once, before the selection.
     #[schema(title = "TurnEvent")]

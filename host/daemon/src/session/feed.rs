@@ -641,7 +641,7 @@ impl FeedState {
 }
 
 /// The event of a change, with as much of its diff as an event may hold.
-fn change_event(change: &PreparedChange) -> Event {
+fn change_event(change: &PreparedChange, proposed: bool) -> Event {
     let diffs: Vec<FileDiff> = change.files.iter().map(FileDiff::new).collect();
     let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
     let shown = first_lines(&whole, CHANGE_DIFF_BYTES_MAX);
@@ -649,6 +649,7 @@ fn change_event(change: &PreparedChange) -> Event {
         truncated: shown.len() < whole.len(),
         diff: redaction::mask(shown).into_owned(),
         files: diffs.into_iter().map(ChangedFile::from).collect(),
+        proposed,
     }
 }
 
@@ -660,7 +661,8 @@ impl ChangeJournal for Recorder {
         }
         let stored = self.folder.store(change)?;
         // An undo has no stream, and a rollback shows nothing.
-        let event = self.is_streamed().then(|| change_event(change));
+        let proposed = self.lock().summary.start.preview;
+        let event = self.is_streamed().then(|| change_event(change, proposed));
         moment();
         // Pending lines may take the room; if they cannot be written, `sync` below returns the error.
         let _ = self.flush();

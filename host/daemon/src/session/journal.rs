@@ -366,10 +366,11 @@ impl JournalEntry {
                     args: Value::Null,
                     call_id,
                 }),
-                Event::Change { files, .. } => Some(Event::Change {
+                Event::Change { files, proposed, .. } => Some(Event::Change {
                     files,
                     diff: String::new(),
                     truncated: true,
+                    proposed,
                 }),
                 Event::SkillResult {
                     name,
