@@ -24,7 +24,8 @@ fn contained(links: usize, target: &str) -> Value {
     });
     let spec = json!({
         "sandbox": "namespaces", "program": "/bin/true", "arguments": [], "directory": root, "environment": {},
-        "root": root, "hidden": [], "visible": links, "layers": [], "files": [], "builds": [], "refreshed": [], "before": [], "hands_back": false, "home": null, "bounds": bounds, "folder": null,
+        "root": root, "hidden": [], "visible": links, "layers": [], "files": [], "builds": [], "refreshed": [],
+        "proposed": [], "before": [], "hands_back": false, "home": null, "bounds": bounds, "folder": null,
         "installation": null,
     });
     let text = spec.to_string().into_bytes();

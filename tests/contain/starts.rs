@@ -37,7 +37,8 @@ impl Start {
         let spec = json!({
             "sandbox": sandbox, "program": "/bin/sh", "arguments": ["-c", "echo started; sleep 60; exit"],
             "directory": root, "environment": {"PATH": "/usr/bin:/bin", "MARK": mark}, "root": root, "hidden": [],
-            "visible": [], "layers": [], "files": [], "builds": [], "refreshed": [], "before": [], "hands_back": false, "home": null, "bounds": bounds, "installation": null, "folder": work.path(),
+            "visible": [], "layers": [], "files": [], "builds": [], "refreshed": [],
+        "proposed": [], "before": [], "hands_back": false, "home": null, "bounds": bounds, "installation": null, "folder": work.path(),
         });
         let text = spec.to_string().into_bytes();
         let length = u32::try_from(text.len()).expect("it fits").to_le_bytes();
