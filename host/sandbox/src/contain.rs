@@ -11,6 +11,8 @@
 #[cfg(target_os = "linux")]
 mod copy;
 #[cfg(target_os = "linux")]
+mod etc;
+#[cfg(target_os = "linux")]
 mod filter;
 mod handover;
 #[cfg(target_os = "linux")]

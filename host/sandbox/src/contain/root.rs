@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::copy::CopiedTree;
+use super::etc;
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
@@ -24,63 +25,6 @@ use crate::limits;
 
 /// Path of the new root.
 const NEW: &str = "/proc";
-
-/// Entries of `/etc` that programs need to work at all. No file of them is secret; directories with keys are left out.
-const ETC: &[&str] = &[
-    "alternatives",
-    "bash.bashrc",
-    "ca-certificates",
-    "ca-certificates.conf",
-    "debian_version",
-    "fonts",
-    "gai.conf",
-    "host.conf",
-    "inputrc",
-    "java-11-openjdk",
-    "java-17-openjdk",
-    "java-21-openjdk",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "ld-musl-x86_64.path",
-    "locale.alias",
-    "locale.conf",
-    "localtime",
-    "magic",
-    "mime.types",
-    "nsswitch.conf",
-    "os-release",
-    "pki/ca-trust",
-    "pki/tls/cert.pem",
-    "pki/tls/certs",
-    "pki/tls/openssl.cnf",
-    "profile",
-    "protocols",
-    "python3",
-    "python3.10",
-    "python3.11",
-    "python3.12",
-    "python3.13",
-    "python3.14",
-    "rpc",
-    "services",
-    "shells",
-    "ssl/cert.pem",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-    "terminfo",
-    "timezone",
-    "xdg",
-];
-
-/// [`ETC`] by full path, as far as it is there.
-pub(super) fn etc_places() -> impl Iterator<Item = PathBuf> {
-    let beside = ["passwd", "group", "hosts", "hostname"];
-    ETC.iter()
-        .copied()
-        .chain(beside)
-        .map(|name| Path::new("/etc").join(name))
-}
 
 /// Devices that hold nothing.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -240,8 +184,15 @@ fn lines(path: &str, wanted: &[u32]) -> String {
 fn etc(mounts: &Mounts, identity: &RunIdentity) -> io::Result<()> {
     let place = new(Path::new("/etc"));
     directory(&place)?;
-    for name in ETC {
-        system(&Path::new("/etc").join(name), mounts)?;
+    for shown in etc::shown() {
+        system(&shown, mounts)?;
+    }
+    for settings in etc::php_settings(Path::new("/etc")) {
+        let folder = new(&settings.folder);
+        directory(&folder)?;
+        for (name, text) in settings.files {
+            fs::write(folder.join(name), text)?;
+        }
     }
     for (name, text) in [
         ("passwd", identity.passwd.as_str()),

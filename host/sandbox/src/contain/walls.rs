@@ -124,7 +124,7 @@ fn only_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
     let system = SYSTEM.iter().map(PathBuf::from);
-    let etc = super::root::etc_places();
+    let etc = super::etc::places();
     let visible = spec.visible.iter().filter_map(|visible| match visible {
         Visible::Place(path) => Some(path.clone()),
         Visible::Link { .. } => None,
