@@ -160,6 +160,9 @@ pub(crate) struct TestRecipe {
     /// True: build output lies in the outermost folder that the first sign marks, not in that of the suite.
     #[serde(default)]
     pub(crate) workspace: bool,
+    /// True: folders of build output lie beside every file that a sign names, in the folder of the suite and beneath it.
+    #[serde(default)]
+    pub(crate) modules: bool,
     /// Signs, of which one is enough.
     #[serde(default)]
     pub(crate) detect: Vec<Sign>,
@@ -237,7 +240,8 @@ pub(crate) struct PathRule {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ToolHome {
     /// Variable that says where it lies.
-    pub(crate) variable: String,
+    #[serde(default)]
+    pub(crate) variable: Option<String>,
     /// Its usual place, relative to the user's home.
     pub(crate) place: String,
     /// Parts of it that the run may read. All other parts, which may hold credentials, are not there.
@@ -260,6 +264,9 @@ pub(crate) struct ToolHome {
 pub(crate) struct CopiedSettings {
     /// The file, relative to the folder of the tool.
     pub(crate) file: String,
+    /// Key whose value is another folder in which the tool keeps its packages.
+    #[serde(default)]
+    pub(crate) packages: Option<String>,
     /// Keys that are copied, and no others: parts separated by points, `*` stands for any name. Of XML they are the names
     /// of elements. A value that is a URL with a user or a password is left out.
     pub(crate) keys: Vec<String>,

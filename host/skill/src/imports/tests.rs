@@ -33,12 +33,15 @@ use tool_boundary::consent;
 use tool_boundary::{failure, hinted};
 use tool_core::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestRun, UnknownCheck};
 use tool_core::text::nearest;
-use tool_repository::{OpenError, normalise};
+use tool_repository::{FileList, OpenError, normalise};
 use tool_sandbox::contain::{Invocation, Sandbox};
 use tool_sandbox::environment;
 
 /// Name of the recipe that is the user's own command.
 const OWN: &str = "own";
+
+/// Modules of a project whose build output is kept: each takes a few mounts in every run.
+const MODULES_MAX: usize = 64;
 
 /// Results of the suites, by exit status and the runner's own counts. The guest has no part in this.
 pub(super) fn judge(suites: &[Suite]) -> Option<TestRun> {
@@ -369,21 +372,41 @@ impl SuiteRunner<'_> {
         if sandbox != Sandbox::Namespaces || context.policy.is_untrusted() {
             return Ok(None);
         }
-        let root = if data.workspace {
-            self.workspace(data)
+        let files = detect::list(&context.repository, &context.cancel)?;
+        let roots = if data.modules {
+            self.modules(data, &files)
+        } else if data.workspace {
+            vec![self.workspace(data)]
         } else {
-            self.root()
+            vec![self.root()]
         };
-        let mut places: Vec<PathBuf> = data.build.iter().map(|name| root.join(name)).collect();
-        places.extend(tools::build_places(context, data));
+        let places = roots
+            .iter()
+            .flat_map(|root| data.build.iter().map(|name| root.join(name)));
+        let places: Vec<PathBuf> = places.chain(tools::build_places(context, data)).collect();
         let key = CacheKey {
             recipe: &data.name,
             directory: &suite.directory,
             program: &recipe.command.program,
             sandbox: sandbox.name(),
         };
-        let files = detect::list(&context.repository, &context.cancel)?;
         Ok(BuildCache::open(context, &key, &places, &files))
+    }
+
+    /// The folder of the suite and those beneath it that hold a file which a sign names. In a project with more of them
+    /// the others are built anew.
+    fn modules(&self, data: &TestRecipe, files: &FileList) -> Vec<PathBuf> {
+        let (root, suite) = (self.context.repository.root(), self.root());
+        let is_module = |name: &str| data.detect.iter().any(|sign| sign.file.as_deref() == Some(name));
+        let paths = files.files.iter().map(|file| root.join(&file.path));
+        let marked = paths.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_module));
+        let mut folders: Vec<PathBuf> = marked.filter_map(|path| Some(path.parent()?.to_owned())).collect();
+        folders.retain(|folder| folder.starts_with(&suite));
+        folders.push(suite);
+        folders.sort();
+        folders.dedup();
+        folders.truncate(MODULES_MAX);
+        folders
     }
 
     /// The outermost folder with the recipe's first sign, from the suite upwards.

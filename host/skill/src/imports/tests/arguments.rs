@@ -164,7 +164,7 @@ mod unit {
         nextest: nextest run --offline --no-fail-fast --test api adds
         go: test -json ./...
         go: test -json -run TestA . ./store ./api/...
-        maven: --offline --batch-mode -ntp -Dstyle.color=never -Dmaven.test.failure.ignore=false -fae -Dtest=StoreTest,ApiTest -Dsurefire.failIfNoSpecifiedTests=false test
+        maven: --offline --batch-mode -ntp -Dstyle.color=never -Daether.enhancedLocalRepository.trackingFilename=none -Dmaven.test.failure.ignore=false -fae -Dtest=StoreTest,ApiTest -Dsurefire.failIfNoSpecifiedTests=false test
         gradle: --offline --no-daemon --console=plain --continue test --tests *StoreTest
         ctest: --test-dir .tool-build --output-on-failure -R store (all)
         meson: test -C .tool-build --print-errorlogs

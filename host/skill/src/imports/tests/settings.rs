@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quick_xml::events::{BytesEnd, BytesStart, BytesText, Event};
 use quick_xml::{Reader, Writer};
@@ -33,6 +33,34 @@ pub(super) fn copy(place: &Path, settings: &[CopiedSettings]) -> Vec<WrittenFile
         })
     });
     copied.collect()
+}
+
+/// Folders in which a tool keeps its packages by its own settings, of which these are the copies.
+pub(super) fn package_folders(copied: &[WrittenFile], settings: &[CopiedSettings], home: Option<&str>) -> Vec<PathBuf> {
+    let found = settings.iter().filter_map(|settings| {
+        let key = settings.packages.as_deref()?;
+        let file = copied.iter().find(|file| file.place.ends_with(&settings.file))?;
+        let value = text_of(&file.text, key)?.replace("${user.home}", home?);
+        Some(PathBuf::from(value)).filter(|folder| folder.is_absolute())
+    });
+    found.collect()
+}
+
+/// Text of the element of an XML file that a key names.
+fn text_of(text: &str, key: &str) -> Option<String> {
+    let mut reader = Reader::from_str(text);
+    let mut path: Vec<String> = Vec::new();
+    loop {
+        match reader.read_event().ok()? {
+            Event::Eof => return None,
+            Event::Start(start) => path.push(String::from_utf8(start.local_name().as_ref().to_vec()).ok()?),
+            Event::Text(text) if path.join(".") == key => return Some(text.decode().ok()?.into_owned()),
+            Event::End(_) => {
+                path.pop();
+            }
+            _ => {}
+        }
+    }
 }
 
 fn read(place: &Path) -> Option<String> {
@@ -210,6 +238,14 @@ mod unit {
                  <mirror><id>n</id></mirror></mirrors></settings>"
             )
         );
+        let elsewhere = "<settings><localRepository>${user.home}/packages</localRepository></settings>";
+        let file = WrittenFile {
+            place: PathBuf::from("/home/u/.m2/settings.xml"),
+            text: copied("maven", "settings.xml", elsewhere).expect("there is a key"),
+        };
+        let recipe = recipes::find("maven").expect("it is a recipe");
+        let folders = package_folders(&[file], &recipe.homes[0].settings, Some("/home/u"));
+        assert_eq!(folders, [PathBuf::from("/home/u/packages")]);
         assert_eq!(copied("maven", "settings.xml", "<settings/>"), None);
         assert_eq!(copied("maven", "settings.xml", "<settings><mirrors>"), None);
     }

@@ -46,17 +46,26 @@ fn add(tools: &mut ToolAccess, context: &CallContext, data: &TestRecipe) {
     for home in &data.homes {
         let Some(place) = place(context, home) else { continue };
         tools.shown.extend(home.show.iter().map(|part| place.join(part)));
-        tools.files.extend(settings::copy(&place, &home.settings));
-        if home.layers.is_empty() {
-            continue;
+        let copied = settings::copy(&place, &home.settings);
+        let user = context.environment.get("HOME").map(String::as_str);
+        let elsewhere = settings::package_folders(&copied, &home.settings, user);
+        tools.files.extend(copied);
+        for folder in elsewhere {
+            add_layer(tools, folder, &[String::new()]);
         }
-        let layer = LayeredFolder {
-            place,
-            parts: home.layers.iter().map(PathBuf::from).collect(),
-        };
-        if !tools.layers.contains(&layer) {
-            tools.layers.push(layer);
+        if !home.layers.is_empty() {
+            add_layer(tools, place, &home.layers);
         }
+    }
+}
+
+fn add_layer(tools: &mut ToolAccess, place: PathBuf, parts: &[String]) {
+    let layer = LayeredFolder {
+        place,
+        parts: parts.iter().map(PathBuf::from).collect(),
+    };
+    if !tools.layers.contains(&layer) {
+        tools.layers.push(layer);
     }
 }
 
@@ -68,10 +77,8 @@ pub(super) fn build_places(context: &CallContext, data: &TestRecipe) -> Vec<Path
 
 /// Variables of the starter that say where these places are.
 pub(super) fn variables(context: &CallContext, data: &TestRecipe) -> BTreeMap<String, String> {
-    let set = data.homes.iter().filter_map(|home| {
-        let value = context.environment.get(&home.variable)?;
-        Some((home.variable.clone(), value.clone()))
-    });
+    let named = data.homes.iter().filter_map(|home| home.variable.as_ref());
+    let set = named.filter_map(|name| Some((name.clone(), context.environment.get(name)?.clone())));
     set.collect()
 }
 
@@ -84,7 +91,11 @@ pub(super) fn has_wrapper_cache(context: &CallContext, data: &TestRecipe) -> boo
 /// The folder of a tool, by its variable or at its usual place.
 fn place(context: &CallContext, home: &ToolHome) -> Option<PathBuf> {
     let environment = &context.environment;
-    let set = environment.get(&home.variable).map(PathBuf::from);
+    let set = home
+        .variable
+        .as_ref()
+        .and_then(|name| environment.get(name))
+        .map(PathBuf::from);
     let usual = || Some(PathBuf::from(environment.get("HOME")?).join(&home.place));
     set.or_else(usual).filter(|place| place.is_absolute())
 }
