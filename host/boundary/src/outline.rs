@@ -126,7 +126,7 @@ const LANGUAGES: [(Language, &str, &str, &[&str]); 16] = [
     (Language::Ruby, "ruby", "outline_dynamic", &["rb", "rake", "gemspec"]),
     (Language::Php, "php", "outline_dynamic", &["php"]),
     (Language::Kotlin, "kotlin", "outline_kotlin", &["kt", "kts"]),
-    (Language::Bash, "bash", "outline_shell", &["sh", "bash"]),
+    (Language::Bash, "bash", "outline_shell", &["sh", "bash", "zsh", "ksh"]),
     (Language::Lua, "lua", "outline_shell", &["lua"]),
     (Language::Elixir, "elixir", "outline_dynamic", &["ex", "exs"]),
 ];
