@@ -178,6 +178,24 @@ fn a_kept_command_decides_until_it_is_forgotten() {
 }
 
 #[test]
+fn a_program_that_many_manifests_lack_is_named_once() {
+    let home = Home::offline();
+    let repository = folder(&[("a/go.mod", "module a\n"), ("b/go.mod", "module b\n")]);
+    let mut command = home.tool(repository.path(), &["tests"]);
+    command.env("PATH", "/nonexistent");
+    let finished = finish(command.output().expect("it starts")).expect(0);
+    assert_eq!(finished.stdout.matches("tests   go in ").count(), 2, "{finished:?}");
+    assert_eq!(
+        finished
+            .stdout
+            .matches("go was not found on the PATH: install Go")
+            .count(),
+        1,
+        "{finished:?}"
+    );
+}
+
+#[test]
 fn a_check_runs_in_place_of_the_tests() {
     let home = Home::offline();
     let repository = folder(&[("Makefile", "test:\n\tfalse\nlint:\n\techo 'line 3: too long'; exit 4\n")]);

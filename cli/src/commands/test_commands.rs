@@ -1,5 +1,6 @@
 //! `tool tests`: the commands that run the tests and checks of a repository, and their build output. Starts nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -36,9 +37,11 @@ fn list(root: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
     if json {
         return print_json(&planned, context.output);
     }
+    // A repository with many manifests lacks the same program for each.
+    let mut said = BTreeSet::new();
     for run in &planned {
         context.output.line(&line(run))?;
-        if let Some(missing) = &run.missing {
+        if let Some(missing) = run.missing.as_ref().filter(|missing| said.insert(missing.as_str())) {
             context.output.line(&format!("        {}", clean_line(missing)))?;
         }
     }
