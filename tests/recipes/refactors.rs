@@ -56,6 +56,38 @@ const C: Project = Project {
     broken: "the run passed before and fails now",
 };
 
+/// Debian's Maven works offline with the repository that its packages fill.
+const JAVA: Project = Project {
+    files: &[
+        (
+            "pom.xml",
+            "<project>\n  <modelVersion>4.0.0</modelVersion>\n  <groupId>shop</groupId>\n  <artifactId>shop</artifactId>\n  \
+             <version>1</version>\n  <properties>\n    <maven.compiler.source>8</maven.compiler.source>\n    \
+             <maven.compiler.target>8</maven.compiler.target>\n    \
+             <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>\n  </properties>\n  <dependencies>\n    \
+             <dependency>\n      <groupId>junit</groupId>\n      <artifactId>junit</artifactId>\n      \
+             <version>4.x</version>\n      <scope>test</scope>\n    </dependency>\n  </dependencies>\n</project>\n",
+        ),
+        (".mvn/maven.config", "-s/etc/maven/settings-debian.xml\n"),
+        (".gitignore", "target\n"),
+        (
+            "src/main/java/shop/Sum.java",
+            "package shop;\n\npublic class Sum {\n    public static int add(int a, int b) {\n        return a + b;\n    }\n}\n",
+        ),
+        (
+            "src/test/java/shop/SumTest.java",
+            "package shop;\n\nimport static org.junit.Assert.assertEquals;\n\nimport org.junit.Test;\n\npublic class SumTest {\n    \
+             @Test\n    public void adds() {\n        assertEquals(3, Sum.add(1, 2));\n    }\n\n    \
+             @Test\n    public void startsAtNothing() {\n        assertEquals(0, Sum.add(0, 0));\n    }\n}\n",
+        ),
+    ],
+    source: "src/main/java/shop/Sum.java",
+    old: "a + b",
+    good: "b + a",
+    bad: "a - b",
+    broken: "`shop.SumTest::adds` fails now and did not before",
+};
+
 const JAVASCRIPT: Project = Project {
     files: &[
         (
@@ -141,6 +173,23 @@ fn a_refactor_of_rust_is_verified_or_names_the_broken_test() {
 #[test]
 fn a_refactor_of_c_is_verified_or_says_that_its_run_fails() {
     check(&C);
+}
+
+#[test]
+fn a_refactor_of_java_is_verified_or_names_the_broken_test() {
+    check(&JAVA);
+}
+
+#[test]
+fn a_refactor_of_java_without_maven_is_not_verified() {
+    let repository = folder(JAVA.files);
+    let (_server, home) = scripted(rounds(&JAVA, JAVA.good));
+    let mut command = refactor(&home, repository.path());
+    let empty = tempfile::tempdir().expect("a folder");
+    command.env("PATH", empty.path());
+    let finished = finish(command.output().expect("it starts")).expect(1);
+    holds(&finished.stdout, &["- Not verified: ", "mvn was not found on the PATH"]);
+    holds(&finished.stderr, &["refactor is not verified: ", "--unverified"]);
 }
 
 #[test]
