@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 SECONDS_MAX = 900
+HERE = Path(__file__).resolve().parent
 
 
 class Unavailable(Exception):
@@ -40,6 +41,12 @@ def must(argv, folder, variables):
     return ended.stdout
 
 
+def is_installed(debian):
+    """True where this Debian package is installed."""
+    ended = subprocess.run(["dpkg-query", "-W", "-f=${Status}", debian], capture_output=True, text=True, check=False)
+    return ended.stdout == "install ok installed"
+
+
 def fetch(package, folder, variables):
     """The folder with the sources of the package, fetched by its registry's own client."""
     tree = folder / "tree"
@@ -49,6 +56,9 @@ def fetch(package, folder, variables):
     work = folder / "fetched"
     work.mkdir(parents=True)
     name, version = package["name"], package["version"]
+    absent = [debian for debian in package.get("debian", []) if not is_installed(debian)]
+    if absent:
+        raise Unavailable(f"needs `apt-get install {' '.join(absent)}`")
     match package["fetch"]:
         case "pip":
             must(["pip", "download", "-q", "--no-deps", "--no-binary", ":all:", f"{name}=={version}"], work, variables)
@@ -67,11 +77,15 @@ def fetch(package, folder, variables):
             shutil.copytree(found, tree)
         case "debian":
             must(["apt-get", "source", "-qq", name], work, variables)
+        case "debian-binary":
+            must(["apt-get", "download", "-qq", package["binary"]], work, variables)
+            must(["sh", "-c", "dpkg-deb -x *.deb . && rm *.deb"], work, variables)
+            shutil.copytree(work / package["part"], tree)
     if not tree.exists():
         [found] = [entry for entry in work.iterdir() if entry.is_dir()]
         found.rename(tree)
     for argv in package["setup"]:
-        must(argv, tree, variables)
+        must([word.replace("{here}", str(HERE)) for word in argv], tree, variables)
     return tree
 
 
@@ -108,6 +122,25 @@ def read_outside(form, ended):
                 return None
             [(failed, total)] = found
             return int(total) - int(failed), int(failed)
+        case "surefire":
+            # The sums of modules; lines of single classes say their seconds.
+            found = re.findall(r"(?m)Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)\s*$", text)
+            total, failures, errors, skipped = (sum(map(int, column)) for column in zip(*found, strict=True))
+            return total - failures - errors - skipped, failures + errors
+        case "phpunit":
+            if found := re.findall(r"OK \((\d+) tests?,", text):
+                return int(found[0]), 0
+            last = re.findall(r"(?m)^Tests: \d+.*$", text)[-1]
+            number = {word: int(count) for word, count in re.findall(r"(\w+): (\d+)", last)}
+            bad = number.get("Failures", 0) + number.get("Errors", 0)
+            return number["Tests"] - bad - number.get("Skipped", 0) - number.get("Incomplete", 0), bad
+        case "rspec":
+            [(total, failed, pending)] = re.findall(r"(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?", text)
+            return int(total) - int(failed) - int(pending or 0), int(failed)
+        case "minitest":
+            pattern = r"(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors, (\d+) (?:skips|pendings)"
+            [(total, failures, errors, skips)] = re.findall(pattern, text)
+            return int(total) - int(failures) - int(errors) - int(skips), int(failures) + int(errors)
     raise ValueError(form)
 
 
@@ -137,7 +170,11 @@ def measure(package, folder, tool, variables):
         ended, outside_seconds = run(package["runner"], tree, variables)
         shutil.rmtree(folder / "outside", ignore_errors=True)
         shutil.rmtree(tree / "target", ignore_errors=True)
-        outside = read_outside(package["form"], ended)
+        try:
+            outside = read_outside(package["form"], ended)
+        except (ValueError, IndexError, KeyError) as error:
+            last = ended.stdout.strip().splitlines()[-1:] or ["no output"]
+            raise Unavailable(f"the runner outside came to no counts: {last[0][:120]}") from error
         first, answer, first_seconds = in_sandbox(tool, tree, variables)
         second, _, second_seconds = in_sandbox(tool, tree, variables)
     except Unavailable as error:
