@@ -184,7 +184,7 @@ fn a_name_that_cannot_be_shown_is_said_to_be_the_reason_that_nothing_was_read() 
     let tested = folder(&[("a.py", text), ("test_a.py", text)]);
     let finished = home.run(tested.path(), &["explain", "."]).expect(0);
     assert!(
-        finished.stdout.contains("\n1 test file, test_a.py:1.\n"),
+        finished.stdout.contains("\n1 test file, `test_a.py`.\n"),
         "{}",
         finished.stdout
     );

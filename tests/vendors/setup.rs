@@ -171,7 +171,7 @@ fn the_first_command_sets_up_ollama_and_goes_on() {
 
     ---
 
-    1 of 1 citations hold.
+    0 citations hold, 1 not checked.
     N tokens, session ID
     report session-reports/session_ID.md
     ");
@@ -261,7 +261,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
 
     ---
 
-    4 of 4 citations hold.
+    0 citations hold, 4 not checked.
     session ID
     report session-reports/session_ID.md
     "#);
@@ -320,7 +320,7 @@ fn init_sets_up_anthropic_with_a_key_that_is_not_shown() {
 
     ---
 
-    1 of 1 citations hold.
+    0 citations hold, 1 not checked.
     N tokens, session ID
     report session-reports/session_ID.md
     ");
@@ -350,7 +350,7 @@ fn init_sets_up_openai_with_a_key_that_is_not_shown() {
 
     ---
 
-    1 of 1 citations hold.
+    0 citations hold, 1 not checked.
     N tokens, session ID
     report session-reports/session_ID.md
     ");

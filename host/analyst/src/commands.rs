@@ -37,8 +37,40 @@ pub(super) struct ProjectCommand {
     pub(super) script: String,
     /// The file that declares it.
     pub(super) path: String,
-    /// Line of the declaration, from 1.
-    pub(super) line: usize,
+    /// Line of the declaration, from 1; absent where the file's name alone shows the command.
+    pub(super) line: Option<usize>,
+    /// Words of that line, where they differ from the command.
+    pub(super) evidence: String,
+}
+
+impl ProjectCommand {
+    /// The place that shows that the command works, with the words that stand there.
+    pub(super) fn place(&self) -> String {
+        let place = self
+            .line
+            .map_or_else(|| format!("`{}`", self.path), |line| format!("{}:{line}", self.path));
+        match self.evidence.as_str() {
+            "" => place,
+            words => format!("`{words}`, {place}"),
+        }
+    }
+}
+
+/// Longest evidence in bytes.
+const EVIDENCE_BYTES_MAX: usize = 60;
+
+/// The beginning of a line, in whole words.
+fn evidence_of(line: &str) -> String {
+    let line = line.trim().replace('`', "'");
+    if line.len() <= EVIDENCE_BYTES_MAX {
+        return line;
+    }
+    let beginning = &line[..line.floor_char_boundary(EVIDENCE_BYTES_MAX)];
+    beginning
+        .rsplit_once(char::is_whitespace)
+        .map_or(beginning, |(words, _)| words)
+        .trim_end()
+        .to_owned()
 }
 
 /// Collects the commands that manifests and build files declare, by purpose.
@@ -235,7 +267,8 @@ impl Collector<'_> {
                 purpose,
                 command,
                 script: cut_text(script, 120),
-                line: file.line_of_key(name),
+                evidence: String::new(),
+                line: Some(file.line_of_key(name)),
                 path: file.path.clone(),
             })
         };
@@ -255,7 +288,8 @@ impl Collector<'_> {
                     purpose: CommandPurpose::Test,
                     command: program.to_owned(),
                     script: String::new(),
-                    line: 1,
+                    evidence: String::new(),
+                    line: None,
                     path: join(self.target, name),
                 });
             }
@@ -270,7 +304,8 @@ fn on_line(file: &ReadFile, purpose: CommandPurpose, command: &str, pattern: &st
     Some(ProjectCommand {
         purpose,
         command: command.to_owned(),
-        line: line.number,
+        line: Some(line.number),
+        evidence: evidence_of(&line.text),
         script: String::new(),
         path: file.path.clone(),
     })
@@ -304,7 +339,8 @@ fn composer_scripts(file: &ReadFile) -> Vec<ProjectCommand> {
                 purpose,
                 command: format!("composer {name}"),
                 script: String::new(),
-                line: file.line_of_key(name),
+                line: Some(file.line_of_key(name)),
+                evidence: name.clone(),
                 path: file.path.clone(),
             });
         }
@@ -321,7 +357,8 @@ fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
             purpose,
             command: format!("make {name}"),
             script: String::new(),
-            line: line.number,
+            line: Some(line.number),
+            evidence: evidence_of(&line.text),
             path: file.path.clone(),
         })
     };
@@ -331,7 +368,8 @@ fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
         purpose: Build,
         command: "make".to_owned(),
         script: String::new(),
-        line: line.number,
+        line: Some(line.number),
+        evidence: evidence_of(&line.text),
         path: file.path.clone(),
     });
     commands.push(default);
@@ -357,7 +395,10 @@ mod tests {
         };
         project_commands("", &survey, &[&file])
             .into_iter()
-            .map(|command| format!("{} {}:{}", command.purpose.label(), command.command, command.line))
+            .map(|command| {
+                let line = command.line.unwrap_or(0);
+                format!("{} {}:{line}", command.purpose.label(), command.command)
+            })
             .collect()
     }
 

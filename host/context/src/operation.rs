@@ -5,6 +5,7 @@
 //! and what an operation may cause is `skill::policy`'s.
 
 pub mod citations;
+mod claims;
 mod prompts;
 pub mod proposals;
 pub mod verify;

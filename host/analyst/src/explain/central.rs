@@ -369,9 +369,8 @@ fn explained(text: &str) -> String {
     let (Some(signature), Some(file)) = (field("signature:"), field("file:")) else {
         return String::new();
     };
-    // `path:first-last`; a path may hold the mark, too.
-    let place = file.rsplit_once('-').map_or(file, |(place, _)| place);
-    let mut paragraph = format!("\n`{signature}` ({place})\n");
+    // `path:first-last`: attributes and annotations come before the line of the signature.
+    let mut paragraph = format!("\n`{signature}` ({file})\n");
     if let Some(words) = field("docstring:").or_else(|| field("comment:")) {
         let _ = writeln!(paragraph, "{}", words.trim_end_matches(" […]"));
     }
@@ -402,7 +401,7 @@ mod tests {
                       len (builtin)  [line 2]\nsource:\n     1  def f(x: str) -> t.Tuple[str]:\n     2      return g(len(x))\n";
         insta::assert_snapshot!(explained(answer), @r"
 
-        `def f(x: str) -> t.Tuple[str]` (a-b.py:1)
+        `def f(x: str) -> t.Tuple[str]` (a-b.py:1-2)
         It calls `g` (a.py:9).
         ");
     }

@@ -141,7 +141,7 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
         let largest: Vec<String> = sources
             .iter()
             .take(5)
-            .map(|file| format!("{}:1 ({})", file.path, size_text(file.bytes)))
+            .map(|file| format!("`{}` ({})", file.path, size_text(file.bytes)))
             .collect();
         let _ = writeln!(text, "\nLargest sources: {}.", largest.join(", "));
     }
@@ -209,11 +209,10 @@ fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
         };
         let _ = writeln!(
             text,
-            "- {}: `{}`{script} ({}:{})",
+            "- {}: `{}`{script} ({})",
             command.purpose.label(),
             command.command,
-            command.path,
-            command.line
+            command.place()
         );
     }
     text
@@ -418,8 +417,8 @@ fn tests(survey: &Survey) -> String {
     };
     let mut text = "## Tests\n\n".to_owned();
     let _ = match tests.len() {
-        1 => writeln!(text, "1 test file, {}:1.", first.path),
-        count => writeln!(text, "{count} test files, for example {}:1.", first.path),
+        1 => writeln!(text, "1 test file, `{}`.", first.path),
+        count => writeln!(text, "{count} test files, for example `{}`.", first.path),
     };
     text
 }

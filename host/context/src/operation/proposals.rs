@@ -202,7 +202,7 @@ pub fn placed_proposals(text: &str, checked: &CheckedCitations) -> Vec<PlacedPro
     placed.into_values().collect()
 }
 
-/// The places that hold within `range`, each once, in the order of the text.
+/// The places that exist within `range`, each once, in the order of the text.
 fn places_within(range: &Range<usize>, checked: &CheckedCitations) -> Vec<ProposalPlace> {
     let mut places = Vec::new();
     for (citation, verdict) in &checked.citations {
@@ -211,14 +211,15 @@ fn places_within(range: &Range<usize>, checked: &CheckedCitations) -> Vec<Propos
             first: citation.first,
             last: citation.last,
         };
-        if range.contains(&citation.at.start) && *verdict == Verdict::Holds && !places.contains(&place) {
+        if range.contains(&citation.at.start) && verdict.is_place() && !places.contains(&place) {
             places.push(place);
         }
     }
     places
 }
 
-/// Why no citation within `range` holds; nothing where one does.
+/// Why no citation within `range` names a place; nothing where one does. A proposal may name what is not there yet, so its
+/// place counts whatever its lines say.
 fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<String> {
     let within: Vec<_> = checked
         .citations
@@ -228,8 +229,8 @@ fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<Stri
     let failing: Vec<String> = within
         .iter()
         .filter_map(|(citation, verdict)| match verdict {
-            Verdict::Holds => None,
-            Verdict::Fails(why) => Some(format!("`{citation}` does not hold ({why})")),
+            Verdict::NoSuchPlace(why) => Some(format!("`{citation}` is wrong ({why})")),
+            Verdict::Holds | Verdict::NotChecked | Verdict::Unsupported(_) => None,
         })
         .collect();
     match (failing.len() < within.len(), failing.is_empty()) {

@@ -1,7 +1,8 @@
 //! Checks every citation of an answer against the tree, by the rules by which skills see it.
 //!
-//! Reads files, blocks, and changes nothing. What the form of a citation is, `citations` knows; what follows from a
-//! citation that does not hold, the session's review decides.
+//! A citation holds if its lines contain what its sentence claims. Reads files, blocks, and changes nothing. `citations`
+//! knows the form of a citation, `claims` what a sentence claims; the session's review decides what follows from a wrong
+//! citation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
@@ -9,13 +10,15 @@ use std::io::{self, Read};
 use tokio_util::sync::CancellationToken;
 
 use super::citations::{self, Citation};
+use super::claims::{CitedText, Claim, claims_of};
+use tool_core::text::{beginning as beginning_of, clean_line};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise};
 
-/// Bytes of cited files that are read to count their lines: a hundred files of the largest size that is written by
-/// hand, in some ten milliseconds.
+/// Bytes of cited files that are read: a hundred files of the largest size that is written by hand, in some ten
+/// milliseconds.
 const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Citations that do not hold, named in the closing line. Whoever reads twenty has seen enough.
+/// Wrong citations that the closing line names. A reader of twenty has seen enough.
 const CITATIONS_NAMED_MAX: usize = 20;
 
 /// The citations of an answer, each with what became of it.
@@ -30,40 +33,45 @@ pub struct CheckedCitations {
 /// Verdict on a citation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The file exists and has these lines.
+    /// The lines contain what the sentence claims.
     Holds,
-    /// Why not, for the inside of parentheses.
-    Fails(String),
+    /// The file has these lines, and the sentence claims nothing that could be compared.
+    NotChecked,
+    /// The file has these lines, but they do not contain what the sentence claims. The reason, for the inside of
+    /// parentheses.
+    Unsupported(String),
+    /// There is no such place. The reason, for the inside of parentheses.
+    NoSuchPlace(String),
 }
 
 /// Checks the citations of `text`. Ends early when `cancel` fires, without an answer.
 pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<CheckedCitations, ScanError> {
     let (mut found, is_cut) = citations::parse(text);
     widen(&mut found, repository, cancel);
-    let mut by_path: BTreeMap<&str, u64> = BTreeMap::new();
-    for citation in &found {
-        let line = by_path.entry(&citation.path).or_default();
-        *line = (*line).max(citation.last);
+    let claims = claims_of(text, &found);
+    let mut by_path: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, citation) in found.iter().enumerate() {
+        by_path.entry(&citation.path).or_default().push(at);
     }
     let mut files = Files::new(repository, by_path.keys().copied(), cancel);
-    let mut lengths = HashMap::new();
-    for (path, line) in by_path {
+    let mut verdicts: Vec<Option<Verdict>> = vec![None; found.len()];
+    for (path, places) in by_path {
         if cancel.is_cancelled() {
             return Err(ScanError::Cancelled);
         }
-        lengths.insert(path.to_owned(), files.length(path, line)?);
-    }
-    let judged = found.into_iter().filter_map(|citation| {
-        let length = lengths.get(&citation.path)?;
-        // Without a file of that name it was no citation.
-        if citation.is_doubtful && !length_tells_a_file(&citation.path, length) {
-            return None;
+        let last = places.iter().map(|at| found[*at].last).max().unwrap_or(0);
+        let beginning = files.beginning(path, last)?;
+        for at in places {
+            // Without a file of that name it was no citation.
+            let is_one = !found[at].is_doubtful || is_a_file(path, &beginning);
+            verdicts[at] = is_one.then(|| judge(&found[at], &claims[at], &beginning));
         }
-        let verdict = judge(&citation, length);
-        Some((citation, verdict))
-    });
+    }
+    let judged = found.into_iter().zip(verdicts);
     Ok(CheckedCitations {
-        citations: judged.collect(),
+        citations: judged
+            .filter_map(|(citation, verdict)| Some((citation, verdict?)))
+            .collect(),
         is_cut,
     })
 }
@@ -86,8 +94,8 @@ fn widen(found: &mut [Citation], repository: &Repository, cancel: &CancellationT
     }
 }
 
-fn length_tells_a_file(path: &str, length: &Result<Length, Missing>) -> bool {
-    match length {
+fn is_a_file(path: &str, beginning: &Result<FileBeginning, Missing>) -> bool {
+    match beginning {
         Ok(_) | Err(Missing::Unread(_)) => true,
         // A hidden name is refused whether or not something is there; it is a file's name all the same.
         Err(Missing::Denied(_)) => normalise(path).is_ok(),
@@ -95,30 +103,65 @@ fn length_tells_a_file(path: &str, length: &Result<Length, Missing>) -> bool {
     }
 }
 
-fn judge(citation: &Citation, length: &Result<Length, Missing>) -> Verdict {
-    let length = match length {
-        Ok(length) => length,
-        Err(missing) => return Verdict::Fails(missing.to_string()),
+fn judge(citation: &Citation, claims: &[Claim], beginning: &Result<FileBeginning, Missing>) -> Verdict {
+    let beginning = match beginning {
+        Ok(beginning) => beginning,
+        Err(missing) => return Verdict::NoSuchPlace(missing.to_string()),
     };
     let (first, last) = (citation.first, citation.last);
     if first == 0 || last == 0 {
-        return Verdict::Fails("lines are counted from 1".to_owned());
+        return Verdict::NoSuchPlace("lines are counted from 1".to_owned());
     }
     if last < first {
-        return Verdict::Fails("the range ends before it begins".to_owned());
+        return Verdict::NoSuchPlace("the range ends before it begins".to_owned());
     }
-    match length {
-        Length::AtLeast(lines) | Length::Exactly(lines) if last <= *lines => Verdict::Holds,
-        Length::Exactly(0) => Verdict::Fails("the file is empty".to_owned()),
-        Length::Exactly(1) => Verdict::Fails("the file has 1 line".to_owned()),
-        Length::Exactly(lines) | Length::AtLeast(lines) => Verdict::Fails(format!("the file has {lines} lines")),
+    match beginning.line_count {
+        count if last <= count => {}
+        0 => return Verdict::NoSuchPlace("the file is empty".to_owned()),
+        1 => return Verdict::NoSuchPlace("the file has 1 line".to_owned()),
+        count => return Verdict::NoSuchPlace(format!("the file has {count} lines")),
     }
+    let Some(claimed) = claims.first() else {
+        return Verdict::NotChecked;
+    };
+    if CitedText::new(beginning.lines(first, last)).supports(claims) {
+        return Verdict::Holds;
+    }
+    let (lines, verb) = if first == last {
+        ("the line", "does")
+    } else {
+        ("the lines", "do")
+    };
+    let shown = beginning_of(claimed.text(), CLAIM_SHOWN_BYTES_MAX);
+    Verdict::Unsupported(format!("{lines} {verb} not contain `{}`", clean_line(shown)))
 }
 
-/// Number of lines of a file, as far as it was read.
-enum Length {
-    Exactly(u64),
-    AtLeast(u64),
+/// Bytes that a message shows of a claim.
+const CLAIM_SHOWN_BYTES_MAX: usize = 60;
+
+/// A file as far as it was read.
+struct FileBeginning {
+    text: Vec<u8>,
+    /// Lines of the file, or of the part that was read where that holds every cited line.
+    line_count: u64,
+}
+
+impl FileBeginning {
+    /// The text of some lines, from 1, inclusive.
+    fn lines(&self, first: u64, last: u64) -> &[u8] {
+        let mut start = (first == 1).then_some(0);
+        let mut breaks = 0;
+        for at in memchr::memchr_iter(b'\n', &self.text) {
+            breaks += 1;
+            if breaks == last {
+                return &self.text[start.unwrap_or(at)..at];
+            }
+            if breaks + 1 == first {
+                start = Some(at + 1);
+            }
+        }
+        &self.text[start.unwrap_or(self.text.len())..]
+    }
 }
 
 /// Why a path names no file.
@@ -175,25 +218,26 @@ impl<'r> Files<'r> {
         Ok(())
     }
 
-    /// Counts the lines of what a citation names, up to the line that is wanted.
-    fn length(&mut self, cited: &str, line: u64) -> Result<Result<Length, Missing>, ScanError> {
+    /// Reads what a citation names, up to the line that is wanted.
+    fn beginning(&mut self, cited: &str, line: u64) -> Result<Result<FileBeginning, Missing>, ScanError> {
         Ok(match self.resolve(cited)? {
-            Ok(path) => self.length_at(&path, line),
+            Ok(path) => self.beginning_at(&path, line),
             Err(missing) => Err(missing),
         })
     }
 
-    fn length_at(&mut self, path: &str, line: u64) -> Result<Length, Missing> {
+    fn beginning_at(&mut self, path: &str, line: u64) -> Result<FileBeginning, Missing> {
         let file = self.repository.open_file_within(path, self.cancel).map_err(missing)?;
-        let (length, bytes) =
-            count_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread("the file cannot be read"))?;
+        let beginning =
+            read_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread("the file cannot be read"))?;
+        let bytes = beginning.text.len() as u64;
         let is_spent = bytes >= self.bytes_left;
         self.bytes_left -= bytes.min(self.bytes_left);
-        match length {
-            // The file may go on where reading stopped.
-            Length::Exactly(_) if is_spent => Err(Missing::Unread("not checked: the cited files are too large")),
-            length => Ok(length),
+        // The file may go on where reading stopped.
+        if is_spent && beginning.line_count < line {
+            return Err(Missing::Unread("not checked: the cited files are too large"));
         }
+        Ok(beginning)
     }
 
     /// The file that is meant: the one of that path, else the only one whose path ends in it.
@@ -244,11 +288,11 @@ fn missing(error: OpenError) -> Missing {
     }
 }
 
-/// Lines as every tool here counts them: what ends in a line break, and a rest without one. Stops once `wanted` lines
-/// are there. Also gives the bytes that were read.
-fn count_lines(mut file: impl Read, wanted: u64) -> io::Result<(Length, u64)> {
+/// Lines as every tool here counts them: each ends in a line break, and a rest without one is a line, too. Stops once
+/// `wanted` lines are there.
+fn read_lines(mut file: impl Read, wanted: u64) -> io::Result<FileBeginning> {
     let mut buffer = vec![0; 64 * 1024];
-    let (mut breaks, mut bytes, mut last) = (0, 0, b'\n');
+    let (mut text, mut breaks) = (Vec::new(), 0);
     loop {
         let length = match file.read(&mut buffer) {
             Ok(0) => break,
@@ -256,57 +300,102 @@ fn count_lines(mut file: impl Read, wanted: u64) -> io::Result<(Length, u64)> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        let piece = &buffer[..length];
-        breaks += piece.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        bytes += length as u64;
-        last = piece[length - 1];
+        breaks += memchr::memchr_iter(b'\n', &buffer[..length]).count() as u64;
+        text.extend_from_slice(&buffer[..length]);
         if breaks >= wanted {
-            return Ok((Length::AtLeast(breaks), bytes));
+            return Ok(FileBeginning {
+                text,
+                line_count: breaks,
+            });
         }
     }
-    Ok((Length::Exactly(breaks + u64::from(last != b'\n')), bytes))
+    let has_rest = text.last().is_some_and(|last| *last != b'\n');
+    Ok(FileBeginning {
+        text,
+        line_count: breaks + u64::from(has_rest),
+    })
+}
+
+impl Verdict {
+    /// True where the cited place exists, whatever it says.
+    pub fn is_place(&self) -> bool {
+        !matches!(self, Self::NoSuchPlace(_))
+    }
+
+    fn fault(&self) -> Option<&str> {
+        match self {
+            Self::Holds | Self::NotChecked => None,
+            Self::Unsupported(why) | Self::NoSuchPlace(why) => Some(why),
+        }
+    }
 }
 
 impl CheckedCitations {
-    /// Number of citations that hold. A place that is cited twice counts once, here and everywhere.
-    pub fn holding(&self) -> usize {
-        self.distinct()
-            .filter(|(_, verdict)| *verdict == Verdict::Holds)
-            .count()
+    /// Number of citations of places that exist. A place that is cited twice counts once, here and everywhere.
+    pub fn places(&self) -> usize {
+        self.distinct().iter().filter(|(_, verdict)| verdict.is_place()).count()
     }
 
     /// Number of citations.
     pub fn total(&self) -> usize {
-        self.distinct().count()
+        self.distinct().len()
     }
 
-    fn distinct(&self) -> impl Iterator<Item = &(Citation, Verdict)> {
-        let mut seen = std::collections::HashSet::new();
-        let is_new = move |(citation, _): &&(Citation, Verdict)| seen.insert(citation.to_string());
-        self.citations.iter().filter(is_new)
+    /// Each cited place once, with its worst verdict, so that a right claim does not hide a wrong one.
+    fn distinct(&self) -> Vec<(String, &Verdict)> {
+        let severity = |verdict: &Verdict| match verdict {
+            Verdict::NotChecked => 0,
+            Verdict::Holds => 1,
+            Verdict::Unsupported(_) => 2,
+            Verdict::NoSuchPlace(_) => 3,
+        };
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut distinct: Vec<(String, &Verdict)> = Vec::new();
+        for (citation, verdict) in &self.citations {
+            let name = citation.to_string();
+            match places.get(&name) {
+                Some(at) if severity(verdict) > severity(distinct[*at].1) => distinct[*at].1 = verdict,
+                Some(_) => {}
+                None => {
+                    places.insert(name.clone(), distinct.len());
+                    distinct.push((name, verdict));
+                }
+            }
+        }
+        distinct
     }
 
-    /// The closing line of an answer: how many citations hold, and which do not.
+    /// The closing line of an answer: how many citations hold, how many could not be checked, and which are wrong.
     pub fn line(&self) -> String {
-        let total = self.total();
-        if total == 0 {
+        let distinct = self.distinct();
+        if distinct.is_empty() {
             return "No citations: this answer names no place in the repository by which it could be checked."
                 .to_owned();
         }
-        let mut line = format!("{} of {total} citations hold", self.holding());
-        let failing: Vec<String> = self
-            .distinct()
-            .filter_map(|(citation, verdict)| match verdict {
-                Verdict::Holds => None,
-                Verdict::Fails(why) => Some(format!("`{citation}` ({why})")),
-            })
-            .collect();
-        if !failing.is_empty() {
-            let verb = if failing.len() == 1 { "does" } else { "do" };
-            let named = &failing[..failing.len().min(CITATIONS_NAMED_MAX)];
-            line.push_str(&format!("; {verb} not hold: {}", named.join(", ")));
-            if failing.len() > named.len() {
-                line.push_str(&format!(" and {} more", failing.len() - named.len()));
+        let holding = distinct
+            .iter()
+            .filter(|(_, verdict)| **verdict == Verdict::Holds)
+            .count();
+        let unchecked = distinct
+            .iter()
+            .filter(|(_, verdict)| **verdict == Verdict::NotChecked)
+            .count();
+        let mut line = match holding {
+            1 => "1 citation holds".to_owned(),
+            count => format!("{count} citations hold"),
+        };
+        if unchecked > 0 {
+            line.push_str(&format!(", {unchecked} not checked"));
+        }
+        let wrong = distinct
+            .iter()
+            .filter_map(|(citation, verdict)| Some((citation, verdict.fault()?)));
+        let wrong: Vec<String> = wrong.map(|(citation, why)| format!("`{citation}` ({why})")).collect();
+        if !wrong.is_empty() {
+            let named = &wrong[..wrong.len().min(CITATIONS_NAMED_MAX)];
+            line.push_str(&format!(", {} wrong: {}", wrong.len(), named.join(", ")));
+            if wrong.len() > named.len() {
+                line.push_str(&format!(" and {} more", wrong.len() - named.len()));
             }
         }
         line.push('.');

@@ -7,7 +7,7 @@ fn checked(text: &str) -> CheckedCitations {
         let verdict = if citation.path.starts_with("yes") {
             Verdict::Holds
         } else {
-            Verdict::Fails("there is no such file".to_owned())
+            Verdict::NoSuchPlace("there is no such file".to_owned())
         };
         (citation, verdict)
     });
@@ -99,8 +99,7 @@ fn a_proposal_needs_one_place_that_holds_and_its_borders_are_kept() {
         [
             (
                 2,
-                "`no.py:9` does not hold (there is no such file); `gone.py:1` does not hold (there is no such file)"
-                    .into()
+                "`no.py:9` is wrong (there is no such file); `gone.py:1` is wrong (there is no such file)".into()
             ),
             (3, "it cites no place".into())
         ]

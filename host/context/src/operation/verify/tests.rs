@@ -50,13 +50,13 @@ fn a_path_with_spaces_is_the_file_of_that_name() {
         "**My notes (old)/to do.md:1**",
         "see file.py:4",
     ] {
-        assert_eq!(line(&SPACED, text), "1 of 1 citations hold.", "{text}");
+        assert_eq!(line(&SPACED, text), "0 citations hold, 1 not checked.", "{text}");
     }
     insta::assert_snapshot!(
         ["`src/my file.py:3`", "the other file.py:5"].map(|text| line(&SPACED, text)).join("\n"),
         @"
-    0 of 1 citations hold; does not hold: `src/my file.py:3` (the file has 2 lines).
-    0 of 1 citations hold; does not hold: `file.py:5` (the file has 4 lines).
+    0 citations hold, 1 wrong: `src/my file.py:3` (the file has 2 lines).
+    0 citations hold, 1 wrong: `file.py:5` (the file has 4 lines).
     "
     );
 }
@@ -84,10 +84,10 @@ fn a_path_with_signs_is_the_file_of_that_name() {
             format!("`{name}`:1"),
             format!("It is done in {name}:1."),
         ] {
-            assert_eq!(line(&files, &text), "1 of 1 citations hold.", "{text}");
+            assert_eq!(line(&files, &text), "0 citations hold, 1 not checked.", "{text}");
         }
     }
-    assert!(line(&files, "`isn't.py:1`").starts_with("0 of 1"));
+    assert!(line(&files, "`isn't.py:1`").starts_with("0 citations hold, 1 wrong"));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_line_holds_from_the_first_to_the_last() {
         "`a.py`: 3",
         "bin/tool line 1",
     ] {
-        assert_eq!(line(&FILES, text), "1 of 1 citations hold.", "{text}");
+        assert_eq!(line(&FILES, text), "0 citations hold, 1 not checked.", "{text}");
     }
     insta::assert_snapshot!(
         ["src/a.py:4", "src/a.py:0", "src/a.py:0-2", "src/a.py:3-2", "src/a.py:2-4", "src/b.py:4", "empty.py:1",
@@ -115,20 +115,20 @@ fn a_line_holds_from_the_first_to_the_last() {
             .map(|text| line(&FILES, text))
             .join("\n"),
         @"
-        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
-        0 of 1 citations hold; does not hold: `src/a.py:0` (lines are counted from 1).
-        0 of 1 citations hold; does not hold: `src/a.py:0-2` (lines are counted from 1).
-        0 of 1 citations hold; does not hold: `src/a.py:3-2` (the range ends before it begins).
-        0 of 1 citations hold; does not hold: `src/a.py:2-4` (the file has 3 lines).
-        0 of 1 citations hold; does not hold: `src/b.py:4` (the file has 3 lines).
-        0 of 1 citations hold; does not hold: `empty.py:1` (the file is empty).
-        0 of 1 citations hold; does not hold: `src/util.py:2` (the file has 1 line).
-        0 of 1 citations hold; does not hold: `src/a.py:18446744073709551615` (the file has 3 lines).
-        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
-        0 of 1 citations hold; does not hold: `src/a.py:4` (the file has 3 lines).
-        1 of 2 citations hold; does not hold: `src/a.py:99` (the file has 3 lines).
-        0 of 1 citations hold; does not hold: `a.py:4` (the file has 3 lines).
-        0 of 1 citations hold; does not hold: `src/a.py:1-4` (the file has 3 lines).
+        0 citations hold, 1 wrong: `src/a.py:4` (the file has 3 lines).
+        0 citations hold, 1 wrong: `src/a.py:0` (lines are counted from 1).
+        0 citations hold, 1 wrong: `src/a.py:0-2` (lines are counted from 1).
+        0 citations hold, 1 wrong: `src/a.py:3-2` (the range ends before it begins).
+        0 citations hold, 1 wrong: `src/a.py:2-4` (the file has 3 lines).
+        0 citations hold, 1 wrong: `src/b.py:4` (the file has 3 lines).
+        0 citations hold, 1 wrong: `empty.py:1` (the file is empty).
+        0 citations hold, 1 wrong: `src/util.py:2` (the file has 1 line).
+        0 citations hold, 1 wrong: `src/a.py:18446744073709551615` (the file has 3 lines).
+        0 citations hold, 1 wrong: `src/a.py:4` (the file has 3 lines).
+        0 citations hold, 1 wrong: `src/a.py:4` (the file has 3 lines).
+        0 citations hold, 1 not checked, 1 wrong: `src/a.py:99` (the file has 3 lines).
+        0 citations hold, 1 wrong: `a.py:4` (the file has 3 lines).
+        0 citations hold, 1 wrong: `src/a.py:1-4` (the file has 3 lines).
         "
     );
 }
@@ -140,36 +140,36 @@ fn what_is_not_there_or_not_to_be_seen_does_not_hold() {
             .map(|text| line(&FILES, text))
             .join("\n"),
         @"
-        0 of 1 citations hold; does not hold: `src/none.py:1` (there is no such file).
-        0 of 1 citations hold; does not hold: `.env:1` (it holds environment variables, which are often secrets).
-        0 of 1 citations hold; does not hold: `../a.py:1` (it lies outside the repository).
-        0 of 1 citations hold; does not hold: `/etc/hosts.conf:1` (it lies outside the repository).
-        0 of 1 citations hold; does not hold: `/etc/passwd:1` (it lies outside the repository).
-        0 of 1 citations hold; does not hold: `/a.py:1` (it lies outside the repository).
-        0 of 1 citations hold; does not hold: `src/core.py:1` (there is no such file).
-        0 of 1 citations hold; does not hold: `node.d/x.py:2` (there is no such file).
+        0 citations hold, 1 wrong: `src/none.py:1` (there is no such file).
+        0 citations hold, 1 wrong: `.env:1` (it holds environment variables, which are often secrets).
+        0 citations hold, 1 wrong: `../a.py:1` (it lies outside the repository).
+        0 citations hold, 1 wrong: `/etc/hosts.conf:1` (it lies outside the repository).
+        0 citations hold, 1 wrong: `/etc/passwd:1` (it lies outside the repository).
+        0 citations hold, 1 wrong: `/a.py:1` (it lies outside the repository).
+        0 citations hold, 1 wrong: `src/core.py:1` (there is no such file).
+        0 citations hold, 1 wrong: `node.d/x.py:2` (there is no such file).
         "
     );
 }
 
 #[test]
 fn a_name_without_its_folder_holds_where_only_one_file_ends_so() {
-    assert_eq!(line(&FILES, "only.py:2"), "1 of 1 citations hold.");
-    assert_eq!(line(&FILES, "core/only.py:2"), "1 of 1 citations hold.");
+    assert_eq!(line(&FILES, "only.py:2"), "0 citations hold, 1 not checked.");
+    assert_eq!(line(&FILES, "core/only.py:2"), "0 citations hold, 1 not checked.");
     insta::assert_snapshot!(
         ["only.py:3", "nly.py:1", "util.py:1", "re/only.py:1"].map(|text| line(&FILES, text)).join("\n"),
         @"
-        0 of 1 citations hold; does not hold: `only.py:3` (the file has 2 lines).
-        0 of 1 citations hold; does not hold: `nly.py:1` (there is no such file).
-        0 of 1 citations hold; does not hold: `util.py:1` (2 files end in that name, such as `src/util.py` and `tests/util.py`).
-        0 of 1 citations hold; does not hold: `re/only.py:1` (there is no such file).
+        0 citations hold, 1 wrong: `only.py:3` (the file has 2 lines).
+        0 citations hold, 1 wrong: `nly.py:1` (there is no such file).
+        0 citations hold, 1 wrong: `util.py:1` (2 files end in that name, such as `src/util.py` and `tests/util.py`).
+        0 citations hold, 1 wrong: `re/only.py:1` (there is no such file).
         "
     );
     let exact_first = [("util.py", "1\n"), ("src/util.py", "1\n2\n")];
-    assert_eq!(line(&exact_first, "util.py:1"), "1 of 1 citations hold.");
+    assert_eq!(line(&exact_first, "util.py:1"), "0 citations hold, 1 not checked.");
     assert_eq!(
         line(&exact_first, "util.py:2"),
-        "0 of 1 citations hold; does not hold: `util.py:2` (the file has 1 line)."
+        "0 citations hold, 1 wrong: `util.py:2` (the file has 1 line)."
     );
 }
 
@@ -177,11 +177,11 @@ fn a_name_without_its_folder_holds_where_only_one_file_ends_so() {
 fn what_only_looks_like_a_citation_counts_where_there_is_such_a_file() {
     assert_eq!(
         line(&FILES, "bin/tool:1 and localhost:8000 at 12:30"),
-        "1 of 1 citations hold."
+        "0 citations hold, 1 not checked."
     );
     assert_eq!(
         line(&FILES, "thing:9"),
-        "0 of 1 citations hold; does not hold: `thing:9` (the file has 1 line)."
+        "0 citations hold, 1 wrong: `thing:9` (the file has 1 line)."
     );
     let none = "No citations: this answer names no place in the repository by which it could be checked.";
     assert_eq!(line(&FILES, "localhost:8000, see http://host/a.py:12"), none);
@@ -193,12 +193,12 @@ fn what_only_looks_like_a_citation_counts_where_there_is_such_a_file() {
 fn each_place_counts_once_and_a_long_list_is_cut() {
     assert_eq!(
         line(&FILES, "src/a.py:1 `src/a.py:1` src/a.py#L1 src/a.py:2"),
-        "2 of 2 citations hold."
+        "0 citations hold, 2 not checked."
     );
     let many: Vec<String> = (1..=CITATIONS_NAMED_MAX + 5).map(|n| format!("no{n}.py:1")).collect();
     let line = line(&FILES, &many.join(" "));
     assert!(
-        line.starts_with("0 of 25 citations hold; do not hold: `no1.py:1` (there is no such file), "),
+        line.starts_with("0 citations hold, 25 wrong: `no1.py:1` (there is no such file), "),
         "{line}"
     );
     assert!(line.ends_with(" and 5 more."), "{line}");
@@ -211,10 +211,41 @@ fn an_ignored_file_exists_and_is_not_found_by_its_name_alone() {
         (".git/HEAD", "ref: refs/heads/main\n"),
         ("out/made.py", "1\n"),
     ];
-    assert_eq!(line(&files, "out/made.py:1"), "1 of 1 citations hold.");
+    assert_eq!(line(&files, "out/made.py:1"), "0 citations hold, 1 not checked.");
     assert_eq!(
         line(&files, "made.py:1"),
-        "0 of 1 citations hold; does not hold: `made.py:1` (there is no such file)."
+        "0 citations hold, 1 wrong: `made.py:1` (there is no such file)."
+    );
+}
+
+#[test]
+fn a_citation_holds_if_its_lines_contain_what_the_sentence_claims() {
+    let files = [
+        (
+            "shop.py",
+            "LIMIT = 50\n\nclass Shop:\n    def open(self):\n        raise Error(\"it is late\")\n",
+        ),
+        ("long.py", "x\n"),
+    ];
+    insta::assert_snapshot!(
+        [
+            "`Shop` is in shop.py:3 and opens in `Shop.open()` (shop.py:4-5).",
+            "The limit is 50 (shop.py:1), the error says \"it is late\" (shop.py:5).",
+            "The limit is 60 (shop.py:1). `Market` is in shop.py:3. It says \"too late\" at shop.py:1-5.",
+            "See shop.py:1. The class shop.py:3 is `Shop`.",
+            "`Shop` is in shop.py:3. `Market` is in shop.py:3.",
+            "`open` is in long.py:2.",
+        ]
+        .map(|text| line(&files, text))
+        .join("\n"),
+        @"
+    2 citations hold.
+    2 citations hold.
+    0 citations hold, 3 wrong: `shop.py:1` (the line does not contain `60`), `shop.py:3` (the line does not contain `Market`), `shop.py:1-5` (the lines do not contain `too late`).
+    1 citation holds, 1 not checked.
+    0 citations hold, 1 wrong: `shop.py:3` (the line does not contain `Market`).
+    0 citations hold, 1 wrong: `long.py:2` (the file has 1 line).
+    "
     );
 }
 
@@ -232,7 +263,7 @@ fn reading_is_bounded() {
     let cancel = CancellationToken::new();
     let mut files = Files::new(&repository, ["src/a.py"].into_iter(), &cancel);
     files.bytes_left = 3;
-    assert!(matches!(files.length("src/a.py", 3), Ok(Err(Missing::Unread(_)))));
+    assert!(matches!(files.beginning("src/a.py", 3), Ok(Err(Missing::Unread(_)))));
     assert_eq!(files.bytes_left, 0);
 }
 
@@ -249,8 +280,8 @@ fn the_tree_is_listed_only_for_a_citation_that_names_no_file_by_its_whole_path()
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
     let mut files = Files::new(&repository, ["src/a.py", "a.py"].into_iter(), &cancel);
-    assert!(matches!(files.length("src/a.py", 1), Ok(Ok(_))));
+    assert!(matches!(files.beginning("src/a.py", 1), Ok(Ok(_))));
     assert!(!files.is_listed);
-    assert!(matches!(files.length("a.py", 1), Ok(Ok(_))));
+    assert!(matches!(files.beginning("a.py", 1), Ok(Ok(_))));
     assert!(files.is_listed);
 }

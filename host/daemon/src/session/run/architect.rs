@@ -29,7 +29,7 @@ impl Architect {
             self.proposals.take_in(answer.text, latest, &checked)
         }
         let unplaced = self.proposals.unplaced();
-        let is_elsewhere = self.proposals.is_empty() && checked.holding() > 0;
+        let is_elsewhere = self.proposals.is_empty() && checked.places() > 0;
         let is_fine = unplaced.is_empty() && (is_elsewhere || !self.proposals.is_empty());
         if !is_fine && answer.may_ask && !self.was_asked {
             self.was_asked = true;

@@ -67,12 +67,15 @@ async fn an_explanation_ends_with_what_its_citations_are_worth() {
         Status::Complete,
         "a citation that does not hold is told, not punished"
     );
-    let closing = "\n\n---\n\n3 of 4 citations hold; does not hold: `src/main.py:9` (the file has 1 line).\n";
+    let closing = "\n\n---\n\n0 citations hold, 3 not checked, 1 wrong: `src/main.py:9` (the file has 1 line).\n";
     assert_eq!(result.output, format!("{say}{closing}"));
     let streamed: String = events.iter().map(history::output_of).collect();
     assert_eq!(streamed, result.output, "the stream says the same");
     let report = fs::read_to_string(world.repository().join(&result.report_path)).expect("it is there");
-    assert!(report.contains("3 of 4 citations hold; does not hold"), "{report}");
+    assert!(
+        report.contains("0 citations hold, 3 not checked, 1 wrong: ; does not hold"),
+        "{report}"
+    );
 }
 
 #[tokio::test]
@@ -81,7 +84,10 @@ async fn an_explanation_that_breaks_off_is_checked_as_far_as_it_came() {
     let world = World::new(vec![vec![Act::Say(CITED), Act::Fail(problem.clone())]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
-    assert_eq!(result.output, format!("{CITED}\n\n---\n\n1 of 1 citations hold.\n"));
+    assert_eq!(
+        result.output,
+        format!("{CITED}\n\n---\n\n0 citations hold, 1 not checked.\n")
+    );
 }
 
 // ---- architect ----
@@ -125,12 +131,12 @@ async fn a_proposal_without_a_place_goes_back_once_and_its_correction_is_an_adde
 
     ---
 
-    2 of 3 citations hold; does not hold: `src/parser.py:30` (there is no such file). Proposal withdrawn: 3.
+    0 citations hold, 2 not checked, 1 wrong: `src/parser.py:30` (there is no such file). Proposal withdrawn: 3.
     ");
     let asked = world.asked();
     assert_eq!(asked.len(), 2);
     let back = crate::operation::correction(&[
-        unplaced(2, "`src/parser.py:30` does not hold (there is no such file)"),
+        unplaced(2, "`src/parser.py:30` is wrong (there is no such file)"),
         unplaced(3, "it cites no place"),
     ]);
     assert_eq!(asked[1][0], asked[0][0], "the conversation goes on");
@@ -159,7 +165,7 @@ async fn a_proposal_that_still_has_no_place_is_named() {
     let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!(result.status, Status::Complete);
     assert_eq!(world.asked().len(), 2, "it is asked once");
-    let closing = "\n\n---\n\n1 of 2 citations hold; does not hold: `src/parser.py:30` (there is no such file). \
+    let closing = "\n\n---\n\n0 citations hold, 1 not checked, 1 wrong: `src/parser.py:30` (there is no such file). \
                    Proposals without a verified place: 2 (\"Add a parser\"), 3 (\"Write tests\").\n";
     assert!(result.output.ends_with(closing), "{}", result.output);
     assert!(
@@ -216,8 +222,14 @@ async fn an_answer_without_one_verified_proposal_is_a_notice_that_names_all_of_t
 #[tokio::test]
 async fn an_answer_with_its_places_is_not_sent_back() {
     for (say, closing) in [
-        ("## 1. Move the print\n\n- src/main.py:1", "1 of 1 citations hold."),
-        ("It has that already: src/main.py:1.", "1 of 1 citations hold."),
+        (
+            "## 1. Move the print\n\n- src/main.py:1",
+            "0 citations hold, 1 not checked.",
+        ),
+        (
+            "It has that already: src/main.py:1.",
+            "0 citations hold, 1 not checked.",
+        ),
     ] {
         let world = World::new(vec![vec![Act::Say(say)]]);
         let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
@@ -235,7 +247,7 @@ async fn an_answer_without_any_place_is_sent_back_too() {
     let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!(world.asked()[1][2], message(&crate::operation::correction(&[])));
     assert!(
-        result.output.ends_with("\n---\n\n1 of 1 citations hold.\n"),
+        result.output.ends_with("\n---\n\n0 citations hold, 1 not checked.\n"),
         "{}",
         result.output
     );
@@ -243,7 +255,7 @@ async fn an_answer_without_any_place_is_sent_back_too() {
 
 #[tokio::test]
 async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() {
-    let closing = "1 of 2 citations hold; does not hold: `src/parser.py:30` (there is no such file). Proposals \
+    let closing = "0 citations hold, 1 not checked, 1 wrong: `src/parser.py:30` (there is no such file). Proposals \
                    without a verified place: 2 (\"Add a parser\"), 3 (\"Write tests\").\n";
     let world = World::new(vec![vec![Act::Say(PROPOSALS)]]);
     let budget = BudgetRequest {
@@ -300,7 +312,7 @@ async fn the_bound_of_steps_ends_with_a_closing_answer_and_says_what_was_not_don
     ");
     assert_eq!(
         output,
-        format!("Looking.\n\n{CITED}\n\n---\n\n1 of 1 citations hold.\n")
+        format!("Looking.\n\n{CITED}\n\n---\n\n0 citations hold, 1 not checked.\n")
     );
 }
 
@@ -442,7 +454,7 @@ async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
     budget-exhausted: explain is incomplete: the model's output limit cut off its answer; the rest of it is missing
       ask for less at once, or choose a model that may write more: `--model MODEL`
     ");
-    assert_eq!(output, format!("{CITED}\n\n---\n\n1 of 1 citations hold.\n"));
+    assert_eq!(output, format!("{CITED}\n\n---\n\n0 citations hold, 1 not checked.\n"));
 
     let cut_off = || {
         let call = ProviderEvent::CutOffCall {
