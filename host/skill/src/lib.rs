@@ -25,8 +25,8 @@ use tool_boundary::EngineError;
 use tool_core::api::Effect;
 
 pub use imports::{
-    CleanedCaches, PlannedRun, Surroundings, clean_build_caches, package_folder, plan_runs, read_form,
-    runnable_purposes, settle_commit,
+    CleanedCaches, PastBounds, PastChanges, PastCommitStep, PastCommits, PlannedRun, Surroundings, clean_build_caches,
+    head_commit, package_folder, plan_runs, read_form, runnable_purposes, settle_commit, walk_commits,
 };
 pub use registry::{
     ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned, SkillHost,

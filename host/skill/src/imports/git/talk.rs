@@ -16,6 +16,26 @@ impl Id {
     }
 }
 
+impl Id {
+    pub(in crate::imports) fn of_bytes(bytes: &[u8; 20]) -> Self {
+        Self(tool_core::digest::hexadecimal(bytes))
+    }
+
+    /// The name as the 20 bytes that its digits stand for.
+    pub(in crate::imports) fn bytes(&self) -> [u8; 20] {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => byte - b'0',
+            other => other - b'a' + 10,
+        };
+        let (pairs, _) = self.0.as_bytes().as_chunks::<2>();
+        let mut bytes = [0; 20];
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            *byte = digit(*high) << 4 | digit(*low);
+        }
+        bytes
+    }
+}
+
 impl TryFrom<String> for Id {
     type Error = &'static str;
 
@@ -179,6 +199,48 @@ pub(in crate::imports) struct WalkedCommits {
     pub(in crate::imports) is_end: bool,
 }
 
+/// Limits of what is read of many commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PastBounds {
+    /// Commits of a walk.
+    pub commits_max: usize,
+    /// Files of a commit that counts.
+    pub files_max: usize,
+    /// Exact renames of a commit.
+    pub renames_max: usize,
+    /// Bytes of a message.
+    pub message_bytes_max: usize,
+}
+
+/// A commit with its changed paths, without patches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct PastRecord {
+    pub(in crate::imports) id: Id,
+    pub(in crate::imports) seconds: i64,
+    pub(in crate::imports) message: String,
+    pub(in crate::imports) changed: Vec<String>,
+    /// Before and after, for files whose content stayed the same.
+    pub(in crate::imports) renamed: Vec<(String, String)>,
+}
+
+/// One commit of a walk through the past.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::imports) enum PastStep {
+    Known(Id),
+    Read(PastRecord),
+}
+
+/// A part of a walk through the past.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct PastPage {
+    pub(in crate::imports) steps: Vec<PastStep>,
+    pub(in crate::imports) is_end: bool,
+}
+
 /// Lines in a row of a file that one commit brought; `first_line` counts from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -233,6 +295,15 @@ pub(in crate::imports) enum GitRequest {
     Walk {
         commits_max: usize,
         steps_max: usize,
+    },
+    /// Begins a walk that reads changed paths; the names of known commits come beside it. `Past` then reads it.
+    BeginPast {
+        from: Id,
+        bounds: PastBounds,
+    },
+    /// The next commits of that walk.
+    Past {
+        commits_max: usize,
     },
     /// Compares a commit with its first parent; `Deltas` then reads what was found.
     DiffCommit {
@@ -306,6 +377,7 @@ pub(in crate::imports) enum GitAnswer {
     /// Absent before the first commit.
     Revision(Option<CommitRecord>),
     Walked(WalkedCommits),
+    Past(PastPage),
     FileOf(Option<Id>),
     Origins(Vec<LineOrigin>),
     Started(Start),
@@ -325,7 +397,9 @@ mod tests {
     #[test]
     fn an_object_is_named_by_forty_digits_and_nothing_else() {
         let digits = "0123456789abcdef0123456789abcdef01234567";
-        assert_eq!(Id::try_from(digits.to_owned()).expect("it is one").as_str(), digits);
+        let id = Id::try_from(digits.to_owned()).expect("it is one");
+        assert_eq!(id.as_str(), digits);
+        assert_eq!(Id::of_bytes(&id.bytes()), id);
         for text in [
             "",
             "../../../etc/passwd",

@@ -7,6 +7,7 @@
 mod commit;
 mod configuration;
 mod history;
+mod past;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,6 +20,7 @@ use git2::{
 use self::commit::Making;
 pub(crate) use self::configuration::prepare;
 use self::history::CommitWalk;
+use self::past::PastWalk;
 use super::layout::{foreign, not_a_repository};
 use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status};
 use crate::limits;
@@ -222,6 +224,7 @@ struct Worker<'a> {
     git: &'a Git,
     diff: Option<git2::Diff<'a>>,
     walk: Option<CommitWalk<'a>>,
+    past: Option<PastWalk<'a>>,
     making: Making<'a>,
 }
 
@@ -231,6 +234,7 @@ impl<'a> Worker<'a> {
             git,
             diff: None,
             walk: None,
+            past: None,
             making: Making::new(git),
         }
     }
@@ -262,6 +266,14 @@ impl<'a> Worker<'a> {
             }
             GitRequest::Walk { commits_max, steps_max } => match &mut self.walk {
                 Some(walk) => GitAnswer::Walked(walk.read(commits_max, steps_max)?),
+                None => return Err(failure("failed", "No walk was begun.")),
+            },
+            GitRequest::BeginPast { from, bounds } => {
+                self.past = Some(PastWalk::begin(self.git, &from, body, bounds)?);
+                GitAnswer::Done
+            }
+            GitRequest::Past { commits_max } => match &mut self.past {
+                Some(past) => GitAnswer::Past(past.read(commits_max)?),
                 None => return Err(failure("failed", "No walk was begun.")),
             },
             GitRequest::DiffCommit { id, paths } => {

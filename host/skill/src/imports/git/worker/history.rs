@@ -148,7 +148,7 @@ impl<'a> CommitWalk<'a> {
     }
 
     /// The next commit.
-    fn step(&mut self) -> Result<Option<Commit<'a>>, Failure> {
+    pub(super) fn step(&mut self) -> Result<Option<Commit<'a>>, Failure> {
         let Some((_, _, id)) = self.waiting.pop() else {
             return Ok(None);
         };

@@ -1,0 +1,145 @@
+//! Commits before a work tree, for a ranking: messages, times and paths, read by libgit2 in a helper and judged here.
+//!
+//! Nobody is asked: where git's data lies outside the work tree, there is no history. A hidden path is left out.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::git::patches::visible;
+use super::git::talk::{GitAnswer, GitRequest, Id, PastStep};
+use super::git::{Git, nonsense};
+use crate::CallContext;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::policy::{Cause, Policy};
+use tool_core::api::{Operation, PolicyRequest};
+use tool_repository::Repository;
+
+pub use super::git::talk::PastBounds;
+
+/// Time of one walk. What is not read by then is read by the next one.
+const WALK_TIME: Duration = Duration::from_secs(30);
+
+/// Commits of one exchange with the helper, so that a cancelled walk ends soon.
+const STEPS_AT_ONCE: usize = 500;
+
+/// A commit with its changed paths, relative to the root. None of them is hidden.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastChanges {
+    /// Its name.
+    pub id: [u8; 20],
+    /// When it was made, in seconds since 1970.
+    pub seconds: i64,
+    /// The beginning of its message: untrusted text.
+    pub message: String,
+    /// Changed files. None for merges and for commits of too many files.
+    pub changed: Vec<String>,
+    /// Files that got another name and kept their content: before and after.
+    pub renamed: Vec<(String, String)>,
+}
+
+/// One commit of a walk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PastCommitStep {
+    /// The caller knows it.
+    Known([u8; 20]),
+    /// It was read.
+    Read(PastChanges),
+}
+
+/// Result of a walk, newest commit first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PastCommits {
+    /// The commits.
+    pub commits: Vec<PastCommitStep>,
+    /// False where the time was up before the end.
+    pub is_complete: bool,
+}
+
+/// The commit that the work tree is at; absent before the first. Blocks.
+pub fn head_commit(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<[u8; 20]>, String> {
+    let read = || {
+        let mut git = Git::open(&reading(repository, cancel)?, None)?;
+        match git.ask(&GitRequest::Revision { name: None })? {
+            GitAnswer::Revision(commit) => Ok(commit.map(|commit| commit.id.bytes())),
+            _ => Err(nonsense()),
+        }
+    };
+    read().map_err(|failure: Failure| failure.message)
+}
+
+/// The ancestors of a commit, itself included; those in `known` by their names alone. Blocks.
+pub fn walk_commits(
+    repository: &Arc<Repository>,
+    from: [u8; 20],
+    known: &HashSet<[u8; 20]>,
+    bounds: &PastBounds,
+    cancel: &CancellationToken,
+) -> Result<PastCommits, String> {
+    let read = || {
+        let began = Instant::now();
+        let mut git = Git::open(&reading(repository, cancel)?, None)?;
+        let body: Vec<u8> = known.iter().flatten().copied().collect();
+        let begin = GitRequest::BeginPast {
+            from: Id::of_bytes(&from),
+            bounds: *bounds,
+        };
+        git.exchange(&begin, &body, 0)?;
+        let mut past = PastCommits::default();
+        while past.commits.len() < bounds.commits_max && began.elapsed() < WALK_TIME {
+            let commits_max = STEPS_AT_ONCE.min(bounds.commits_max - past.commits.len());
+            let page = match git.ask(&GitRequest::Past { commits_max }) {
+                Ok(GitAnswer::Past(page)) if page.steps.len() <= commits_max => page,
+                // A damaged repository gives what it has.
+                Err(_) if !past.commits.is_empty() => {
+                    past.is_complete = true;
+                    break;
+                }
+                Err(failure) => return Err(failure),
+                Ok(_) => return Err(nonsense()),
+            };
+            past.commits
+                .extend(page.steps.into_iter().map(|step| step_out(repository, bounds, step)));
+            if page.is_end {
+                past.is_complete = true;
+                break;
+            }
+        }
+        past.is_complete |= past.commits.len() >= bounds.commits_max;
+        Ok(past)
+    };
+    read().map_err(|failure: Failure| failure.message)
+}
+
+/// A call that reads git and asks nobody.
+fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<CallContext, Failure> {
+    let policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default());
+    let policy = policy.map_err(|problem| tool_boundary::failure("failed", problem.message))?;
+    Ok(CallContext {
+        cancel: cancel.clone(),
+        ..CallContext::unattended(Arc::clone(repository), policy)
+    })
+}
+
+/// A commit without hidden paths, and within the bounds whatever the helper says.
+fn step_out(repository: &Repository, bounds: &PastBounds, step: PastStep) -> PastCommitStep {
+    let record = match step {
+        PastStep::Known(id) => return PastCommitStep::Known(id.bytes()),
+        PastStep::Read(record) => record,
+    };
+    let is_shown = |path: &str| visible(repository, path).is_some();
+    let changed = record.changed.into_iter().take(bounds.files_max);
+    let renamed = record.renamed.into_iter().take(bounds.renames_max);
+    PastCommitStep::Read(PastChanges {
+        id: record.id.bytes(),
+        seconds: record.seconds,
+        message: tool_core::text::beginning(&record.message, bounds.message_bytes_max).to_owned(),
+        changed: changed.filter(|path| is_shown(path)).collect(),
+        renamed: renamed.filter(|(from, to)| is_shown(from) && is_shown(to)).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
