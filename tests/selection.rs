@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tool_model_server::Round;
 
 use crate::providers::scripted;
-use crate::support::{Home, folder};
+use crate::support::{Home, folder, git};
 
 fn shop() -> TempDir {
     folder(&[
@@ -178,4 +178,55 @@ fn symbols_come_by_syntax_tree_after_the_first_selection_which_says_so() {
         !reasons.contains("defines"),
         "what stands in a string is no definition: {reasons}"
     );
+}
+
+#[test]
+fn earlier_commits_like_the_task_count_and_hidden_paths_are_never_named() {
+    let repository = folder(&[
+        ("shop/a.py", "VALUE = 1\n"),
+        ("shop/b.py", "VALUE = 2\n"),
+        ("shop/c.py", "VALUE = 3\n"),
+        ("shop/coupon.py", "def coupon(price):\n    return price\n"),
+        (".env", "PASSWORD=swordfish\n"),
+    ]);
+    let (home, root) = (Home::offline(), repository.path());
+    git(root, &["init", "--quiet"]);
+    let commit = |message: &str| {
+        git(root, &["add", "--force", "--all"]);
+        git(root, &["commit", "--quiet", "--message", message]);
+    };
+    commit("begin");
+    for round in 0..3 {
+        for path in ["shop/b.py", ".env"] {
+            std::fs::write(root.join(path), format!("VALUE = {round}\n")).expect("the folder is ours");
+        }
+        commit("round the coupon to whole cents \u{1b}[31m");
+    }
+    let task = "a coupon is not rounded to cents";
+    let selected = || -> Vec<Value> {
+        let shown = home.run(root, &["context", "--json", task]).expect(0).stdout;
+        let answer: Value = serde_json::from_str(&shown).expect("it is JSON");
+        answer["selected_files"].as_array().expect("a list").clone()
+    };
+    // It is read beside the answer.
+    let since = std::time::Instant::now();
+    let file = loop {
+        let files = selected();
+        let file = files.iter().find(|file| file["path"] == "shop/b.py").cloned();
+        let has_history = |file: &Value| file["reasons"].to_string().contains("commits like this one");
+        if let Some(file) = file.filter(has_history) {
+            break file;
+        }
+        assert!(since.elapsed().as_secs() < 120, "{files:?}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    let reasons = file["reasons"].to_string();
+    let head = git(root, &["rev-parse", "HEAD"]);
+    assert!(
+        reasons.contains(&format!("changed in 3 commits like this one, last in {}", &head[..10])),
+        "{reasons}"
+    );
+    let all = selected().iter().map(Value::to_string).collect::<String>();
+    assert!(!all.contains(".env") && !all.contains("u001b"), "{all}");
+    assert!(!holds(&home.path().join("index"), b".env"));
 }

@@ -200,6 +200,12 @@ const USER_LIMITS: &[UserLimit] = {
         ),
         limit(
             REPOSITORY,
+            "commits of the history that count for a selection",
+            Count(context::history::HISTORY_COMMITS_MAX as u64),
+            "The newest ones. Merges and commits of more than 50 files do not count.",
+        ),
+        limit(
+            REPOSITORY,
             "size of all indexes on the disk",
             Bytes(context::INDEXES_BYTES_MAX),
             "The index that was not used for the longest time is removed first.",

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::history::{History, HistoryCell, HistoryReader, NoHistory, Refreshed};
 use super::layout::Layout;
 use super::profile::Profile;
 use super::symbols::{NoParser, SyntaxParser};
@@ -127,6 +128,8 @@ pub struct Indexes {
     is_wanted: AtomicBool,
     /// Reads files by syntax tree.
     parser: Arc<dyn SyntaxParser>,
+    /// Reads the commits before a work tree.
+    history: Arc<dyn HistoryReader>,
     /// For lists of paths. Seeded, so that no repository can make two lists look the same.
     hasher: RandomState,
 }
@@ -138,6 +141,9 @@ struct Index {
     store: Store,
     state: Mutex<IndexState>,
     is_filling: AtomicBool,
+    history: HistoryCell,
+    /// True while the history is not on the disk as it is here.
+    has_unwritten_history: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -153,8 +159,15 @@ struct IndexState {
 
 impl Indexes {
     /// The indexes below `home`, which are brought up to date beside the requests.
-    pub fn new(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
-        Arc::new(Self::bounded(home, IndexBounds::default(), true).growing(parser))
+    pub fn new(home: &Path, parser: Arc<dyn SyntaxParser>, history: Arc<dyn HistoryReader>) -> Arc<Self> {
+        let indexes = Self::bounded(home, IndexBounds::default(), true).growing(parser);
+        Arc::new(Self { history, ..indexes })
+    }
+
+    /// An index by text alone, with a history; each request waits until both are up to date.
+    pub fn waiting_for_history(home: &Path, history: Arc<dyn HistoryReader>) -> Arc<Self> {
+        let indexes = Self::bounded(home, IndexBounds::default(), false);
+        Arc::new(Self { history, ..indexes })
     }
 
     /// An index by text alone; each request waits until the index is up to date.
@@ -174,6 +187,7 @@ impl Indexes {
     fn bounded(home: &Path, bounds: IndexBounds, beside: bool) -> Self {
         Self {
             parser: Arc::new(NoParser),
+            history: Arc::new(NoHistory),
             folder: home.join("index"),
             bounds,
             beside,
@@ -213,6 +227,9 @@ impl Indexes {
             treeless: list.files.iter().map(|_| AtomicBool::new(false)).collect(),
         };
         look.grows_now = look.has_few_to_grow();
+        if !self.beside {
+            look.refresh_history();
+        }
         look
     }
 
@@ -244,11 +261,14 @@ impl Index {
                 mark: Some(mark),
                 ..IndexState::default()
             });
+        let history = store.load_history().unwrap_or_default();
         Self {
             key: key.clone(),
             store,
             state: Mutex::new(state),
             is_filling: AtomicBool::new(false),
+            history: HistoryCell::new(history),
+            has_unwritten_history: AtomicBool::new(false),
         }
     }
 
@@ -272,6 +292,19 @@ impl Index {
         let layout = Arc::new(Layout::new(&paths));
         self.lock().layout = Some((count, hash, Arc::clone(&layout)));
         (catalogue, layout)
+    }
+
+    fn refresh_history(&self, indexes: &Indexes, repository: &Arc<Repository>, cancel: &CancellationToken) {
+        if self.history.refresh(&*indexes.history, repository, cancel) == Refreshed::Changed {
+            self.has_unwritten_history.store(true, Ordering::Release);
+        }
+        if !self.has_unwritten_history.load(Ordering::Acquire) {
+            return;
+        }
+        match self.store.write_history(&self.history.current()) {
+            Ok(is_written) => self.has_unwritten_history.store(!is_written, Ordering::Release),
+            Err(error) => tracing::debug!(%error, "the history is not kept"),
+        }
     }
 
     /// Writes what was measured. Where somebody else writes, it is left to them.
@@ -386,6 +419,10 @@ impl Source for Look {
         Looked::from(profile)
     }
 
+    fn history(&self) -> Option<Arc<History>> {
+        Some(self.index.history.current()).filter(|history| !history.is_empty())
+    }
+
     fn treeless(&self) -> usize {
         self.treeless.iter().filter(|one| one.load(Ordering::Relaxed)).count()
     }
@@ -450,6 +487,9 @@ impl Look {
 
     /// Brings the index up to date with what was seen, beside the requests or, where there is nothing beside them, now.
     pub(super) fn finish(self) {
+        if self.indexes.beside {
+            self.refresh_history_beside();
+        }
         let is_behind = self.list.complete && self.has_gone || self.has_added() || self.lacks_files();
         if !is_behind && self.treeless() == 0 {
             return;
@@ -466,6 +506,26 @@ impl Look {
         let name = "index".to_owned();
         // If no thread can be started, the next request tries again.
         let _ = std::thread::Builder::new().name(name).spawn(move || self.fill(&turn));
+    }
+
+    /// Reads new commits on a thread of its own, so that no answer waits for git.
+    fn refresh_history_beside(&self) {
+        if !self.index.history.is_due() {
+            return;
+        }
+        let (indexes, index) = (Arc::clone(&self.indexes), Arc::clone(&self.index));
+        let (repository, cancel) = (Arc::clone(&self.repository), CancellationToken::new());
+        let read = move || {
+            yield_to_others();
+            index.refresh_history(&indexes, &repository, &cancel);
+        };
+        // If no thread can be started, the next request tries again.
+        let _ = std::thread::Builder::new().name("history".to_owned()).spawn(read);
+    }
+
+    fn refresh_history(&self) {
+        self.index
+            .refresh_history(&self.indexes, &self.repository, &self.cancel);
     }
 
     fn has_added(&self) -> bool {

@@ -8,12 +8,14 @@
 
 #![forbid(unsafe_code)]
 
+mod area;
 mod codec;
 mod definitions;
 mod entry;
 mod facts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod history;
 mod index;
 mod instructions;
 mod layout;
@@ -40,6 +42,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::SCAN_SECONDS_MAX;
+use history::History;
 use index::Look;
 use layout::Layout;
 use profile::Profile;
@@ -48,8 +51,10 @@ use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
 
 pub use definitions::{SymbolSearch, find_symbol};
+pub use history::{HistoryReader, NoHistory};
 pub use index::{INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX};
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
+pub use rank::{FEATURE_COUNT, FEATURE_NAMES};
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::{SymbolPlace, Target};
@@ -190,6 +195,37 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     packet
 }
 
+/// A file with the numbers that a ranking weighs, in the order of [`FEATURE_NAMES`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredCandidate {
+    /// Path of the file.
+    pub path: String,
+    /// The features.
+    pub features: [f64; FEATURE_COUNT],
+    /// Weight of the file's role: 1 for sources, less for tests and examples.
+    pub factor: f64,
+}
+
+/// Computes the features of all files that a task could be about, as a selection does. Weights are fitted to them. Blocks.
+pub fn measure_candidates(
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    task: &str,
+    cancel: &CancellationToken,
+) -> Result<Vec<MeasuredCandidate>, ContextError> {
+    let list = repository.list(cancel)?;
+    let look = indexes.look(repository, &list, Instant::now(), cancel);
+    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
+    let candidate = |one: rank::MeasuredFile| MeasuredCandidate {
+        path: tree.paths[one.index as usize].to_owned(),
+        features: one.features.numbers(),
+        factor: one.factor,
+    };
+    let candidates = select::measure(&tree, task).into_iter().map(candidate).collect();
+    look.finish();
+    Ok(candidates)
+}
+
 fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
     let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
     let tree = if request.steer.keeps_all() {
@@ -318,6 +354,11 @@ trait Source: Sync {
     fn profile(&self, path: &str) -> Looked {
         let text = self.read(path).and_then(text_of);
         Looked::from(text.map(|text| Profile::of(path, &text)))
+    }
+
+    /// Returns what is known of the commits before the work tree, where something is.
+    fn history(&self) -> Option<Arc<History>> {
+        None
     }
 
     /// Returns how many of the requested files have no syntax tree yet and will get one.

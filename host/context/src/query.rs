@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::area::{Area, areas};
 use super::weights::Weights;
 use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
 use tool_repository::file_role::file_name;
@@ -21,6 +22,8 @@ pub(crate) struct Query {
     name_hashes: Vec<u32>,
     /// Paths and parts of paths as written, lower case.
     pub(super) paths: Vec<String>,
+    /// Parts of the project that the title names before a colon.
+    pub(super) areas: Vec<Area>,
     /// True where the task is about tests themselves.
     pub about_tests: bool,
 }
@@ -52,6 +55,7 @@ impl Query {
             query.read_line(line, weights.body, weights);
         }
         query.about_tests = is_about_tests(title);
+        query.areas = areas(title);
         query.name_hashes = query.names.keys().map(|name| hash(name.as_bytes())).collect();
         query.name_hashes.sort_unstable();
         query
@@ -167,7 +171,7 @@ impl Query {
 const TERMS_MAX: usize = 400;
 
 /// `Signed-off-by: …` and the like.
-fn is_trailer(line: &str) -> bool {
+pub(super) fn is_trailer(line: &str) -> bool {
     line.split_once(": ")
         .is_some_and(|(key, _)| key.contains('-') && key.to_ascii_lowercase().ends_with("-by"))
 }

@@ -1,17 +1,25 @@
 //! Ranking of files for a task. Each piece of evidence has a score and a reason in words.
 //!
 //! A task's words are looked for in regions of the files (BM25 over windows of lines, not over whole files), in their
-//! paths and in the names that they define; then what the relevant files import gets a share. Pure functions of facts,
-//! which `facts` reads from profiles; nothing here reads a file.
+//! paths and in the names that they define; then files that belong to relevant ones get a share: by imports, by their
+//! place, and by the commits that changed them. `features` names these numbers, [`measure`] computes them for fitting and
+//! for use, and learned weights add them up. Pure functions of facts, which `facts` reads from profiles, and of a history;
+//! nothing here reads a file.
 
+mod features;
+mod related;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::area::belongs;
 use super::facts::Facts;
+use super::history::{FileHistory, HistorySignals};
 use super::query::Query;
-use super::weights::Weights;
+use super::weights::{FeatureWeights, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY, Weights};
 use super::words::{each_identifier, has_inner_capital, joined, split};
+pub use features::{FEATURE_COUNT, FEATURE_NAMES};
+pub(crate) use features::{Feature, FeatureVector};
 use tool_repository::file_role::{self, Role, stem as file_stem};
 use windows::{WINDOW_BLOCKS, windows};
 
@@ -28,44 +36,55 @@ pub(crate) struct Ranked {
     pub windows: Vec<(u32, u32, f64)>,
 }
 
-/// Ranks measured files and describes the best of them, `most` at the most; `roles` and `facts` belong to `paths`, and
-/// files that were not measured have no facts.
-pub(crate) fn rank(
-    query: &Query,
-    paths: &[&str],
-    roles: &[Role],
-    facts: &[Option<Facts>],
-    weights: &Weights,
-    most: usize,
-) -> Vec<Ranked> {
-    let statistics = Statistics::new(query, paths, facts);
-    let mut scored: Vec<Scored> = (0..paths.len())
-        .filter_map(|at| facts[at].as_ref().map(|facts| (at, facts)))
-        .map(|(at, facts)| score(query, paths[at], at as u32, facts, &statistics, weights))
-        .collect();
-    let mut direct = vec![0.0; paths.len()];
-    for one in &scored {
-        direct[one.index as usize] =
-            one.total() * factor(query, paths[one.index as usize], roles[one.index as usize], weights);
-    }
-    propagate(&mut scored, &direct, facts, weights);
-    let mut ranked: Vec<(f64, f64, Scored)> = scored
+/// The files of a list, as a ranking sees them; `roles` and `facts` belong to `paths`, and files that were not measured
+/// have no facts.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidates<'a> {
+    pub(crate) paths: &'a [&'a str],
+    pub(crate) roles: &'a [Role],
+    pub(crate) facts: &'a [Option<Facts>],
+    /// Absent where no history is known.
+    pub(crate) history: Option<&'a HistorySignals>,
+}
+
+/// Ranks measured files and describes the best of them, `most` at the most.
+pub(crate) fn rank(query: &Query, candidates: &Candidates<'_>, weights: &Weights, most: usize) -> Vec<Ranked> {
+    let learned = match candidates.history {
+        Some(_) => &WEIGHTS_WITH_HISTORY,
+        None => &WEIGHTS_WITHOUT_HISTORY,
+    };
+    let mut ranked: Vec<(f64, MeasuredFile)> = measure(query, candidates, weights)
         .into_iter()
-        .map(|one| {
-            let factor = factor(query, paths[one.index as usize], roles[one.index as usize], weights);
-            ((one.total() + one.graph) * factor, factor, one)
-        })
-        .filter(|(score, _, _)| *score > 0.0)
+        .map(|one| (one.score(learned), one))
+        .filter(|(score, _)| *score > 0.0)
         .collect();
-    ranked.sort_by(|(a, _, one), (b, _, other)| {
-        let by_path = || paths[one.index as usize].cmp(paths[other.index as usize]);
+    ranked.sort_by(|(a, one), (b, other)| {
+        let by_path = || candidates.paths[one.index as usize].cmp(candidates.paths[other.index as usize]);
         b.total_cmp(a).then_with(by_path)
     });
     ranked.truncate(most);
     ranked
         .into_iter()
-        .map(|(_, factor, one)| one.finish(query, factor))
+        .map(|(score, one)| one.finish(query, candidates, learned, score))
         .collect()
+}
+
+/// Computes the features of all measured files, for fitting and for use.
+pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weights) -> Vec<MeasuredFile> {
+    let Candidates {
+        paths, roles, facts, ..
+    } = *candidates;
+    let statistics = Statistics::new(query, paths, facts);
+    let mut measured: Vec<MeasuredFile> = (0..paths.len())
+        .filter_map(|at| facts[at].as_ref().map(|facts| (at, facts)))
+        .map(|(at, facts)| {
+            let mut one = measure_alone(query, paths[at], at as u32, facts, &statistics, weights);
+            one.factor = factor(query, paths[at], roles[at], weights);
+            one
+        })
+        .collect();
+    related::add_related(query, candidates, weights, &mut measured);
+    measured
 }
 
 /// Weight of a file's role. A file that the task names by its path counts in full, whatever its role.
@@ -171,26 +190,54 @@ fn path_terms(query: &Query, path: &str) -> (Vec<u16>, Vec<u16>, u32) {
     (name, directories, others)
 }
 
-struct Scored {
-    index: u32,
-    text: f64,
-    name: f64,
-    directory: f64,
-    definition: f64,
+/// A file with its features and what explains them.
+#[derive(Debug)]
+pub(crate) struct MeasuredFile {
+    pub(crate) index: u32,
+    pub(crate) features: FeatureVector,
+    /// Weight of the file's role.
+    pub(crate) factor: f64,
     definition_at: Option<(String, u32)>,
-    named: f64,
-    graph: f64,
+    area: Option<String>,
+    partner: Option<u32>,
+    together: Option<u32>,
     terms: Vec<(u16, f64)>,
     windows: Vec<(u32, u32, f64)>,
 }
 
-impl Scored {
-    fn total(&self) -> f64 {
-        self.text + self.name + self.directory + self.definition + self.named
+impl MeasuredFile {
+    /// The score by the words, names and definitions of the file alone, before any weight is learned.
+    fn direct(&self) -> f64 {
+        use Feature::{Definition, Directory, Name, Named, Whole, Window};
+        let parts = [Window, Whole, Name, Directory, Definition, Named];
+        parts.into_iter().map(|feature| self.features.get(feature)).sum()
     }
 
-    fn finish(self, query: &Query, factor: f64) -> Ranked {
-        let mut evidence = Vec::new();
+    fn score(&self, learned: &FeatureWeights) -> f64 {
+        self.features.score(learned) * self.factor
+    }
+
+    fn finish(self, query: &Query, candidates: &Candidates<'_>, learned: &FeatureWeights, score: f64) -> Ranked {
+        let mut evidence = self.evidence(query, candidates, learned);
+        evidence.retain(|(_, score)| *score > 0.05);
+        evidence.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ranked {
+            index: self.index,
+            score,
+            evidence,
+            windows: self.windows,
+        }
+    }
+
+    /// Each part of the score in words.
+    fn evidence(&self, query: &Query, candidates: &Candidates<'_>, learned: &FeatureWeights) -> Vec<(String, f64)> {
+        use Feature::*;
+        let part = |features: &[Feature]| {
+            features
+                .iter()
+                .map(|one| self.features.part(*one, learned))
+                .sum::<f64>()
+        };
         let words: Vec<&str> = self
             .terms
             .iter()
@@ -201,25 +248,67 @@ impl Scored {
             .windows
             .first()
             .map_or(String::new(), |(from, to, _)| format!(", most in lines {from}-{to}"));
-        evidence.push((format!("words of the task: {}{place}", words.join(", ")), self.text));
-        evidence.push(("its name matches the task".to_owned(), self.name + self.named));
-        evidence.push(("its directory matches the task".to_owned(), self.directory));
+        let named = |at: Option<u32>| at.map(|at| candidates.paths[at as usize]);
+        let mut evidence = vec![
+            (
+                format!("words of the task: {}{place}", words.join(", ")),
+                part(&[Window, Whole, Coverage]),
+            ),
+            ("its name matches the task".to_owned(), part(&[Name, Named])),
+            ("its directory matches the task".to_owned(), part(&[Directory])),
+            ("imported by or importing relevant files".to_owned(), part(&[Graph])),
+            (
+                "beside relevant files of its package".to_owned(),
+                part(&[Package, Sibling]),
+            ),
+        ];
         if let Some((name, line)) = &self.definition_at {
-            evidence.push((format!("defines `{name}` (line {line})"), self.definition));
+            evidence.push((format!("defines `{name}` (line {line})"), part(&[Definition])));
         }
-        evidence.push(("imported by or importing relevant files".to_owned(), self.graph));
-        evidence.retain(|(_, score)| *score > 0.05);
-        evidence.sort_by(|a, b| b.1.total_cmp(&a.1));
-        Ranked {
-            index: self.index,
-            score: (self.total() + self.graph) * factor,
-            evidence,
-            windows: self.windows,
+        if let Some(area) = &self.area {
+            evidence.push((format!("belongs to `{area}`, which the task names"), part(&[Area])));
         }
+        if let Some(partner) = named(self.partner) {
+            evidence.push((format!("header or source of `{partner}`"), part(&[Partner])));
+        }
+        if let Some(other) = named(self.together) {
+            evidence.push((format!("changes together with `{other}`"), part(&[Together])));
+        }
+        evidence.push((
+            "beside files of commits like this one".to_owned(),
+            part(&[SimilarFolder]),
+        ));
+        if let Some(history) = candidates.history.and_then(|history| history.of(self.index)) {
+            evidence.extend(describe_similar(history).map(|reason| (reason, part(&[Similar, SimilarShare, Messages]))));
+            evidence.push(("changed lately or often".to_owned(), part(&[Recent, Fresh, Churn])));
+        }
+        evidence
     }
 }
 
-fn score(query: &Query, path: &str, index: u32, facts: &Facts, statistics: &Statistics, weights: &Weights) -> Scored {
+/// Names the commits that resemble the task. Their messages are untrusted text and are not shown.
+fn describe_similar(history: &FileHistory) -> Option<String> {
+    let last = history.similar_last?.to_string();
+    Some(match history.similar_commits {
+        1 => format!("changed in a commit like this one, {}", &last[..COMMIT_DIGITS]),
+        count => format!(
+            "changed in {count} commits like this one, last in {}",
+            &last[..COMMIT_DIGITS]
+        ),
+    })
+}
+
+/// Digits that name a commit for a reader.
+const COMMIT_DIGITS: usize = 10;
+
+fn measure_alone(
+    query: &Query,
+    path: &str,
+    index: u32,
+    facts: &Facts,
+    statistics: &Statistics,
+    weights: &Weights,
+) -> MeasuredFile {
     let mut counts = vec![0_u32; query.terms.len()];
     for (_, term, count) in &facts.hits {
         counts[usize::from(*term)] += u32::from(*count);
@@ -236,6 +325,11 @@ fn score(query: &Query, path: &str, index: u32, facts: &Facts, statistics: &Stat
         .collect();
     terms.sort_by(|a, b| b.1.total_cmp(&a.1));
     let whole: f64 = terms.iter().map(|(_, value)| value).sum();
+    let covered: f64 = terms
+        .iter()
+        .map(|(term, _)| statistics.rarity[usize::from(*term)])
+        .sum();
+    let all: f64 = statistics.rarity.iter().sum();
     let windows = windows(facts, statistics, weights);
     let best = windows.first().map_or(0.0, |(_, _, value)| *value);
     let (name_terms, directory_terms, others) = path_terms(query, path);
@@ -245,21 +339,28 @@ fn score(query: &Query, path: &str, index: u32, facts: &Facts, statistics: &Stat
             .map(|term| statistics.path_rarity[usize::from(*term)])
             .sum::<f64>()
     };
-    let covered = if name_terms.is_empty() {
+    let share = if name_terms.is_empty() {
         0.0
     } else {
         name_terms.len() as f64 / (name_terms.len() as f64 + f64::from(others))
     };
     let (definition, definition_at) = best_definition(query, facts, statistics, weights);
-    Scored {
+    let mut features = FeatureVector::default();
+    features.set(Feature::Window, weights.window * best);
+    features.set(Feature::Whole, (1.0 - weights.window) * whole);
+    features.set(Feature::Name, weights.name * sum(&name_terms) * share);
+    features.set(Feature::Directory, weights.directory * sum(&directory_terms));
+    features.set(Feature::Definition, definition);
+    features.set(Feature::Named, named(query, path, statistics, weights));
+    features.set(Feature::Coverage, covered / all.max(f64::MIN_POSITIVE));
+    MeasuredFile {
         index,
-        text: weights.window * best + (1.0 - weights.window) * whole,
-        name: weights.name * sum(&name_terms) * covered,
-        directory: weights.directory * sum(&directory_terms),
-        definition,
+        features,
+        factor: 1.0,
         definition_at,
-        named: named(query, path, statistics, weights),
-        graph: 0.0,
+        area: None,
+        partner: None,
+        together: None,
         terms,
         windows,
     }
@@ -322,24 +423,6 @@ fn named(query: &Query, path: &str, statistics: &Statistics, weights: &Weights) 
         let compound = name.written.contains(['-', '_']) || has_inner_capital(&name.written);
         weights.named * name.weight * scale * if compound { 1.0 } else { 0.3 }
     })
-}
-
-/// Gives each file a share of the scores of the files that import it, and of those that it imports.
-fn propagate(scored: &mut [Scored], direct: &[f64], facts: &[Option<Facts>], weights: &Weights) {
-    let mut gained = vec![0.0; direct.len()];
-    for (from, facts) in facts.iter().enumerate() {
-        let Some(facts) = facts else { continue };
-        let share = (1.0 + facts.imports.len() as f64).sqrt();
-        for to in facts.imports.iter() {
-            gained[*to as usize] += direct[from] / share;
-            gained[from] += direct[*to as usize] / share / 2.0;
-        }
-    }
-    for one in scored {
-        let gain: f64 = gained[one.index as usize];
-        // A hub is imported by everything: what it gains grows slowly.
-        one.graph = weights.graph * gain.min(3.0 * one.total().max(1.0));
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use super::SelectionTree;
 use super::query::Query;
+use super::rank::MeasuredFile;
 use super::weights::WEIGHTS;
 use super::{SymbolPlace, Target};
 use crate::limits::{CENTRAL_FILES_READ_MAX, SELECTED_FILES_MAX, SELECTED_FILES_MIN};
@@ -71,6 +72,11 @@ pub(super) fn select(
         _ => draft.overview(&place, &query),
     }
     draft.finish(&place)
+}
+
+/// The features of all files that a task could be about, for fitting the weights of the ranking.
+pub(super) fn measure(tree: &SelectionTree<'_>, task: &str) -> Vec<MeasuredFile> {
+    Draft::new(tree).measured(&Query::new(task, &WEIGHTS))
 }
 
 /// Path that an operation works on.

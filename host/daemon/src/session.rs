@@ -51,6 +51,7 @@ use crate::api::{
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer, SyntaxParser};
 use crate::limits;
+use crate::past::GitHistory;
 use crate::process;
 use crate::provider::{LabelMark, Usage};
 use crate::redaction::Redactor;
@@ -163,7 +164,7 @@ impl Sessions {
         scan_time: Option<Duration>,
         keys: BTreeSet<String>,
     ) -> Result<Arc<Self>, OpenSessionsError> {
-        let indexes = Indexes::new(home, parser);
+        let indexes = Indexes::new(home, parser, Arc::new(GitHistory));
         Self::with_indexes(home, Arc::new(engine::Host(skills)), indexes, scan_time, keys)
     }
 
@@ -173,7 +174,7 @@ impl Sessions {
         engine: Arc<dyn Engine>,
         scan_time: Option<Duration>,
     ) -> Result<Arc<Self>, OpenSessionsError> {
-        let indexes = Indexes::new(home, Arc::new(context::NoParser));
+        let indexes = Indexes::new(home, Arc::new(context::NoParser), Arc::new(context::NoHistory));
         Self::with_indexes(home, engine, indexes, scan_time, BTreeSet::new())
     }
 

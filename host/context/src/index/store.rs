@@ -18,10 +18,12 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::catalogue::{Catalogue, ContentDigest, FileRecord, RecordExtent};
 use crate::codec::checksum;
+use crate::history::{HISTORY_BYTES_MAX, History};
 use tool_repository::Identity;
 
 const CATALOGUE: &str = "catalogue";
 const LOCK: &str = "lock";
+const HISTORY: &str = "history";
 pub(super) const RECORDS: &str = "records-";
 
 /// Catalogues of more bytes than this are none of ours: a million files have some 120 MB.
@@ -107,6 +109,32 @@ impl Store {
         Some((catalogue, mark))
     }
 
+    /// The history that is on the disk.
+    pub(super) fn load_history(&self) -> Option<History> {
+        check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
+        let file = open(&self.folder.join(HISTORY)).ok()?;
+        if file.metadata().ok()?.len() > HISTORY_BYTES_MAX {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.take(HISTORY_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        History::decode(&bytes, self.root)
+    }
+
+    /// Puts a history in the place of the one on the disk, and says whether that was done: not while somebody else
+    /// writes. A history that is too large is not kept.
+    pub(super) fn write_history(&self, history: &History) -> io::Result<bool> {
+        let Some(_lock) = self.lock()? else { return Ok(false) };
+        let bytes = history.encode(self.root);
+        if bytes.len() as u64 > HISTORY_BYTES_MAX {
+            return Ok(true);
+        }
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(&bytes)?;
+        file.persist(self.folder.join(HISTORY))?;
+        Ok(true)
+    }
+
     /// Returns the state of the catalogue on the disk.
     pub(super) fn mark(&self) -> Option<Mark> {
         let metadata = fs::symlink_metadata(self.folder.join(CATALOGUE)).ok()?;
@@ -182,7 +210,7 @@ impl Store {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if name != CATALOGUE && name != LOCK && *name != current {
+            if name != CATALOGUE && name != LOCK && name != HISTORY && *name != current {
                 // It may be gone by now, or be a folder that is none of ours.
                 let _ = fs::remove_file(entry.path());
             }

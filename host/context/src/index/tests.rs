@@ -602,7 +602,7 @@ fn one_index_is_filled_at_a_time_and_by_one() {
 
 #[test]
 fn the_bounds_of_indexes_are_those_of_limits() {
-    let bounds = Indexes::new(Path::new("/nowhere"), Arc::new(NoParser)).bounds;
+    let bounds = Indexes::new(Path::new("/nowhere"), Arc::new(NoParser), Arc::new(NoHistory)).bounds;
     assert_eq!(
         (bounds.bytes, bounds.indexes_bytes),
         (INDEX_BYTES_MAX, INDEXES_BYTES_MAX)

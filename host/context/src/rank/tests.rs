@@ -40,7 +40,13 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
             Some(Facts::of(&query, &profile, imports.into()))
         })
         .collect();
-    let ranked = rank(&query, &paths, &roles, &facts, &WEIGHTS, usize::MAX);
+    let candidates = Candidates {
+        paths: &paths,
+        roles: &roles,
+        facts: &facts,
+        history: None,
+    };
+    let ranked = rank(&query, &candidates, &WEIGHTS, usize::MAX);
     ranked
         .into_iter()
         .map(|one| (paths[one.index as usize].to_owned(), one))

@@ -7,6 +7,7 @@ use super::keys::ENTRY_POINTS_MAX;
 use super::{Draft, NEAR_MISSES_MAX, SelectedPath};
 use crate::Looked;
 use crate::facts::{Facts, is_candidate};
+use crate::history::HistorySignals;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use crate::query::Query;
 use crate::rank;
@@ -16,6 +17,52 @@ use tool_repository::file_role::Role;
 impl Draft<'_, '_> {
     /// Files below a directory in the order of a task, with reasons. Reads them all, within the time there is.
     pub(super) fn ranked(&mut self, directory: &str, query: &Query) -> Vec<SelectedPath> {
+        let tree = self.tree;
+        let choice = |ranked: rank::Ranked| SelectedPath {
+            path: tree.paths[ranked.index as usize].to_owned(),
+            score: ranked.score,
+            reasons: ranked
+                .evidence
+                .into_iter()
+                .map(|(reason, score)| format!("{reason} ({score:.1})"))
+                .collect(),
+            windows: ranked.windows,
+        };
+        let most = SELECTED_FILES_MAX + NEAR_MISSES_MAX + ENTRY_POINTS_MAX;
+        let ranked = self.with_candidates(directory, query, |candidates| {
+            rank::rank(query, candidates, &WEIGHTS, most)
+        });
+        ranked.into_iter().map(choice).collect()
+    }
+
+    /// The features of all files that a task could be about.
+    pub(super) fn measured(&mut self, query: &Query) -> Vec<rank::MeasuredFile> {
+        self.with_candidates("", query, |candidates| rank::measure(query, candidates, &WEIGHTS))
+    }
+
+    /// Reads the files below a directory, and hands them to a ranking.
+    fn with_candidates<R>(
+        &mut self,
+        directory: &str,
+        query: &Query,
+        work: impl FnOnce(&rank::Candidates<'_>) -> R,
+    ) -> R {
+        let tree = self.tree;
+        let facts = self.facts(directory, query);
+        let history = tree
+            .source
+            .history()
+            .map(|history| HistorySignals::new(query, &history, &tree.paths));
+        work(&rank::Candidates {
+            paths: &tree.paths,
+            roles: &tree.layout.roles,
+            facts: &facts,
+            history: history.as_ref(),
+        })
+    }
+
+    /// By the tree's paths: the facts of the files that were read.
+    fn facts(&mut self, directory: &str, query: &Query) -> Vec<Option<Facts>> {
         let tree = self.tree;
         let mut files: Vec<usize> = self
             .indices(directory)
@@ -41,19 +88,7 @@ impl Draft<'_, '_> {
                 facts[*at] = Some(measured);
             }
         }
-        let choice = |ranked: rank::Ranked| SelectedPath {
-            path: tree.paths[ranked.index as usize].to_owned(),
-            score: ranked.score,
-            reasons: ranked
-                .evidence
-                .into_iter()
-                .map(|(reason, score)| format!("{reason} ({score:.1})"))
-                .collect(),
-            windows: ranked.windows,
-        };
-        let most = SELECTED_FILES_MAX + NEAR_MISSES_MAX + ENTRY_POINTS_MAX;
-        let ranked = rank::rank(query, &tree.paths, &tree.layout.roles, &facts, &WEIGHTS, most);
-        ranked.into_iter().map(choice).collect()
+        facts
     }
 
     /// Looks for the task in one file, so that its windows are known.
@@ -62,7 +97,13 @@ impl Draft<'_, '_> {
             return;
         };
         let facts = Facts::of(query, &profile, Arc::default());
-        let ranked = rank::rank(query, &[path], &[Role::Source], &[Some(facts)], &WEIGHTS, 1);
+        let candidates = rank::Candidates {
+            paths: &[path],
+            roles: &[Role::Source],
+            facts: &[Some(facts)],
+            history: None,
+        };
+        let ranked = rank::rank(query, &candidates, &WEIGHTS, 1);
         if let Some(first) = ranked.into_iter().next() {
             self.windows.insert(path.to_owned(), first.windows);
         }

@@ -1,0 +1,175 @@
+//! The parts of a project that a task names before its first colon: `ext4: …`, `fix(router): …`, `net/http, cgi: …`.
+//!
+//! Pure text. Projects that write their commits so call directories, packages and files by these names.
+
+use super::words::{joined, split};
+use tool_repository::file_role::{parent, stem};
+
+/// Parts that one task names. More is no list of parts.
+const AREAS_MAX: usize = 6;
+
+/// Longest text before a colon that is read as a list of parts.
+const AREA_BYTES_MAX: usize = 60;
+
+/// A part as the steps of a path, in the joined form of [`joined`]: `net/http` has two.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Area {
+    /// As the task has it.
+    pub(super) written: String,
+    steps: Vec<String>,
+}
+
+/// The parts that a title names.
+pub(super) fn areas(title: &str) -> Vec<Area> {
+    let mut areas: Vec<Area> = Vec::new();
+    let mut rest = title.trim();
+    // `net: phy: marvell: …` narrows the part step by step.
+    while let Some((head, after)) = next_head(rest) {
+        for written in head.split([',', '(', ')', ' ', '[', ']', '!', '&', '|']).map(str::trim) {
+            let steps: Vec<String> = written.split('/').map(joined).filter(|step| step.len() > 1).collect();
+            let is_kind = written.is_empty() || steps.iter().all(|step| is_kind_of_change(step));
+            if !is_kind && areas.len() < AREAS_MAX {
+                areas.push(Area {
+                    written: written.to_owned(),
+                    steps,
+                });
+            }
+        }
+        rest = after;
+    }
+    areas
+}
+
+/// The text before a colon, or in brackets at the beginning, that names parts; and what follows.
+fn next_head(text: &str) -> Option<(&str, &str)> {
+    if let Some((head, after)) = text.strip_prefix('[').and_then(|inner| inner.split_once(']'))
+        && is_list_of_names(head)
+    {
+        return Some((head, after.trim_start_matches([':', ' '])));
+    }
+    let (head, after) = text.split_once(": ").or_else(|| text.split_once(" - "))?;
+    is_list_of_names(head).then_some((head, after))
+}
+
+fn is_list_of_names(head: &str) -> bool {
+    let is_sign = |c: char| c.is_alphanumeric() || "_-./+,()&|! ".contains(c);
+    let words = head.split([' ', ',']).filter(|word| !word.is_empty()).count();
+    let commas = head.matches(',').count();
+    head.len() <= AREA_BYTES_MAX && head.chars().all(is_sign) && (1..=2 + commas).contains(&words)
+}
+
+/// Words before a colon that say what kind of change it is.
+fn is_kind_of_change(step: &str) -> bool {
+    const KINDS: &[&str] = &[
+        "bug",
+        "bugfix",
+        "build",
+        "chore",
+        "ci",
+        "cleanup",
+        "deps",
+        "doc",
+        "docs",
+        "enhancement",
+        "feat",
+        "feature",
+        "fix",
+        "fixes",
+        "hotfix",
+        "improvement",
+        "minor",
+        "misc",
+        "nfc",
+        "perf",
+        "refactor",
+        "revert",
+        "security",
+        "style",
+        "test",
+        "tests",
+        "wip",
+    ];
+    KINDS.contains(&step)
+}
+
+/// The certainty, from 0 to 1, that a path belongs to an area.
+pub(super) fn belongs(area: &Area, path: &str) -> f64 {
+    let of_step = |step: &String| step_in(step, path);
+    let all: Vec<f64> = area.steps.iter().map(of_step).collect();
+    // Of several steps the last is the part, and those before it say where it lies.
+    match all.split_last() {
+        Some((last, [])) => *last,
+        Some((last, before)) => last * (0.4 + 0.6 * before.iter().sum::<f64>() / before.len() as f64),
+        None => 0.0,
+    }
+}
+
+fn step_in(step: &str, path: &str) -> f64 {
+    let own = stem(path);
+    let folders = || parent(path).split('/').filter(|folder| !folder.is_empty());
+    if joined(own) == *step {
+        1.0
+    } else if folders().any(|folder| joined(folder) == *step) {
+        0.8
+    } else if has_word(own, step) {
+        0.5
+    } else if folders().any(|folder| has_word(folder, step)) {
+        0.3
+    } else {
+        0.0
+    }
+}
+
+/// True where one of a name's words is this one, or its last words joined.
+fn has_word(name: &str, wanted: &str) -> bool {
+    name.split(['-', '.', '+']).any(|part| {
+        let mut found = joined(part).ends_with(wanted) && wanted.len() > 3;
+        split(part.as_bytes(), |word, _| found |= word == wanted.as_bytes());
+        found
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(title: &str) -> Vec<String> {
+        areas(title).into_iter().map(|area| area.written).collect()
+    }
+
+    #[test]
+    fn a_title_names_the_parts_before_its_colon() {
+        for (title, expected) in [
+            ("ext4: avoid deadlock when journal commit fails", &["ext4"][..]),
+            ("fix(router): keep the query", &["router"]),
+            ("net/http, net/url: escape the host", &["net/http", "net/url"]),
+            ("net: phy: marvell: fix led", &["net", "phy", "marvell"]),
+            ("[core] drop a lock", &["core"]),
+            ("fix: drop a lock", &[]),
+            ("Remember this: a colon in prose is none", &["Remember", "this"]),
+            ("When a user asks for it: do it", &[]),
+            ("no colon", &[]),
+        ] {
+            assert_eq!(named(title), expected, "{title}");
+        }
+    }
+
+    #[test]
+    fn a_path_belongs_to_the_part_that_its_name_or_directory_says() {
+        let value = |title: &str, path: &str| belongs(&areas(title)[0], path);
+        for (title, path, expected) in [
+            ("ext4: x", "fs/ext4/super.c", 0.8),
+            ("ext4: x", "fs/jbd2/commit.c", 0.0),
+            ("ext4: x", "include/trace/events/ext4.h", 1.0),
+            ("super: x", "fs/ext4/super_block.c", 0.5),
+            ("net/http: x", "src/net/http/server.go", 0.704),
+            ("net/http: x", "vendor/http/server.go", 0.32),
+        ] {
+            assert!(
+                (value(title, path) - expected).abs() < 1e-9,
+                "{title} {path} {}",
+                value(title, path)
+            );
+        }
+    }
+}

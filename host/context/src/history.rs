@@ -1,0 +1,278 @@
+//! What earlier commits tell about a task: which files changed in commits with messages like it, which change together,
+//! and which changed lately and often.
+//!
+//! Git is not known here: a [`HistoryReader`] gives messages, paths and times. Messages are untrusted text, and nothing of
+//! them is kept but hashes of their words. Read in this order: this module (what is kept), `store` (on the disk),
+//! `refresh` (when it is read), `signals` (what it says about a task).
+
+mod refresh;
+mod signals;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tokio_util::sync::CancellationToken;
+
+use super::words::{each_identifier, hash, is_function_word, split, stem};
+use tool_core::digest::hexadecimal;
+use tool_repository::Repository;
+
+pub(super) use refresh::{HistoryCell, Refreshed};
+pub(super) use signals::{FileHistory, HistorySignals};
+pub(super) use store::HISTORY_BYTES_MAX;
+
+/// Commits that are kept of one repository, the newest first.
+pub const HISTORY_COMMITS_MAX: usize = 10_000;
+
+/// Files of a commit that counts. A commit of more is a move, a reformatting or an import, and says nothing about a task.
+pub const HISTORY_COMMIT_FILES_MAX: usize = 50;
+
+/// Exact renames of one commit that are followed: a large directory that moves.
+pub const HISTORY_COMMIT_RENAMES_MAX: usize = 2_000;
+
+/// Bytes of a message that count: the title and the first paragraphs.
+pub const HISTORY_MESSAGE_BYTES_MAX: usize = 2 * 1024;
+
+/// Different words of a message that count.
+const MESSAGE_WORDS_MAX: usize = 64;
+
+/// Paths of all commits together. The 10,000 newest commits of the Linux kernel name some 25,000.
+const HISTORY_PATHS_MAX: usize = 200_000;
+
+/// Name of a commit.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommitId(pub [u8; 20]);
+
+impl fmt::Debug for CommitId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&hexadecimal(&self.0))
+    }
+}
+
+/// A commit as a reader gives it. A merge, and a commit of too many files, has no changed files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastCommit {
+    /// Its name.
+    pub id: CommitId,
+    /// When it was made, in seconds since 1970.
+    pub seconds: i64,
+    /// The beginning of its message.
+    pub message: String,
+    /// Changed files by their names after the commit, relative to the root.
+    pub changed: Vec<String>,
+    /// Files that got another name and kept their content: before and after.
+    pub renamed: Vec<(String, String)>,
+}
+
+/// One commit of a walk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WalkedCommit {
+    /// The caller has it already.
+    Known(CommitId),
+    /// It was read now.
+    Read(PastCommit),
+}
+
+/// The commits that a walk found, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WalkedHistory {
+    /// At most [`HISTORY_COMMITS_MAX`].
+    pub commits: Vec<WalkedCommit>,
+    /// False where the time was up before the end.
+    pub is_complete: bool,
+}
+
+/// Why a history cannot be read, in words for a log.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct HistoryError(pub String);
+
+/// Reads commits. Git lies behind it: the context engine knows neither its format nor its library.
+pub trait HistoryReader: fmt::Debug + Send + Sync {
+    /// The commit that the work tree is at; absent before the first.
+    fn head(&self, repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<CommitId>, HistoryError>;
+
+    /// The ancestors of a commit, itself included, those in `known` by their names alone. A walk that breaks off gives
+    /// what it has. No hidden path is among the paths.
+    fn walk(
+        &self,
+        repository: &Arc<Repository>,
+        from: CommitId,
+        known: &HashSet<CommitId>,
+        cancel: &CancellationToken,
+    ) -> Result<WalkedHistory, HistoryError>;
+}
+
+/// A reader that knows no history.
+#[derive(Debug, Clone, Copy)]
+pub struct NoHistory;
+
+impl HistoryReader for NoHistory {
+    fn head(&self, _: &Arc<Repository>, _: &CancellationToken) -> Result<Option<CommitId>, HistoryError> {
+        Ok(None)
+    }
+
+    fn walk(
+        &self,
+        _: &Arc<Repository>,
+        _: CommitId,
+        _: &HashSet<CommitId>,
+        _: &CancellationToken,
+    ) -> Result<WalkedHistory, HistoryError> {
+        Ok(WalkedHistory::default())
+    }
+}
+
+/// What is kept of one commit. Paths are places in the table of their history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct KeptCommit {
+    id: CommitId,
+    seconds: i64,
+    /// Hashes of the stems of its message, sorted.
+    words: Box<[u32]>,
+    /// As it has them: older names are translated when the history is used.
+    changed: Box<[u32]>,
+    renamed: Box<[(u32, u32)]>,
+}
+
+/// The commits before a work tree, newest first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct History {
+    commits: Vec<KeptCommit>,
+    /// Sorted bytewise, without repetition.
+    paths: Vec<Box<str>>,
+    statistics: OnceLock<signals::Statistics>,
+}
+
+impl History {
+    /// A history from a walk; `before` holds the commits that the walk only names.
+    fn new(walked: Vec<WalkedCommit>, before: &Self) -> Self {
+        let places: HashMap<CommitId, usize> = before
+            .commits
+            .iter()
+            .enumerate()
+            .map(|(at, commit)| (commit.id, at))
+            .collect();
+        let mut table = PathTable::default();
+        let mut commits = Vec::with_capacity(walked.len().min(HISTORY_COMMITS_MAX));
+        for one in walked.into_iter().take(HISTORY_COMMITS_MAX) {
+            let kept = match one {
+                WalkedCommit::Known(id) => places.get(&id).map(|at| table.take_over(&before.commits[*at], before)),
+                WalkedCommit::Read(commit) => Some(table.take_in(&commit)),
+            };
+            commits.extend(kept);
+        }
+        table.finish(commits)
+    }
+
+    /// True where no commit tells anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.commits.iter().all(|commit| commit.changed.is_empty())
+    }
+
+    fn ids(&self) -> HashSet<CommitId> {
+        self.commits.iter().map(|commit| commit.id).collect()
+    }
+}
+
+/// Paths in the order in which they come, while a history is made.
+#[derive(Default)]
+struct PathTable {
+    places: HashMap<Box<str>, u32>,
+}
+
+impl PathTable {
+    /// The place of a path; nothing where the table is full.
+    fn place(&mut self, path: &str) -> Option<u32> {
+        if let Some(place) = self.places.get(path) {
+            return Some(*place);
+        }
+        let place = u32::try_from(self.places.len()).ok()?;
+        (self.places.len() < HISTORY_PATHS_MAX).then(|| {
+            self.places.insert(path.into(), place);
+            place
+        })
+    }
+
+    fn take_in(&mut self, commit: &PastCommit) -> KeptCommit {
+        let counts = commit.changed.len() <= HISTORY_COMMIT_FILES_MAX;
+        let changed = commit.changed.iter().filter(|_| counts);
+        let mut changed: Vec<u32> = changed.filter_map(|path| self.place(path)).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        let renamed = commit.renamed.iter().take(HISTORY_COMMIT_RENAMES_MAX);
+        let renamed = renamed.filter_map(|(from, to)| Some((self.place(from)?, self.place(to)?)));
+        KeptCommit {
+            id: commit.id,
+            seconds: commit.seconds,
+            words: message_words(&commit.message).into(),
+            renamed: renamed.collect(),
+            changed: changed.into(),
+        }
+    }
+
+    fn take_over(&mut self, commit: &KeptCommit, from: &History) -> KeptCommit {
+        let mut place = |at: &u32| self.place(from.paths.get(*at as usize)?);
+        KeptCommit {
+            changed: commit.changed.iter().filter_map(&mut place).collect(),
+            renamed: commit
+                .renamed
+                .iter()
+                .filter_map(|(from, to)| Some((place(from)?, place(to)?)))
+                .collect(),
+            ..commit.clone()
+        }
+    }
+
+    /// Sorts the paths and gives each commit their new places.
+    fn finish(self, mut commits: Vec<KeptCommit>) -> History {
+        let mut paths: Vec<(Box<str>, u32)> = self.places.into_iter().collect();
+        paths.sort_unstable();
+        let mut new_places = vec![0_u32; paths.len()];
+        for (new, (_, old)) in (0_u32..).zip(&paths) {
+            new_places[*old as usize] = new;
+        }
+        let translate = |place: &mut u32| *place = new_places[*place as usize];
+        for commit in &mut commits {
+            commit.changed.iter_mut().for_each(translate);
+            commit.changed.sort_unstable();
+            for (from, to) in &mut commit.renamed {
+                translate(from);
+                translate(to);
+            }
+        }
+        History {
+            commits,
+            paths: paths.into_iter().map(|(path, _)| path).collect(),
+            statistics: OnceLock::new(),
+        }
+    }
+}
+
+/// Hashes of the stems of a message, sorted, without words that say nothing. Lines such as `Signed-off-by:` are left out.
+fn message_words(message: &str) -> Vec<u32> {
+    let message = &message[..message.floor_char_boundary(HISTORY_MESSAGE_BYTES_MAX)];
+    let mut words = Vec::new();
+    for line in message.lines().filter(|line| !super::query::is_trailer(line)) {
+        each_identifier(line.as_bytes(), |identifier| {
+            split(identifier, |word, _| {
+                if words.len() < MESSAGE_WORDS_MAX && !is_function_word(word) {
+                    words.push(hash(stem(word)));
+                }
+            });
+        });
+    }
+    words.sort_unstable();
+    words.dedup();
+    words
+}

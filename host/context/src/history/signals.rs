@@ -1,0 +1,297 @@
+//! What a history says about the files of a list and a task.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{CommitId, History};
+use crate::query::Query;
+
+/// Commits that resemble a task and count for it.
+const SIMILAR_COMMITS_MAX: usize = 40;
+
+/// Cosine below which two messages share no more than a common word.
+const SIMILARITY_MIN: f64 = 0.12;
+
+/// Commits after which a similar commit counts half.
+const SIMILAR_HALF_COMMITS: f64 = 5_000.0;
+
+/// Files that others are looked for which change together with them.
+pub(crate) const TOGETHER_SEEDS_MAX: usize = 8;
+
+/// Added to the commits of a file, so that a file of one commit proves little.
+const TOGETHER_PRIOR: f64 = 2.0;
+
+/// Days after which the last change of a file counts half.
+const FRESH_HALF_DAYS: f64 = 60.0;
+
+const DAY_SECONDS: f64 = 86_400.0;
+
+/// Facts of a history that no task changes; made once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Statistics {
+    /// By commit: its files by their present names. None where the commit does not count.
+    files: Vec<Box<[u32]>>,
+    /// By word: the number of counting commits whose message has it.
+    holders: HashMap<u32, u32>,
+    /// By commit: the length of its message as a vector.
+    lengths: Vec<f64>,
+    /// Commits that count.
+    counting: f64,
+}
+
+impl Statistics {
+    fn new(history: &History) -> Self {
+        let files = present_names(history);
+        let counting = || {
+            history
+                .commits
+                .iter()
+                .zip(&files)
+                .filter(|(_, files)| !files.is_empty())
+        };
+        let mut holders: HashMap<u32, u32> = HashMap::new();
+        for (commit, _) in counting() {
+            commit
+                .words
+                .iter()
+                .for_each(|word| *holders.entry(*word).or_default() += 1);
+        }
+        let mut statistics = Self {
+            counting: counting().count() as f64,
+            holders,
+            ..Self::default()
+        };
+        let square = |word: &u32| statistics.rarity(*word).powi(2);
+        let length = |commit: &super::KeptCommit| commit.words.iter().map(square).sum::<f64>().sqrt();
+        statistics.lengths = history.commits.iter().map(length).collect();
+        statistics.files = files;
+        statistics
+    }
+
+    fn rarity(&self, word: u32) -> f64 {
+        let holders = f64::from(self.holders.get(&word).copied().unwrap_or(0));
+        (1.0 + (self.counting - holders + 0.5) / (holders + 0.5)).ln()
+    }
+}
+
+/// The changed files of each commit by the names that they have now, as far as exact renames lead.
+fn present_names(history: &History) -> Vec<Box<[u32]>> {
+    let mut names: Vec<u32> = (0..history.paths.len() as u32).collect();
+    let mut files = Vec::with_capacity(history.commits.len());
+    for commit in &history.commits {
+        files.push(commit.changed.iter().map(|path| names[*path as usize]).collect());
+        // Older commits know the file by its old name.
+        let renamed: Vec<(u32, u32)> = commit
+            .renamed
+            .iter()
+            .map(|(from, to)| (*from, names[*to as usize]))
+            .collect();
+        for (from, now) in renamed {
+            names[from as usize] = now;
+        }
+    }
+    files
+}
+
+/// What earlier commits say about one file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct FileHistory {
+    /// Sum over the commits that resemble the task.
+    pub(crate) similar: f64,
+    /// The part of `similar` of the file that has most of it.
+    pub(crate) similar_share: f64,
+    /// Commits that resemble the task.
+    pub(crate) similar_commits: u32,
+    /// The newest of them.
+    pub(crate) similar_last: Option<CommitId>,
+    /// Words of the task in the messages of all its commits: 1 where all of them are there often.
+    pub(crate) messages: f64,
+    /// 1 for the files of the newest commit, 0 for those of the oldest.
+    pub(crate) recent: f64,
+    /// 1 for a file that changed on the day of the newest commit, less the older its last change is.
+    pub(crate) fresh: f64,
+    /// 1 for the file of most commits.
+    pub(crate) churn: f64,
+}
+
+/// What a history says about the files of a list.
+#[derive(Debug, Default)]
+pub(crate) struct HistorySignals {
+    files: HashMap<u32, FileHistory>,
+    /// The files of each counting commit.
+    commits: Vec<Vec<u32>>,
+}
+
+impl HistorySignals {
+    /// `paths` is the list, sorted. A path that is not listed plays no part, whatever the history says about it.
+    pub(crate) fn new(query: &Query, history: &History, paths: &[&str]) -> Self {
+        let statistics = history.statistics.get_or_init(|| Statistics::new(history));
+        let listed = listed(history, paths);
+        let mut signals = Self::default();
+        let newest = history.commits.iter().map(|commit| commit.seconds).max().unwrap_or(0);
+        let mut counts: HashMap<u32, u32> = HashMap::new();
+        let last = (1.0 + statistics.counting).ln().max(1.0);
+        for (commit, changed) in history.commits.iter().zip(&statistics.files) {
+            if changed.is_empty() {
+                continue;
+            }
+            let files: Vec<u32> = changed.iter().filter_map(|path| listed[*path as usize]).collect();
+            let position = signals.commits.len() as f64;
+            let age_days = (newest - commit.seconds).max(0) as f64 / DAY_SECONDS;
+            for file in &files {
+                *counts.entry(*file).or_default() += 1;
+                signals.files.entry(*file).or_insert_with(|| FileHistory {
+                    recent: (1.0 - (1.0 + position).ln() / last).max(0.0),
+                    fresh: 1.0 / (1.0 + age_days / FRESH_HALF_DAYS),
+                    ..FileHistory::default()
+                });
+            }
+            signals.commits.push(files);
+        }
+        let most = counts.values().copied().max().unwrap_or(1);
+        for (file, count) in counts {
+            if let Some(known) = signals.files.get_mut(&file) {
+                known.churn = (1.0 + f64::from(count)).ln() / (1.0 + f64::from(most)).ln();
+            }
+        }
+        signals.add_similar(query, history, statistics);
+        signals.add_messages(query, history, statistics);
+        signals
+    }
+
+    /// BM25 of the task's words over the messages of each file's commits. A commit of many files counts less for each.
+    fn add_messages(&mut self, query: &Query, history: &History, statistics: &Statistics) {
+        let mut counts: HashMap<u32, Vec<f64>> = HashMap::new();
+        let mut lengths: HashMap<u32, f64> = HashMap::new();
+        let counting = history
+            .commits
+            .iter()
+            .zip(&statistics.files)
+            .filter(|(_, files)| !files.is_empty());
+        for ((commit, _), files) in counting.zip(&self.commits) {
+            let share = 1.0 / (files.len().max(1) as f64).sqrt();
+            let said = |word: &u32| query.index.binary_search_by_key(word, |known| known.0).ok();
+            let terms: Vec<usize> = commit
+                .words
+                .iter()
+                .filter_map(said)
+                .map(|at| usize::from(query.index[at].1))
+                .collect();
+            for file in files {
+                *lengths.entry(*file).or_default() += share;
+                if !terms.is_empty() {
+                    let known = counts.entry(*file).or_insert_with(|| vec![0.0; query.terms.len()]);
+                    terms.iter().for_each(|term| known[*term] += share);
+                }
+            }
+        }
+        let all = lengths.len().max(1) as f64;
+        let mean = (lengths.values().sum::<f64>() / all).max(f64::MIN_POSITIVE);
+        let weight = |term: usize| {
+            let holders = counts.values().filter(|counts| counts[term] > 0.0).count() as f64;
+            (1.0 + (all - holders + 0.5) / (holders + 0.5)).ln() * query.terms[term].weight
+        };
+        let weights: Vec<f64> = (0..query.terms.len()).map(weight).collect();
+        let most = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        for (file, counts) in &counts {
+            let norm = 0.5 + 0.5 * lengths[file] / mean;
+            let value = counts
+                .iter()
+                .zip(&weights)
+                .map(|(count, weight)| weight * count / (count + norm))
+                .sum::<f64>();
+            if let Some(known) = self.files.get_mut(file) {
+                known.messages = value / most;
+            }
+        }
+    }
+
+    pub(crate) fn of(&self, file: u32) -> Option<&FileHistory> {
+        self.files.get(&file)
+    }
+
+    /// Finds the commits whose messages resemble the task most, and gives their files a share of the similarity.
+    fn add_similar(&mut self, query: &Query, history: &History, statistics: &Statistics) {
+        let rarity: Vec<f64> = query.index.iter().map(|(word, _)| statistics.rarity(*word)).collect();
+        let weight = |at: usize| query.terms[usize::from(query.index[at].1)].weight;
+        let length = (0..rarity.len())
+            .map(|at| (weight(at) * rarity[at]).powi(2))
+            .sum::<f64>()
+            .sqrt();
+        let counting = history.commits.iter().zip(&statistics.files).zip(&statistics.lengths);
+        let counting = counting.filter(|((_, files), _)| !files.is_empty());
+        let mut similar: Vec<(f64, usize, CommitId)> = Vec::new();
+        for (position, ((commit, _), own_length)) in counting.enumerate() {
+            let shared = commit.words.iter().filter_map(|word| {
+                let at = query.index.binary_search_by_key(word, |known| known.0).ok()?;
+                Some(weight(at) * rarity[at].powi(2))
+            });
+            let cosine = shared.sum::<f64>() / (length * own_length).max(f64::MIN_POSITIVE);
+            if cosine >= SIMILARITY_MIN {
+                similar.push((cosine, position, commit.id));
+            }
+        }
+        similar.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        similar.truncate(SIMILAR_COMMITS_MAX);
+        // Newest first, so that the first commit of a file is its newest.
+        similar.sort_by_key(|(_, position, _)| *position);
+        for (cosine, position, id) in similar {
+            let files = &self.commits[position];
+            let age = 1.0 / (1.0 + position as f64 / SIMILAR_HALF_COMMITS);
+            let share = cosine.powi(2) * age / (files.len().max(1) as f64).sqrt();
+            for file in files {
+                if let Some(known) = self.files.get_mut(file) {
+                    known.similar += share;
+                    known.similar_commits += 1;
+                    known.similar_last.get_or_insert(id);
+                }
+            }
+        }
+        let most = self.files.values().map(|file| file.similar).fold(0.0, f64::max);
+        if most > 0.0 {
+            self.files
+                .values_mut()
+                .for_each(|file| file.similar_share = file.similar / most);
+        }
+    }
+
+    /// Files that change together with `seeds`, which have weights: by file a share of 1, and the seed that gives it
+    /// most.
+    pub(crate) fn together(&self, seeds: &[(u32, f64)]) -> BTreeMap<u32, (f64, u32)> {
+        let seeds = &seeds[..seeds.len().min(TOGETHER_SEEDS_MAX)];
+        let all: f64 = seeds.iter().map(|(_, weight)| weight).sum();
+        let mut found: BTreeMap<u32, (f64, f64, u32)> = BTreeMap::new();
+        for (seed, weight) in seeds {
+            let with_seed: Vec<&Vec<u32>> = self.commits.iter().filter(|files| files.contains(seed)).collect();
+            let mut shares: BTreeMap<u32, f64> = BTreeMap::new();
+            for files in &with_seed {
+                for file in files.iter().filter(|file| *file != seed) {
+                    *shares.entry(*file).or_default() += (2.0 / files.len() as f64).sqrt();
+                }
+            }
+            for (file, share) in shares {
+                let value = weight / all.max(f64::MIN_POSITIVE) * share / (with_seed.len() as f64 + TOGETHER_PRIOR);
+                let known = found.entry(file).or_insert((0.0, 0.0, *seed));
+                known.0 += value;
+                if value > known.1 {
+                    (known.1, known.2) = (value, *seed);
+                }
+            }
+        }
+        found
+            .into_iter()
+            .map(|(file, (value, _, seed))| (file, (value, seed)))
+            .collect()
+    }
+}
+
+/// By the history's paths: their places in the list. Both are sorted.
+fn listed(history: &History, paths: &[&str]) -> Vec<Option<u32>> {
+    let mut at = 0;
+    let place = |path: &Box<str>| {
+        while paths.get(at).is_some_and(|listed| *listed < &**path) {
+            at += 1;
+        }
+        (paths.get(at) == Some(&&**path)).then_some(at as u32)
+    };
+    history.paths.iter().map(place).collect()
+}

@@ -1,0 +1,269 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::query::Query;
+use crate::weights::WEIGHTS;
+use tool_repository::{Identity, Options};
+
+const ROOT: Identity = Identity { device: 1, inode: 2 };
+
+fn id(number: u8) -> CommitId {
+    CommitId([number; 20])
+}
+
+/// A commit made on a day; a changed file that got another name is written as `old>new`.
+fn commit(number: u8, day: i64, message: &str, files: &[&str]) -> PastCommit {
+    let renamed: Vec<(String, String)> = files
+        .iter()
+        .filter_map(|file| file.split_once('>'))
+        .map(|(from, to)| (from.into(), to.into()))
+        .collect();
+    let name = |file: &&str| file.split_once('>').map_or(*file, |(_, to)| to).to_owned();
+    PastCommit {
+        id: id(number),
+        seconds: day * 86_400,
+        message: message.to_owned(),
+        changed: files.iter().map(name).collect(),
+        renamed,
+    }
+}
+
+/// A history of commits, newest first.
+fn history(commits: &[PastCommit]) -> History {
+    let walked = commits.iter().cloned().map(WalkedCommit::Read).collect();
+    History::new(walked, &History::default())
+}
+
+fn signals(task: &str, history: &History, paths: &[&str]) -> HistorySignals {
+    HistorySignals::new(&Query::new(task, &WEIGHTS), history, paths)
+}
+
+#[test]
+fn files_of_commits_like_the_task_stand_out() {
+    let history = history(&[
+        commit(
+            4,
+            9,
+            "escape the query of a redirect",
+            &["src/url.py", "tests/test_url.py"],
+        ),
+        commit(3, 8, "speed up the cache", &["src/cache.py"]),
+        commit(
+            2,
+            7,
+            "keep the query when a redirect is followed",
+            &["src/redirect.py", "src/url.py"],
+        ),
+        commit(1, 6, "begin the log", &["src/log.py"]),
+    ]);
+    let paths = ["src/cache.py", "src/log.py", "src/redirect.py", "src/url.py"];
+    let signals = signals("the redirect drops its query", &history, &paths);
+    let url = signals.of(3).expect("it has changed");
+    assert_eq!((url.similar_commits, url.similar_last), (2, Some(id(4))));
+    assert!((url.similar_share - 1.0).abs() < 1e-9, "{url:?}");
+    let redirect = signals.of(2).expect("it has changed");
+    assert!(redirect.similar > 0.0 && redirect.similar < url.similar, "{redirect:?}");
+    assert_eq!(signals.of(0).expect("it has changed").similar_commits, 0);
+    assert!(url.recent > redirect.recent && url.fresh > redirect.fresh && url.churn > redirect.churn);
+}
+
+#[test]
+fn a_file_keeps_the_history_of_its_old_names() {
+    let history = history(&[
+        commit(3, 3, "speed up parsing", &["src/parse.py"]),
+        commit(2, 2, "move the parser", &["lib/parser.py>src/parse.py"]),
+        commit(1, 1, "read quoted names", &["lib/parser.py", "lib/other.py"]),
+    ]);
+    let signals = signals(
+        "names with quotes are read wrong",
+        &history,
+        &["lib/other.py", "src/parse.py"],
+    );
+    let parse = signals.of(1).expect("it has changed");
+    assert_eq!((parse.similar_commits, parse.similar_last), (1, Some(id(1))));
+}
+
+#[test]
+fn files_that_change_together_get_a_share() {
+    let history = history(&[
+        commit(3, 3, "c", &["a.py", "b.py"]),
+        commit(2, 2, "b", &["a.py", "b.py"]),
+        commit(1, 1, "a", &["a.py", "c.py"]),
+    ]);
+    let signals = signals("x", &history, &["a.py", "b.py", "c.py"]);
+    let together = signals.together(&[(0, 2.0)]);
+    assert_eq!(together.keys().copied().collect::<Vec<_>>(), [1, 2]);
+    assert!(together[&1].0 > together[&2].0 && together[&1].1 == 0, "{together:?}");
+}
+
+#[test]
+fn a_path_that_is_not_listed_plays_no_part() {
+    let history = history(&[commit(1, 1, "keep the secret", &[".env", "a.py"])]);
+    let signals = signals("the secret", &history, &["a.py"]);
+    assert_eq!(signals.together(&[(0, 1.0)]).len(), 0);
+    assert!(signals.of(0).is_some() && signals.of(1).is_none());
+}
+
+#[test]
+fn what_is_kept_of_a_commit_is_bounded() {
+    let files: Vec<String> = (0..=HISTORY_COMMIT_FILES_MAX).map(|at| format!("{at}.py")).collect();
+    let words: Vec<String> = (0..10_000).map(|at| format!("word{at}x")).collect();
+    let many = PastCommit {
+        changed: files,
+        renamed: (0..5_000).map(|at| (format!("a{at}"), format!("b{at}"))).collect(),
+        ..commit(1, 1, &words.join(" "), &[])
+    };
+    let kept = &history(&[many]).commits[0];
+    assert_eq!(kept.changed.len(), 0);
+    assert_eq!(kept.renamed.len(), HISTORY_COMMIT_RENAMES_MAX);
+    assert!(kept.words.len() <= MESSAGE_WORDS_MAX, "{}", kept.words.len());
+    let long: Vec<PastCommit> = (0..=HISTORY_COMMITS_MAX)
+        .map(|_| commit(1, 1, "a", &["a.py"]))
+        .collect();
+    assert_eq!(history(&long).commits.len(), HISTORY_COMMITS_MAX);
+}
+
+#[test]
+fn a_history_is_read_as_it_was_written_and_damage_is_none() {
+    let written = history(&[
+        commit(2, 2, "move the parser", &["lib/parser.py>src/parse.py", "a.py"]),
+        commit(1, 1, "begin", &["lib/parser.py"]),
+    ]);
+    let bytes = written.encode(ROOT);
+    let read = History::decode(&bytes, ROOT).expect("it is whole");
+    assert_eq!((read.commits, read.paths), (written.commits, written.paths));
+    assert!(History::decode(&bytes, Identity { device: 1, inode: 3 }).is_none());
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert!(History::decode(&damaged, ROOT).is_none(), "byte {at}");
+        assert!(History::decode(&bytes[..at], ROOT).is_none(), "the first {at} bytes");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_decoded_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut whole = b"tool history 01\n".to_vec();
+        whole.extend(bytes);
+        let sum = crate::codec::checksum(&whole);
+        whole.extend_from_slice(&sum.to_le_bytes());
+        if let Some(history) = History::decode(&whole, ROOT) {
+            let _ = signals("a task", &history, &["a.py"]);
+        }
+    }
+
+    #[test]
+    fn any_message_is_untrusted_text(message in "\\PC{0,300}") {
+        let history = history(&[commit(1, 1, &message, &["a.py"])]);
+        let _ = signals(&message, &history, &["a.py"]);
+        prop_assert!(history.commits[0].words.len() <= MESSAGE_WORDS_MAX);
+    }
+}
+
+/// Gives commits, and counts those that it has to read.
+#[derive(Debug, Default)]
+struct ScriptedHistory {
+    /// Newest first.
+    commits: Mutex<Vec<PastCommit>>,
+    read: AtomicUsize,
+    /// Commits that one walk reads before its time is up.
+    read_max: Option<usize>,
+    is_broken: bool,
+}
+
+impl HistoryReader for ScriptedHistory {
+    fn head(&self, _: &Arc<Repository>, _: &CancellationToken) -> Result<Option<CommitId>, HistoryError> {
+        if self.is_broken {
+            return Err(HistoryError("no git".to_owned()));
+        }
+        Ok(self.commits.lock().expect("no panic").first().map(|commit| commit.id))
+    }
+
+    fn walk(
+        &self,
+        _: &Arc<Repository>,
+        _: CommitId,
+        known: &HashSet<CommitId>,
+        _: &CancellationToken,
+    ) -> Result<WalkedHistory, HistoryError> {
+        let (mut commits, mut read) = (Vec::new(), 0);
+        for commit in &*self.commits.lock().expect("no panic") {
+            if known.contains(&commit.id) {
+                commits.push(WalkedCommit::Known(commit.id));
+                continue;
+            }
+            if self.read_max.is_some_and(|most| read >= most) {
+                return Ok(WalkedHistory {
+                    commits,
+                    is_complete: false,
+                });
+            }
+            read += 1;
+            self.read.fetch_add(1, Ordering::Relaxed);
+            commits.push(WalkedCommit::Read(commit.clone()));
+        }
+        Ok(WalkedHistory {
+            commits,
+            is_complete: true,
+        })
+    }
+}
+
+fn refresh(cell: &HistoryCell, reader: &ScriptedHistory) -> Refreshed {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
+    cell.refresh(reader, &repository, &CancellationToken::new())
+}
+
+#[test]
+fn only_new_commits_are_read_again() {
+    let reader = ScriptedHistory::default();
+    *reader.commits.lock().expect("no panic") = vec![commit(2, 2, "b", &["a.py"]), commit(1, 1, "a", &["a.py"])];
+    let cell = HistoryCell::default();
+    assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
+    assert_eq!(refresh(&cell, &reader), Refreshed::Unchanged);
+    reader
+        .commits
+        .lock()
+        .expect("no panic")
+        .insert(0, commit(3, 3, "c", &["b.py"]));
+    assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
+    assert_eq!(reader.read.load(Ordering::Relaxed), 3);
+    let names: Vec<CommitId> = cell.current().commits.iter().map(|commit| commit.id).collect();
+    assert_eq!(names, [id(3), id(2), id(1)]);
+}
+
+#[test]
+fn a_walk_that_ran_out_of_time_goes_on_later() {
+    let reader = ScriptedHistory {
+        read_max: Some(2),
+        ..ScriptedHistory::default()
+    };
+    let commits = (1..=5)
+        .rev()
+        .map(|number| commit(number, i64::from(number), "a", &["a.py"]));
+    *reader.commits.lock().expect("no panic") = commits.collect();
+    let cell = HistoryCell::default();
+    for expected in [2, 4, 5] {
+        assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
+        assert_eq!(cell.current().commits.len(), expected);
+    }
+    assert_eq!(refresh(&cell, &reader), Refreshed::Unchanged);
+}
+
+#[test]
+fn a_repository_that_cannot_be_read_keeps_the_history_that_is_known() {
+    let known = history(&[commit(1, 1, "a", &["a.py"])]);
+    let cell = HistoryCell::new(known);
+    let broken = ScriptedHistory {
+        is_broken: true,
+        ..ScriptedHistory::default()
+    };
+    assert_eq!(refresh(&cell, &broken), Refreshed::Unchanged);
+    assert_eq!(cell.current().commits.len(), 1);
+    assert!(!cell.is_due(), "it was looked at a moment ago");
+}

@@ -1,0 +1,104 @@
+//! The features of a file for a task: the numbers that a ranking weighs, the same for fitting and for use.
+//!
+//! Features that are shares from 0 to 1 are multiplied with the best score of words, names and definitions, so that all
+//! have one scale: that of BM25 over the task's words.
+
+/// Number of features.
+pub const FEATURE_COUNT: usize = 20;
+
+/// A feature. The order is that of [`FEATURE_NAMES`] and of the weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Feature {
+    /// Words of the task in the best window of lines.
+    Window,
+    /// Words of the task in the whole file.
+    Whole,
+    /// Words of the task in the file's name.
+    Name,
+    /// Words of the task in the names of its directories.
+    Directory,
+    /// Definitions that the task names.
+    Definition,
+    /// The task says the whole name or the path.
+    Named,
+    /// Imports to and from files that match.
+    Graph,
+    /// Share of the task's words that the file has at all.
+    Coverage,
+    /// The task names the part of the project that the file belongs to.
+    Area,
+    /// The header of a source that matches, or the source of a header.
+    Partner,
+    /// Files of the same package, in languages whose packages need no imports.
+    Package,
+    /// Files of the same directory.
+    Sibling,
+    /// Changed in commits whose messages resemble the task.
+    Similar,
+    /// The share of such commits, compared with the file that has most.
+    SimilarShare,
+    /// Words of the task in the messages of all its commits.
+    Messages,
+    /// Files of its directory that changed in commits whose messages resemble the task.
+    SimilarFolder,
+    /// Changed in the same commits as files that match.
+    Together,
+    /// Among the files of the newest commits.
+    Recent,
+    /// Changed in the last weeks.
+    Fresh,
+    /// Changed often.
+    Churn,
+}
+
+/// The names of the features, for files of weights and reports.
+pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
+    "window",
+    "whole",
+    "name",
+    "directory",
+    "definition",
+    "named",
+    "graph",
+    "coverage",
+    "area",
+    "partner",
+    "package",
+    "sibling",
+    "similar",
+    "similar_share",
+    "messages",
+    "similar_folder",
+    "together",
+    "recent",
+    "fresh",
+    "churn",
+];
+
+/// The features of one file.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct FeatureVector([f64; FEATURE_COUNT]);
+
+impl FeatureVector {
+    pub(crate) fn set(&mut self, feature: Feature, value: f64) {
+        self.0[feature as usize] = value;
+    }
+
+    pub(crate) fn get(&self, feature: Feature) -> f64 {
+        self.0[feature as usize]
+    }
+
+    /// The numbers in the order of [`FEATURE_NAMES`].
+    pub(crate) fn numbers(&self) -> [f64; FEATURE_COUNT] {
+        self.0
+    }
+
+    /// What a feature adds to the score.
+    pub(crate) fn part(&self, feature: Feature, weights: &[f64; FEATURE_COUNT]) -> f64 {
+        self.get(feature) * weights[feature as usize]
+    }
+
+    pub(crate) fn score(&self, weights: &[f64; FEATURE_COUNT]) -> f64 {
+        self.0.iter().zip(weights).map(|(value, weight)| value * weight).sum()
+    }
+}

@@ -1,0 +1,173 @@
+//! Features that a file has because of other files: imports, its place beside relevant files, and common commits.
+
+use std::collections::HashMap;
+
+use super::{Candidates, Feature, MeasuredFile, belongs, joined};
+use crate::query::Query;
+use crate::symbols::Syntax;
+use crate::weights::Weights;
+use tool_repository::file_role::{parent, stem};
+
+/// Adds them to files whose own features are known.
+pub(super) fn add_related(
+    query: &Query,
+    candidates: &Candidates<'_>,
+    weights: &Weights,
+    measured: &mut [MeasuredFile],
+) {
+    let direct: Vec<f64> = measured.iter().map(|one| one.direct() * one.factor).collect();
+    add_graph(candidates, weights, measured, &direct);
+    let best = direct.iter().copied().fold(0.0, f64::max);
+    let scale = if best > 0.0 { best } else { 1.0 };
+    for one in &mut *measured {
+        let coverage = one.features.get(Feature::Coverage);
+        one.features.set(Feature::Coverage, coverage * scale);
+    }
+    add_areas(query, candidates, measured, scale);
+    add_partners(candidates, measured, &direct);
+    add_neighbours(candidates, measured, &direct);
+    add_history(candidates, measured, &direct, scale);
+}
+
+/// Gives each file a share of the scores of the files that import it, and of those that it imports.
+fn add_graph(candidates: &Candidates<'_>, weights: &Weights, measured: &mut [MeasuredFile], direct: &[f64]) {
+    let count = candidates.paths.len();
+    let (mut scores, mut gained) = (vec![0.0; count], vec![0.0; count]);
+    for (one, score) in measured.iter().zip(direct) {
+        scores[one.index as usize] = *score;
+    }
+    for (from, facts) in candidates.facts.iter().enumerate() {
+        let Some(facts) = facts else { continue };
+        let share = (1.0 + facts.imports.len() as f64).sqrt();
+        for to in facts.imports.iter() {
+            gained[*to as usize] += scores[from] / share;
+            gained[from] += scores[*to as usize] / share / 2.0;
+        }
+    }
+    for one in measured {
+        let gain: f64 = gained[one.index as usize];
+        // A hub is imported by everything: what it gains grows slowly.
+        let most = 3.0 * one.direct().max(1.0);
+        one.features.set(Feature::Graph, weights.graph * gain.min(most));
+    }
+}
+
+/// Files of the part that the task names. A part that holds most of the project says little.
+fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [MeasuredFile], scale: f64) {
+    let all = (measured.len() as f64).ln_1p().max(1.0);
+    for area in &query.areas {
+        let certain: Vec<f64> = measured
+            .iter()
+            .map(|one| belongs(area, candidates.paths[one.index as usize]))
+            .collect();
+        let holders = certain.iter().filter(|value| **value > 0.0).count();
+        let rarity = (1.0 - (holders as f64).ln_1p() / all).max(0.0);
+        for (one, value) in measured.iter_mut().zip(&certain) {
+            let value = value * (0.2 + 0.8 * rarity) * scale;
+            if value > one.features.get(Feature::Area) {
+                one.features.set(Feature::Area, value);
+                one.area = Some(area.written.clone());
+            }
+        }
+    }
+}
+
+/// Files of one name that stand for more than a partner.
+const PARTNERS_MAX: usize = 4;
+
+/// The header of a source, and the source of a header.
+fn add_partners(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64]) {
+    let mut by_stem: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, one) in measured.iter().enumerate() {
+        let path = candidates.paths[one.index as usize];
+        if Syntax::of(path) == Some(Syntax::C) {
+            by_stem.entry(joined(stem(path))).or_default().push(at);
+        }
+    }
+    for family in by_stem
+        .into_values()
+        .filter(|family| (2..=PARTNERS_MAX).contains(&family.len()))
+    {
+        for at in &family {
+            let others = family.iter().filter(|other| *other != at);
+            let best = others.max_by(|a, b| direct[**a].total_cmp(&direct[**b])).copied();
+            if let Some(best) = best.filter(|best| direct[*best] > 0.0) {
+                measured[*at].partner = Some(measured[best].index);
+                measured[*at].features.set(Feature::Partner, direct[best]);
+            }
+        }
+    }
+}
+
+/// Best files of a directory whose mean its other files get a share of.
+const NEIGHBOURS_MAX: usize = 3;
+
+/// Files beside relevant ones: of one package in languages that need no imports for that, else of one directory.
+fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64]) {
+    let mut by_folder: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, one) in measured.iter().enumerate() {
+        by_folder
+            .entry(parent(candidates.paths[one.index as usize]))
+            .or_default()
+            .push(at);
+    }
+    for mut folder in by_folder.into_values() {
+        folder.sort_by(|a, b| direct[*b].total_cmp(&direct[*a]));
+        for at in &folder {
+            let others = folder
+                .iter()
+                .take(NEIGHBOURS_MAX + 1)
+                .filter(|other| *other != at)
+                .take(NEIGHBOURS_MAX);
+            let mean = others.map(|other| direct[*other]).sum::<f64>() / NEIGHBOURS_MAX as f64;
+            let path = candidates.paths[measured[*at].index as usize];
+            let is_package = matches!(Syntax::of(path), Some(Syntax::Go | Syntax::Java));
+            let feature = if is_package { Feature::Package } else { Feature::Sibling };
+            measured[*at].features.set(feature, mean);
+        }
+    }
+}
+
+/// Files by the commits that changed them.
+fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64], scale: f64) {
+    let Some(history) = candidates.history else { return };
+    let mut seeds: Vec<(u32, f64)> = Vec::new();
+    let mut folders: HashMap<&str, [(f64, u32); 2]> = HashMap::new();
+    for one in &*measured {
+        let share = history.of(one.index).map_or(0.0, |past| past.similar_share);
+        let best = folders.entry(parent(candidates.paths[one.index as usize])).or_default();
+        if share > best[0].0 {
+            *best = [(share, one.index), best[0]];
+        } else if share > best[1].0 {
+            best[1] = (share, one.index);
+        }
+    }
+    for (one, direct) in measured.iter_mut().zip(direct) {
+        let mut seed = direct / scale;
+        let [first, second] = folders[parent(candidates.paths[one.index as usize])];
+        let beside = if first.1 == one.index { second.0 } else { first.0 };
+        one.features.set(Feature::SimilarFolder, beside * scale);
+        if let Some(past) = history.of(one.index) {
+            seed += past.similar_share * past.similar.min(1.0) * one.factor;
+            for (feature, value) in [
+                (Feature::Similar, past.similar.min(1.0)),
+                (Feature::SimilarShare, past.similar_share),
+                (Feature::Messages, past.messages),
+                (Feature::Recent, past.recent),
+                (Feature::Fresh, past.fresh),
+                (Feature::Churn, past.churn),
+            ] {
+                one.features.set(feature, value * scale);
+            }
+        }
+        seeds.push((one.index, seed));
+    }
+    seeds.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let together = history.together(&seeds);
+    for one in measured {
+        if let Some((share, seed)) = together.get(&one.index) {
+            one.features.set(Feature::Together, share * scale);
+            one.together = Some(*seed);
+        }
+    }
+}

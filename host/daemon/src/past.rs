@@ -1,0 +1,60 @@
+//! The context engine's history: commits that libgit2 reads in a confined helper.
+//!
+//! This adapter maps what `skill` reads to the types of `context`. It keeps `context` free of git, and `skill` free of the
+//! context engine.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::context::HistoryReader;
+use crate::context::history::{
+    CommitId, HISTORY_COMMIT_FILES_MAX, HISTORY_COMMIT_RENAMES_MAX, HISTORY_COMMITS_MAX, HISTORY_MESSAGE_BYTES_MAX,
+    HistoryError, PastCommit, WalkedCommit, WalkedHistory,
+};
+use crate::skill::{PastBounds, PastCommitStep, head_commit, walk_commits};
+use tool_repository::Repository;
+
+/// Reads the commits of the git repository around a work tree.
+#[derive(Debug, Clone, Copy)]
+pub struct GitHistory;
+
+const BOUNDS: PastBounds = PastBounds {
+    commits_max: HISTORY_COMMITS_MAX,
+    files_max: HISTORY_COMMIT_FILES_MAX,
+    renames_max: HISTORY_COMMIT_RENAMES_MAX,
+    message_bytes_max: HISTORY_MESSAGE_BYTES_MAX,
+};
+
+impl HistoryReader for GitHistory {
+    fn head(&self, repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<CommitId>, HistoryError> {
+        let head = head_commit(repository, cancel).map_err(HistoryError)?;
+        Ok(head.map(CommitId))
+    }
+
+    fn walk(
+        &self,
+        repository: &Arc<Repository>,
+        from: CommitId,
+        known: &HashSet<CommitId>,
+        cancel: &CancellationToken,
+    ) -> Result<WalkedHistory, HistoryError> {
+        let known = known.iter().map(|id| id.0).collect();
+        let past = walk_commits(repository, from.0, &known, &BOUNDS, cancel).map_err(HistoryError)?;
+        let step = |step| match step {
+            PastCommitStep::Known(id) => WalkedCommit::Known(CommitId(id)),
+            PastCommitStep::Read(read) => WalkedCommit::Read(PastCommit {
+                id: CommitId(read.id),
+                seconds: read.seconds,
+                message: read.message,
+                changed: read.changed,
+                renamed: read.renamed,
+            }),
+        };
+        Ok(WalkedHistory {
+            commits: past.commits.into_iter().map(step).collect(),
+            is_complete: past.is_complete,
+        })
+    }
+}
