@@ -1,0 +1,113 @@
+//! The history of a clone, recorded from `git log`, as it was before each case.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use tool_context::HistoryReader;
+use tool_context::history::{CommitId, HISTORY_COMMITS_MAX, HistoryError, PastCommit, WalkedCommit, WalkedHistory};
+use tool_repository::Repository;
+
+#[derive(Debug)]
+pub(crate) struct RecordedHistory {
+    commits: HashMap<CommitId, (PastCommit, Vec<CommitId>)>,
+    head: Mutex<Option<CommitId>>,
+}
+
+impl RecordedHistory {
+    /// Reads the output of `git log` in the form that `scripts/fit-ranking` asks for.
+    pub(crate) fn read(log: &Path) -> Result<Self, super::Failed> {
+        let bytes = std::fs::read(log)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut commits = HashMap::new();
+        for entry in text.split('\u{1}').skip(1) {
+            let (head, changes) = entry.split_once('\u{3}').ok_or("a commit without an end")?;
+            let mut parts = head.splitn(4, '\u{2}');
+            let mut part = || parts.next().ok_or("a commit without a part");
+            let id = commit_id(part()?)?;
+            let parents: Result<Vec<CommitId>, _> = part()?.split_whitespace().map(commit_id).collect();
+            let seconds = part()?.parse()?;
+            let (mut changed, mut renamed) = (Vec::new(), Vec::new());
+            for line in changes.lines().filter(|line| !line.is_empty()) {
+                match line.split('\t').collect::<Vec<_>>()[..] {
+                    [_, path] => changed.push(path.to_owned()),
+                    [_, from, to] => {
+                        changed.push(to.to_owned());
+                        renamed.push((from.to_owned(), to.to_owned()));
+                    }
+                    _ => {}
+                }
+            }
+            let message = part()?.to_owned();
+            let commit = PastCommit {
+                id,
+                seconds,
+                message,
+                changed,
+                renamed,
+            };
+            commits.insert(id, (commit, parents?));
+        }
+        Ok(Self {
+            commits,
+            head: Mutex::new(None),
+        })
+    }
+
+    /// The commit that the work tree is at from now on.
+    pub(crate) fn stand_at(&self, id: &str) -> Result<(), super::Failed> {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit_id(id)?);
+        Ok(())
+    }
+}
+
+fn commit_id(text: &str) -> Result<CommitId, super::Failed> {
+    let mut id = [0; 20];
+    for (at, byte) in id.iter_mut().enumerate() {
+        let digits = text.get(2 * at..2 * at + 2).ok_or("a commit's name is too short")?;
+        *byte = u8::from_str_radix(digits, 16)?;
+    }
+    Ok(CommitId(id))
+}
+
+impl HistoryReader for RecordedHistory {
+    fn head(&self, _: &Arc<Repository>, _: &CancellationToken) -> Result<Option<CommitId>, HistoryError> {
+        Ok(*self.head.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn walk(
+        &self,
+        _: &Arc<Repository>,
+        from: CommitId,
+        known: &HashSet<CommitId>,
+        _: &CancellationToken,
+    ) -> Result<WalkedHistory, HistoryError> {
+        let (mut waiting, mut seen) = (BinaryHeap::new(), HashSet::new());
+        let mut reach = |id: CommitId, waiting: &mut BinaryHeap<(i64, Reverse<usize>, CommitId)>| {
+            if let Some((commit, _)) = self.commits.get(&id)
+                && seen.insert(id)
+            {
+                waiting.push((commit.seconds, Reverse(seen.len()), id));
+            }
+        };
+        reach(from, &mut waiting);
+        let mut commits = Vec::new();
+        while let Some((_, _, id)) = waiting.pop()
+            && commits.len() < HISTORY_COMMITS_MAX
+        {
+            let (commit, parents) = &self.commits[&id];
+            parents.iter().for_each(|parent| reach(*parent, &mut waiting));
+            commits.push(if known.contains(&id) {
+                WalkedCommit::Known(id)
+            } else {
+                WalkedCommit::Read(commit.clone())
+            });
+        }
+        Ok(WalkedHistory {
+            commits,
+            is_complete: true,
+        })
+    }
+}
