@@ -22,6 +22,11 @@ use commands::Context;
 use error::Error;
 use output::Output;
 
+/// musl's own allocator makes threads wait for each other.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let environment = Environment::of_process();
     let arguments = match CliArguments::try_parse() {

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Environment};
 use crate::process::proxy::is_public;
+use crate::provider::use_roots;
 use crate::skill::transport::{FIELDS_BYTES_MAX, RESPONSE_BODY_BYTES_MAX};
 use crate::skill::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
 
@@ -145,7 +146,7 @@ impl TransportEngine {
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
 fn client(resolver: PublicResolver) -> Option<Client> {
-    let built = Client::builder()
+    let built = use_roots(Client::builder())
         .dns_resolver(Arc::new(resolver))
         .redirect(redirect::Policy::none())
         .referer(false)

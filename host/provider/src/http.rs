@@ -29,6 +29,7 @@ use super::failure::{Class, Failure, one_line, without_credentials};
 use super::model_list::described;
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
+use super::roots::use_roots;
 use super::wire::{Adaptation, Progress, Wire};
 use super::{EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::limits;
@@ -660,6 +661,9 @@ fn client(
     if url.scheme() == "http" && environment_proxy(environment, &["http_proxy", "all_proxy"]).is_none() {
         // No TLS will be spoken, so a machine without certificates is fine.
         builder = builder.tls_certs_only([]);
+    }
+    if url.scheme() == "https" {
+        builder = use_roots(builder);
     }
     builder
         .build()

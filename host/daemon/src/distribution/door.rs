@@ -10,7 +10,7 @@
 //! name and a password it asks for the challenge once more: one that changes its mind in between has the password in any
 //! case.
 
-use oci_client::client::{ClientConfig, ClientProtocol};
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
@@ -22,7 +22,7 @@ use super::credentials::{self, Credentials};
 use super::{DistributionError, RegistryReference, digest_of, reach, refused};
 use crate::config::Environment;
 use crate::limits;
-use crate::provider::use_crypto;
+use crate::provider::{missing_roots, use_crypto, use_roots};
 use crate::text::{beginning, clean};
 
 /// Hosts that are never reached through a proxy.
@@ -182,7 +182,7 @@ pub(super) async fn body(
 )]
 fn client(place: &RegistryReference, environment: &Environment) -> Result<Client, DistributionError> {
     use_crypto();
-    let mut builder = Client::builder()
+    let mut builder = use_roots(Client::builder())
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .no_proxy()
@@ -197,6 +197,13 @@ fn client(place: &RegistryReference, environment: &Environment) -> Result<Client
 
 const USER_AGENT: &str = concat!("tool/", env!("CARGO_PKG_VERSION"));
 
+fn der(data: Vec<u8>) -> Certificate {
+    Certificate {
+        encoding: CertificateEncoding::Der,
+        data,
+    }
+}
+
 fn configuration(place: &RegistryReference, environment: &Environment) -> ClientConfig {
     ClientConfig {
         protocol: if place.is_loopback() {
@@ -204,6 +211,7 @@ fn configuration(place: &RegistryReference, environment: &Environment) -> Client
         } else {
             ClientProtocol::Https
         },
+        extra_root_certificates: missing_roots().into_iter().map(der).collect(),
         use_monolithic_push: true,
         platform_resolver: None,
         user_agent: USER_AGENT,
