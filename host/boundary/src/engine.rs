@@ -68,7 +68,7 @@ pub struct Compiler(Engine);
 impl Compiler {
     /// A compiler with what [`Runtime`] would load: for a helper, which runs nothing.
     pub fn new() -> wasmtime::Result<Self> {
-        Ok(Self(Engine::new(&config(baseline_available())?)?))
+        Ok(Self(Engine::new(&config(TARGET, baseline_available())?)?))
     }
 
     /// Compiles a component to native code.
@@ -97,10 +97,10 @@ impl Runtime {
     }
 
     fn new() -> wasmtime::Result<Self> {
-        let engine = Engine::new(&config(baseline_available())?)?;
+        let engine = Engine::new(&config(TARGET, baseline_available())?)?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let pools = (0..processors.min(POOLS_MAX)).map(|_| {
-            Engine::new(config(baseline_available())?.allocation_strategy(pool())).inspect_err(|error| {
+            Engine::new(config(TARGET, baseline_available())?.allocation_strategy(pool())).inspect_err(|error| {
                 tracing::info!(error = format!("{error:#}"), "memory of skills comes without a pool")
             })
         });
@@ -177,7 +177,7 @@ fn processor() -> usize {
 
 /// The configuration for compiling and loading. `baseline` is false only on a processor that lacks it: precompiled code
 /// does not load there, and components are compiled on the machine.
-fn config(baseline: bool) -> wasmtime::Result<Config> {
+fn config(target: &str, baseline: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     // Threads and garbage collection are not even built in: see the features in `Cargo.toml`.
     config
@@ -186,8 +186,8 @@ fn config(baseline: bool) -> wasmtime::Result<Config> {
         .concurrency_support(false)
         .memory_init_cow(true)
         // A named target switches off what the compiler would infer from the processor at hand.
-        .target(TARGET)?;
-    if baseline && cfg!(target_arch = "x86_64") {
+        .target(target)?;
+    if baseline && target.starts_with("x86_64") {
         for flag in X86_64_BASELINE {
             #[expect(
                 unsafe_code,
@@ -272,7 +272,12 @@ fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
 
 /// Compiles a component for every machine that has the baseline. For the build of the product.
 pub fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
-    Engine::new(&config(true)?)?.precompile_component(wasm)
+    precompile_for(TARGET, wasm)
+}
+
+/// Compiles a component for a target that need not be this one: with the feature `cross`, for any 64-bit one.
+pub fn precompile_for(target: &str, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    Engine::new(&config(target, true)?)?.precompile_component(wasm)
 }
 
 /// The calls at work. The thread holds the engines weakly, so that it ends with them.
@@ -331,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_ticker_rests_while_no_call_runs() {
-        let engine = Engine::new(&config(true).expect("it is valid")).expect("the engine starts");
+        let engine = Engine::new(&config(TARGET, true).expect("it is valid")).expect("the engine starts");
         let ticker = Arc::new(Ticker {
             calls: Mutex::default(),
             wake: Condvar::new(),

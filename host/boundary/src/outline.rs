@@ -6,13 +6,9 @@
 //! the text, which the caller checks before it believes any of them.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use flate2::Compression;
-use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
 use tokio_util::sync::CancellationToken;
 use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
@@ -20,7 +16,7 @@ use wasmtime::component::{InstancePre, Linker};
 use super::budget::CallBudget;
 use super::engine::{self, NativeComponent, Runtime};
 use super::store::{self, StoreState};
-use super::{CallError, Limits, guard, wasi};
+use super::{CallError, Limits, embedded, guard, wasi};
 use crate::limits;
 use tool_repository::file_role::file_name;
 
@@ -291,7 +287,7 @@ impl Outliners {
 impl Loaded {
     fn new(embedded: &EmbeddedOutliner) -> Result<Self, String> {
         let runtime = Runtime::global().map_err(|error| error.to_string())?;
-        let compiled = inflate(embedded.compiled).map_err(|error| error.to_string())?;
+        let compiled = embedded::inflate(embedded.compiled).map_err(|error| error.to_string())?;
         let component = runtime.load(&compiled).map_err(|error| format!("{error:#}"))?;
         Self::linked(runtime, &component).map_err(|error| format!("{error:#}"))
     }
@@ -328,29 +324,12 @@ impl Loaded {
     }
 }
 
-/// Largest component, inflated.
-const COMPILED_BYTES_MAX: u64 = 128 * 1024 * 1024;
-
-fn inflate(deflated: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut compiled = Vec::new();
-    DeflateDecoder::new(deflated)
-        .take(COMPILED_BYTES_MAX)
-        .read_to_end(&mut compiled)?;
-    Ok(compiled)
-}
-
-fn deflate(compiled: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(compiled)?;
-    encoder.finish()
-}
-
-/// Compiles a component of this kind for every machine that has the baseline, and deflates it: most of a grammar is tables,
-/// which shrink to a sixth. For the build of the product.
+/// Compiles a component of this kind for every machine that has the baseline, and deflates it. For the build of the
+/// product.
 pub fn precompile_outliner(wasm: &[u8]) -> Result<Vec<u8>, String> {
     let compiled = engine::precompile(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
     let runtime = Runtime::global().map_err(|error| error.to_string())?;
     let link = || Loaded::linked(runtime, &runtime.load(&compiled)?);
     link().map_err(|error| format!("it does not link: {error:#}"))?;
-    deflate(&compiled).map_err(|error| error.to_string())
+    embedded::deflate(&compiled).map_err(|error| error.to_string())
 }

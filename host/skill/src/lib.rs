@@ -36,20 +36,20 @@ pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
     Conversation, Crowd, Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, HttpTransport,
     InboundResponse, Limits, LockedSkills, Look, NoServices, Nobody, OutboundRequest, Outliners, Question,
-    RawArguments, SessionFiles, SymbolLookup, TransportError, Unrecorded, audit, bindings, details, failures, hinted,
-    look, outline, policy, precompile_outliner, runner, stage, taint, transport,
+    RawArguments, SessionFiles, SymbolLookup, TransportError, Unrecorded, audit, bindings, details, embedded, failures,
+    hinted, look, outline, policy, precompile_for, precompile_outliner, runner, stage, taint, transport,
 };
 
-/// A built-in component: its wasm, and the same compiled for this build's target.
+/// A built-in component: its wasm, and the same compiled for this build's target, both deflated ([`embedded`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
     /// Name of the skill.
     pub name: &'static str,
-    /// SHA-256 of `wasm`, hexadecimal.
+    /// SHA-256 of the component, hexadecimal.
     pub digest: &'static str,
-    /// The component.
+    /// The component, deflated.
     pub wasm: &'static [u8],
-    /// The component, precompiled by [`precompile`].
+    /// The component, precompiled by [`precompile`] and deflated.
     pub compiled: &'static [u8],
     /// Its [`Descriptor`] as JSON, captured when it was built, so that nothing runs at start.
     pub descriptor: &'static str,

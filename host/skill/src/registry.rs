@@ -37,6 +37,7 @@ pub use rollout::{Held, Pinned, Terms, VersionChange};
 use signed::Signing;
 pub use team::Inspection;
 use team::{ComponentFingerprint, Member, Seen, read_component};
+use tool_boundary::embedded;
 use tool_boundary::{
     Cache, Loaded, NativeComponent, PreparedCall, Runtime, Schema, Services, Turns, check_arguments, compile_schema,
     holding, is_name,
@@ -539,11 +540,13 @@ impl SkillHost {
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
     ) -> Result<NativeComponent, String> {
-        match self.runtime.load(builtin.compiled) {
+        let inflate = |deflated| embedded::inflate(deflated).map_err(|error| format!("it is broken: {error}"));
+        match self.runtime.load(&inflate(builtin.compiled)?) {
             Ok(component) => Ok(component),
             Err(error) => {
                 tracing::info!(skill = builtin.name, %error, "built-in code does not load here and is compiled");
-                self.compiled(builtin.digest, builtin.wasm.into(), builtin.name, progress, cancel)
+                let wasm = inflate(builtin.wasm)?;
+                self.compiled(builtin.digest, wasm.into(), builtin.name, progress, cancel)
             }
         }
     }

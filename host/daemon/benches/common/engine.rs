@@ -6,7 +6,7 @@ use std::sync::Arc;
 use host::api::PolicyRequest;
 use host::repository::{Options, Repository};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Builtin, CallContext, SkillHost, precompile};
+use host::skill::{Builtin, CallContext, SkillHost, embedded, precompile};
 
 /// The surroundings of a call on the folder `root`.
 pub(crate) fn context(root: &Path) -> Arc<CallContext> {
@@ -17,7 +17,7 @@ pub(crate) fn context(root: &Path) -> Arc<CallContext> {
 }
 
 /// A guest as the product embeds its skills, or with `contract_` and a language its component that uses the whole contract.
-fn embedded(name: &'static str) -> Builtin {
+fn builtin(name: &'static str) -> Builtin {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
         .expect("it lies in the target folder");
@@ -25,13 +25,13 @@ fn embedded(name: &'static str) -> Builtin {
         Some(language) => target.join(format!("fixtures/skills/contract_{language}.wasm")),
         None => target.join("wasm32-wasip2/skill").join(format!("{name}.wasm")),
     };
-    let embedded = precompile(&path).expect("the guest is built: run scripts/build and scripts/fixtures");
+    let skill = precompile(&path).expect("the guest is built: run scripts/build and scripts/fixtures");
     Builtin {
         name,
-        digest: embedded.digest.leak(),
+        digest: skill.digest.leak(),
         wasm: &[],
-        compiled: embedded.compiled.leak(),
-        descriptor: serde_json::to_string(&embedded.descriptor)
+        compiled: embedded::deflate(&skill.compiled).expect("memory is there").leak(),
+        descriptor: serde_json::to_string(&skill.descriptor)
             .expect("it is plain data")
             .leak(),
     }
@@ -39,6 +39,6 @@ fn embedded(name: &'static str) -> Builtin {
 
 /// An engine with these components.
 pub(crate) fn engine(home: &Path, names: &[&'static str]) -> Arc<SkillHost> {
-    let skills: Vec<Builtin> = names.iter().copied().map(embedded).collect();
+    let skills: Vec<Builtin> = names.iter().copied().map(builtin).collect();
     SkillHost::new(skills.leak(), home).expect("the engine starts")
 }
