@@ -24,6 +24,7 @@ const OUTLINERS: [&str; 8] = [
 
 fn main() {
     println!("cargo::rerun-if-env-changed=TOOL_SKILLS_FOLDER");
+    tell_version();
     let out = PathBuf::from(variable("OUT_DIR"));
     let tables = skills_folder(&out).and_then(|folder| {
         let hostile = table(&folder, vec![HOSTILE.to_owned()])?;
@@ -41,6 +42,18 @@ fn main() {
     for (name, table) in tables {
         std::fs::write(out.join(name), table).expect("cargo makes OUT_DIR writable");
     }
+}
+
+/// `tool --version`: version, commit and target of a release. Another build names no commit, because a new one would compile
+/// the program again.
+fn tell_version() {
+    println!("cargo::rerun-if-env-changed=TOOL_COMMIT");
+    let commit = match variable("TOOL_COMMIT") {
+        none if none.is_empty() => "development build".to_owned(),
+        commit => commit,
+    };
+    let (version, target) = (variable("CARGO_PKG_VERSION"), variable("TARGET"));
+    println!("cargo::rustc-env=TOOL_VERSION={version} ({commit}, {target})");
 }
 
 #[expect(

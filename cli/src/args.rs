@@ -32,7 +32,7 @@ pub(crate) use test_commands::{Check, TestsArguments, TestsCommand};
 #[derive(Debug, Parser)]
 #[command(
     name = "tool",
-    version,
+    version = env!("TOOL_VERSION"),
     propagate_version = true,
     max_term_width = 100,
     after_help = "\

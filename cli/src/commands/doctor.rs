@@ -2,6 +2,8 @@
 //!
 //! Checks come in the order in which things depend on each other; one that needs an earlier, failed one is left out.
 
+mod program;
+
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -151,6 +153,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     for check in surroundings(context, found.refused)? {
         checks.add(check)?;
     }
+    checks.add(program::check())?;
     let report = match &settings {
         Ok(settings) if probe => Some(checks.probe(&settings.provider, context).await?),
         _ => None,
