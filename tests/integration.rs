@@ -30,6 +30,7 @@ mod newcomers;
 mod openapi;
 mod operations;
 mod overview;
+mod packaging;
 mod pipelines;
 mod preview;
 mod protected;

@@ -21,9 +21,10 @@ use crate::conformance::world::free_port;
 use crate::support::{Finished, copy_tree, finish, git};
 
 /// Reasons for which a block is not run here, with their meaning.
-const NEEDS: [(&str, &str); 9] = [
+const NEEDS: [(&str, &str); 10] = [
     ("agent", "another program at the other end of a pipe"),
     ("checkout", "builds the sources, which takes minutes"),
+    ("release", "installs a release, which `scripts/test --release` does"),
     ("component", "a skill that was built before"),
     ("lock-file", "a `skills.lock` in the repository"),
     ("minute", "takes half a minute; `tests/sandbox/doctor.rs` runs it"),

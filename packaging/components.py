@@ -1,0 +1,134 @@
+"""The bill of materials (CycloneDX) and the licence texts of everything in a released binary.
+
+Three sources: `cargo cyclonedx` and `cargo about` for the crates of the program and of the embedded components, and
+`native.toml` for C code, which no crate registry lists.
+"""
+
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+
+
+def write(release, zig):
+    """Writes `sbom.cdx.json` and `LICENSES.txt` into the extras and the folder of the release."""
+    native = read_native(release, zig)
+    bill = merge_bills(release, native)
+    texts = licence_texts(release, bill, native)
+    (release.extras / "sbom.cdx.json").write_text(json.dumps(bill, indent=1) + "\n")
+    (release.extras / "LICENSES.txt").write_text(texts)
+    for name in ("sbom.cdx.json", "LICENSES.txt"):
+        (release.dist / name).write_bytes((release.extras / name).read_bytes())
+
+
+def embedded_packages(root):
+    """Workspace members that the program embeds as components: the skills, and the guest of `tool doctor --sandbox`."""
+    libraries = {"details", "sdk", "syntax", "outline", "test_results"}
+    folders = [path.parent for path in sorted(root.glob("skills/*/Cargo.toml")) if path.parent.name not in libraries]
+    folders += [path.parent for path in sorted(root.glob("skills/outline/*/Cargo.toml"))]
+    return [*folders, root / "tests/guests/hostile"]
+
+
+def merge_bills(release, native):
+    """One bill of the program for each target and of the embedded components, without development dependencies."""
+    root = release.root
+    members = [(root / "cli", triple) for triple in release.triples]
+    members += [(folder, "wasm32-wasip2") for folder in embedded_packages(root)]
+    parts, own = {}, None
+    for triple in [*release.triples, "wasm32-wasip2"]:
+        name = f"bill-{triple}.cdx"
+        command = ["cargo", "cyclonedx", "--format", "json", "--spec-version", "1.5", "--target", triple]
+        subprocess.run([*command, "--override-filename", name], check=True, cwd=root, stderr=subprocess.DEVNULL)
+        for folder in (folder for folder, target in members if target == triple):
+            bill = json.loads((folder / f"{name}.json").read_text())
+            main = bill["metadata"]["component"]
+            own = own or main
+            for component in [main, *bill.get("components", [])]:
+                component.pop("components", None)
+                parts[component["purl"].split("?")[0]] = portable(component)
+        for path in root.rglob(f"{name}.json"):
+            path.unlink()
+    for part in native:
+        parts[f"pkg:generic/{part['name']}@{part['version']}"] = {
+            "type": "library",
+            "name": part["name"],
+            "version": part["version"],
+            "licenses": [{"expression": part["license"]}],
+            "purl": f"pkg:generic/{part['name']}@{part['version']}",
+            "description": part["use"],
+        }
+    own = parts.pop(f"pkg:cargo/{own['name']}@{own['version']}")
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": {**own, "name": "tool", "type": "application"}},
+        "components": [parts[key] for key in sorted(parts)],
+    }
+
+
+def portable(component):
+    """A component without the paths of this machine."""
+    purl = component["purl"].split("?")[0]
+    kept = ("type", "author", "name", "version", "description", "hashes", "licenses", "externalReferences")
+    return {"bom-ref": purl, **{key: component[key] for key in kept if key in component}, "purl": purl}
+
+
+def read_native(release, zig):
+    """C code in the binary and in the components: the rows of `native.toml`, with the texts of their licences."""
+    metadata = json.loads(
+        subprocess.run(
+            ["cargo", "metadata", "--format-version", "1", "--locked"],
+            check=True,
+            cwd=release.root,
+            capture_output=True,
+        ).stdout
+    )
+    crates = {package["name"]: package for package in metadata["packages"]}
+    rows = tomllib.loads((release.root / "packaging/native.toml").read_text())["part"]
+    for row in rows:
+        if "crate" in row:
+            folder = Path(crates[row["crate"]]["manifest_path"]).parent
+            row.setdefault("version", crates[row["crate"]]["version"].split("+")[-1])
+        else:
+            folder = {"zig": zig, "system": Path("/")}[row["from"]]
+        row["text"] = "\n\n".join((folder / name).read_text(errors="replace").strip() for name in row["texts"])
+    return rows
+
+
+def licence_texts(release, bill, native):
+    """All licence texts, each with the parts that it covers; an error where a part has none."""
+    about = ["cargo", "about", "generate", "--workspace", "--format", "json", "--offline", "--config"]
+    found = json.loads(
+        subprocess.run(
+            [*about, release.root / "packaging/about.toml"], check=True, cwd=release.root, capture_output=True
+        ).stdout
+    )
+    wanted = {(part["name"], part["version"]) for part in bill["components"]}
+    own = {part["name"] for part in bill["components"] if part["purl"].startswith("pkg:cargo") and is_own(release, part)}
+    sections, covered = [], set()
+    for licence in found["licenses"]:
+        users = {(use["crate"]["name"], use["crate"]["version"]) for use in licence["used_by"]} & wanted
+        if users:
+            covered |= users
+            names = ", ".join(f"{name} {version}" for name, version in sorted(users))
+            sections.append(f"{licence['name']}\n\nUsed by: {names}\n\n{licence['text'].strip()}\n")
+    for row in native:
+        covered.add((row["name"], row["version"]))
+        sections.append(f"{row['license']}\n\nUsed by: {row['name']} {row['version']}\n\n{row['text']}\n")
+    missing = sorted(part for part in wanted - covered if part[0] not in own)
+    if missing:
+        raise SystemExit(f"error: no licence text for {missing}; see packaging/about.toml")
+    rule = "\n" + "-" * 100 + "\n\n"
+    head = "tool is licensed under MIT OR Apache-2.0. It contains the work of others under these licences.\n"
+    return head + rule + rule.join(sections)
+
+
+def is_own(release, part):
+    return any(f'name = "{part["name"]}"' in path.read_text() for path in own_manifests(release.root))
+
+
+def own_manifests(root):
+    for pattern in ("cli/Cargo.toml", "host/*/Cargo.toml", "skills/*/Cargo.toml", "skills/outline/*/Cargo.toml"):
+        yield from root.glob(pattern)
+    yield root / "tests/guests/hostile/Cargo.toml"

@@ -1,0 +1,169 @@
+//! The packages of a release, made of a stand-in for the binary: `scripts/test --release` makes and installs the real ones.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A stand-in for the binary that prints its version and its arguments.
+const BINARY: &str = "#!/bin/sh\necho \"tool 0.1.0 $*\"\n";
+
+/// Packs stand-ins for both targets into a folder, without the packages that other programs make.
+const PACK: &str = r#"
+import sys
+from pathlib import Path
+root, work = Path(sys.argv[1]), Path(sys.argv[2])
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(root / "packaging"))
+import archives, images, packages
+triples = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"]
+release = packages.Release(root=root, dist=work / "dist", work=work, triples=triples, time=1_700_000_000)
+release.dist.mkdir()
+(release.extras / "completions").mkdir(parents=True)
+(release.extras / "man").mkdir()
+for name in ("man/tool.1", "completions/tool", "completions/_tool", "completions/tool.fish", "LICENSES.txt", "sbom.cdx.json"):
+    (release.extras / name).write_text(name)
+for triple in triples:
+    release.binaries[triple] = release.symbols[triple] = work / "binary"
+archives.write(release)
+for triple in triples:
+    packages.write_wheel(release, triple)
+    images.write(release, triple, packages.machine(triple))
+packages.write_npm(release)
+packages.write_descriptions(release)
+"#;
+
+#[expect(clippy::disallowed_methods, reason = "the tests do what a packager and a user do")]
+fn command(program: &str) -> Command {
+    Command::new(program)
+}
+
+fn pack() -> tempfile::TempDir {
+    let work = tempfile::tempdir().expect("a temporary folder");
+    fs::write(work.path().join("binary"), BINARY).expect("the folder is ours");
+    let packed = command("python3")
+        .args(["-c", PACK])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .arg(work.path())
+        .output()
+        .expect("Python is there");
+    assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
+    work
+}
+
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = fs::read_dir(folder).expect("it is there").flatten();
+    let mut files: Vec<(PathBuf, Vec<u8>)> = entries
+        .map(|entry| (entry.file_name().into(), fs::read(entry.path()).expect("a file")))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Runs the install script of a release with this home.
+fn install(dist: &Path, home: &Path, arguments: &[&str]) -> Output {
+    command("sh")
+        .arg(dist.join("install.sh"))
+        .args(arguments)
+        .env_clear()
+        .env("HOME", home)
+        .env("PATH", "/usr/bin:/bin")
+        .output()
+        .expect("a shell is there")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn packing_twice_gives_the_same_bytes() {
+    let (first, second) = (pack(), pack());
+    let (first, second) = (files(&first.path().join("dist")), files(&second.path().join("dist")));
+    let names: Vec<&Path> = first.iter().map(|(name, _)| name.as_path()).collect();
+    assert_eq!(names.len(), 14, "{names:?}");
+    for (one, other) in first.iter().zip(&second) {
+        assert!(one == other, "{} differs", one.0.display());
+    }
+}
+
+#[test]
+fn the_install_script_installs_checked_files_and_nothing_else() {
+    let work = pack();
+    let (dist, home) = (work.path().join("dist"), work.path().join("home"));
+    fs::create_dir(&home).expect("the folder is ours");
+    let installed = install(&dist, &home, &[]);
+    assert!(installed.status.success(), "{}", text(&installed.stderr));
+    let said = text(&installed.stdout);
+    assert!(said.contains("checksum is right") && said.contains("add "), "{said}");
+    let binary = home.join(".local/bin/tool");
+    assert_eq!(fs::read_to_string(&binary).expect("it is installed"), BINARY);
+    assert_eq!(
+        fs::metadata(&binary).expect("it is there").permissions().mode() & 0o777,
+        0o755
+    );
+    for path in [
+        "man/man1/tool.1",
+        "bash-completion/completions/tool",
+        "doc/tool/LICENSES.txt",
+    ] {
+        assert!(home.join(".local/share").join(path).is_file(), "{path}");
+    }
+}
+
+#[test]
+fn the_install_script_refuses_an_archive_with_another_checksum() {
+    let work = pack();
+    let (dist, home) = (work.path().join("dist"), work.path().join("home"));
+    fs::create_dir(&home).expect("the folder is ours");
+    let machine = std::env::consts::ARCH;
+    let archive = dist.join(format!("tool-0.1.0-{machine}-linux.tar.xz"));
+    let mut bytes = fs::read(&archive).expect("it is there");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&archive, bytes).expect("the folder is ours");
+    let refused = install(&dist, &home, &[]);
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("the checksum") && said.contains("nothing was installed"),
+        "{said}"
+    );
+    fs::remove_file(&archive).expect("it is there");
+    let missing = install(&dist, &home, &["--prefix", "elsewhere"]);
+    assert!(
+        text(&missing.stderr).contains("is missing; set TOOL_RELEASE"),
+        "{missing:?}"
+    );
+    let unknown = install(&dist, &home, &["--user"]);
+    assert!(text(&unknown.stderr).contains("unknown argument --user"), "{unknown:?}");
+    assert_eq!(fs::read_dir(&home).expect("it is there").count(), 0);
+}
+
+#[test]
+fn pip_and_npm_install_the_binary_from_the_folder() {
+    let work = pack();
+    let dist = work.path().join("dist");
+    let run = |script: &str| {
+        let ran = command("sh")
+            .args(["-ec", script])
+            .current_dir(work.path())
+            .output()
+            .expect("a shell is there");
+        assert!(ran.status.success(), "{script}: {}", text(&ran.stderr));
+        text(&ran.stdout)
+    };
+    let dist = dist.display();
+    let by_pip = run(&format!(
+        "python3 -m venv venv; venv/bin/pip install --quiet --no-index --find-links {dist} tool-assistant;
+         venv/bin/tool explain ."
+    ));
+    assert_eq!(by_pip, "tool 0.1.0 explain .\n");
+    let cpu = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let by_npm = run(&format!(
+        "mkdir node; cd node; npm install --silent --offline --no-audit --no-fund --ignore-scripts \
+         {dist}/tool-assistant-linux-{cpu}-0.1.0.tgz; npm install --silent --offline --no-audit --no-fund \
+         --ignore-scripts --omit=optional {dist}/tool-assistant-0.1.0.tgz; node_modules/.bin/tool ask why"
+    ));
+    assert_eq!(by_npm, "tool 0.1.0 ask why\n");
+}
