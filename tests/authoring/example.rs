@@ -215,6 +215,9 @@ fn uses_everything(heading: &str) {
         &["the setting `project` is missing", "[skills.config.team]"],
     );
     scene.set_project();
+    let unset = scene.call("read_ticket", &ticket, &[]).expect(1);
+    let words = "CORE-7: the secret `tickets_token` is not set: `tool skill secret set tickets_token";
+    holds(&unset.stderr, &[words]);
     scene.set_secret();
     assert_eq!(
         scene.told("read_ticket", &ticket, &[]),

@@ -1,7 +1,5 @@
 //! One request through `wasi:http`.
 
-use std::fmt::Debug;
-
 use crate::component::bindings::wasi::http::outgoing_handler;
 use crate::component::bindings::wasi::http::types::{
     ErrorCode, Fields, FutureIncomingResponse, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest,
@@ -28,7 +26,7 @@ pub(crate) fn send(request: &HttpRequest) -> Result<HttpResponse, Failure> {
         let message = format!("{} {}: {reason}", request.method, request.url);
         Failure::new(code::UNAVAILABLE, message)
     };
-    let future = outgoing_handler::handle(sent, None).map_err(|error| failed(name_of(&error)))?;
+    let future = outgoing_handler::handle(sent, None).map_err(|error| failed(reason_of(&error)))?;
     if let Some(body) = body {
         write(body, &request.body).map_err(failed)?;
     }
@@ -81,18 +79,16 @@ fn method(name: &str) -> Method {
 fn write(body: OutgoingBody, content: &[u8]) -> Result<(), String> {
     let stream = body.write().map_err(|()| "the content was sent already".to_owned())?;
     for chunk in content.chunks(CHUNK_BYTES) {
-        stream
-            .blocking_write_and_flush(chunk)
-            .map_err(|error| name_of(&error))?;
+        stream.blocking_write_and_flush(chunk).map_err(|error| broken(&error))?;
     }
     drop(stream);
-    OutgoingBody::finish(body, None).map_err(|error| name_of(&error))
+    OutgoingBody::finish(body, None).map_err(|error| reason_of(&error))
 }
 
 fn wait(future: &FutureIncomingResponse) -> Result<IncomingResponse, String> {
     future.subscribe().block();
     match future.get() {
-        Some(Ok(response)) => response.map_err(|error: ErrorCode| name_of(&error)),
+        Some(Ok(response)) => response.map_err(|error| reason_of(&error)),
         _ => Err("there is no response".to_owned()),
     }
 }
@@ -109,7 +105,7 @@ fn read(response: IncomingResponse) -> Result<HttpResponse, String> {
         match stream.blocking_read(READ_BYTES) {
             Ok(bytes) => body.extend(bytes),
             Err(StreamError::Closed) => break,
-            Err(error) => return Err(name_of(&error)),
+            Err(error) => return Err(broken(&error)),
         }
     }
     drop(stream);
@@ -121,8 +117,17 @@ fn read(response: IncomingResponse) -> Result<HttpResponse, String> {
     })
 }
 
-/// The name of an error in the words of `wasi:http`.
-fn name_of(error: &impl Debug) -> String {
-    let text = format!("{error:?}");
-    text.strip_prefix("ErrorCode::").unwrap_or(&text).to_owned()
+/// The host's own words for an error, or the error's name in `wasi:http`.
+fn reason_of(error: &ErrorCode) -> String {
+    match error {
+        ErrorCode::InternalError(Some(reason)) => reason.clone(),
+        error => {
+            let text = format!("{error:?}");
+            text.strip_prefix("ErrorCode::").unwrap_or(&text).to_owned()
+        }
+    }
+}
+
+fn broken(error: &StreamError) -> String {
+    format!("the connection broke: {error:?}")
 }

@@ -97,9 +97,10 @@ function dispose(handle) {
   handle[Symbol.dispose ?? Symbol.for("dispose")]();
 }
 
-/** The words of an error of wasi:http. */
+/** The host's own words for an error, or the error's name in wasi:http. */
 function reason(error) {
   const thrown = error?.payload ?? error;
   if (typeof thrown === "string") return `the ${thrown} of the request is not valid`;
+  if (thrown?.tag === "internal-error" && thrown.val) return thrown.val;
   return thrown?.val ? `${thrown.tag} (${thrown.val})` : String(thrown?.tag ?? thrown);
 }

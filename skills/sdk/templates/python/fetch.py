@@ -35,7 +35,12 @@ def send(method: str, url: str, headers: dict[str, str] = {}, body: bytes = b"")
     except InvalidRequest as error:
         raise Err(Failure("invalid-arguments", f"the {error} of the request is not valid", None))
     except Err as error:
-        raise Err(Failure("unavailable", f"{method} {url}: {error.value}", None))
+        raise Err(Failure("unavailable", f"{method} {url}: {reason(error.value)}", None))
+
+
+def reason(error) -> str:
+    """The host's own words for an error, or the error's name in wasi:http."""
+    return getattr(error, "value", None) or type(error).__name__.removeprefix("ErrorCode_")
 
 
 def exchange(method: str, url: str, headers: dict[str, str], body: bytes) -> Response:
