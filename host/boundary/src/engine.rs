@@ -222,8 +222,13 @@ fn pool() -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(pool)
 }
 
-/// The target of compiled code: this build's own.
-const TARGET: &str = if cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+/// The target of compiled code: this build's own. Code for one C library loads with the other, but the engine's target must
+/// be that of the program.
+const TARGET: &str = if cfg!(all(target_arch = "x86_64", target_env = "musl")) {
+    "x86_64-unknown-linux-musl"
+} else if cfg!(all(target_arch = "aarch64", target_env = "musl")) {
+    "aarch64-unknown-linux-musl"
+} else if cfg!(all(target_arch = "x86_64", target_os = "linux")) {
     "x86_64-unknown-linux-gnu"
 } else if cfg!(all(target_arch = "aarch64", target_os = "linux")) {
     "aarch64-unknown-linux-gnu"
