@@ -219,7 +219,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
 
     ## Build, run and test
 
-    - build: `python -m pip install .` (pyproject.toml:1)
+    - build: `python -m pip install .` (`[project]`, pyproject.toml:1)
 
     ## Entry points
 
@@ -229,7 +229,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
 
     - `count` — 1 reference in 1 file: 1 definition (app.py:1)
 
-    `def count(crates)` (app.py:1)
+    `def count(crates)` (app.py:1-2)
 
     ## Module map of `.`
 
@@ -253,7 +253,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
     | Python | 1 | 42 B |
     | TOML | 1 | 54 B |
 
-    Largest sources: app.py:1 (42 B).
+    Largest sources: `app.py` (42 B).
 
     ## What this overview does not say
 
@@ -261,7 +261,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
 
     ---
 
-    0 citations hold, 4 not checked.
+    4 citations hold, 1 not checked.
     session ID
     report session-reports/session_ID.md
     "#);

@@ -1,4 +1,4 @@
-//! What earlier commits tell about a task: which files changed in commits with messages like it, which change together,
+//! Earlier commits as a signal for a task: which files changed in commits with messages like it, which change together,
 //! and which changed lately and often.
 //!
 //! Git is not known here: a [`HistoryReader`] gives messages, paths and times. Messages are untrusted text, and nothing of
@@ -133,7 +133,7 @@ impl HistoryReader for NoHistory {
     }
 }
 
-/// What is kept of one commit. Paths are places in the table of their history.
+/// One commit as it is kept. Paths are places in the table of their history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeptCommit {
     id: CommitId,

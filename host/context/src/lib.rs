@@ -54,10 +54,11 @@ pub use definitions::{SymbolSearch, find_symbol};
 pub use history::{HistoryReader, NoHistory};
 pub use index::{INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX};
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
-pub use rank::{FEATURE_COUNT, FEATURE_NAMES};
+pub use rank::FEATURE_NAMES;
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::{SymbolPlace, Target};
+pub use weights::FEATURE_COUNT;
 
 /// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
 const CONTEXT_THREADS_MAX: usize = 8;

@@ -18,7 +18,7 @@ use super::history::{FileHistory, HistorySignals};
 use super::query::Query;
 use super::weights::{FeatureWeights, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY, Weights};
 use super::words::{each_identifier, has_inner_capital, joined, split};
-pub use features::{FEATURE_COUNT, FEATURE_NAMES};
+pub use features::FEATURE_NAMES;
 pub(crate) use features::{Feature, FeatureVector};
 use tool_repository::file_role::{self, Role, stem as file_stem};
 use windows::{WINDOW_BLOCKS, windows};

@@ -58,8 +58,11 @@ pub(crate) const WEIGHTS: Weights = Weights {
     b: 0.75,
 };
 
+/// Number of features; their names are `FEATURE_NAMES`.
+pub const FEATURE_COUNT: usize = 20;
+
 /// Learned weights of the features, in the order of `FEATURE_NAMES` and in units of the first.
-pub(crate) type FeatureWeights = [f64; crate::rank::FEATURE_COUNT];
+pub(crate) type FeatureWeights = [f64; FEATURE_COUNT];
 
 /// Without a history: the score before weights were learned. On repositories that a fit has not seen, learned weights and
 /// the other features made some languages better and others worse.

@@ -1,4 +1,4 @@
-//! What a history says about the files of a list and a task.
+//! The signals of a history about the files of a list and a task.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -92,7 +92,7 @@ fn present_names(history: &History) -> Vec<Box<[u32]>> {
     files
 }
 
-/// What earlier commits say about one file.
+/// Signals of earlier commits about one file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct FileHistory {
     /// Sum over the commits that resemble the task.
@@ -113,7 +113,7 @@ pub(crate) struct FileHistory {
     pub(crate) churn: f64,
 }
 
-/// What a history says about the files of a list.
+/// Signals of a history about the files of a list.
 #[derive(Debug, Default)]
 pub(crate) struct HistorySignals {
     files: HashMap<u32, FileHistory>,
@@ -287,11 +287,11 @@ impl HistorySignals {
 /// By the history's paths: their places in the list. Both are sorted.
 fn listed(history: &History, paths: &[&str]) -> Vec<Option<u32>> {
     let mut at = 0;
-    let place = |path: &Box<str>| {
-        while paths.get(at).is_some_and(|listed| *listed < &**path) {
+    let place = |path: &str| {
+        while paths.get(at).is_some_and(|listed| *listed < path) {
             at += 1;
         }
-        (paths.get(at) == Some(&&**path)).then_some(at as u32)
+        (paths.get(at) == Some(&path)).then_some(at as u32)
     };
-    history.paths.iter().map(place).collect()
+    history.paths.iter().map(|path| &**path).map(place).collect()
 }

@@ -157,7 +157,7 @@ fn read_claims(text: &str) -> Vec<Claim> {
         } else if let Some(quotation) = found.name("quotation") {
             of_code(quotation.as_str())
         } else if let Some(name) = found.name("call").or_else(|| found.name("name")) {
-            // What goes on as a path is no name.
+            // A name that goes on as a path is none.
             let goes_on = text[name.end()..].starts_with(['/', '-', '.', '\\']);
             (!goes_on).then(|| of_code(name.as_str())).flatten()
         } else {
@@ -302,7 +302,7 @@ mod tests {
             (Claim::Quotation("raise Error(".to_owned()), true),
             (Claim::Quotation("raise Problem".to_owned()), false),
         ] {
-            assert_eq!(lines.supports(&[claim.clone()]), expected, "{claim:?}");
+            assert_eq!(lines.supports(std::slice::from_ref(&claim)), expected, "{claim:?}");
         }
     }
 

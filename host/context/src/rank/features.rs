@@ -3,8 +3,7 @@
 //! Features that are shares from 0 to 1 are multiplied with the best score of words, names and definitions, so that all
 //! have one scale: that of BM25 over the task's words.
 
-/// Number of features.
-pub const FEATURE_COUNT: usize = 20;
+use crate::weights::FEATURE_COUNT;
 
 /// A feature. The order is that of [`FEATURE_NAMES`] and of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +92,7 @@ impl FeatureVector {
         self.0
     }
 
-    /// What a feature adds to the score.
+    /// The part of the score that a feature adds.
     pub(crate) fn part(&self, feature: Feature, weights: &[f64; FEATURE_COUNT]) -> f64 {
         self.get(feature) * weights[feature as usize]
     }

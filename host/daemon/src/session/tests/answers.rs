@@ -73,7 +73,7 @@ async fn an_explanation_ends_with_what_its_citations_are_worth() {
     assert_eq!(streamed, result.output, "the stream says the same");
     let report = fs::read_to_string(world.repository().join(&result.report_path)).expect("it is there");
     assert!(
-        report.contains("0 citations hold, 3 not checked, 1 wrong: ; does not hold"),
+        report.contains("0 citations hold, 3 not checked, 1 wrong: `src/main.py:9` (the file has 1 line)."),
         "{report}"
     );
 }
