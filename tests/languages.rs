@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use host::api::{SkillEntry, SkillState};
+use host::skill::embedded::deflate;
 use host::skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
 use serde_json::Value;
 
@@ -93,14 +94,17 @@ fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
     let mut hasher = DefaultHasher::new();
     (wasm, compiler_fingerprint().expect("the engine starts")).hash(&mut hasher);
     let folder = kept("compiled");
-    let place = |end| folder.join(format!("{:016x}.{end}", hasher.finish()));
+    let place = |end| folder.join(format!("{:016x}.deflated.{end}", hasher.finish()));
     let (code, facts) = (place("code"), place("json"));
     // Several tests want the same one, under names of their own.
     let lock = locked(&place("lock"));
     if !facts.is_file() {
         let made = precompile(component).expect("it is a skill");
         let told = serde_json::json!([made.digest, made.descriptor]).to_string();
-        for (place, content) in [(&code, made.compiled.as_slice()), (&facts, told.as_bytes())] {
+        for (place, content) in [
+            (&code, deflate(&made.compiled).expect("memory is there").as_slice()),
+            (&facts, told.as_bytes()),
+        ] {
             let new = place.with_extension("new");
             fs::write(&new, content).expect("the folder is writable");
             fs::rename(new, place).expect("the folder is writable");

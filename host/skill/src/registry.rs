@@ -540,12 +540,13 @@ impl SkillHost {
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
     ) -> Result<NativeComponent, String> {
-        let inflate = |deflated| embedded::inflate(deflated).map_err(|error| format!("it is broken: {error}"));
-        match self.runtime.load(&inflate(builtin.compiled)?) {
+        let code = embedded::inflate(builtin.compiled).map_err(|error| error.to_string());
+        let loaded = code.and_then(|code| self.runtime.load(&code).map_err(|error| error.to_string()));
+        match loaded {
             Ok(component) => Ok(component),
             Err(error) => {
                 tracing::info!(skill = builtin.name, %error, "built-in code does not load here and is compiled");
-                let wasm = inflate(builtin.wasm)?;
+                let wasm = embedded::inflate(builtin.wasm).map_err(|error| format!("it is broken: {error}"))?;
                 self.compiled(builtin.digest, wasm.into(), builtin.name, progress, cancel)
             }
         }
