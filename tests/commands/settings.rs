@@ -158,7 +158,8 @@ fn doctor_examines_in_order_and_starts_nothing() {
             "python",
             "node",
             "sandbox",
-            "helpers"
+            "helpers",
+            "program"
         ],
         "{}",
         finished.stdout
