@@ -280,7 +280,7 @@ pub fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     precompile_for(TARGET, wasm)
 }
 
-/// Compiles a component for a target that need not be this one: with the feature `cross`, for any 64-bit one.
+/// Compiles a component for a target that need not be this one, in a build with wasmtime's feature `all-arch`.
 pub fn precompile_for(target: &str, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     Engine::new(&config(target, true)?)?.precompile_component(wasm)
 }

@@ -37,7 +37,7 @@ pub use tool_boundary::{
     Conversation, Crowd, Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, HttpTransport,
     InboundResponse, Limits, LockedSkills, Look, NoServices, Nobody, OutboundRequest, Outliners, Question,
     RawArguments, SessionFiles, SymbolLookup, TransportError, Unrecorded, audit, bindings, details, embedded, failures,
-    hinted, look, outline, policy, precompile_for, precompile_outliner, runner, stage, taint, transport,
+    hinted, look, outline, policy, precompile_outliner, runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target, both deflated ([`embedded`]).

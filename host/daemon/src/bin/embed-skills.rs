@@ -1,5 +1,4 @@
-//! Prepares components for embedding: `embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]`; or replaces
-//! the compiled code of a prepared folder by that for another target: `embed-skills -o FOLDER --for TRIPLE COMPONENT.wasm…`.
+//! Prepares components for embedding: `embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]`.
 //!
 //! For each skill it writes `NAME.wasm`, the code compiled for every machine of this architecture, the descriptor
 //! that the component gave, and its digest; for what reads source files by syntax tree, the code alone. Components and code
@@ -10,7 +9,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::skill::{compiler_fingerprint, embedded, precompile, precompile_for, precompile_outliner};
+use host::skill::{compiler_fingerprint, embedded, precompile, precompile_outliner};
 use tool_core::digest::sha256_hex;
 
 fn main() -> ExitCode {
@@ -26,36 +25,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Form in which the next components are embedded.
-enum Form {
-    Skill,
-    Outliner,
-    /// Compiled code alone, for a target that need not be this one.
-    CodeFor(String),
-}
-
 fn run() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args_os().skip(1).peekable();
-    let usage = "usage: embed-skills -o FOLDER [--for TRIPLE] SKILL.wasm… [--outliners COMPONENT.wasm…]";
+    let mut arguments = std::env::args_os().skip(1);
+    let usage = "usage: embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]";
     if arguments.next().is_none_or(|first| first != "-o") {
         return Err(usage.into());
     }
     let folder = PathBuf::from(arguments.next().ok_or(usage)?);
     std::fs::create_dir_all(&folder)?;
-    let mut form = Form::Skill;
-    if arguments.next_if(|first| first == "--for").is_some() {
-        let triple = arguments.next().and_then(|triple| triple.into_string().ok());
-        form = Form::CodeFor(triple.ok_or(usage)?);
-    }
+    let mut embed: fn(&New<'_>) -> Result<(), Box<dyn Error>> = embed_skill;
     for component in arguments {
         if component == "--outliners" {
-            form = Form::Outliner;
-        } else if let Some(new) = New::of(&folder, Path::new(&component), &form)? {
-            match &form {
-                Form::Skill => embed_skill(&new)?,
-                Form::Outliner => embed_outliner(&new)?,
-                Form::CodeFor(triple) => embed_code(&new, triple)?,
-            }
+            embed = embed_outliner;
+        } else if let Some(new) = New::of(&folder, Path::new(&component))? {
+            embed(&new)?;
             std::fs::write(new.file("stamp"), &new.stamp)?;
         }
     }
@@ -73,20 +56,16 @@ struct New<'a> {
 }
 
 impl<'a> New<'a> {
-    fn of(folder: &'a Path, path: &'a Path, form: &Form) -> Result<Option<Self>, Box<dyn Error>> {
+    fn of(folder: &'a Path, path: &'a Path) -> Result<Option<Self>, Box<dyn Error>> {
         let name = path.file_stem().and_then(|stem| stem.to_str());
         let wasm = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let digest = sha256_hex(&wasm);
-        let target = match form {
-            Form::CodeFor(triple) => format!(" for {triple}"),
-            Form::Skill | Form::Outliner => String::new(),
-        };
         let new = Self {
             folder,
             path,
             name: name.ok_or("a component has a name")?,
             wasm,
-            stamp: format!("{digest} {} deflated{target}", compiler_fingerprint()?),
+            stamp: format!("{digest} {} deflated", compiler_fingerprint()?),
         };
         let is_there = std::fs::read_to_string(new.file("stamp")).is_ok_and(|old| old == new.stamp);
         Ok((!is_there).then_some(new))
@@ -112,11 +91,5 @@ fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
 fn embed_outliner(new: &New<'_>) -> Result<(), Box<dyn Error>> {
     let compiled = precompile_outliner(&new.wasm).map_err(|error| format!("{}: {error}", new.path.display()))?;
     std::fs::write(new.file("compiled"), compiled)?;
-    Ok(())
-}
-
-fn embed_code(new: &New<'_>, triple: &str) -> Result<(), Box<dyn Error>> {
-    let code = precompile_for(triple, &new.wasm).map_err(|error| format!("{}: {error:#}", new.path.display()))?;
-    std::fs::write(new.file("compiled"), embedded::deflate(&code)?)?;
     Ok(())
 }
