@@ -229,4 +229,11 @@ fn earlier_commits_like_the_task_count_and_hidden_paths_are_never_named() {
     let all = selected().iter().map(Value::to_string).collect::<String>();
     assert!(!all.contains(".env") && !all.contains("u001b"), "{all}");
     assert!(!holds(&home.path().join("index"), b".env"));
+
+    std::fs::write(root.join(".tool.toml"), "[policy]\ndeny = [\"read-git\"]\n").expect("the folder is ours");
+    let denied = selected().iter().map(Value::to_string).collect::<String>();
+    assert!(
+        denied.contains("shop/b.py") && !denied.contains("commits like this one"),
+        "{denied}"
+    );
 }

@@ -229,11 +229,14 @@ pub fn measure_candidates(
 
 fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
     let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
-    let tree = if request.steer.keeps_all() {
+    let mut tree = if request.steer.keeps_all() {
         SelectionTree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel)
     } else {
         SelectionTree::new(entries, look, request.cancel)
     };
+    if !request.steer.takes_history() {
+        tree.history = None;
+    }
     let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
     let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
     if request.cancel.is_cancelled() {
@@ -407,6 +410,8 @@ struct SelectionTree<'a> {
     sizes: Vec<u64>,
     layout: Arc<Layout>,
     source: &'a dyn Source,
+    /// Earlier commits, where they are known and count.
+    history: Option<Arc<History>>,
     cancel: &'a CancellationToken,
     deadline: Instant,
 }
@@ -434,6 +439,7 @@ impl<'a> SelectionTree<'a> {
             sizes,
             layout,
             source,
+            history: source.history(),
             cancel,
             deadline: Instant::now() + limits::seconds(SELECT_SECONDS_MAX),
         }

@@ -24,6 +24,8 @@ pub struct Steer {
     exclude: GlobSet,
     /// The project's instruction files are left out.
     without_instructions: bool,
+    /// Earlier commits count for nothing.
+    without_history: bool,
 }
 
 impl Steer {
@@ -41,6 +43,7 @@ impl Steer {
             include: include.collect::<Result<_, Problem>>()?,
             exclude: globs(&request.exclude, "exclude")?,
             without_instructions: request.no_instructions,
+            without_history: false,
         })
     }
 
@@ -49,6 +52,18 @@ impl Steer {
     pub fn without_instructions_if(mut self, is_so: bool) -> Self {
         self.without_instructions |= is_so;
         self
+    }
+
+    /// Leaves earlier commits out of the ranking, where that is so.
+    #[must_use]
+    pub fn without_history_if(mut self, is_so: bool) -> Self {
+        self.without_history |= is_so;
+        self
+    }
+
+    /// True where earlier commits count.
+    pub(super) fn takes_history(&self) -> bool {
+        !self.without_history
     }
 
     /// True where the project's instruction files go along.

@@ -288,7 +288,10 @@ impl Sessions {
         let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
         // The analyst reads no instructions, and those of a repository that is not trusted are none.
         let is_analyst = settings.provider.api == Api::Analyst;
-        let steer = Arc::new(steer.without_instructions_if(policy_request.untrusted || is_analyst));
+        let steer = steer
+            .without_instructions_if(policy_request.untrusted || is_analyst)
+            .without_history_if(denies_history(&policy_request.deny));
+        let steer = Arc::new(steer);
         let start = Start {
             session_id,
             work: Work::Operation(request.operation),
@@ -731,7 +734,8 @@ impl Sessions {
             let _under_way = under_way;
             let repository = open_repository(&request.repo_path, &options)?;
             let is_untrusted = settings.untrusted || repository.narrowing().untrusted;
-            let steer = Arc::new(steer.without_instructions_if(is_untrusted));
+            let denied = denies_history(&settings.deny) || denies_history(&repository.narrowing().deny);
+            let steer = Arc::new(steer.without_instructions_if(is_untrusted).without_history_if(denied));
             let selecting = Selecting {
                 operation: request.operation,
                 target: request.target,
@@ -903,6 +907,11 @@ fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
         usage: summary.usage.map(shown_usage),
         error: summary.problem,
     })
+}
+
+/// True where the policy denies git: then earlier commits count for nothing in a selection.
+fn denies_history(deny: &[String]) -> bool {
+    deny.iter().any(|effect| effect == api::Effect::ReadGit.name())
 }
 
 #[cfg(test)]

@@ -49,10 +49,8 @@ impl Draft<'_, '_> {
     ) -> R {
         let tree = self.tree;
         let facts = self.facts(directory, query);
-        let history = tree
-            .source
-            .history()
-            .map(|history| HistorySignals::new(query, &history, &tree.paths));
+        let history = tree.history.as_ref();
+        let history = history.map(|history| HistorySignals::new(query, history, &tree.paths));
         work(&rank::Candidates {
             paths: &tree.paths,
             roles: &tree.layout.roles,
