@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 root, work = Path(sys.argv[1]), Path(sys.argv[2])
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(root / "packaging"))
+sys.path.insert(0, str(root / "scripts/packaging"))
 import archives, images, packages
 triples = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"]
 release = packages.Release(root=root, dist=work / "dist", work=work, triples=triples, time=1_700_000_000)
@@ -166,4 +166,32 @@ fn pip_and_npm_install_the_binary_from_the_folder() {
          --ignore-scripts --omit=optional {dist}/tool-assistant-0.1.0.tgz; node_modules/.bin/tool ask why"
     ));
     assert_eq!(by_npm, "tool 0.1.0 ask why\n");
+}
+
+#[test]
+fn the_scripts_of_a_release_parse_and_explain_themselves() {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
+    for name in ["release", "test", "packaging/check", "packaging/check-bytes"] {
+        let parsed = command("bash")
+            .arg("-n")
+            .arg(scripts.join(name))
+            .output()
+            .expect("bash is there");
+        assert!(parsed.status.success(), "{name}: {}", text(&parsed.stderr));
+    }
+    let run = |argument: &str| {
+        let ran = command("bash").arg(scripts.join("release")).arg(argument).output();
+        ran.expect("bash is there")
+    };
+    let help = run("--help");
+    assert!(
+        help.status.success() && text(&help.stdout).contains("--full-image"),
+        "{help:?}"
+    );
+    let refused = run("--nope");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).starts_with("error: unknown argument --nope\n"),
+        "{refused:?}"
+    );
 }

@@ -112,6 +112,17 @@ fn set_traps(home: &Home) -> PathBuf {
     trace
 }
 
+/// Makes a folder a git repository with one commit.
+fn commit_all(root: &Path) {
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["add", "."],
+        &["commit", "--quiet", "-m", "one"],
+    ] {
+        git(root, arguments);
+    }
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "an ordinary clone shows that the traps work")]
 fn a_clone_runs_no_hook_no_filter_and_no_submodule() {
@@ -127,13 +138,7 @@ fn a_clone_runs_no_hook_no_filter_and_no_submodule() {
         ),
     ]);
     let shop = served.path().join("shop");
-    for arguments in [
-        &["init", "--quiet"][..],
-        &["add", "."],
-        &["commit", "--quiet", "-m", "one"],
-    ] {
-        git(&shop, arguments);
-    }
+    commit_all(&shop);
     let url = format!("{}/shop", serve_git(served.path()));
     let plain = Command::new("git")
         .args(["clone", "--quiet", &url, "plain"])
@@ -181,13 +186,7 @@ fn a_clone_with_changes_is_kept_as_it_was_stored() {
         ("shop/.gitattributes", "*.bin filter=trap\n*.md text eol=crlf\n"),
     ]);
     let shop = served.path().join("shop");
-    for arguments in [
-        &["init", "--quiet"][..],
-        &["add", "."],
-        &["commit", "--quiet", "-m", "one"],
-    ] {
-        git(&shop, arguments);
-    }
+    commit_all(&shop);
     let place = folder(&[("list.txt", &format!("{}/shop\n", serve_git(served.path())))]);
     let arguments = [
         "batch",

@@ -85,7 +85,7 @@ def read_native(release, zig):
         ).stdout
     )
     crates = {package["name"]: package for package in metadata["packages"]}
-    rows = tomllib.loads((release.root / "packaging/native.toml").read_text())["part"]
+    rows = tomllib.loads((release.root / "scripts/packaging/native.toml").read_text())["part"]
     for row in rows:
         if "crate" in row:
             folder = Path(crates[row["crate"]]["manifest_path"]).parent
@@ -101,7 +101,7 @@ def licence_texts(release, bill, native):
     about = ["cargo", "about", "generate", "--workspace", "--format", "json", "--offline", "--config"]
     found = json.loads(
         subprocess.run(
-            [*about, release.root / "packaging/about.toml"], check=True, cwd=release.root, capture_output=True
+            [*about, release.root / "scripts/packaging/about.toml"], check=True, cwd=release.root, capture_output=True
         ).stdout
     )
     wanted = {(part["name"], part["version"]) for part in bill["components"]}
@@ -118,7 +118,7 @@ def licence_texts(release, bill, native):
         sections.append(f"{row['license']}\n\nUsed by: {row['name']} {row['version']}\n\n{row['text']}\n")
     missing = sorted(part for part in wanted - covered if part[0] not in own)
     if missing:
-        raise SystemExit(f"error: no licence text for {missing}; see packaging/about.toml")
+        raise SystemExit(f"error: no licence text for {missing}; see scripts/packaging/about.toml")
     rule = "\n" + "-" * 100 + "\n\n"
     head = "tool is licensed under MIT OR Apache-2.0. It contains the work of others under these licences.\n"
     return head + rule + rule.join(sections)

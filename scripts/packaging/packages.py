@@ -94,7 +94,7 @@ def write_system_packages(release, triple):
 def package_files(release, triple):
     """What a system package holds, as its metadata name it."""
     yield "tool", release.binaries[triple].read_bytes(), 0o755
-    yield "tool.service", (release.root / "packaging/tool.service").read_bytes(), 0o644
+    yield "tool.service", (release.root / "scripts/packaging/tool.service").read_bytes(), 0o644
     for name in ("bash", "zsh", "fish"):
         file = {"bash": "tool", "zsh": "_tool", "fish": "tool.fish"}[name]
         yield f"completions/{file}", (release.extras / "completions" / file).read_bytes(), 0o644
@@ -173,7 +173,7 @@ def write_npm(release):
     write_npm_package(
         release,
         manifest,
-        [(f"package/{name}", release.root / "packaging/npm" / name, mode) for name, mode in files]
+        [(f"package/{name}", release.root / "scripts/packaging/npm" / name, mode) for name, mode in files]
         + [("package/README.md", release.root / "README.md", 0o644)],
     )
 
@@ -194,7 +194,7 @@ def write_descriptions(release):
         values[f"sha256_{machine(triple)}"] = digest(path) if is_there else "not built"
         values[f"sri_{machine(triple)}"] = f"sha256-{digest(path, 'base64')}" if is_there else "not built"
     for template, name in (("install.sh", "install.sh"), ("formula.rb", "tool.rb"), ("flake.nix", "flake.nix")):
-        text = fill((release.root / "packaging" / template).read_text(), **values)
+        text = fill((release.root / "scripts/packaging" / template).read_text(), **values)
         path = release.dist / name
         path.write_text(text)
         path.chmod(0o755 if name == "install.sh" else 0o644)

@@ -15,7 +15,7 @@ import components
 import images
 import packages
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 
 
