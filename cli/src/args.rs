@@ -720,9 +720,6 @@ pub(crate) struct RunArguments {
     /// Fail unless this provider is the enabled one
     #[arg(long, value_enum)]
     pub(crate) provider: Option<Provider>,
-    /// Use this model instead of the configured one
-    #[arg(long)]
-    pub(crate) model: Option<String>,
     /// Print events as JSON, one a line, instead of the answer
     #[arg(long)]
     pub(crate) json: bool,
@@ -732,24 +729,11 @@ pub(crate) struct RunArguments {
     /// Leave the session running if this command is interrupted or its terminal closes
     #[arg(long)]
     pub(crate) detach: bool,
-    #[command(flatten)]
-    pub(crate) steer: Steer,
-    /// End after N requests to the model, and keep the answer so far
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_steps: Option<u32>,
-    /// End after N tokens (input and output), and keep the answer so far
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) max_tokens: Option<u64>,
     /// Send no request that could make the session cost more than DOLLARS
     #[arg(long, value_name = "DOLLARS")]
     pub(crate) max_cost: Option<Dollars>,
-    /// End after SECONDS, and keep the answer so far
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) timeout: Option<u64>,
     #[command(flatten)]
-    pub(crate) tests: TestFlags,
-    #[command(flatten)]
-    pub(crate) policy: PolicyFlags,
+    pub(crate) session: SessionFlags,
 }
 
 /// Flags about the tests that an operation runs.

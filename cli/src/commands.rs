@@ -195,16 +195,16 @@ fn asserted_provider(run: &RunArguments) -> Option<String> {
 
 /// True where a person can answer questions of the session.
 fn is_interactive(run: &RunArguments) -> bool {
-    Output::can_ask() && !run.json && !run.policy.frozen
+    Output::can_ask() && !run.json && !run.session.policy.frozen
 }
 
 /// Limits of the session.
 fn budget(run: &RunArguments) -> BudgetRequest {
     BudgetRequest {
-        max_steps: run.max_steps,
-        max_tokens: run.max_tokens,
+        max_steps: run.session.max_steps,
+        max_tokens: run.session.max_tokens,
         max_cost: run.max_cost,
-        timeout_seconds: run.timeout,
+        timeout_seconds: run.session.timeout,
     }
 }
 

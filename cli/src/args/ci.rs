@@ -36,7 +36,7 @@ pub(crate) struct CiArguments {
     pub(crate) session: SessionFlags,
 }
 
-/// Flags for each session of a command that runs without a terminal.
+/// Flags of a session, for every command that runs one.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionFlags {
     /// Use this model instead of the configured one
@@ -44,13 +44,13 @@ pub(crate) struct SessionFlags {
     pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) steer: Steer,
-    /// End a session after N requests to the model, and keep the answer so far
+    /// End after N requests to the model, and keep the answer so far
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_steps: Option<u32>,
-    /// End a session after N tokens (input and output), and keep the answer so far
+    /// End after N tokens (input and output), and keep the answer so far
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_tokens: Option<u64>,
-    /// End a session after SECONDS, and keep the answer so far
+    /// End after SECONDS, and keep the answer so far
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: Option<u64>,
     #[command(flatten)]
@@ -64,18 +64,12 @@ impl SessionFlags {
     pub(crate) fn run_arguments(&self, max_cost: Option<Dollars>) -> RunArguments {
         RunArguments {
             provider: None,
-            model: self.model.clone(),
             // Nobody can be asked.
             json: true,
             output: None,
             detach: false,
-            steer: self.steer.clone(),
-            max_steps: self.max_steps,
-            max_tokens: self.max_tokens,
             max_cost,
-            timeout: self.timeout,
-            tests: self.tests.clone(),
-            policy: self.policy.clone(),
+            session: self.clone(),
         }
     }
 }

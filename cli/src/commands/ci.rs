@@ -120,13 +120,13 @@ fn task(arguments: &CiArguments) -> Task {
 
 /// Narrows a session that looks at a stranger's change.
 fn distrust(run: &mut RunArguments, why: &str, output: Output) -> Result<(), Error> {
-    if run.policy.unsandboxed {
+    if run.session.policy.unsandboxed {
         let message = format!("`--unsandboxed` would run a change that is not trusted: {why}");
         let hint = "leave the flag out; such a change runs in the full sandbox or not at all";
         return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
     }
-    run.policy.untrusted = true;
-    run.policy.require_sandbox = true;
+    run.session.policy.untrusted = true;
+    run.session.policy.require_sandbox = true;
     output.notice(&format!("The change is not trusted: {why}."), None);
     Ok(())
 }

@@ -227,7 +227,7 @@ pub(super) async fn prepare(task: Task, run: &RunArguments, context: &Context) -
     if subject.question.is_some() && settings.provider.api == Api::Analyst {
         return Err(refuse_question().into());
     }
-    let model = run.model.clone().unwrap_or(settings.provider.model);
+    let model = run.session.model.clone().unwrap_or(settings.provider.model);
     Ok(ReadyTask { task, subject, model })
 }
 
@@ -292,14 +292,14 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
         task: subject.question,
         focus: task.focus,
         working_directory: Some(path_text(&here)?),
-        model: run.model.clone(),
+        model: run.session.model.clone(),
         interactive: is_interactive(run),
-        policy: policy(&run.policy),
-        overrides: run.tests.overrides(context.backend.forwarded()),
+        policy: policy(&run.session.policy),
+        overrides: run.session.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,
-        selection: selection(&run.steer),
+        selection: selection(&run.session.steer),
         budget: budget(run),
-        verification: run.tests.verification(),
+        verification: run.session.tests.verification(),
         preview: task.is_preview,
     })
 }

@@ -76,14 +76,14 @@ pub(super) async fn run(
         operation: operation.map(Operation::from),
         provider: asserted_provider(run),
         working_directory: Some(path_text(&here)?),
-        model: run.model.clone(),
+        model: run.session.model.clone(),
         interactive: is_interactive(run),
-        policy: policy(&run.policy),
-        overrides: run.tests.overrides(context.backend.forwarded()),
+        policy: policy(&run.session.policy),
+        overrides: run.session.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,
-        selection: selection(&run.steer),
+        selection: selection(&run.session.steer),
         budget: budget(run),
-        verification: run.tests.verification(),
+        verification: run.session.tests.verification(),
         preview: is_preview,
     };
     let route = format!("/api/sessions/{id}/turns");
@@ -102,7 +102,7 @@ pub(super) async fn run(
     let root = repository_of(&started.session_id, &mut client).await?;
     let path = format!("/api/stream/{}?form=reference", started.session_id);
     let events = client.another().await?.events(&path).await?;
-    let model = run.model.clone().unwrap_or(settings.provider.model);
+    let model = run.session.model.clone().unwrap_or(settings.provider.model);
     let session = Session {
         client,
         id: started.session_id,

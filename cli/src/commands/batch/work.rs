@@ -169,7 +169,7 @@ impl BatchSettings {
             .canonicalize()
             .map_err(|error| Error::file("Repository", root, &error))?;
         let run = self.session.run_arguments(started.bound);
-        let mut policy = policy(&run.policy);
+        let mut policy = policy(&run.session.policy);
         // The list names an address; nobody has looked at what it serves today.
         policy.untrusted |= matches!(started.item.source, RepositorySource::Url(_));
         Ok(ExecuteRequest {
@@ -181,15 +181,15 @@ impl BatchSettings {
             task: None,
             focus: None,
             working_directory: Some(path_text(&self.reports)?),
-            model: run.model.clone(),
+            model: run.session.model.clone(),
             interactive: false,
             policy,
-            overrides: run.tests.overrides(self.backend.forwarded()),
+            overrides: run.session.tests.overrides(self.backend.forwarded()),
             // A batch that is killed leaves no session behind that goes on spending.
             attached: true,
-            selection: selection(&run.steer),
+            selection: selection(&run.session.steer),
             budget: budget(&run),
-            verification: run.tests.verification(),
+            verification: run.session.tests.verification(),
             preview: false,
         })
     }
