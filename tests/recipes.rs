@@ -87,6 +87,18 @@ fn an_undo_with_an_old_time_stamp_is_built_anew() {
 }
 
 #[test]
+fn the_first_report_of_a_repository_keeps_its_build_output() {
+    let home = Home::offline();
+    let repository = cargo_project();
+    run_tests(&home, repository.path(), &[]).expect(0);
+    home.run(repository.path(), &["explain", "."]).expect(0);
+    assert!(repository.path().join("session-reports/session_latest.md").exists());
+    run_tests(&home, repository.path(), &[]).expect(0);
+    let caches = std::fs::read_dir(home.path().join("cache/builds")).expect("output is kept");
+    assert_eq!(caches.count(), 1);
+}
+
+#[test]
 fn an_untrusted_session_leaves_no_build_output_to_others() {
     let home = Home::offline();
     let repository = cargo_project();

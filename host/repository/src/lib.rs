@@ -58,7 +58,7 @@ pub use root::find_root;
 pub use root::system_directory;
 pub use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
 pub use root_file::{Narrowing, RootFileError};
-pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, Rule, Rules, SKIPPED};
+pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, REPORTS_FOLDER, Rule, Rules, SKIPPED};
 pub use rules::{fold, is_ignorable};
 use stamp::Basis;
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};

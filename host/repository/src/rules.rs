@@ -52,6 +52,8 @@ const CLOUD: &str = "holds cloud credentials";
 const CERTIFICATE: &str = "is a certificate with its private key";
 const STATE: &str = "is Terraform state, which holds secrets";
 const REPORTS: &str = "holds this program's own session reports";
+/// Folder of the session reports, in the working directory of a session (specification).
+pub const REPORTS_FOLDER: &str = "session-reports";
 const TEMPORARY: &str = "is a temporary file of a proposal";
 
 const fn all(pattern: &'static str, reason: &'static str) -> Rule {
@@ -149,7 +151,7 @@ pub const HIDDEN: &[Rule] = &[
     file("application_default_credentials.json", CLOUD),
     file("*.tfstate", STATE),
     file("terraform.tfstate.*", STATE),
-    all("session-reports", REPORTS),
+    all(REPORTS_FOLDER, REPORTS),
     all(".tool-proposal-*", TEMPORARY),
 ];
 

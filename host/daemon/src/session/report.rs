@@ -22,6 +22,7 @@ use crate::api::{ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, 
 use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
+use tool_repository::REPORTS_FOLDER;
 
 /// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
 pub const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -31,9 +32,6 @@ const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 
 /// Limit for the diff in a report. A report is read by people, and collected as an artefact by the hundred.
 const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
-
-/// Name of the folder in the working directory (specification).
-pub const REPORTS_FOLDER: &str = "session-reports";
 
 /// Name of what points at the newest report (specification).
 const LATEST: &str = "session_latest.md";

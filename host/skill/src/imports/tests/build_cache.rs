@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::CallContext;
 use tool_core::digest::hexadecimal;
-use tool_repository::{FileEntry, FileList};
+use tool_repository::{FileEntry, FileList, REPORTS_FOLDER};
 use tool_sandbox::contain::BuildFolder;
 
 /// Bytes of all caches together, and so of each of them.
@@ -196,7 +196,10 @@ impl CacheKey<'_> {
     fn digest(&self, context: &CallContext) -> Option<String> {
         let program = self.program.canonicalize().ok()?;
         let metadata = fs::metadata(&program).ok()?;
-        let hidden = context.repository.concealed(&context.cancel).ok()?;
+        let mut hidden = context.repository.concealed(&context.cancel).ok()?;
+        // The first session makes the folder of its report. No run has seen that folder, so the build stays valid.
+        hidden.retain(|name| name != REPORTS_FOLDER);
+        hidden.sort_unstable();
         let mut digest = Sha256::new();
         let parts = [
             context.repository.root().to_string_lossy().into_owned(),
