@@ -315,7 +315,8 @@ mod tests {
         let whole = |home: &&ToolHome| home.show.iter().chain(&home.layers).any(String::is_empty);
         let places = all().iter().flat_map(|recipe| &recipe.homes).filter(whole);
         let places: Vec<&str> = places.map(|home| home.place.as_str()).collect();
-        assert_eq!(places, ["go/pkg/mod"; 3], "these hold packages and nothing else");
+        let are_packages = |place: &&str| ["go/pkg/mod", ".nuget/packages"].contains(place);
+        assert_eq!(places.into_iter().find(|place| !are_packages(place)), None);
     }
 
     #[test]
