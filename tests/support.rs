@@ -266,6 +266,23 @@ pub(crate) fn fixture_path(name: &str) -> PathBuf {
     source
 }
 
+/// Packages of the pinned Node.
+pub(crate) fn node_packages() -> PathBuf {
+    let packages = fixture_path("mcp-node").join("node_modules");
+    let ready = packages.join("ready");
+    assert!(ready.exists(), "{} is missing: run scripts/fixtures", ready.display());
+    packages
+}
+
+/// The pinned Node, which is newer than a machine's may be.
+pub(crate) fn node_program() -> PathBuf {
+    let architecture = match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        _ => "x64",
+    };
+    node_packages().join(format!("node-linux-{architecture}/bin/node"))
+}
+
 /// Everything below a folder but reports: its mode, and its content or where it leads.
 pub(crate) fn tree(root: &Path) -> std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)> {
     use std::os::unix::ffi::OsStrExt;

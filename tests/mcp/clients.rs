@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::TOOLS;
 use super::lines::slow;
 use crate::contain::{processes, repository};
-use crate::support::{Finished, Home, finish, fixture_path, git, until};
+use crate::support::{Finished, Home, finish, fixture_path, git, node_packages, node_program, until};
 
 const APP: (&str, &str) = ("app.py", "def f(x):\n    return x\n");
 
@@ -154,20 +154,10 @@ fn the_official_python_client_uses_the_skills_over_http() {
 
 /// A program of the protocol's own that runs in Node.
 fn node(home: &Home, program: &str, arguments: &[&str]) -> Finished {
-    let packages = fixture_path("mcp-node").join("node_modules");
-    assert!(
-        packages.join("ready").exists(),
-        "{} is not complete: run scripts/fixtures",
-        packages.display()
-    );
-    let architecture = match std::env::consts::ARCH {
-        "aarch64" => "arm64",
-        _ => "x64",
-    };
-    let node = packages.join(format!("node-linux-{architecture}/bin/node"));
+    let packages = node_packages();
     let program = packages.join("@modelcontextprotocol").join(program);
     let program = program.to_str().expect("it is UTF-8");
-    run(home, node, &[&[program], arguments].concat())
+    run(home, node_program(), &[&[program], arguments].concat())
 }
 
 #[test]

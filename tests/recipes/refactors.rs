@@ -1,5 +1,6 @@
 //! `refactor` with a scripted model in several languages: a change that keeps the tests, one that breaks one, and undo.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
@@ -7,10 +8,12 @@ use tool_model_server::{Round, ScriptedCall};
 
 use super::with_toolchains;
 use crate::providers::scripted;
-use crate::support::{Home, finish, folder, holds};
+use crate::support::{Home, finish, fixture_path, folder, holds, node_program};
 
 /// A project and a change of it.
 struct Project {
+    /// Programs that come before those of the machine.
+    toolchain: Toolchain,
     files: &'static [(&'static str, &'static str)],
     /// File that the model changes.
     source: &'static str,
@@ -24,6 +27,7 @@ struct Project {
 }
 
 const RUST: Project = Project {
+    toolchain: Toolchain::Machine,
     files: &[
         ("Cargo.toml", super::MANIFEST),
         ("src/lib.rs", super::SOURCE),
@@ -38,6 +42,7 @@ const RUST: Project = Project {
 };
 
 const C: Project = Project {
+    toolchain: Toolchain::Machine,
     files: &[
         (
             "Makefile",
@@ -56,8 +61,33 @@ const C: Project = Project {
     broken: "the run passed before and fails now",
 };
 
+/// Programs of a fixture, or those of the machine.
+#[derive(Clone, Copy)]
+enum Toolchain {
+    Machine,
+    /// The pinned Go: Debian's is too old for current `go.mod` files.
+    Go,
+    /// The pinned Node: it runs TypeScript as it is.
+    Node,
+}
+
+impl Toolchain {
+    /// Folder of the programs.
+    fn programs(self) -> Option<PathBuf> {
+        match self {
+            Self::Machine => None,
+            Self::Go => Some(fixture_path("go").join(".venv/bin")),
+            Self::Node => {
+                let node = node_program();
+                Some(node.parent().expect("it lies in a folder").to_owned())
+            }
+        }
+    }
+}
+
 /// Debian's Maven works offline with the repository that its packages fill.
 const JAVA: Project = Project {
+    toolchain: Toolchain::Machine,
     files: &[
         (
             "pom.xml",
@@ -89,6 +119,7 @@ const JAVA: Project = Project {
 };
 
 const JAVASCRIPT: Project = Project {
+    toolchain: Toolchain::Machine,
     files: &[
         (
             "package.json",
@@ -108,7 +139,55 @@ const JAVASCRIPT: Project = Project {
     broken: "`adds` fails now and did not before",
 };
 
+const TYPESCRIPT: Project = Project {
+    toolchain: Toolchain::Node,
+    files: &[
+        (
+            "package.json",
+            "{\"type\": \"module\", \"scripts\": {\"test\": \"node --test test/*.test.ts\"}}\n",
+        ),
+        (
+            "src/add.ts",
+            "export function add(a: number, b: number): number {\n  return a + b;\n}\n",
+        ),
+        (
+            "test/add.test.ts",
+            "import test from 'node:test';\nimport assert from 'node:assert/strict';\nimport { add } from '../src/add.ts';\n\n\
+             test('adds', () => assert.equal(add(1, 2), 3));\n\
+             test('starts at nothing', () => assert.equal(add(0, 0), 0));\n",
+        ),
+    ],
+    source: "src/add.ts",
+    old: "a + b",
+    good: "b + a",
+    bad: "a - b",
+    broken: "`adds` fails now and did not before",
+};
+
+const GO: Project = Project {
+    toolchain: Toolchain::Go,
+    files: &[
+        ("go.mod", "module shop\n\ngo 1.21\n"),
+        (
+            "shop.go",
+            "package shop\n\n// Add adds two numbers.\nfunc Add(a, b int) int {\n\treturn a + b\n}\n",
+        ),
+        (
+            "shop_test.go",
+            "package shop\n\nimport \"testing\"\n\nfunc TestAdds(t *testing.T) {\n\tif got := Add(1, 2); got != 3 {\n\t\t\
+             t.Fatalf(\"got %d\", got)\n\t}\n}\n\nfunc TestStartsAtNothing(t *testing.T) {\n\tif Add(0, 0) != 0 {\n\t\t\
+             t.Fail()\n\t}\n}\n",
+        ),
+    ],
+    source: "shop.go",
+    old: "a + b",
+    good: "b + a",
+    bad: "a - b",
+    broken: "`shop.TestAdds` fails now and did not before",
+};
+
 const LINTED: Project = Project {
+    toolchain: Toolchain::Machine,
     files: &[
         ("Makefile", "test:\n\ttrue\nlint:\n\t! grep -n goto add.c\n"),
         ("add.c", "int add(int a)\n{\n    return a;\n}\n"),
@@ -132,12 +211,21 @@ fn rounds(project: &Project, new: &str) -> [Round; 3] {
     ]
 }
 
-fn refactor(home: &Home, repository: &std::path::Path) -> Command {
+fn refactor(home: &Home, repository: &Path, toolchain: Toolchain) -> Command {
     let mut command = home.tool(
         repository,
         &["refactor", "tidy up the addition", "--allow", "run-process"],
     );
     with_toolchains(&mut command);
+    if let Some(programs) = toolchain.programs() {
+        let path = command
+            .get_envs()
+            .find(|(name, _)| *name == "PATH")
+            .and_then(|(_, value)| value);
+        let path = path.expect("the command has one").to_owned();
+        let folders = std::iter::once(programs).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(folders).expect("no folder has a colon"));
+    }
     command
 }
 
@@ -145,10 +233,14 @@ fn check(project: &Project) {
     let repository = folder(project.files);
     let source = repository.path().join(project.source);
     let original = std::fs::read_to_string(&source).expect("it is there");
-    let (_server, home) = scripted(rounds(project, project.good));
-    let finished = finish(refactor(&home, repository.path()).output().expect("it starts")).expect(0);
+    let changes = [rounds(project, project.good), rounds(project, project.bad)];
+    let (_server, home) = scripted(changes.concat());
+    let run = || {
+        let mut command = refactor(&home, repository.path(), project.toolchain);
+        finish(command.output().expect("it starts"))
+    };
     holds(
-        &finished.stdout,
+        &run().expect(0).stdout,
         &[
             "- Tests before the change: PASSED: ",
             "- Tests after the change: PASSED: ",
@@ -157,12 +249,23 @@ fn check(project: &Project) {
     );
     home.run(repository.path(), &["undo"]).expect(0);
     assert_eq!(std::fs::read_to_string(&source).expect("it is there"), original);
-    let (_server, home) = scripted(rounds(project, project.bad));
-    let finished = finish(refactor(&home, repository.path()).output().expect("it starts")).expect(1);
-    holds(&finished.stdout, &["- The tests got worse: ", project.broken]);
-    holds(&finished.stderr, &["refactor made the tests worse: "]);
+    let broken = run().expect(1);
+    holds(&broken.stdout, &["- The tests got worse: ", project.broken]);
+    holds(&broken.stderr, &["refactor made the tests worse: "]);
     home.run(repository.path(), &["undo"]).expect(0);
     assert_eq!(std::fs::read_to_string(&source).expect("it is there"), original);
+}
+
+/// Without any program on the `PATH`.
+fn check_without_toolchain(project: &Project, missing: &str) {
+    let repository = folder(project.files);
+    let (_server, home) = scripted(rounds(project, project.good));
+    let mut command = refactor(&home, repository.path(), Toolchain::Machine);
+    let empty = tempfile::tempdir().expect("a folder");
+    command.env("PATH", empty.path());
+    let finished = finish(command.output().expect("it starts")).expect(1);
+    holds(&finished.stdout, &["- Not verified: ", missing]);
+    holds(&finished.stderr, &["refactor is not verified: ", "--unverified"]);
 }
 
 #[test]
@@ -182,14 +285,7 @@ fn a_refactor_of_java_is_verified_or_names_the_broken_test() {
 
 #[test]
 fn a_refactor_of_java_without_maven_is_not_verified() {
-    let repository = folder(JAVA.files);
-    let (_server, home) = scripted(rounds(&JAVA, JAVA.good));
-    let mut command = refactor(&home, repository.path());
-    let empty = tempfile::tempdir().expect("a folder");
-    command.env("PATH", empty.path());
-    let finished = finish(command.output().expect("it starts")).expect(1);
-    holds(&finished.stdout, &["- Not verified: ", "mvn was not found on the PATH"]);
-    holds(&finished.stderr, &["refactor is not verified: ", "--unverified"]);
+    check_without_toolchain(&JAVA, "mvn was not found on the PATH");
 }
 
 #[test]
@@ -198,11 +294,31 @@ fn a_refactor_of_javascript_is_verified_or_names_the_broken_test() {
 }
 
 #[test]
+fn a_refactor_of_typescript_is_verified_or_names_the_broken_test() {
+    check(&TYPESCRIPT);
+}
+
+#[test]
+fn a_refactor_of_typescript_without_npm_is_not_verified() {
+    check_without_toolchain(&TYPESCRIPT, "npm was not found on the PATH");
+}
+
+#[test]
+fn a_refactor_of_go_is_verified_or_names_the_broken_test() {
+    check(&GO);
+}
+
+#[test]
 fn a_check_that_was_clean_and_fails_is_named_with_exit_code_1() {
     let project = LINTED;
     let repository = folder(project.files);
     let (_server, home) = scripted(rounds(&project, project.bad));
-    let finished = finish(refactor(&home, repository.path()).output().expect("it starts")).expect(1);
+    let finished = finish(
+        refactor(&home, repository.path(), project.toolchain)
+            .output()
+            .expect("it starts"),
+    )
+    .expect(1);
     holds(
         &finished.stdout,
         &["- Check `lint`: passed before the change and fails now (FAILED: exit status 2 in "],
@@ -210,6 +326,11 @@ fn a_check_that_was_clean_and_fails_is_named_with_exit_code_1() {
     holds(&finished.stderr, &["refactor broke the checks `lint`", "tool undo"]);
     home.run(repository.path(), &["undo"]).expect(0);
     let (_server, home) = scripted(rounds(&project, project.good));
-    let finished = finish(refactor(&home, repository.path()).output().expect("it starts")).expect(0);
+    let finished = finish(
+        refactor(&home, repository.path(), project.toolchain)
+            .output()
+            .expect("it starts"),
+    )
+    .expect(0);
     holds(&finished.stdout, &["- Verified by tests and by the checks `lint`\n"]);
 }
