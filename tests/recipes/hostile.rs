@@ -63,6 +63,59 @@ fn a_build_script_reaches_no_credentials_no_home_and_no_server() {
     assert!(!repository.path().join("src/left.rs").exists());
 }
 
+/// Files below a home folder that may hold credentials, beside the package caches that every run of `make test` has.
+const CREDENTIALS: [&str; 14] = [
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".gradle/init.gradle",
+    ".gem/credentials",
+    ".bundle/config",
+    ".cache/composer/auth.json",
+    ".config/composer/auth.json",
+    ".hex/hex.config",
+    ".mix/auth.json",
+    ".nuget/NuGet/NuGet.Config",
+    ".config/go/env",
+    ".netrc",
+];
+
+/// Files of package caches that lie beside them.
+const PACKAGES: [&str; 9] = [
+    ".cargo/registry/kept",
+    ".m2/repository/kept",
+    ".gradle/caches/kept",
+    ".gem/ruby/kept",
+    ".bundle/cache/kept",
+    ".cache/composer/files/kept",
+    ".hex/packages/kept",
+    ".nuget/packages/kept",
+    "go/pkg/mod/kept",
+];
+
+#[test]
+fn a_test_run_reads_every_package_cache_and_the_credentials_of_none() {
+    let home = Home::offline();
+    let credentials = CREDENTIALS.map(|file| (file, "hunter2"));
+    let packages = PACKAGES.map(|file| (file, "a package"));
+    let user = folder(&[&credentials[..], &packages].concat());
+    let place = |file: &str| user.path().join(file).display().to_string();
+    let makefile = format!(
+        "test:\n\t! grep -s hunter2 {}\n\tgrep -c package {}\n",
+        CREDENTIALS.map(place).join(" "),
+        PACKAGES.map(place).join(" ")
+    );
+    let repository = folder(&[("Makefile", &makefile)]);
+    let mut command = super::tests_command(&home, repository.path(), &[]);
+    command.env("HOME", user.path()).env_remove("CARGO_HOME");
+    let finished = finish(command.output().expect("the binary starts"));
+    holds(
+        &finished.expect(0).stdout,
+        &["PASSED: exit status 0", "sandbox: namespaces"],
+    );
+}
+
 /// A build script that leaves a file in the build folder, and fails the build where it finds one.
 const LEAVING: &str = r#"
 fn main() {
