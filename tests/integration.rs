@@ -27,6 +27,7 @@ mod limits;
 mod localise;
 mod mcp;
 mod newcomers;
+mod older;
 mod openapi;
 mod operations;
 mod overview;
