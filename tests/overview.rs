@@ -267,3 +267,137 @@ fn a_directory_of_tests_documents_or_assets_is_explained_by_what_lies_in_it() {
         script.stdout
     );
 }
+
+const SHOP: [(&str, &str); 4] = [
+    ("shop/__init__.py", "from .cart import Cart\n"),
+    (
+        "shop/cart.py",
+        "from .store import prices\n\n\nclass Cart:\n    prices = prices\n",
+    ),
+    ("shop/store/__init__.py", ""),
+    ("shop/store/prices.py", "PRICES = {}\n"),
+];
+
+#[test]
+fn graph_prints_imports_as_mermaid_dot_and_json() {
+    let (home, repository) = (Home::offline(), folder(&SHOP));
+    let print = |arguments: &[&str]| home.run(repository.path(), arguments).expect(0).stdout;
+    insta::assert_snapshot!(print(&["graph"]), @r#"
+    graph LR
+      n0["shop/__init__.py"]
+      n1["shop/cart.py"]
+      n2["shop/store/__init__.py"]
+      n3["shop/store/prices.py"]
+      n0 --> n1
+      n1 --> n3
+    "#);
+    insta::assert_snapshot!(print(&["graph", "--format", "dot", "shop/store"]), @r#"
+    digraph modules {
+      rankdir=LR;
+      node [shape=box];
+      n0 [label="shop/store/__init__.py"];
+      n1 [label="shop/store/prices.py"];
+    }
+    "#);
+    insta::assert_snapshot!(print(&["graph", "--json", "--packages"]), @r#"
+    {
+      "path": "",
+      "nodes": [
+        {
+          "name": "./",
+          "files": 4
+        }
+      ],
+      "edges": [],
+      "edges_left_out": 0,
+      "notices": []
+    }
+    "#);
+    let refused = home.run(repository.path(), &["graph", "shop/cart.py"]).expect(2);
+    insta::assert_snapshot!(refused.stderr, @r#"
+    [error] There is no directory `shop/cart.py`
+    hint: a graph shows the modules of a directory: name one, or none for the whole repository
+    "#);
+}
+
+#[test]
+fn an_overview_draws_the_imports_between_modules() {
+    let (home, repository) = (Home::offline(), folder(&SHOP));
+    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    let (_, picture) = finished
+        .stdout
+        .split_once("## Imports between modules\n\n```mermaid\n")
+        .unwrap_or_else(|| panic!("{}", finished.stdout));
+    let (picture, _) = picture.split_once("```").expect("the block ends");
+    insta::assert_snapshot!(picture, @r#"
+    graph LR
+      n0["shop/__init__.py"]
+      n1["shop/cart.py"]
+      n2["shop/store/prices.py"]
+      n0 --> n1
+      n1 --> n2
+    "#);
+}
+
+#[test]
+fn architect_puts_findings_in_the_files_of_the_task_first() {
+    let home = Home::offline();
+    let filler = "x = 1\n".repeat(200);
+    let (orders, parser) = (
+        format!("# TODO: later\n{filler}"),
+        format!("def parse_prices():\n    pass\n{filler}"),
+    );
+    let repository = folder(&[
+        ("orders.py", &orders),
+        ("parser.py", &parser),
+        ("test_orders.py", "import orders\n"),
+    ]);
+    let answer = |task: &str| {
+        let finished = home.run(repository.path(), &["architect", task]).expect(0);
+        let (_, answer) = finished
+            .stdout
+            .split_once("for a model.\n\n")
+            .expect("the note ends so");
+        let kept = |line: &&str| {
+            !["- What", "- Cost", "- How"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        let lines: Vec<&str> = answer.lines().take_while(|line| *line != "---").filter(kept).collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(answer("parse prices lazily"), @r"
+    The task concerns these files, by its words:
+
+    - `parse_prices` (parser.py:1)
+
+    One finding lies in one of them; it comes first.
+
+    ## 1. Sources without a test file of their name
+
+    1 of 2 sources have none.
+
+    - Where: parser.py:1
+
+    ## 2. Marked as unfinished by its authors
+
+    1 place.
+
+    - Where: orders.py:1
+    ");
+    insta::assert_snapshot!(answer("make it better"), @r"
+    No source has a word of the task, so the findings are in no order of it.
+
+    ## 1. Sources without a test file of their name
+
+    1 of 2 sources have none.
+
+    - Where: parser.py:1
+
+    ## 2. Marked as unfinished by its authors
+
+    1 place.
+
+    - Where: orders.py:1
+    ");
+}

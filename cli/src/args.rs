@@ -246,6 +246,18 @@ Examples:
   tool context --exclude 'tests/**' --include src/api.py --json \"retry failed uploads\"")]
     Context(Select),
 
+    /// Draw the modules of a directory and the imports between them
+    ///
+    /// Files, folders or packages: at most 25, the rest folded. Mermaid is drawn by GitHub, GitLab and many editors; `dot` of
+    /// Graphviz draws the other form. Asks no model.
+    #[command(after_help = "\
+Examples:
+  tool graph
+  tool graph src
+  tool graph --packages --format dot | dot -Tsvg > packages.svg
+  tool graph --json src")]
+    Graph(GraphArguments),
+
     /// Show sessions by repository: this one first, the newest session last
     ///
     /// Turns of a conversation stand together. `--repo DIR` shows only the sessions of one repository. A session that was undone names its undo, which can be
@@ -698,6 +710,34 @@ pub(crate) struct Select {
     /// Print everything as JSON, including the text for the model
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `tool graph`.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArguments {
+    /// Directory to draw [default: the whole repository]
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<String>,
+    /// Draw the packages of a workspace instead of folders and files
+    #[arg(long)]
+    pub(crate) packages: bool,
+    /// The form of the graph
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "mermaid")]
+    pub(crate) format: GraphFormat,
+    /// Print JSON: short for `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// Form of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// For Markdown
+    Mermaid,
+    /// For Graphviz
+    Dot,
+    /// For programs
+    Json,
 }
 
 /// Flags that steer the selection.

@@ -11,6 +11,7 @@ mod diff;
 mod doctor;
 mod ending;
 mod follow;
+mod graph;
 mod history;
 mod init;
 pub(crate) mod man;
@@ -104,6 +105,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Ci(arguments) => ci::run(arguments, context).await,
         Command::Batch(arguments) => batch::run(arguments, context).await,
         Command::Context(select) => context::run(select, context).await,
+        Command::Graph(arguments) => graph::run(arguments, context).await,
         Command::Service(service) => service::run(&service, context).await,
         Command::Skill(skill) => skill::run(skill, context).await,
         Command::Mcp(mcp) => mcp::run(&mcp, context).await,

@@ -205,6 +205,13 @@ fn a_selection_stops_when_its_client_leaves() {
 }
 
 #[test]
+fn a_graph_stops_when_its_client_leaves() {
+    let scene = Scene::new();
+    let begin = |scene: &Scene| scene.post("/graph", &json!({"repo_path": scene.root()}));
+    scene.stops("POST /graph", begin, |_, connection| drop(connection));
+}
+
+#[test]
 fn a_session_stops_when_it_is_cancelled() {
     let scene = Scene::new();
     let body = json!({"operation": "explain", "target": ".", "repo_path": scene.root()});

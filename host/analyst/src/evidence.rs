@@ -3,6 +3,9 @@
 use regex::Regex;
 use serde_json::Value;
 
+use crate::{GRAPHS, Graphs};
+
+use tool_core::limits::TOOL_CALLS_PER_ROUND_MAX;
 use tool_provider::{Message, ToolCall, ToolResult};
 
 /// Task of the analyst, parsed from the first message.
@@ -16,8 +19,12 @@ pub(super) struct Brief {
     pub(super) repository: String,
     /// True where the target is one file.
     pub(super) is_file: bool,
+    /// The task in the user's words, where there is one.
+    pub(super) task: String,
     /// The files that the context engine chose, best first.
     pub(super) chosen: Vec<String>,
+    /// Graphs of the target, where there are some.
+    pub(super) graphs: Graphs,
 }
 
 impl Brief {
@@ -29,10 +36,15 @@ impl Brief {
         let mut brief = Self::default();
         // Only the service writes before the title. The head ends at the first empty line after the title, and text of
         // the repository follows.
-        let titled = text
-            .split_once("# Request\n\n")
-            .map_or(text.as_str(), |(_, titled)| titled);
+        let (before, titled) = text.split_once("# Request\n\n").unwrap_or(("", text.as_str()));
+        let graphs = before.lines().find_map(|line| line.strip_prefix(GRAPHS));
+        brief.graphs = graphs
+            .and_then(|json| serde_json::from_str(json).ok())
+            .unwrap_or_default();
         let (head, packet) = titled.split_once("\n\n").unwrap_or((titled, ""));
+        if let Some((_, task)) = head.split_once("Task:\n") {
+            task.clone_into(&mut brief.task);
+        }
         for line in head.lines() {
             if let Some(operation) = line.strip_prefix("Operation: ") {
                 brief.operation = operation.to_owned();
@@ -137,6 +149,14 @@ impl<'a> Evidence<'a> {
     /// True where calls of this purpose were made.
     pub(super) fn asked(&self, purpose: &str) -> bool {
         self.of_purpose(purpose).next().is_some()
+    }
+
+    /// Those of the calls that were not made yet, as many as one round may hold; none where all were made.
+    pub(super) fn missing(&self, calls: Vec<ToolCall>) -> Option<Vec<ToolCall>> {
+        let is_made = |call: &ToolCall| self.exchanges.iter().any(|exchange| exchange.call.id == call.id);
+        let missing = calls.into_iter().filter(|call| !is_made(call));
+        let round: Vec<ToolCall> = missing.take(TOOL_CALLS_PER_ROUND_MAX).collect();
+        (!round.is_empty()).then_some(round)
     }
 
     /// Answers that worked, of one purpose.

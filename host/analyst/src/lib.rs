@@ -19,11 +19,12 @@ mod text;
 use std::sync::Arc;
 
 use futures_util::stream;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use tool_config::{ANALYST_URL, Api, ProviderSettings};
-use tool_core::api::{ErrorKind, Operation, Problem};
+use tool_core::api::{ErrorKind, ModuleGraph, Operation, Problem};
 use tool_provider::{
     EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, Usage,
 };
@@ -87,6 +88,26 @@ pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
         Operation::Explain | Operation::Architect => Ok(()),
         Operation::Refactor | Operation::TestGen => Err(needs_a_model(operation.name())),
     }
+}
+
+/// Puts the graphs of the target before a request, where the analyst finds them.
+pub fn add_graphs(message: &str, graphs: &Graphs) -> String {
+    match serde_json::to_string(graphs) {
+        Ok(json) => format!("{GRAPHS}{json}\n\n{message}"),
+        Err(_) => message.to_owned(),
+    }
+}
+
+/// Begins the line of a message that holds the graphs.
+const GRAPHS: &str = "Graphs: ";
+
+/// The graphs of a target.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Graphs {
+    /// Folders and files.
+    pub modules: ModuleGraph,
+    /// Packages of a workspace.
+    pub packages: ModuleGraph,
 }
 
 /// Refuses a question, which only a model can answer.

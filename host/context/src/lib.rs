@@ -3,7 +3,7 @@
 //! Read in this order: `symbols` (what files define and import), `profile` (what is kept of one file), `layout` (what the
 //! list of paths tells), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
 //! (where a program starts), `select` (the rule of each operation), `vault` (the user's notes), `packet` (the text for
-//! the model). All of them are functions of a list of files and a [`Source`]; only this module and `index`, which keeps
+//! the model). `modules` draws the imports between folders, files and packages. All of them are functions of a list of files and a [`Source`]; only this module and `index`, which keeps
 //! what was read, know the repository. Files are opened through it alone, so hidden ones are never read.
 
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ mod index;
 mod instructions;
 mod layout;
 mod lookup;
+mod modules;
 pub mod operation;
 mod packet;
 mod profile;
@@ -54,6 +55,7 @@ pub use definitions::{SymbolSearch, find_symbol};
 pub use history::{HistoryReader, NoHistory};
 pub use index::{INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX};
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
+pub use modules::draw_modules;
 pub use rank::FEATURE_NAMES;
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};

@@ -198,6 +198,7 @@ fn routes() -> RouteTable {
         .with(sessions::__path_execute_and_stream, sessions::execute_and_stream)
         .with(sessions::__path_stream_by_path, sessions::stream_by_path)
         .with(service::__path_context, service::context)
+        .with(service::__path_graph, service::graph)
         .with(service::__path_models, service::models)
         .with(sessions::__path_tasks, sessions::tasks)
         .with(sessions::__path_history, sessions::history)

@@ -13,8 +13,11 @@ use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme};
 use crate::survey::{Survey, is_beside_project, join};
 use crate::text::cut_text;
+use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{Role, file_name, is_code, parent, role};
 
+/// Edges of a picture: it is read in a text.
+const PICTURE_EDGES_MAX: usize = 30;
 /// Programs that are listed.
 const PROGRAMS_MAX: usize = 8;
 
@@ -50,6 +53,8 @@ pub(super) fn overview(
         starts(brief, survey, files, evidence),
         central_section(evidence, definitions),
         map(brief, survey, files, definitions),
+        picture("Imports between modules", &brief.graphs.modules),
+        picture("Imports between packages", &brief.graphs.packages),
         held(brief, survey, files),
         tests(survey),
         declared(brief, survey),
@@ -316,6 +321,32 @@ fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[Symbol
     }
     if parts.len() > ROWS_MAX {
         let _ = writeln!(text, "\n… and {} more.", parts.len() - ROWS_MAX);
+    }
+    text
+}
+
+/// A graph as Mermaid; empty where nothing imports anything. Modules without an edge are left out.
+fn picture(title: &str, graph: &ModuleGraph) -> String {
+    let edges: Vec<_> = graph.edges.iter().take(PICTURE_EDGES_MAX).cloned().collect();
+    if edges.is_empty() {
+        return String::new();
+    }
+    let is_linked = |name: &str| edges.iter().any(|edge| edge.from == name || edge.to == name);
+    let drawn = ModuleGraph {
+        nodes: graph
+            .nodes
+            .iter()
+            .filter(|node| is_linked(&node.name))
+            .cloned()
+            .collect(),
+        edges: edges.clone(),
+        ..ModuleGraph::default()
+    };
+    let mut text = format!("## {title}\n\n```mermaid\n{}```\n", drawn.mermaid());
+    let left_out = graph.edges.len() - edges.len();
+    if left_out > 0 || graph.edges_left_out > 0 {
+        let count = left_out as u64 + graph.edges_left_out;
+        let _ = writeln!(text, "\n{count} weaker edges are left out.");
     }
     text
 }

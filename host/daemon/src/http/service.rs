@@ -13,8 +13,8 @@ use super::body::JsonBody;
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository};
 use crate::api::{
-    BackendStatus, ContextRequest, ContextResult, ErrorBody, ErrorKind, Models, Overrides, Problem, ProviderEntry,
-    ScanRequest, ScanResult, Stopping,
+    BackendStatus, ContextRequest, ContextResult, ErrorBody, ErrorKind, GraphRequest, Models, ModuleGraph, Overrides,
+    Problem, ProviderEntry, ScanRequest, ScanResult, Stopping,
 };
 use crate::config::ProviderSummary;
 use crate::{limits, provider};
@@ -71,6 +71,31 @@ pub(super) async fn context(
     Ok(Json(
         state.sessions().context(request, common.policy, common.vault).await?,
     ))
+}
+
+/// Draw modules and their imports
+///
+/// The files, folders or packages of a directory, at most 25 with the rest folded, and the imports between them. Asks no
+/// model.
+#[utoipa::path(
+    post,
+    path = "/graph",
+    operation_id = "graph",
+    tag = "repository",
+    request_body = GraphRequest,
+    responses(
+        (status = 200, description = "The graph.", body = ModuleGraph),
+        Refused, RefusedBody, RefusedRepository,
+        (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
+            `empty-repository`: it holds no files. `file-not-found`: there is no such directory in it.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn graph(
+    State(state): State<AppState>,
+    JsonBody(request): JsonBody<GraphRequest>,
+) -> Answer<Json<ModuleGraph>> {
+    let policy = state.common(&state.environment(&Overrides::default()))?.policy;
+    Ok(Json(state.sessions().graph(request, policy).await?))
 }
 
 /// List the providers and their models

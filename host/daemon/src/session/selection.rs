@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ContextResult, Operation, Problem, SelectedFile};
+use crate::api::{ContextResult, ErrorKind, GraphRequest, ModuleGraph, Operation, Problem, SelectedFile};
 use crate::context::Target;
 use crate::context::{self, BuildRequest, Indexes, Packet, Steer};
 use crate::operation::{self, TargetLookup};
@@ -62,6 +62,35 @@ impl Selecting {
         packet.near_misses.iter_mut().for_each(make_finite);
         Ok((target, packet))
     }
+}
+
+/// Draws the modules of the directory that a request names. Blocks.
+pub(super) fn draw_graph(
+    request: &GraphRequest,
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    cancel: &CancellationToken,
+) -> Result<ModuleGraph, Problem> {
+    let working_directory = super::checks::working_directory(request.working_directory.as_deref(), repository)?;
+    let find_symbol = |name: &str| context::find_symbol(repository, indexes, name, cancel).map_err(Problem::from);
+    let lookup = TargetLookup {
+        repository,
+        working_directory: &working_directory,
+        find_symbol: &find_symbol,
+        cancel,
+    };
+    let typed = request.path.as_deref().unwrap_or(&request.repo_path);
+    let directory = match operation::resolve_target(Operation::Explain, Some(typed), None, &lookup)? {
+        Target::Root => String::new(),
+        Target::Directory(path) => path,
+        _ => {
+            return Err(
+                Problem::new(ErrorKind::FileNotFound, format!("There is no directory `{typed}`"))
+                    .with_hint("a graph shows the modules of a directory: name one, or none for the whole repository"),
+            );
+        }
+    };
+    context::draw_modules(repository, indexes, &directory, request.packages, cancel).map_err(Problem::from)
 }
 
 /// Refuses a name that the repository does not define, before there is a session. Paths and questions pass. Blocks.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::judge::{self, judge};
 use super::memory::Inherited;
@@ -15,14 +16,15 @@ use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
-use crate::analyst;
+use crate::analyst::{self, Graphs};
 use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::{Api, TokenPrice};
-use crate::context::{Packet, Target};
+use crate::context::{self, Indexes, Packet, Target};
 use crate::limits;
 use crate::operation;
 use crate::provider::{Message, Provider, ProviderError, Usage};
 use crate::redaction::Redactor;
+use crate::repository::Repository;
 use crate::session::blocking;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
@@ -271,6 +273,27 @@ struct Prepared {
     inherited: Inherited,
 }
 
+/// Adds the graphs of a directory to the request of the analyst, which draws them. A target without a graph goes without.
+fn add_graphs(
+    message: &str,
+    target: &Target,
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    cancel: &CancellationToken,
+) -> String {
+    let directory = match target {
+        Target::Root => "",
+        Target::Directory(path) => path,
+        _ => return message.to_owned(),
+    };
+    let draw = |by_package| context::draw_modules(repository, indexes, directory, by_package, cancel);
+    let graphs = Graphs {
+        modules: draw(false).unwrap_or_default(),
+        packages: draw(true).unwrap_or_default(),
+    };
+    analyst::add_graphs(message, &graphs)
+}
+
 /// Finds the target and builds the context, on a blocking thread.
 async fn prepare(
     job: &SessionRun,
@@ -307,6 +330,11 @@ async fn prepare(
         }
         let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
         let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
+        let message = if is_analyst && operation == Operation::Explain {
+            add_graphs(&message, &target, &repository, &selecting.indexes, &cancel)
+        } else {
+            message
+        };
         let inherited = past.map_or_else(Inherited::default, |past| {
             Inherited::of(&past, mark, &repository, &cancel)
         });
