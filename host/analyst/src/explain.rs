@@ -27,8 +27,12 @@ const EXPORT_LINES: usize = 300;
 const ENTRY_POINTS_MAX: usize = 5;
 /// Rows of a map or a list.
 const ROWS_MAX: usize = 12;
-/// Files in which central symbols are looked for. A search takes 64 globs.
-const SYMBOL_FILES_MAX: usize = 60;
+/// Files in which central symbols are looked for.
+const SYMBOL_FILES_MAX: usize = 240;
+/// Files of one search, which takes 64 globs.
+const SEARCHED_FILES_MAX: usize = 60;
+/// Lines that a search answers.
+const LINES_MAX: usize = 1000;
 
 /// Returns the next calls or the answer for `explain`.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
@@ -39,15 +43,8 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
         return Reply::Calls(calls);
     }
     let survey = Survey::read(evidence);
-    // The calls depend on the survey: a directory without documents has none to read.
-    if !["read", "definitions", "pattern"]
-        .iter()
-        .any(|purpose| evidence.asked(purpose))
-    {
-        let calls = looks(brief, &survey);
-        if !calls.is_empty() {
-            return Reply::Calls(calls);
-        }
+    if let Some(calls) = evidence.missing(looks(brief, &survey)) {
+        return Reply::Calls(calls);
     }
     let files = read_files(evidence);
     let definitions = central::definitions(evidence, &files, Some(&survey));
@@ -59,15 +56,9 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
 
 /// The calls about central symbols that are still missing: their uses, then the source of those that are used most.
 fn symbol_calls(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Option<Vec<ToolCall>> {
-    if !evidence.asked("uses") && !definitions.is_empty() {
-        return Some(count_uses(central::candidates(definitions)));
-    }
-    let calls = if evidence.asked("function") {
-        Vec::new()
-    } else {
-        explanations(evidence, definitions)
-    };
-    (!calls.is_empty()).then_some(calls)
+    evidence
+        .missing(count_uses(central::candidates(definitions)))
+        .or_else(|| evidence.missing(explanations(evidence, definitions)))
 }
 
 /// Reads of what says most in few lines, and searches that count.
@@ -97,12 +88,21 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
             read(&path, limit);
         }
     }
-    let searched = symbol_files(brief, survey);
-    if !searched.is_empty() {
+    let pattern = central::definition_pattern(survey.main_language());
+    for (number, searched) in symbol_files(brief, survey).chunks(SEARCHED_FILES_MAX).enumerate() {
         let globs: Vec<String> = searched.iter().map(|path| literal_glob(path)).collect();
-        let pattern = central::definition_pattern(survey.main_language());
-        let arguments = json!({"pattern": pattern, "globs": globs, "limit": 1000, "case": "sensitive"});
-        calls.push(call("definitions", 1, "search_code", &arguments));
+        let arguments = json!({"pattern": pattern, "globs": globs, "limit": LINES_MAX, "case": "sensitive"});
+        calls.push(call("definitions", number + 1, "search_code", &arguments));
+    }
+    if let Some(pattern) = central::import_pattern(survey.main_language()) {
+        let arguments = json!({
+            "pattern": pattern,
+            "path": brief.target,
+            "globs": globs_of(survey.main_language()),
+            "limit": LINES_MAX,
+            "case": "sensitive"
+        });
+        calls.push(call("imported", 1, "search_code", &arguments));
     }
     if let Some(pattern) = main_pattern(survey.main_language()) {
         let arguments = json!({
@@ -349,7 +349,7 @@ fn patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Files of a language, as globs: what a document shows in an example is no pattern of the code.
-fn globs_of(language: Option<&str>) -> &'static [&'static str] {
+pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     match language {
         Some("Python") => &["*.py", "*.pyi"],
         Some("JavaScript" | "TypeScript") => &["*.js", "*.mjs", "*.cjs", "*.jsx", "*.ts", "*.tsx", "*.mts"],

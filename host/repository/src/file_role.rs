@@ -446,7 +446,7 @@ fn is_test_by_name(path: &str, lower: &str) -> bool {
         || is_camel_test(file_name(path))
 }
 
-/// `ClientTest.java`, `ClientTests.cs`, `ClientSpec.scala`, `TestClient.java`.
+/// `ClientTest.java`, `ClientTests.cs`, `ClientSpec.scala`, `TestClient.java`. A `Test.java` may be the product itself.
 fn is_camel_test(name: &str) -> bool {
     let Some((stem, extension)) = name.rsplit_once('.') else {
         return false;
@@ -454,7 +454,7 @@ fn is_camel_test(name: &str) -> bool {
     matches!(extension, "java" | "kt" | "cs" | "scala" | "groovy" | "swift" | "php")
         && (["Test", "Tests", "Spec", "IT", "TestCase"]
             .iter()
-            .any(|suffix| stem.ends_with(suffix))
+            .any(|suffix| stem.strip_suffix(suffix).is_some_and(|subject| !subject.is_empty()))
             || stem
                 .strip_prefix("Test")
                 .is_some_and(|rest| rest.starts_with(char::is_uppercase)))
@@ -669,6 +669,7 @@ mod tests {
             ("src/client.test.ts", Test),
             ("src/client.spec.js", Test),
             ("src/main/java/ClientTest.java", Test),
+            ("src/main/java/Test.java", Source),
             ("src/main/java/Latest.java", Source),
             ("src/test/java/Helper.java", Test),
             ("testing/acceptance.py", Test),

@@ -12,13 +12,15 @@ use crate::survey::{Survey, beneath, is_beside_project};
 use tool_repository::file_role::{file_name, language, stem};
 
 /// Symbols whose uses are counted.
-const CANDIDATES_MAX: usize = 12;
+const CANDIDATES_MAX: usize = 24;
 /// Of them, the most used ones that are listed.
-const SYMBOLS_MAX: usize = 6;
+const SYMBOLS_MAX: usize = 8;
 /// Points that a type gets at most for its methods.
 const METHOD_POINTS_MAX: i32 = 4;
 /// Points that a name gets at most for the other definitions that mention it.
 const MENTION_POINTS_MAX: i32 = 3;
+/// Points that a name gets at most for the files that import it.
+const IMPORT_POINTS_MAX: u32 = 4;
 /// Definitions that a row of the module map names.
 const MODULE_DEFINITIONS_MAX: usize = 3;
 /// Symbols that are explained.
@@ -53,13 +55,27 @@ pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
     }
 }
 
+/// Lines that import names, in the languages whose imports name symbols.
+pub(super) fn import_pattern(language: Option<&str>) -> Option<&'static str> {
+    match language? {
+        "Python" | "Cython" => Some(r"^\s*from\s+\S+\s+import\s+\w"),
+        "Rust" => Some(r"^\s*(pub(\([^)]*\))?\s+)?use\s+\w"),
+        "JavaScript" | "TypeScript" => Some(r#"^\s*(import|export)\b.*\bfrom\b|=\s*require\("#),
+        "Java" | "Kotlin" | "Scala" => Some(r"^import\s+\w"),
+        "PHP" => Some(r"^use\s+\w"),
+        _ => None,
+    }
+}
+
 /// A definition that may be central.
 #[derive(Debug, Clone)]
 pub(super) struct SymbolCandidate {
     pub(super) hit: Hit,
     pub(super) name: String,
-    /// Points for what is known before uses are counted.
+    /// Points for what the project says of the symbol.
     points: i32,
+    /// The points and, before uses are counted, what signatures and imports tell of them.
+    rank: i32,
 }
 
 /// The definitions whose uses are counted: the best ones.
@@ -111,22 +127,49 @@ pub(super) fn definitions(
     for found in hits.iter().flat_map(|hit| word.find_iter(&hit.text)) {
         *mentions.entry(found.as_str().to_owned()).or_default() += 1;
     }
+    let imports = importers(evidence, &word);
     let mut found: Vec<SymbolCandidate> = hits
         .into_iter()
         .filter_map(|hit| {
             let name = reader.defined_name(&hit.text)?;
             let methods = methods.get(&name).copied().unwrap_or_default();
             let named = mentions.get(&name).copied().unwrap_or_default();
-            let points =
-                judge.points(&hit, &name) + (methods / 4).min(METHOD_POINTS_MAX) + (named / 3).min(MENTION_POINTS_MAX);
-            Some(SymbolCandidate { hit, name, points })
+            let imported = imports.get(&name).map_or(0, BTreeSet::len);
+            let points = judge.points(&hit, &name) + (methods / 4).min(METHOD_POINTS_MAX);
+            let rank = points + (named / 3).min(MENTION_POINTS_MAX) + import_points(imported);
+            Some(SymbolCandidate {
+                hit,
+                name,
+                points,
+                rank,
+            })
         })
         .collect();
     // Stable: among equals the order of the search decides.
-    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.points));
+    found.sort_by_key(|candidate| std::cmp::Reverse(candidate.rank));
     let mut names = BTreeSet::new();
     found.retain(|candidate| names.insert(candidate.name.clone()));
     found
+}
+
+/// The files whose imports mention a name.
+fn importers(evidence: &Evidence<'_>, word: &Regex) -> BTreeMap<String, BTreeSet<String>> {
+    let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for hit in evidence.of("imported").flat_map(|answer| hits(answer.text())) {
+        for found in word.find_iter(&hit.text) {
+            files
+                .entry(found.as_str().to_owned())
+                .or_default()
+                .insert(hit.path.clone());
+        }
+    }
+    files
+}
+
+/// A point for each doubling of the importing files.
+fn import_points(files: usize) -> i32 {
+    let doublings = files.max(1).ilog2();
+    doublings.min(IMPORT_POINTS_MAX).cast_signed()
 }
 
 /// Reads the names out of lines that define something in one language.
@@ -243,7 +286,9 @@ impl CandidateJudge {
         if self.exported.contains(name) {
             points += 3;
         }
-        if self.is_type.is_match(&hit.text) {
+        let (before, after) = hit.text.split_once(name).unwrap_or_default();
+        let is_type = self.is_type.is_match(before);
+        if is_type {
             points += 3;
         }
         let plural = format!("{lower}s");
@@ -270,15 +315,21 @@ impl CandidateJudge {
         if hit.text.starts_with("static ") || matches!(name, "Error" | "Result") {
             points -= 4;
         }
-        if name.starts_with('_')
-            || lower.ends_with("error")
-            || lower.ends_with("exception")
-            || lower.ends_with("warning")
-        {
+        if name.starts_with('_') || is_failure(name) || is_type && words_of(after).any(is_failure) {
             points -= 4;
         }
         points
     }
+}
+
+/// True for the name of an error: it stands at the edge of a project, however often it is raised.
+fn is_failure(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ["error", "exception", "warning"].iter().any(|end| lower.ends_with(end))
+}
+
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
 /// True for files that export the names of their package.
@@ -295,16 +346,24 @@ fn plain_stem(path: &str) -> String {
 /// A candidate with its counted uses.
 pub(super) struct CentralSymbol<'d> {
     pub(super) candidate: &'d SymbolCandidate,
-    uses: u64,
-    summary: String,
+    uses: ReferenceCount,
 }
 
 impl CentralSymbol<'_> {
-    /// Uses count for more if the project itself points to the symbol: a name such as `text` is found everywhere.
+    /// Points times the root of the mean of uses and files: neither one busy file nor a word that stands once in many
+    /// files decides, and a name such as `text`, which is found everywhere, does not win by that alone.
     fn weight(&self) -> u64 {
+        let points = u64::from(self.candidate.points.max(1).unsigned_abs());
+        let spread = self.uses.all.saturating_mul(self.uses.files).isqrt();
+        // In hundredths, so that small counts stay apart.
+        let weight = spread.saturating_mul(10_000 * points * points).isqrt();
         let is_word = self.candidate.name.chars().all(|c| c.is_ascii_lowercase());
-        let uses = if is_word { self.uses / 4 } else { self.uses };
-        uses * u64::from(self.candidate.points.max(1).unsigned_abs())
+        if is_word { weight / 4 } else { weight }
+    }
+
+    /// False for a word of prose that only looked like a definition: syntax trees know no use of it.
+    fn is_in_code(&self) -> bool {
+        self.uses.in_code > 0 || self.candidate.name.contains('.')
     }
 }
 
@@ -318,14 +377,14 @@ pub(super) fn central_symbols<'d>(
         .filter_map(|candidate| {
             let mut answers = evidence.of("uses");
             let answer = answers.find(|answer| answer.argument("symbol") == candidate.name)?;
-            let (uses, summary) = references(answer.text())?;
-            Some(CentralSymbol {
-                candidate,
-                uses,
-                summary,
-            })
+            let uses = ReferenceCount::read(answer.text())?;
+            Some(CentralSymbol { candidate, uses })
         })
         .collect();
+    // A language without a grammar has uses in text alone.
+    if counted.iter().any(|symbol| symbol.uses.in_code > 0) {
+        counted.retain(CentralSymbol::is_in_code);
+    }
     counted.sort_by_key(|symbol| std::cmp::Reverse(symbol.weight()));
     counted.truncate(SYMBOLS_MAX);
     counted
@@ -340,7 +399,7 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
     let mut text = "## Central symbols\n\n".to_owned();
     for symbol in &symbols {
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
-        let _ = writeln!(text, "- `{name}` — {} ({})", symbol.summary, hit.place());
+        let _ = writeln!(text, "- `{name}` — {} ({})", symbol.uses.summary, hit.place());
     }
     for answer in evidence.of("function") {
         text.push_str(&explained(answer.text()));
@@ -348,19 +407,39 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
     text
 }
 
-/// The count and the sentence of a find_references answer: `16 references to `run` in 4 files: …`.
-fn references(text: &str) -> Option<(u64, String)> {
-    let line = text
-        .lines()
-        .find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
-    let (count, rest) = line.split_once(' ')?;
-    let what = if count == "1" { "reference" } else { "references" };
-    let places = rest.rsplit_once(" in ").map(|(_, places)| places).unwrap_or(rest);
-    let places = places.split_once(". ").map_or(places, |(before, _)| before);
-    Some((
-        count.replace(',', "").parse().ok()?,
-        format!("{count} {what} in {places}"),
-    ))
+/// Counts out of a find_references answer: `16 references to `run` in 4 files: 2 definitions, 4 calls, 10 text. …`.
+struct ReferenceCount {
+    all: u64,
+    files: u64,
+    /// Those that syntax trees show.
+    in_code: u64,
+    summary: String,
+}
+
+impl ReferenceCount {
+    fn read(text: &str) -> Option<Self> {
+        let line = text
+            .lines()
+            .find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
+        let (count, rest) = line.split_once(' ')?;
+        let what = if count == "1" { "reference" } else { "references" };
+        let places = rest.rsplit_once(" in ").map_or(rest, |(_, places)| places);
+        let places = places.split_once(". ").map_or(places, |(before, _)| before);
+        let all = number(count)?;
+        let in_text = places
+            .split([':', ','])
+            .find_map(|part| part.trim().strip_suffix(" text"));
+        Some(Self {
+            all,
+            files: places.split(' ').next().and_then(number)?,
+            in_code: all.saturating_sub(in_text.and_then(number).unwrap_or_default()),
+            summary: format!("{count} {what} in {places}"),
+        })
+    }
+}
+
+fn number(digits: &str) -> Option<u64> {
+    digits.replace(',', "").parse().ok()
 }
 
 /// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
