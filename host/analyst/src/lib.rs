@@ -14,6 +14,7 @@ mod file_doc;
 mod manifest;
 mod readme;
 mod survey;
+mod task_focus;
 mod text;
 
 use std::sync::Arc;
