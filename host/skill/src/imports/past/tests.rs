@@ -233,8 +233,61 @@ fn a_damaged_repository_gives_what_it_has() {
         std::fs::write(object(id), "no object").expect("the folder is ours");
     }
     let walked = walk(&fixture, &HashSet::new());
-    assert_eq!(shown(&walked), "third:  []");
+    assert_eq!(shown(&walked), "third:  []\nsecond:  []");
     assert!(walked.is_complete);
+}
+
+#[test]
+fn a_commit_that_is_too_large_is_left_out_and_other_branches_are_read() {
+    let fixture = Fixture::in_memory();
+    fixture.write("a.py", "a\n");
+    fixture.commit("begin");
+    fixture.write("a.py", "b\n");
+    let plain = fixture.commit("plain");
+    let git = &fixture.git;
+    let parent = git.find_commit(plain).expect("it is there");
+    let author = Signature::now("Ada", "ada@example.org").expect("a valid name");
+    let tree = parent.tree().expect("it has a tree");
+    let message = "x".repeat(17 * 1024 * 1024);
+    let large = git.commit(None, &author, &author, &message, &tree, &[&parent]);
+    let large = git
+        .find_commit(large.expect("it can be committed"))
+        .expect("it is there");
+    git.commit(Some("HEAD"), &author, &author, "merge", &tree, &[&parent, &large])
+        .expect("it can be committed");
+    let walked = walk(&fixture, &HashSet::new());
+    assert_eq!(shown(&walked), "merge:  []\nplain: a.py []\nbegin:  []");
+    assert!(walked.is_complete);
+}
+
+#[test]
+fn the_changed_files_of_a_large_folder_are_found() {
+    let fixture = Fixture::in_memory();
+    fixture.write("a.py", "a\n");
+    fixture.commit("begin");
+    let git = &fixture.git;
+    let blobs = [b"x\n", b"y\n"].map(|text| git.blob(text).expect("it can be written"));
+    let tree_with = |changed: &[usize]| {
+        let mut folder = git.treebuilder(None).expect("a new tree");
+        for at in 0..2_000 {
+            let content = blobs[usize::from(changed.contains(&at))];
+            folder
+                .insert(format!("{at}.py"), content, 0o100_644)
+                .expect("a valid name");
+        }
+        let mut root = git.treebuilder(None).expect("a new tree");
+        let folder = folder.write().expect("it can be written");
+        root.insert("many", folder, 0o040_000).expect("a valid name");
+        root.write().expect("it can be written")
+    };
+    for changed in [&[][..], &[7], &[7, 1_999], &[7, 1_999, 300]] {
+        commit_tree(&fixture, tree_with(changed), "change");
+    }
+    let shown = shown(&walk(&fixture, &HashSet::new()));
+    assert!(
+        shown.starts_with("change: many/300.py []\nchange: many/1999.py []\nchange: many/7.py []\nchange:  []"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -147,6 +147,20 @@ impl<'a> CommitWalk<'a> {
         Ok(walk)
     }
 
+    /// The next commit, for a caller that makes do with what can be read: a commit that is missing, damaged or larger than
+    /// `commit_bytes_max` is left out, with those that only it leads to.
+    pub(super) fn step_over_gaps(&mut self, commit_bytes_max: usize) -> Option<Commit<'a>> {
+        let (_, _, id) = self.waiting.pop()?;
+        let commit = self.find(id).ok()?;
+        for parent in commit.parent_ids().take(PARENTS_MAX) {
+            if self.git.has_size_within(parent, commit_bytes_max) {
+                // An error leaves the parent out.
+                let _ = self.reach(parent);
+            }
+        }
+        Some(commit)
+    }
+
     /// The next commit.
     pub(super) fn step(&mut self) -> Result<Option<Commit<'a>>, Failure> {
         let Some((_, _, id)) = self.waiting.pop() else {

@@ -1,17 +1,19 @@
 //! The helper's side of reading many commits: messages, times and changed paths, without patches.
 //!
 //! Trees are compared here and not by libgit2, so that a commit of a hundred thousand paths ends as soon as it is known
-//! that it does not count.
+//! that it does not count. Objects that are missing, damaged or very large are left out: the rest is a history still.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use git2::{Commit, ObjectType, Oid, Tree};
+use git2::{Commit, ObjectType, Oid, Tree, TreeEntry};
 
 use super::history::CommitWalk;
-use super::{Git, git_failure, id};
+use super::{Git, git_failure, id, oid};
 use crate::imports::git::talk::{Id, PastBounds, PastPage, PastRecord, PastStep};
 use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::failure;
 use tool_core::text::beginning;
 
 /// Time after which a page ends early.
@@ -19,6 +21,12 @@ const PAGE_TIME: Duration = Duration::from_secs(2);
 
 /// Bytes of messages and paths after which a page ends early.
 const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Largest commit that is read, with its message. libgit2 unpacks objects whole.
+const COMMIT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Largest tree that is read: some 400,000 entries.
+const TREE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Entries of trees that are compared for one commit: several versions of a very large directory.
 const ENTRIES_MAX: usize = 400_000;
@@ -38,6 +46,9 @@ impl<'a> PastWalk<'a> {
     /// `known` are names of commits, 20 bytes each.
     pub(super) fn begin(git: &'a Git, from: &Id, known: &[u8], bounds: PastBounds) -> Result<Self, Failure> {
         let known = known.chunks_exact(20).map(Oid::from_bytes).collect::<Result<_, _>>();
+        if !git.has_size_within(oid(from)?, COMMIT_BYTES_MAX) {
+            return Err(failure("limit", "The newest commit is missing or too large."));
+        }
         Ok(Self {
             git,
             walk: CommitWalk::begin(git, from, 0, &[])?,
@@ -46,7 +57,7 @@ impl<'a> PastWalk<'a> {
         })
     }
 
-    /// The next commits. Where an object is missing, as in a partial clone, the walk ends.
+    /// The next commits that can be read.
     pub(super) fn read(&mut self, commits_max: usize) -> Result<PastPage, Failure> {
         let began = Instant::now();
         let mut page = PastPage {
@@ -55,7 +66,7 @@ impl<'a> PastWalk<'a> {
         };
         let mut bytes = 0;
         while page.steps.len() < commits_max && bytes < PAGE_BYTES_MAX && began.elapsed() < PAGE_TIME {
-            let Ok(Some(commit)) = self.walk.step() else {
+            let Some(commit) = self.walk.step_over_gaps(COMMIT_BYTES_MAX) else {
                 page.is_end = true;
                 break;
             };
@@ -78,10 +89,11 @@ impl<'a> PastWalk<'a> {
         let message = commit.message_bytes();
         let message = String::from_utf8_lossy(&message[..message.len().min(self.bounds.message_bytes_max)]);
         // A commit without its parent, as at the border of a shallow clone, only seems to bring every file.
-        let changes = match commit.parents().next().filter(|_| commit.parent_count() == 1) {
-            Some(parent) => self.changes(&parent, commit).unwrap_or_default(),
-            None => PathChanges::default(),
-        };
+        let parent = commit.parent_ids().next().filter(|_| commit.parent_count() == 1);
+        let parent = parent.filter(|parent| self.git.has_size_within(*parent, COMMIT_BYTES_MAX));
+        let parent = parent.and_then(|parent| self.git.repository.find_commit(parent).ok());
+        let changes = parent.and_then(|parent| self.changes(&parent, commit));
+        let changes = changes.unwrap_or_default();
         let (changed, renamed) = changes.finish(&self.bounds);
         Ok(PastRecord {
             id: id(commit.id())?,
@@ -107,11 +119,11 @@ impl<'a> PastWalk<'a> {
 
     /// The tree at our root in a commit; the inner one is absent where the commit has no such folder.
     fn tree<'c>(&'c self, commit: &Commit<'c>) -> Option<Option<Tree<'c>>> {
-        let mut tree = commit.tree().ok()?;
+        let mut tree = self.git.small_tree(commit.tree_id())?;
         for part in self.git.prefix.split('/').filter(|part| !part.is_empty()) {
             let found = tree.get_name(part).map(|entry| entry.id());
             tree = match found {
-                Some(id) => self.git.repository.find_tree(id).ok()?,
+                Some(id) => self.git.small_tree(id)?,
                 None => return Some(None),
             };
         }
@@ -159,6 +171,19 @@ impl PathChanges {
     }
 }
 
+impl Git {
+    /// True for an object whose header can be read and says at most so many bytes.
+    pub(super) fn has_size_within(&self, id: Oid, bytes_max: usize) -> bool {
+        let header = self.repository.odb().and_then(|objects| objects.read_header(id));
+        header.is_ok_and(|(bytes, _)| bytes <= bytes_max)
+    }
+
+    fn small_tree(&self, id: Oid) -> Option<Tree<'_>> {
+        let is_small = self.has_size_within(id, TREE_BYTES_MAX);
+        self.repository.find_tree(id).ok().filter(|_| is_small)
+    }
+}
+
 /// A comparison of two trees under way.
 struct Comparison<'a> {
     git: &'a Git,
@@ -168,14 +193,41 @@ struct Comparison<'a> {
 }
 
 /// An entry of a tree that counts: a file or a folder.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct TreeItem {
-    content: Oid,
+struct TreeItem<'t> {
+    entry: TreeEntry<'t>,
     is_folder: bool,
 }
 
+impl<'t> TreeItem<'t> {
+    fn of(entry: TreeEntry<'t>) -> Option<Self> {
+        let is_folder = match entry.kind()? {
+            ObjectType::Tree => true,
+            ObjectType::Blob => false,
+            _ => return None,
+        };
+        Some(Self { entry, is_folder })
+    }
+
+    /// Bytes that git orders the entries of a tree by: a folder as if its name ended in `/`.
+    fn order(&self) -> impl Iterator<Item = u8> {
+        let end = self.is_folder.then_some(b'/');
+        self.entry.name_bytes().iter().copied().chain(end)
+    }
+
+    /// The path below a folder; nothing for a name that is not UTF-8.
+    fn path(&self, folder: &str) -> Option<String> {
+        let name = std::str::from_utf8(self.entry.name_bytes()).ok()?;
+        Some(if folder.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{folder}/{name}")
+        })
+    }
+}
+
 impl<'a> Comparison<'a> {
-    /// Adds what differs below a folder; nothing where a bound is reached.
+    /// Adds what differs below a folder; nothing where a bound is reached. Both trees are in git's order, so that the equal
+    /// entries of a large folder are passed in one go. In a forged tree that is not, equal entries seem to differ.
     fn compare(
         &mut self,
         before: Option<&Tree<'_>>,
@@ -186,40 +238,54 @@ impl<'a> Comparison<'a> {
         if depth > DEPTH_MAX || before.map(Tree::id) == after.map(Tree::id) {
             return (depth <= DEPTH_MAX).then_some(());
         }
-        let (mut old, new) = (self.items(before)?, self.items(after)?);
-        for (name, item) in new {
-            let path = join(folder, &name);
-            match old.remove(&name) {
-                Some(same) if same == item => {}
-                Some(other) if other.is_folder && item.is_folder => {
-                    let (before, after) = (self.folder(other)?, self.folder(item)?);
-                    self.compare(Some(&before), Some(&after), &path, depth + 1)?;
-                }
-                Some(other) if !other.is_folder && !item.is_folder => self.changes.modified.push(path),
-                other => {
-                    if let Some(other) = other {
-                        self.add(other, &path, depth, false)?;
-                    }
-                    self.add(item, &path, depth, true)?;
-                }
+        let entries = before.map_or(0, Tree::len) + after.map_or(0, Tree::len);
+        self.entries_left = self.entries_left.checked_sub(entries)?;
+        let (mut old, mut new) = (items(before).peekable(), items(after).peekable());
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (Some(old), Some(new)) => old.order().cmp(new.order()),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => return Some(()),
+            };
+            let removed = old.next_if(|_| order.is_le());
+            let added = new.next_if(|_| order.is_ge());
+            match (removed, added) {
+                (Some(one), Some(other)) if one.entry.id() == other.entry.id() => {}
+                (Some(one), Some(other)) => self.differ(&one, &other, folder, depth)?,
+                (Some(one), None) => self.add(&one, folder, depth, false)?,
+                (None, Some(other)) => self.add(&other, folder, depth, true)?,
+                (None, None) => return Some(()),
             }
-            self.check()?;
+            if self.changes.len() > self.paths_max {
+                return None;
+            }
         }
-        for (name, item) in old {
-            self.add(item, &join(folder, &name), depth, false)?;
-            self.check()?;
+    }
+
+    /// Adds what differs between two entries of one name and kind.
+    fn differ(&mut self, one: &TreeItem<'_>, other: &TreeItem<'_>, folder: &str, depth: usize) -> Option<()> {
+        let Some(path) = one.path(folder) else { return Some(()) };
+        if one.is_folder {
+            let (before, after) = (
+                self.git.small_tree(one.entry.id())?,
+                self.git.small_tree(other.entry.id())?,
+            );
+            return self.compare(Some(&before), Some(&after), &path, depth + 1);
         }
+        self.changes.modified.push(path);
         Some(())
     }
 
     /// Adds an entry that only one side has.
-    fn add(&mut self, item: TreeItem, path: &str, depth: usize, is_new: bool) -> Option<()> {
+    fn add(&mut self, item: &TreeItem<'_>, folder: &str, depth: usize, is_new: bool) -> Option<()> {
+        let Some(path) = item.path(folder) else { return Some(()) };
         if item.is_folder {
-            let tree = self.folder(item)?;
+            let tree = self.git.small_tree(item.entry.id())?;
             return if is_new {
-                self.compare(None, Some(&tree), path, depth + 1)
+                self.compare(None, Some(&tree), &path, depth + 1)
             } else {
-                self.compare(Some(&tree), None, path, depth + 1)
+                self.compare(Some(&tree), None, &path, depth + 1)
             };
         }
         let list = if is_new {
@@ -227,41 +293,14 @@ impl<'a> Comparison<'a> {
         } else {
             &mut self.changes.removed
         };
-        list.push((path.to_owned(), item.content));
+        list.push((path, item.entry.id()));
         Some(())
-    }
-
-    fn check(&self) -> Option<()> {
-        (self.changes.len() <= self.paths_max).then_some(())
-    }
-
-    fn folder(&self, item: TreeItem) -> Option<Tree<'a>> {
-        let git: &'a Git = self.git;
-        git.repository.find_tree(item.content).ok()
-    }
-
-    /// Files and folders of a tree by their names. Other repositories and names that are not UTF-8 are left out.
-    fn items(&mut self, tree: Option<&Tree<'_>>) -> Option<HashMap<String, TreeItem>> {
-        let Some(tree) = tree else { return Some(HashMap::new()) };
-        self.entries_left = self.entries_left.checked_sub(tree.len())?;
-        let item = |entry: git2::TreeEntry<'_>| {
-            let is_folder = match entry.kind()? {
-                ObjectType::Tree => true,
-                ObjectType::Blob => false,
-                _ => return None,
-            };
-            let name = std::str::from_utf8(entry.name_bytes()).ok()?.to_owned();
-            let content = entry.id();
-            Some((name, TreeItem { content, is_folder }))
-        };
-        Some(tree.iter().filter_map(item).collect())
     }
 }
 
-fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{folder}/{name}")
-    }
+/// Files and folders of a tree in its order. Other repositories are left out.
+fn items<'t>(tree: Option<&'t Tree<'_>>) -> impl Iterator<Item = TreeItem<'t>> {
+    let count = tree.map_or(0, Tree::len);
+    let entries = (0..count).filter_map(move |at| tree?.get(at));
+    entries.filter_map(TreeItem::of)
 }
