@@ -64,6 +64,8 @@ pub fn find_symbol(
 ) -> Result<SymbolSearch, ContextError> {
     let list = repository.list(cancel)?;
     let look = indexes.look(repository, &list, Instant::now(), cancel);
+    // A name is where it is defined, whatever earlier commits say.
+    let look = look.without_history_if(true);
     let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
     let found = search(&tree, typed);
     look.finish();

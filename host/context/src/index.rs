@@ -224,12 +224,10 @@ impl Indexes {
             asked,
             since: Instant::now(),
             grows_now: false,
+            takes_history: true,
             treeless: list.files.iter().map(|_| AtomicBool::new(false)).collect(),
         };
         look.grows_now = look.has_few_to_grow();
-        if !self.beside {
-            look.refresh_history();
-        }
         look
     }
 
@@ -391,6 +389,8 @@ pub(super) struct Look {
     since: Instant,
     /// True where so little is new that it is read by syntax tree at once.
     grows_now: bool,
+    /// False where earlier commits may not count: then they are not read either.
+    takes_history: bool,
     /// By the list's order: files whose symbols were wanted and that nobody has tried to read by syntax tree.
     treeless: Vec<AtomicBool>,
 }
@@ -420,6 +420,13 @@ impl Source for Look {
     }
 
     fn history(&self) -> Option<Arc<History>> {
+        if !self.takes_history {
+            return None;
+        }
+        if !self.indexes.beside {
+            self.index
+                .refresh_history(&self.indexes, &self.repository, &self.cancel);
+        }
         Some(self.index.history.current()).filter(|history| !history.is_empty())
     }
 
@@ -431,6 +438,14 @@ impl Source for Look {
 impl Look {
     pub(super) fn layout(&self) -> &Arc<Layout> {
         &self.layout
+    }
+
+    /// Leaves earlier commits alone, where they do not count.
+    pub(super) fn without_history_if(self, is_so: bool) -> Self {
+        Self {
+            takes_history: self.takes_history && !is_so,
+            ..self
+        }
     }
 
     fn place(&self, path: &str) -> Option<usize> {
@@ -487,7 +502,7 @@ impl Look {
 
     /// Brings the index up to date with what was seen, beside the requests or, where there is nothing beside them, now.
     pub(super) fn finish(self) {
-        if self.indexes.beside {
+        if self.indexes.beside && self.takes_history {
             self.refresh_history_beside();
         }
         let is_behind = self.list.complete && self.has_gone || self.has_added() || self.lacks_files();
@@ -521,11 +536,6 @@ impl Look {
         };
         // If no thread can be started, the next request tries again.
         let _ = std::thread::Builder::new().name("history".to_owned()).spawn(read);
-    }
-
-    fn refresh_history(&self) {
-        self.index
-            .refresh_history(&self.indexes, &self.repository, &self.cancel);
     }
 
     fn has_added(&self) -> bool {

@@ -193,6 +193,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         });
     }
     let look = request.indexes.look(request.repository, &list, since, request.cancel);
+    let look = look.without_history_if(!request.steer.takes_history());
     let packet = build_from(request, &list, &look);
     look.finish();
     packet
@@ -231,14 +232,11 @@ pub fn measure_candidates(
 
 fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
     let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
-    let mut tree = if request.steer.keeps_all() {
+    let tree = if request.steer.keeps_all() {
         SelectionTree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel)
     } else {
         SelectionTree::new(entries, look, request.cancel)
     };
-    if !request.steer.takes_history() {
-        tree.history = None;
-    }
     let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
     let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
     if request.cancel.is_cancelled() {

@@ -1,11 +1,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::query::Query;
 use crate::weights::WEIGHTS;
+use crate::{Indexes, Source};
 use tool_repository::{Identity, Options};
 
 const ROOT: Identity = Identity { device: 1, inode: 2 };
@@ -266,4 +268,24 @@ fn a_repository_that_cannot_be_read_keeps_the_history_that_is_known() {
     assert_eq!(refresh(&cell, &broken), Refreshed::Unchanged);
     assert_eq!(cell.current().commits.len(), 1);
     assert!(!cell.is_due(), "it was looked at a moment ago");
+}
+
+#[test]
+fn a_request_that_may_not_know_earlier_commits_reads_none() {
+    let (home, folder) = (tempfile::tempdir(), tempfile::tempdir());
+    let (home, folder) = (home.expect("a temporary folder"), folder.expect("a temporary folder"));
+    std::fs::write(folder.path().join("a.py"), "a = 1\n").expect("the folder is ours");
+    let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
+    let reader = Arc::new(ScriptedHistory::default());
+    *reader.commits.lock().expect("no panic") = vec![commit(1, 1, "a", &["a.py"])];
+    let indexes = Indexes::waiting_for_history(home.path(), Arc::clone(&reader) as _);
+    let cancel = CancellationToken::new();
+    let list = repository.list(&cancel).expect("it can be listed");
+    for (is_denied, read) in [(true, 0), (false, 1)] {
+        let look = indexes.look(&repository, &list, Instant::now(), &cancel);
+        let look = look.without_history_if(is_denied);
+        assert_eq!(look.history().is_none(), is_denied);
+        look.finish();
+        assert_eq!(reader.read.load(Ordering::Relaxed), read);
+    }
 }
