@@ -237,3 +237,87 @@ fn earlier_commits_like_the_task_count_and_hidden_paths_are_never_named() {
         "{denied}"
     );
 }
+
+/// Topics that no file of the generated repository names: only its commits say which file a topic belongs to.
+const TOPICS: [&str; 12] = [
+    "coupon",
+    "refund",
+    "invoice",
+    "parcel",
+    "warranty",
+    "loyalty",
+    "shipment",
+    "currency",
+    "basket",
+    "voucher",
+    "gift",
+    "subscription",
+];
+
+/// Files among which a task has to find one; six of them are selected.
+const MODULES: usize = 36;
+
+/// The file that the commits about a topic change.
+fn module_of(topic: usize) -> String {
+    format!("shop/part{:02}.py", (topic * 7 + 5) % MODULES)
+}
+
+#[test]
+fn a_generated_history_decides_which_files_are_right() {
+    let (home, repository) = (Home::offline(), folder(&[]));
+    let root = repository.path();
+    std::fs::create_dir(root.join("shop")).expect("the folder is ours");
+    let write = |path: &str, round: usize| {
+        let text = format!(
+            "def handle(value):\n    \"\"\"Change the value after a retry.\"\"\"\n    return value + {round}\n"
+        );
+        std::fs::write(root.join(path), text).expect("the folder is ours");
+    };
+    let commit = |message: &str| {
+        git(root, &["add", "--all"]);
+        git(root, &["commit", "--quiet", "--message", message]);
+    };
+    git(root, &["init", "--quiet"]);
+    (0..MODULES).for_each(|at| write(&format!("shop/part{at:02}.py"), 0));
+    commit("begin");
+    for round in 1..=3 {
+        for (at, topic) in TOPICS.iter().enumerate() {
+            write(&module_of(at), round);
+            commit(&format!("Change the {topic} after retry {round}"));
+        }
+    }
+    let found = || -> usize {
+        let is_found = |(at, topic): (usize, &&str)| {
+            let task = format!("the {topic} is lost after a retry");
+            paths(&home, &repository, &["--operation", "refactor", &task]).contains(&module_of(at))
+        };
+        TOPICS.iter().enumerate().filter(|one| is_found(*one)).count()
+    };
+    let settings = root.join(".tool.toml");
+    std::fs::write(&settings, "[policy]\ndeny = [\"read-git\"]\n").expect("the folder is ours");
+    let without = found();
+    let history = || holds_file(&home.path().join("index"), "history");
+    assert!(!history(), "commits were read although the policy denies it");
+    std::fs::remove_file(&settings).expect("it is there");
+
+    // The commits are read beside the first answer.
+    let since = std::time::Instant::now();
+    paths(&home, &repository, &["a task"]);
+    while !history() {
+        assert!(since.elapsed().as_secs() < 120, "no history was read");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let with = found();
+    assert!(
+        with >= 11 && without <= 6,
+        "{with} of 12 with history, {without} without"
+    );
+}
+
+/// True where a folder below this one holds a file of this name.
+fn holds_file(folder: &Path, name: &str) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .into_iter()
+        .any(|entry| entry.path().join(name).is_file() || entry.file_name() == name)
+}
