@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::area::{Area, areas};
+use super::area::{Area, areas, belongs};
 use super::weights::Weights;
 use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
 use tool_repository::file_role::file_name;
@@ -81,6 +81,11 @@ impl Query {
         let (path, name) = (path.to_ascii_lowercase(), name.to_ascii_lowercase());
         let mut said = self.paths.iter();
         said.any(|said| path.ends_with(said.as_str()) || said.ends_with(&name))
+    }
+
+    /// True where the path belongs to a part of the project that the task names, by the whole name of a file or directory.
+    pub(crate) fn names_area_of(&self, path: &str) -> bool {
+        self.areas.iter().any(|area| belongs(area, path) >= AREA_CERTAIN)
     }
 
     /// The term of a lower-case word, where the task says it.
@@ -166,6 +171,9 @@ impl Query {
         term.weight = term.weight.max(weight);
     }
 }
+
+/// Certainty of a path in a directory of the part's name, with the directories before it.
+const AREA_CERTAIN: f64 = 0.7;
 
 /// Most terms of a task that count; a longer one repeats itself.
 const TERMS_MAX: usize = 400;

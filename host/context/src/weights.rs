@@ -64,10 +64,10 @@ pub const FEATURE_COUNT: usize = 20;
 /// Learned weights of the features, in the order of `FEATURE_NAMES` and in units of the first.
 pub(crate) type FeatureWeights = [f64; FEATURE_COUNT];
 
-/// Without a history: the score before weights were learned. On repositories that a fit has not seen, learned weights and
-/// the other features made some languages better and others worse.
+/// Without a history: the score before weights were learned, and the part of the project that the task names. On
+/// repositories that a fit has not seen, learned weights and the other features made some languages better and others worse.
 pub(crate) const WEIGHTS_WITHOUT_HISTORY: FeatureWeights = [
-    1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
+    1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
 ];
 
 /// With the history of the repository: fitted by `scripts/fit-ranking`.

@@ -52,18 +52,25 @@ fn add_graph(candidates: &Candidates<'_>, weights: &Weights, measured: &mut [Mea
     }
 }
 
-/// Files of the part that the task names. A part that holds most of the project says little.
+/// Natural logarithm of how few of the files a part must hold to count at all: one in seven.
+const AREA_RARITY_MIN: f64 = 2.0;
+
+/// Of a part that counts in full: one in four hundred files, as a directory of a very large project.
+const AREA_RARITY_FULL: f64 = 6.0;
+
+/// Files of the part that the task names. In a small project a name says little that the words do not say already; in a
+/// large one it tells a handful of files from thousands with the same words.
 fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [MeasuredFile], scale: f64) {
-    let all = (measured.len() as f64).ln_1p().max(1.0);
     for area in &query.areas {
         let certain: Vec<f64> = measured
             .iter()
             .map(|one| belongs(area, candidates.paths[one.index as usize]))
             .collect();
-        let holders = certain.iter().filter(|value| **value > 0.0).count();
-        let rarity = (1.0 - (holders as f64).ln_1p() / all).max(0.0);
+        let holders = certain.iter().sum::<f64>().max(1.0);
+        let rarity = (measured.len() as f64 / holders).ln();
+        let rarity = ((rarity - AREA_RARITY_MIN) / (AREA_RARITY_FULL - AREA_RARITY_MIN)).clamp(0.0, 1.0);
         for (one, value) in measured.iter_mut().zip(&certain) {
-            let value = value * (0.2 + 0.8 * rarity) * scale;
+            let value = value * rarity * scale;
             if value > one.features.get(Feature::Area) {
                 one.features.set(Feature::Area, value);
                 one.area = Some(area.written.clone());

@@ -249,3 +249,38 @@ proptest! {
             prop_assert!(whole.is_empty() || *whole[0] == expected);
     }
 }
+
+/// A tree of very many directories, in each a file that has every word of the task but the name of one directory.
+fn large_tree(directories: usize) -> Vec<(String, String)> {
+    let words = "/* avoid a deadlock when the journal commit fails */\n".repeat(20);
+    let elsewhere = (0..directories).map(|at| (format!("fs/other{at}/journal.c"), words.clone()));
+    let own = ["balloc.c", "inode.c", "super.c"].map(|name| (format!("fs/ext4/{name}"), "/* commit */\n".to_owned()));
+    elsewhere.chain(own).collect()
+}
+
+#[test]
+fn a_directory_that_a_task_names_before_its_colon_counts_in_a_large_tree() {
+    let files = large_tree(1_500);
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let task = "ext4: avoid deadlock when journal commit fails";
+    let ranked = ranking(task, &files);
+    let first: Vec<&str> = ranked.iter().take(3).map(|(path, _)| path.as_str()).collect();
+    assert!(first.iter().all(|path| path.starts_with("fs/ext4/")), "{first:?}");
+    let reasons = &ranked[0].1.evidence;
+    let named = "belongs to `ext4`, which the task names";
+    assert!(reasons.iter().any(|(reason, _)| reason == named), "{reasons:?}");
+}
+
+#[test]
+fn a_directory_that_holds_much_of_a_small_project_says_little() {
+    let files = large_tree(8);
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let first = first("ext4: avoid deadlock when journal commit fails", &files);
+    assert!(first.ends_with("/journal.c"), "{first}");
+}

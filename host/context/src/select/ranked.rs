@@ -70,7 +70,8 @@ impl Draft<'_, '_> {
             })
             .collect();
         // Files that the task names are read first, because the time may not suffice for all.
-        files.sort_by_cached_key(|at| !query.names_part_of(tree.paths[*at]));
+        let is_named = |path: &str| query.names_part_of(path) || query.names_area_of(path);
+        files.sort_by_cached_key(|at| !is_named(tree.paths[*at]));
         let looked = tree.each(&files, |at| {
             let path = tree.paths[at];
             Some(match tree.source.profile(path) {
