@@ -207,7 +207,7 @@ impl Sight<'_> {
         let is_installed = self.prefix_of(&real);
         // A link in the repository is not enough to make a file visible.
         if !is_installed && real.is_file() && !program.starts_with(self.root) {
-            self.show(&real);
+            self.show(npm_package(&real).unwrap_or(&real));
         }
     }
 
@@ -378,6 +378,18 @@ impl Sight<'_> {
     }
 }
 
+/// Folder of the npm package that a program belongs to: it loads more files of that package.
+fn npm_package(program: &Path) -> Option<&Path> {
+    let is_modules = |folder: &Path| folder.ends_with("node_modules");
+    program.ancestors().skip(1).find(|folder| {
+        let Some(parent) = folder.parent() else { return false };
+        let is_scope = parent
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"));
+        is_modules(parent) || is_scope && parent.parent().is_some_and(is_modules)
+    })
+}
+
 /// True for a folder in which a Python or a Node.js is installed.
 fn is_prefix(folder: &Path) -> bool {
     if folder.join("pyvenv.cfg").is_file() || folder.join("lib/node_modules/npm").is_dir() {
@@ -477,6 +489,24 @@ mod tests {
         insta::assert_snapshot!(machine.visible("home/bin"), @r"
         home/.local/lib/python3.12
         home/bin/uv
+        ");
+    }
+
+    #[test]
+    fn a_program_that_npm_installed_is_visible_with_its_package() {
+        let machine = Machine::new();
+        machine.file("home/.npm-global/lib/node_modules/pnpm/bin/pnpm.cjs", "");
+        machine.link("home/.npm-global/bin/pnpm", "../lib/node_modules/pnpm/bin/pnpm.cjs");
+        machine.file("home/.npm-global/lib/node_modules/@yarnpkg/cli/bin/yarn.js", "");
+        machine.link(
+            "home/.npm-global/bin/yarn",
+            "../lib/node_modules/@yarnpkg/cli/bin/yarn.js",
+        );
+        insta::assert_snapshot!(machine.visible("home/.npm-global/bin"), @r"
+        home/.npm-global/bin/pnpm -> ../lib/node_modules/pnpm/bin/pnpm.cjs
+        home/.npm-global/bin/yarn -> ../lib/node_modules/@yarnpkg/cli/bin/yarn.js
+        home/.npm-global/lib/node_modules/@yarnpkg/cli
+        home/.npm-global/lib/node_modules/pnpm
         ");
     }
 
