@@ -22,13 +22,13 @@ impl RecordedHistory {
         let bytes = std::fs::read(log)?;
         let text = String::from_utf8_lossy(&bytes);
         let mut commits = HashMap::new();
-        for entry in text.split('\u{1}').skip(1) {
-            let (head, changes) = entry.split_once('\u{3}').ok_or("a commit without an end")?;
-            let mut parts = head.splitn(4, '\u{2}');
+        let mut parts = text.split('\0').skip(1);
+        while let Some(id) = parts.next() {
             let mut part = || parts.next().ok_or("a commit without a part");
-            let id = commit_id(part()?)?;
+            let id = commit_id(id)?;
             let parents: Result<Vec<CommitId>, _> = part()?.split_whitespace().map(commit_id).collect();
             let seconds = part()?.parse()?;
+            let (message, changes) = (part()?.to_owned(), part()?);
             let (mut changed, mut renamed) = (Vec::new(), Vec::new());
             for line in changes.lines().filter(|line| !line.is_empty()) {
                 match line.split('\t').collect::<Vec<_>>()[..] {
@@ -40,7 +40,6 @@ impl RecordedHistory {
                     _ => {}
                 }
             }
-            let message = part()?.to_owned();
             let commit = PastCommit {
                 id,
                 seconds,

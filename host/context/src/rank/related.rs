@@ -52,8 +52,8 @@ fn add_graph(candidates: &Candidates<'_>, weights: &Weights, measured: &mut [Mea
     }
 }
 
-/// Natural logarithm of how few of the files a part must hold to count at all: one in seven.
-const AREA_RARITY_MIN: f64 = 2.0;
+/// Natural logarithm of how few of the files a part must hold to count at all: one in 55.
+const AREA_RARITY_MIN: f64 = 4.0;
 
 /// Of a part that counts in full: one in four hundred files, as a directory of a very large project.
 const AREA_RARITY_FULL: f64 = 6.0;
