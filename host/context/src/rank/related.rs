@@ -52,8 +52,8 @@ fn add_graph(candidates: &Candidates<'_>, weights: &Weights, measured: &mut [Mea
     }
 }
 
-/// Natural logarithm of how few of the files a part must hold to count at all: one in 55.
-const AREA_RARITY_MIN: f64 = 4.0;
+/// Natural logarithm of how few of the files a part must hold to count at all: one in 150.
+const AREA_RARITY_MIN: f64 = 5.0;
 
 /// Of a part that counts in full: one in four hundred files, as a directory of a very large project.
 const AREA_RARITY_FULL: f64 = 6.0;
@@ -67,7 +67,7 @@ fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [Measure
             .map(|one| belongs(area, candidates.paths[one.index as usize]))
             .collect();
         let holders = certain.iter().sum::<f64>().max(1.0);
-        let rarity = (measured.len() as f64 / holders).ln();
+        let rarity = (candidates.paths.len() as f64 / holders).ln();
         let rarity = ((rarity - AREA_RARITY_MIN) / (AREA_RARITY_FULL - AREA_RARITY_MIN)).clamp(0.0, 1.0);
         for (one, value) in measured.iter_mut().zip(&certain) {
             let value = value * rarity * scale;
