@@ -25,7 +25,18 @@ use output::Output;
 /// musl's own allocator makes threads wait for each other.
 #[cfg(target_env = "musl")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Two heaps, as with glibc, and freed memory goes back to the system within a second.
+#[cfg(target_env = "musl")]
+#[expect(unsafe_code, reason = "the allocator reads its configuration from this symbol")]
+// SAFETY: the allocator declares the symbol as a pointer to a text that ends with a zero byte.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static CONFIGURATION: &std::ffi::c_char = {
+    const TEXT: &std::ffi::CStr = c"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0";
+    // SAFETY: a text has a first byte, its zero at least.
+    unsafe { &*TEXT.as_ptr() }
+};
 
 fn main() -> ExitCode {
     let environment = Environment::of_process();
