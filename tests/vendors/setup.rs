@@ -198,6 +198,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
     skill read_file path=pyproject.toml limit=600
     skill read_file path=app.py limit=80
     skill search_code pattern=^(async\s+)?(class|def)\s+(?P<name>[A-Za-z]\w*) globs=["/app.py"] limit=1000 case=sensitive
+    skill search_code pattern=^\s*from\s+\S+\s+import\s+\w path= globs=["*.py","*.pyi"] limit=1000 case=sensitive
     skill search_code pattern=^\s*class \w+ path= globs=["*.py","*.pyi"] limit=1 case=sensitive
     skill search_code pattern=^\s*(async )?def .*-> path= globs=["*.py","*.pyi"] limit=1 case=sensitive
     skill search_code pattern=^\s*async def  path= globs=["*.py","*.pyi"] limit=1 case=sensitive
