@@ -181,6 +181,14 @@ impl Backend {
         Ok(daemon::stop(&client.daemon)?)
     }
 
+    /// Stops the daemon of a connection where nothing is under way in it, and waits until it is gone.
+    pub(crate) async fn stop_if_idle(&self, client: &mut Client) -> Result<(), Error> {
+        if client.stop_if_idle().await?.stopping {
+            daemon::ended(&self.home, client.daemon.record())?;
+        }
+        Ok(())
+    }
+
     /// The version handshake: the daemon of this version is used as it is, an idle one of another version ended.
     async fn of_this_version(&self, mut client: Client) -> Result<Option<Client>, Error> {
         let (own, other) = (env!("CARGO_PKG_VERSION"), client.daemon.record().version.clone());

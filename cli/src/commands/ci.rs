@@ -22,7 +22,6 @@ use super::operation::{self, Task};
 use super::tally::SessionTally;
 use super::{Context, cancel, init};
 use crate::args::{CiArguments, CiHost, RunArguments, TurnOperation};
-use crate::client::Client;
 use crate::error::Error;
 use crate::output::{Annotation, AnnotationLevel, AnswerWriter, Output};
 use pipeline::Pipeline;
@@ -178,15 +177,10 @@ async fn follow(events: &mut Follow, output: Output) -> Result<SessionTally, Err
 
 /// Ends the backend that the job has started, unless something else uses it by now.
 async fn stop_backend(context: &Context) {
-    let stopped = async {
-        let mut client: Client = context.backend.connect_running().await?;
-        if client.sessions().await? == 0 {
-            context.backend.stop(&client)?;
-        }
-        Ok::<(), Error>(())
-    };
-    // A backend that stays ends with the job's container; the result counts.
-    let _ = stopped.await;
+    if let Ok(mut client) = context.backend.connect_running().await {
+        // A backend that stays ends with the job's container; the result counts.
+        let _ = context.backend.stop_if_idle(&mut client).await;
+    }
 }
 
 /// The proposals of an architect's answer; other operations have none.
