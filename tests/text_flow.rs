@@ -45,11 +45,6 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["build", "no test specified"],
     ),
     (
-        "host/analyst/src/explain/central.rs",
-        "the conversation, which the analyst reads as a model does",
-        &[" reference to ", " references to "],
-    ),
-    (
         "host/analyst/src/file_doc.rs",
         "pragmas in source code",
         &["// +build", "use strict"],

@@ -362,13 +362,17 @@ pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     }
 }
 
-/// Counts the uses of the candidates.
+/// Counts the uses of the candidates, in one pass over the files.
 fn count_uses(candidates: &[SymbolCandidate]) -> Vec<ToolCall> {
-    let count = |(number, candidate): (usize, &SymbolCandidate)| {
-        let arguments = json!({"symbol": candidate.name, "limit": 1});
-        call("uses", number + 1, "find_references", &arguments)
+    let mut names = candidates.iter().map(|candidate| &candidate.name);
+    let Some(first) = names.next() else {
+        return Vec::new();
     };
-    candidates.iter().enumerate().map(count).collect()
+    let mut arguments = json!({"symbol": first, "limit": 1});
+    if names.len() > 0 {
+        arguments["also"] = names.map(String::as_str).collect();
+    }
+    vec![call("uses", 1, "find_references", &arguments)]
 }
 
 /// Asks for the source of the symbols that are used most.

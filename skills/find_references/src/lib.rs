@@ -27,6 +27,8 @@ pub struct FindReferences;
 const LIMIT_DEFAULT: usize = 200;
 /// The most a call may ask for: about 200 kB of text.
 const LIMIT_MAX: usize = 1000;
+/// Further symbols that one call counts.
+const ALSO_MAX: usize = 31;
 /// Files beyond this are data; they are named, not searched.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that one part of a search has the host parse, at some milliseconds each. The rest is matched as text.
@@ -39,6 +41,8 @@ struct FindReferencesArguments {
     symbol: String,
     #[serde(default)]
     path: String,
+    #[serde(default)]
+    also: Vec<String>,
     #[serde(default)]
     kinds: Vec<MatchKind>,
     #[serde(default = "limit_default")]
@@ -77,6 +81,12 @@ impl Handler for FindReferences {
                         "type": "string",
                         "description": "Directory or file, relative to the repository root. Default: all."
                     },
+                    "also": {
+                        "type": "array",
+                        "items": {"type": "string", "minLength": 1, "maxLength": 300},
+                        "maxItems": ALSO_MAX,
+                        "description": "Further symbols to count in the same pass; none of their lines are listed."
+                    },
                     "kinds": {
                         "type": "array",
                         "items": {
@@ -105,12 +115,12 @@ impl Handler for FindReferences {
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
         let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
-        let request = ReferenceQuery::new(&arguments)?;
-        let tally = search(host, &request, arguments.part.as_ref())?;
+        let queries = ReferenceQuery::all(&arguments)?;
+        let tallies = search(host, &queries, arguments.part.as_ref())?;
         if arguments.part.is_none() {
-            return Ok(tally.render(&request));
+            return Ok(render(tallies, &queries));
         }
-        let text = serde_json::to_string(&tally).map_err(|error| Failure::failed(error.to_string()))?;
+        let text = serde_json::to_string(&tallies).map_err(|error| Failure::failed(error.to_string()))?;
         Ok(Outcome::text(text))
     }
 }
@@ -118,8 +128,8 @@ impl Handler for FindReferences {
 impl Sharded for FindReferences {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
         let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
-        let request = ReferenceQuery::new(&arguments)?;
-        let starts = host.divide(&selection(&request, None), parts)?;
+        let queries = ReferenceQuery::all(&arguments)?;
+        let starts = host.divide(&selection(&queries[0], None), parts)?;
         let part = |part: Run| {
             serde_json::to_string(&FindReferencesArguments {
                 part: Some(part),
@@ -132,14 +142,16 @@ impl Sharded for FindReferences {
 
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
         let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
-        let request = ReferenceQuery::new(&arguments)?;
-        let mut sum = Tally::default();
+        let queries = ReferenceQuery::all(&arguments)?;
+        let mut sums = empty_tallies(&queries);
         for outcome in outcomes {
-            let tally: Tally = serde_json::from_str(&outcome.text)
+            let tallies: Vec<Tally> = serde_json::from_str(&outcome.text)
                 .map_err(|error| Failure::failed(format!("a part of the search did not answer: {error}")))?;
-            sum.add(tally, request.limit);
+            for ((sum, tally), query) in sums.iter_mut().zip(tallies).zip(&queries) {
+                sum.add(tally, query.limit);
+            }
         }
-        Ok(sum.render(&request))
+        Ok(render(sums, &queries))
     }
 }
 
@@ -153,19 +165,35 @@ pub(crate) struct ReferenceQuery {
 }
 
 impl ReferenceQuery {
-    fn new(arguments: &FindReferencesArguments) -> Result<Self, Failure> {
+    /// The questions of a call: the symbol whose lines are listed, then those that are counted.
+    fn all(arguments: &FindReferencesArguments) -> Result<Vec<Self>, Failure> {
         let after = arguments.cursor.as_deref().map(|cursor| {
             MatchOrder::parse(cursor).ok_or_else(|| {
                 Failure::invalid("the cursor does not belong to this question").with_hint("call again without `cursor`")
             })
         });
-        Ok(Self {
+        let under = skill_sdk::clean_path(&arguments.path)?;
+        let mut queries = vec![Self {
             symbol: Symbol::parse(&arguments.symbol)?,
-            under: skill_sdk::clean_path(&arguments.path)?,
+            under: under.clone(),
             kinds: arguments.kinds.iter().copied().collect(),
             limit: arguments.limit.clamp(1, LIMIT_MAX),
             after: after.transpose()?,
-        })
+        }];
+        if arguments.also.len() > ALSO_MAX {
+            let message = format!("`also` holds {} symbols, at most {ALSO_MAX}", arguments.also.len());
+            return Err(Failure::invalid(message).with_hint("count the rest in a further call"));
+        }
+        for symbol in &arguments.also {
+            queries.push(Self {
+                symbol: Symbol::parse(symbol)?,
+                under: under.clone(),
+                kinds: BTreeSet::new(),
+                limit: 0,
+                after: None,
+            });
+        }
+        Ok(queries)
     }
 
     /// True where a match is on the page that was asked for, or beyond it.
@@ -185,45 +213,69 @@ fn selection(request: &ReferenceQuery, part: Option<&Run>) -> Selection {
     }
 }
 
-fn search(host: &dyn Host, request: &ReferenceQuery, part: Option<&Run>) -> Result<Tally, Failure> {
-    let mut tally = Tally::default();
-    host.read_files(&selection(request, part), &mut |path, content| {
+fn empty_tallies(queries: &[ReferenceQuery]) -> Vec<Tally> {
+    queries.iter().map(|_| Tally::default()).collect()
+}
+
+/// The page of the first symbol, then a line of counts for each further one.
+fn render(tallies: Vec<Tally>, queries: &[ReferenceQuery]) -> Outcome {
+    let mut sums = tallies.into_iter().zip(queries);
+    let (first, query) = sums.next().expect("a call asks about one symbol at least");
+    let mut outcome = first.render(query);
+    for (tally, query) in sums {
+        outcome.text.push_str(&tally.counted(query));
+        outcome.text.push('\n');
+    }
+    outcome
+}
+
+fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Result<Vec<Tally>, Failure> {
+    let mut tallies = empty_tallies(queries);
+    host.read_files(&selection(&queries[0], part), &mut |path, content| {
         match content {
-            Content::Whole(source) => search_file(host, request, path, source, &mut tally),
-            Content::Large => tally.large.push(path.to_owned()),
+            Content::Whole(source) => search_file(host, queries, path, source, &mut tallies),
+            Content::Large => tallies[0].large.push(path.to_owned()),
             // A file that vanished since it was listed, or may not be opened, is counted; the search goes on.
-            Content::Unreadable | Content::Binary => tally.unread += 1,
+            Content::Unreadable | Content::Binary => tallies[0].unread += 1,
         }
         ControlFlow::Continue(())
     })?;
-    tally.cut(request.limit);
-    Ok(tally)
+    for (tally, query) in tallies.iter_mut().zip(queries) {
+        tally.cut(query.limit);
+    }
+    Ok(tallies)
 }
 
-fn search_file(host: &dyn Host, request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) {
+/// Searches one file. What is noted of the file as a whole is noted in the first tally.
+fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: &[u8], tallies: &mut [Tally]) {
     let python = names::is_python(path);
     if !python && memchr::memchr(0, &source[..source.len().min(SNIFFED_BYTES)]).is_some() {
-        tally.binary += 1;
+        tallies[0].binary += 1;
         return;
     }
-    tally.searched(python);
-    // Looking for the bytes costs a thousandth of parsing.
-    if memchr::memmem::find(source, request.symbol.last().as_bytes()).is_none() {
+    tallies[0].searched(python);
+    // Looking for a word costs a thousandth of parsing.
+    let holds = |query: &ReferenceQuery| names::word_hits(source, query.symbol.last()).next().is_some();
+    let held: Vec<usize> = (0..queries.len()).filter(|&at| holds(&queries[at])).collect();
+    if held.is_empty() {
         return;
     }
-    match python.then(|| Module::parse(source)).flatten() {
-        Some(module) => python::search(request, path, &module, tally),
-        None => {
-            if python {
-                tally.unparsed.push(path.to_owned());
-            } else if tally.trees >= TREES_MAX {
-                tally.treeless += 1;
-            } else if symbols::search(host, request, path, source, tally) {
-                tally.trees += 1;
-                return;
+    if python {
+        if let Some(module) = Module::parse(source) {
+            for &at in &held {
+                python::search(&queries[at], path, &module, &mut tallies[at]);
             }
-            text(request, path, source, tally);
+            return;
         }
+        tallies[0].unparsed.push(path.to_owned());
+    } else if tallies[0].trees >= TREES_MAX {
+        tallies[0].treeless += 1;
+    } else if symbols::search(host, queries, &held, path, source, tallies) {
+        tallies[0].trees += 1;
+        return;
+    }
+    for at in held {
+        text(&queries[at], path, source, &mut tallies[at]);
     }
 }
 

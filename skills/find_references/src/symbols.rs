@@ -9,29 +9,58 @@ use crate::ReferenceQuery;
 use crate::python::Symbol;
 use crate::tally::{Match, MatchKind, Tally};
 
-/// Adds the references of one file. False where the host has no syntax tree of it, so that text has to do.
-pub(crate) fn search(host: &dyn Host, request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) -> bool {
+/// Adds the references of one file to the symbols that it holds. False where the host has no syntax tree of it, so that
+/// text has to do.
+pub(crate) fn search(
+    host: &dyn Host,
+    queries: &[ReferenceQuery],
+    held: &[usize],
+    path: &str,
+    source: &[u8],
+    tallies: &mut [Tally],
+) -> bool {
+    let found = match held {
+        [one] => references(host, &queries[*one].symbol, path),
+        _ => all_references(host, path),
+    };
+    let Some(found) = found else { return false };
+    let lines = LineStarts::new(source);
+    for &at in held {
+        let query = &queries[at];
+        let mut file = tallies[at].file(query, path, source);
+        for one in found.iter().filter(|one| one.name == query.symbol.last()) {
+            let Some(at) = lines.find(source, one) else { continue };
+            if let Some(kind) = judge(&query.symbol, path, one, lines.line(source, one.line)) {
+                file.push(Match::at(kind, at));
+            }
+        }
+        file.close();
+    }
+    true
+}
+
+/// The references to one symbol in a file.
+fn references(host: &dyn Host, symbol: &Symbol, path: &str) -> Option<Vec<SymbolReference>> {
     let query = SymbolQuery {
-        name: request.symbol.written.clone(),
+        name: symbol.written.clone(),
         under: path.to_owned(),
         after: None,
     };
-    let Ok(page) = host.references(&query) else {
-        return false;
-    };
-    if page.items.iter().any(|one| one.kind == "text") {
-        return false;
-    }
-    let lines = LineStarts::new(source);
-    let mut file = tally.file(request, path, source);
-    for one in &page.items {
-        let Some(at) = lines.find(source, one) else { continue };
-        if let Some(kind) = judge(&request.symbol, path, one, lines.line(source, one.line)) {
-            file.push(Match::at(kind, at));
-        }
-    }
-    file.close();
-    true
+    let found = host.references(&query).ok()?.items;
+    (!found.iter().any(|one| one.kind == "text")).then_some(found)
+}
+
+/// The references to any symbol in a file: two questions, where each symbol would be one.
+fn all_references(host: &dyn Host, path: &str) -> Option<Vec<SymbolReference>> {
+    let defined = host.outline(path).ok()?.into_iter().map(|one| SymbolReference {
+        path: one.path,
+        name: one.name,
+        kind: "definition".to_owned(),
+        line: one.line,
+        container: one.container,
+    });
+    let used = host.uses(path, 1, u32::MAX).ok()?;
+    Some(defined.chain(used).collect())
 }
 
 /// Kind of a reference; none where it is surely another symbol of the same name.

@@ -207,7 +207,8 @@ impl Tally {
         .with_details(&details)
     }
 
-    fn summary(&self, text: &mut String, request: &ReferenceQuery) {
+    /// The counts in a sentence.
+    pub(crate) fn counted(&self, request: &ReferenceQuery) -> String {
         let symbol = &request.symbol.written;
         let place = if request.under.is_empty() {
             String::new()
@@ -216,22 +217,24 @@ impl Tally {
         };
         let total: u64 = self.counts.iter().sum();
         if total == 0 {
-            let _ = write!(text, "No references to `{symbol}`{place}.");
-        } else {
-            let counts: Vec<String> = MatchKind::ALL
-                .into_iter()
-                .zip(self.counts)
-                .filter(|(_, count)| *count > 0)
-                .map(|(kind, count)| counted(count, kind))
-                .collect();
-            let lines = if total == 1 { "reference" } else { "references" };
-            let _ = write!(
-                text,
-                "{total} {lines} to `{symbol}`{place} in {}: {}.",
-                files("", self.files),
-                counts.join(", ")
-            );
+            return format!("No references to `{symbol}`{place}.");
         }
+        let counts: Vec<String> = MatchKind::ALL
+            .into_iter()
+            .zip(self.counts)
+            .filter(|(_, count)| *count > 0)
+            .map(|(kind, count)| counted(count, kind))
+            .collect();
+        let lines = if total == 1 { "reference" } else { "references" };
+        format!(
+            "{total} {lines} to `{symbol}`{place} in {}: {}.",
+            files("", self.files),
+            counts.join(", ")
+        )
+    }
+
+    fn summary(&self, text: &mut String, request: &ReferenceQuery) {
+        text.push_str(&self.counted(request));
         let _ = writeln!(
             text,
             " Searched: {}, {}.",

@@ -70,6 +70,52 @@ fn a_bare_name_finds_every_use_by_kind() {
         "#);
 }
 
+#[test]
+fn further_symbols_are_counted_as_calls_of_their_own_count_them() {
+    let host = host();
+    let page = text(
+        &host,
+        json!({"symbol": "run", "limit": 1, "also": ["Store", "Job", "nothing"]}),
+    );
+    let counts = |symbol: &str| {
+        let alone = text(&host, json!({"symbol": symbol, "limit": 1}));
+        let line = alone.lines().find(|line| line.contains("Searched:")).expect("counts");
+        let (counts, _) = line.split_once(" Searched:").expect("counts");
+        counts.to_owned()
+    };
+    let last: Vec<&str> = page.lines().rev().take(3).collect();
+    assert_eq!(last, [counts("nothing"), counts("Job"), counts("Store")]);
+    assert!(page.contains(&counts("run")), "{page}");
+}
+
+#[test]
+fn further_symbols_of_another_language_are_counted_from_its_outline() {
+    let mut host = library();
+    let symbols = host.symbols.as_mut().expect("they are known");
+    symbols.definitions = vec![skill_sdk::SymbolDefinition {
+        path: "lib.rs".to_owned(),
+        name: "go".to_owned(),
+        container: "Store".to_owned(),
+        kind: "method".to_owned(),
+        line: 4,
+        first_line: 4,
+        last_line: 4,
+        comment_line: None,
+        signature: "fn go()".to_owned(),
+    }];
+    let page = text(&host, json!({"symbol": "job", "limit": 1, "also": ["go"]}));
+    assert!(
+        page.ends_with("1 reference to `go` in 1 file: 1 definition.\n"),
+        "{page}"
+    );
+}
+
+#[test]
+fn too_many_further_symbols_are_refused() {
+    let refused = call(&host(), json!({"symbol": "run", "also": vec!["Store"; 32]})).expect_err("32 are too many");
+    assert_eq!(refused.message, "`also` holds 32 symbols, at most 31");
+}
+
 /// A source in another language, with the symbols that the host has of it.
 fn library() -> FakeHost {
     let source = "struct Store;\nimpl Store {\n    fn run() {}\n    fn go() { Self::run(); }\n}\n// run it\nfn main(job: Job) { job.run(); Store::run(); }\nfn run() {}\n";

@@ -372,12 +372,12 @@ pub(super) fn central_symbols<'d>(
     evidence: &Evidence<'_>,
     definitions: &'d [SymbolCandidate],
 ) -> Vec<CentralSymbol<'d>> {
+    let answer = evidence.of("uses").next();
+    let counts = answer.map_or("", |answer| answer.text());
     let mut counted: Vec<CentralSymbol<'_>> = candidates(definitions)
         .iter()
         .filter_map(|candidate| {
-            let mut answers = evidence.of("uses");
-            let answer = answers.find(|answer| answer.argument("symbol") == candidate.name)?;
-            let uses = ReferenceCount::read(answer.text())?;
+            let uses = ReferenceCount::read(counts, &candidate.name)?;
             Some(CentralSymbol { candidate, uses })
         })
         .collect();
@@ -417,14 +417,14 @@ struct ReferenceCount {
 }
 
 impl ReferenceCount {
-    fn read(text: &str) -> Option<Self> {
-        let line = text
-            .lines()
-            .find(|line| line.contains(" references to ") || line.contains(" reference to "))?;
+    fn read(text: &str, name: &str) -> Option<Self> {
+        let symbol = format!(" to `{name}` in ");
+        let line = text.lines().find(|line| line.contains(&symbol))?;
         let (count, rest) = line.split_once(' ')?;
         let what = if count == "1" { "reference" } else { "references" };
         let places = rest.rsplit_once(" in ").map_or(rest, |(_, places)| places);
         let places = places.split_once(". ").map_or(places, |(before, _)| before);
+        let places = places.trim_end_matches('.');
         let all = number(count)?;
         let in_text = places
             .split([':', ','])
