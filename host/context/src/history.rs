@@ -14,6 +14,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,7 @@ use super::words::{each_identifier, hash, is_function_word, split, stem};
 use tool_core::digest::hexadecimal;
 use tool_repository::Repository;
 
-pub(super) use refresh::{HistoryCell, Refreshed};
+pub(super) use refresh::{HISTORY_WALK_TIME, HistoryCell, ReadingPermit, Refreshed};
 pub(super) use signals::{FileHistory, HistorySignals};
 pub(super) use store::HISTORY_BYTES_MAX;
 
@@ -102,13 +103,14 @@ pub trait HistoryReader: fmt::Debug + Send + Sync {
     /// The commit that the work tree is at; absent before the first.
     fn head(&self, repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<CommitId>, HistoryError>;
 
-    /// The ancestors of a commit, itself included, those in `known` by their names alone. A walk that breaks off gives
-    /// what it has. No hidden path is among the paths.
+    /// The ancestors of a commit, itself included, those in `known` by their names alone. A walk that breaks off, at the
+    /// latest soon after `time`, gives what it has. No hidden path is among the paths.
     fn walk(
         &self,
         repository: &Arc<Repository>,
         from: CommitId,
         known: &HashSet<CommitId>,
+        time: Duration,
         cancel: &CancellationToken,
     ) -> Result<WalkedHistory, HistoryError>;
 }
@@ -127,6 +129,7 @@ impl HistoryReader for NoHistory {
         _: &Arc<Repository>,
         _: CommitId,
         _: &HashSet<CommitId>,
+        _: Duration,
         _: &CancellationToken,
     ) -> Result<WalkedHistory, HistoryError> {
         Ok(WalkedHistory::default())

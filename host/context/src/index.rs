@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::history::{History, HistoryCell, HistoryReader, NoHistory, Refreshed};
+use super::history::{HISTORY_WALK_TIME, History, HistoryCell, HistoryReader, NoHistory, ReadingPermit, Refreshed};
 use super::layout::Layout;
 use super::profile::Profile;
 use super::symbols::{NoParser, SyntaxParser};
@@ -67,6 +67,13 @@ const INDEX_PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Time, from when a selection was asked for, after which it no longer waits for files that its index does not know yet,
 /// so that there is an answer within about a second; the index goes on without it.
 const INDEX_WAIT_MS: u64 = 500;
+
+/// Time in which the first request for a repository reads the newest commits beside its other work. A home that lives for
+/// one job would else never know a history.
+const FIRST_HISTORY_TIME: Duration = Duration::from_millis(250);
+
+/// Time, from when it was asked for, after which such a request answers without them.
+const FIRST_HISTORY_WAIT: Duration = Duration::from_millis(350);
 
 /// Files that a selection waits for in any case: they take some tenths of a second, and a busy machine should not make
 /// the answer for a repository of usual size depend on how busy it is.
@@ -292,8 +299,18 @@ impl Index {
         (catalogue, layout)
     }
 
-    fn refresh_history(&self, indexes: &Indexes, repository: &Arc<Repository>, cancel: &CancellationToken) {
-        if self.history.refresh(&*indexes.history, repository, cancel) == Refreshed::Changed {
+    fn refresh_history(
+        &self,
+        permit: ReadingPermit,
+        indexes: &Indexes,
+        repository: &Arc<Repository>,
+        time: Duration,
+        cancel: &CancellationToken,
+    ) {
+        let refreshed = self
+            .history
+            .refresh(permit, &*indexes.history, repository, time, cancel);
+        if refreshed == Refreshed::Changed {
             self.has_unwritten_history.store(true, Ordering::Release);
         }
         if !self.has_unwritten_history.load(Ordering::Acquire) {
@@ -423,9 +440,12 @@ impl Source for Look {
         if !self.takes_history {
             return None;
         }
-        if !self.indexes.beside {
+        if self.indexes.beside {
+            self.index.history.wait_for_first(self.asked + FIRST_HISTORY_WAIT);
+        } else if let Some(permit) = self.index.history.permit() {
+            let (indexes, repository) = (&self.indexes, &self.repository);
             self.index
-                .refresh_history(&self.indexes, &self.repository, &self.cancel);
+                .refresh_history(permit, indexes, repository, HISTORY_WALK_TIME, &self.cancel);
         }
         Some(self.index.history.current()).filter(|history| !history.is_empty())
     }
@@ -440,12 +460,16 @@ impl Look {
         &self.layout
     }
 
-    /// Leaves earlier commits alone, where they do not count.
+    /// Leaves earlier commits alone, where they do not count. Else begins to read them, where none were ever read.
     pub(super) fn without_history_if(self, is_so: bool) -> Self {
-        Self {
+        let look = Self {
             takes_history: self.takes_history && !is_so,
             ..self
+        };
+        if look.indexes.beside && look.takes_history {
+            look.begin_history();
         }
+        look
     }
 
     fn place(&self, path: &str) -> Option<usize> {
@@ -523,19 +547,47 @@ impl Look {
         let _ = std::thread::Builder::new().name(name).spawn(move || self.fill(&turn));
     }
 
-    /// Reads new commits on a thread of its own, so that no answer waits for git.
-    fn refresh_history_beside(&self) {
-        if !self.index.history.is_due() {
+    /// Reads the newest commits beside this request, so that its answer knows them, and the others after that.
+    fn begin_history(&self) {
+        let history = &self.index.history;
+        let Some(permit) = history.is_unread().then(|| history.permit()).flatten() else {
             return;
-        }
-        let (indexes, index) = (Arc::clone(&self.indexes), Arc::clone(&self.index));
-        let (repository, cancel) = (Arc::clone(&self.repository), CancellationToken::new());
-        let read = move || {
-            yield_to_others();
-            index.refresh_history(&indexes, &repository, &cancel);
         };
-        // If no thread can be started, the next request tries again.
-        let _ = std::thread::Builder::new().name("history".to_owned()).spawn(read);
+        self.read_history_beside(permit, |indexes, index, repository, permit| {
+            let cancel = CancellationToken::new();
+            index.refresh_history(permit, indexes, repository, FIRST_HISTORY_TIME, &cancel);
+            if index.history.is_due()
+                && let Some(permit) = index.history.permit()
+            {
+                yield_to_others();
+                index.refresh_history(permit, indexes, repository, HISTORY_WALK_TIME, &cancel);
+            }
+        });
+    }
+
+    /// Reads new commits after an answer.
+    fn refresh_history_beside(&self) {
+        let history = &self.index.history;
+        let Some(permit) = history.is_due().then(|| history.permit()).flatten() else {
+            return;
+        };
+        self.read_history_beside(permit, |indexes, index, repository, permit| {
+            yield_to_others();
+            let cancel = CancellationToken::new();
+            index.refresh_history(permit, indexes, repository, HISTORY_WALK_TIME, &cancel);
+        });
+    }
+
+    /// Does the work on a thread of its own.
+    fn read_history_beside(&self, permit: ReadingPermit, read: fn(&Indexes, &Index, &Arc<Repository>, ReadingPermit)) {
+        let (indexes, index) = (Arc::clone(&self.indexes), Arc::clone(&self.index));
+        let repository = Arc::clone(&self.repository);
+        let work = move || read(&indexes, &index, &repository, permit);
+        let started = std::thread::Builder::new().name("history".to_owned()).spawn(work);
+        if started.is_err() {
+            // The next request tries again.
+            self.index.history.give_back();
+        }
     }
 
     fn has_added(&self) -> bool {

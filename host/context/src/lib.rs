@@ -360,7 +360,7 @@ trait Source: Sync {
         Looked::from(text.map(|text| Profile::of(path, &text)))
     }
 
-    /// Returns what is known of the commits before the work tree, where something is.
+    /// Returns what is known of the commits before the work tree, where something is. May wait for a first reading.
     fn history(&self) -> Option<Arc<History>> {
         None
     }
@@ -410,8 +410,6 @@ struct SelectionTree<'a> {
     sizes: Vec<u64>,
     layout: Arc<Layout>,
     source: &'a dyn Source,
-    /// Earlier commits, where they are known and count.
-    history: Option<Arc<History>>,
     cancel: &'a CancellationToken,
     deadline: Instant,
 }
@@ -439,7 +437,6 @@ impl<'a> SelectionTree<'a> {
             sizes,
             layout,
             source,
-            history: source.history(),
             cancel,
             deadline: Instant::now() + limits::seconds(SELECT_SECONDS_MAX),
         }

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -38,10 +39,11 @@ impl HistoryReader for GitHistory {
         repository: &Arc<Repository>,
         from: CommitId,
         known: &HashSet<CommitId>,
+        time: Duration,
         cancel: &CancellationToken,
     ) -> Result<WalkedHistory, HistoryError> {
         let known = known.iter().map(|id| id.0).collect();
-        let past = walk_commits(repository, from.0, &known, &BOUNDS, cancel).map_err(HistoryError)?;
+        let past = walk_commits(repository, from.0, &known, &BOUNDS, time, cancel).map_err(HistoryError)?;
         let step = |step| match step {
             PastCommitStep::Known(id) => WalkedCommit::Known(CommitId(id)),
             PastCommitStep::Read(read) => WalkedCommit::Read(PastCommit {

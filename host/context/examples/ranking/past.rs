@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tool_context::HistoryReader;
@@ -81,6 +82,7 @@ impl HistoryReader for RecordedHistory {
         _: &Arc<Repository>,
         from: CommitId,
         known: &HashSet<CommitId>,
+        _: Duration,
         _: &CancellationToken,
     ) -> Result<WalkedHistory, HistoryError> {
         let (mut waiting, mut seen) = (BinaryHeap::new(), HashSet::new());

@@ -1,7 +1,7 @@
-//! When a history is read: beside the requests, after an answer, and not more often than each few seconds.
+//! When a history is read: beside the requests, and not more often than each few seconds. The first request for a
+//! repository waits a moment for it, because many homes live for one request.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -13,11 +13,15 @@ use tool_repository::Repository;
 /// little about the next task.
 const HISTORY_CHECK_SECONDS: u64 = 10;
 
+/// Time of one walk. What is not read by then is read by the next one.
+pub(crate) const HISTORY_WALK_TIME: Duration = Duration::from_secs(30);
+
 /// The history of one repository, as far as it has been read.
 #[derive(Debug, Default)]
 pub(crate) struct HistoryCell {
     state: Mutex<HistoryState>,
-    is_reading: AtomicBool,
+    /// Notified at the end of each reading.
+    has_ended: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -25,8 +29,22 @@ struct HistoryState {
     history: Arc<History>,
     /// The commit that the history ends at; absent until one was read.
     head: Option<CommitId>,
+    /// Absent where nothing was looked at, or where a walk has to go on.
     checked: Option<Instant>,
+    is_reading: bool,
+    /// True while the first reading goes on.
+    is_first_reading: bool,
 }
+
+impl HistoryState {
+    fn is_unread(&self) -> bool {
+        self.head.is_none() && self.checked.is_none() && self.history.is_empty()
+    }
+}
+
+/// The right to read a history. One at a time has it.
+#[derive(Debug)]
+pub(crate) struct ReadingPermit(());
 
 /// Outcome of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +60,9 @@ impl HistoryCell {
             state: Mutex::new(HistoryState {
                 history: Arc::new(history),
                 head,
-                checked: None,
+                ..HistoryState::default()
             }),
-            is_reading: AtomicBool::new(false),
+            has_ended: Condvar::new(),
         }
     }
 
@@ -56,22 +74,55 @@ impl HistoryCell {
     /// True where the work tree's commit should be looked at again.
     pub(crate) fn is_due(&self) -> bool {
         let wait = Duration::from_secs(HISTORY_CHECK_SECONDS);
-        !self.is_reading.load(Ordering::Acquire) && self.lock().checked.is_none_or(|checked| checked.elapsed() >= wait)
+        let state = self.lock();
+        !state.is_reading && state.checked.is_none_or(|checked| checked.elapsed() >= wait)
     }
 
-    /// Reads the commits that are new. What cannot be read leaves the history as it is.
+    /// True where nothing has been read or looked for yet.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.lock().is_unread()
+    }
+
+    /// The right to read, if nobody has it. `refresh` or `give_back` ends it.
+    pub(crate) fn permit(&self) -> Option<ReadingPermit> {
+        let mut state = self.lock();
+        if state.is_reading {
+            return None;
+        }
+        state.is_first_reading = state.is_unread();
+        state.is_reading = true;
+        Some(ReadingPermit(()))
+    }
+
+    /// Ends a reading.
+    pub(crate) fn give_back(&self) {
+        let mut state = self.lock();
+        (state.is_reading, state.is_first_reading) = (false, false);
+        drop(state);
+        self.has_ended.notify_all();
+    }
+
+    /// Waits for the end of a first reading, but not beyond `deadline`.
+    pub(crate) fn wait_for_first(&self, deadline: Instant) {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let waited = self
+            .has_ended
+            .wait_timeout_while(self.lock(), patience, |state| state.is_first_reading);
+        drop(waited);
+    }
+
+    /// Reads commits that are new, for as long as `time`. What cannot be read leaves the history as it is.
     pub(crate) fn refresh(
         &self,
+        _permit: ReadingPermit,
         reader: &dyn HistoryReader,
         repository: &Arc<Repository>,
+        time: Duration,
         cancel: &CancellationToken,
     ) -> Refreshed {
-        if self.is_reading.swap(true, Ordering::AcqRel) {
-            return Refreshed::Unchanged;
-        }
-        let refreshed = self.read(reader, repository, cancel);
         self.lock().checked = Some(Instant::now());
-        self.is_reading.store(false, Ordering::Release);
+        let refreshed = self.read(reader, repository, time, cancel);
+        self.give_back();
         refreshed.unwrap_or(Refreshed::Unchanged)
     }
 
@@ -79,6 +130,7 @@ impl HistoryCell {
         &self,
         reader: &dyn HistoryReader,
         repository: &Arc<Repository>,
+        time: Duration,
         cancel: &CancellationToken,
     ) -> Option<Refreshed> {
         let log = |error: &super::HistoryError| tracing::debug!(%error, "the history is not read");
@@ -92,7 +144,7 @@ impl HistoryCell {
         }
         let walked = match head {
             Some(head) => reader
-                .walk(repository, head, &before.ids(), cancel)
+                .walk(repository, head, &before.ids(), time, cancel)
                 .inspect_err(log)
                 .ok()?,
             None => WalkedHistory::default(),
@@ -104,6 +156,7 @@ impl HistoryCell {
         let mut state = self.lock();
         state.history = history;
         state.head = head.filter(|_| !goes_on);
+        state.checked = state.checked.filter(|_| !goes_on);
         Some(Refreshed::Changed)
     }
 

@@ -190,6 +190,7 @@ impl HistoryReader for ScriptedHistory {
         _: &Arc<Repository>,
         _: CommitId,
         known: &HashSet<CommitId>,
+        _: Duration,
         _: &CancellationToken,
     ) -> Result<WalkedHistory, HistoryError> {
         let (mut commits, mut read) = (Vec::new(), 0);
@@ -218,7 +219,14 @@ impl HistoryReader for ScriptedHistory {
 fn refresh(cell: &HistoryCell, reader: &ScriptedHistory) -> Refreshed {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
-    cell.refresh(reader, &repository, &CancellationToken::new())
+    let permit = cell.permit().expect("nobody reads");
+    cell.refresh(
+        permit,
+        reader,
+        &repository,
+        HISTORY_WALK_TIME,
+        &CancellationToken::new(),
+    )
 }
 
 #[test]
@@ -288,4 +296,31 @@ fn a_request_that_may_not_know_earlier_commits_reads_none() {
         look.finish();
         assert_eq!(reader.read.load(Ordering::Relaxed), read);
     }
+}
+
+#[test]
+fn the_first_reading_is_waited_for_and_later_ones_are_not() {
+    let cell = HistoryCell::default();
+    let permit = cell.permit().expect("nobody reads");
+    assert!(cell.permit().is_none(), "one reads at a time");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            cell.wait_for_first(Instant::now() + Duration::from_secs(60));
+            cell.current().commits.len()
+        });
+        let reader = ScriptedHistory {
+            read_max: Some(1),
+            ..ScriptedHistory::default()
+        };
+        *reader.commits.lock().expect("no panic") = vec![commit(2, 2, "b", &["a.py"]), commit(1, 1, "a", &["a.py"])];
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
+        let cancel = CancellationToken::new();
+        cell.refresh(permit, &reader, &repository, HISTORY_WALK_TIME, &cancel);
+        assert_eq!(waiting.join().expect("no panic"), 1);
+    });
+    assert!(cell.is_due(), "the walk has to go on");
+    let _permit = cell.permit().expect("nobody reads");
+    // Would wait for a reading that no one ends.
+    cell.wait_for_first(Instant::now() + Duration::from_secs(3600));
 }

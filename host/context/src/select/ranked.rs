@@ -49,8 +49,9 @@ impl Draft<'_, '_> {
     ) -> R {
         let tree = self.tree;
         let facts = self.facts(directory, query);
-        let history = tree.history.as_ref();
-        let history = history.map(|history| HistorySignals::new(query, history, &tree.paths));
+        // After the files were read: until then the history may have been read beside it.
+        let history = tree.source.history();
+        let history = history.map(|history| HistorySignals::new(query, &history, &tree.paths));
         work(&rank::Candidates {
             paths: &tree.paths,
             roles: &tree.layout.roles,

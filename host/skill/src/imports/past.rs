@@ -19,11 +19,8 @@ use tool_repository::Repository;
 
 pub use super::git::talk::PastBounds;
 
-/// Time of one walk. What is not read by then is read by the next one.
-const WALK_TIME: Duration = Duration::from_secs(30);
-
-/// Commits of one exchange with the helper, so that a cancelled walk ends soon.
-const STEPS_AT_ONCE: usize = 500;
+/// Commits of one exchange with the helper, so that a walk ends soon after it is cancelled or its time is up.
+const STEPS_AT_ONCE: usize = 100;
 
 /// A commit with its changed paths, relative to the root. None of them is hidden.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,12 +67,13 @@ pub fn head_commit(repository: &Arc<Repository>, cancel: &CancellationToken) -> 
     read().map_err(|failure: Failure| failure.message)
 }
 
-/// The ancestors of a commit, itself included; those in `known` by their names alone. Blocks.
+/// The ancestors of a commit, itself included; those in `known` by their names alone. After `time` no more are read. Blocks.
 pub fn walk_commits(
     repository: &Arc<Repository>,
     from: [u8; 20],
     known: &HashSet<[u8; 20]>,
     bounds: &PastBounds,
+    time: Duration,
     cancel: &CancellationToken,
 ) -> Result<PastCommits, String> {
     let read = || {
@@ -88,7 +86,7 @@ pub fn walk_commits(
         };
         git.exchange(&begin, &body, 0)?;
         let mut past = PastCommits::default();
-        while past.commits.len() < bounds.commits_max && began.elapsed() < WALK_TIME {
+        while past.commits.len() < bounds.commits_max && began.elapsed() < time {
             let commits_max = STEPS_AT_ONCE.min(bounds.commits_max - past.commits.len());
             let page = match git.ask(&GitRequest::Past { commits_max }) {
                 Ok(GitAnswer::Past(page)) if page.steps.len() <= commits_max => page,

@@ -6,6 +6,9 @@ use super::*;
 use crate::imports::git::testing::Fixture;
 use tool_repository::Options;
 
+/// Far more than any walk here takes.
+const TIME: Duration = Duration::from_secs(60);
+
 const BOUNDS: PastBounds = PastBounds {
     commits_max: 1_000,
     files_max: 50,
@@ -24,7 +27,7 @@ fn head(fixture: &Fixture) -> [u8; 20] {
 
 fn walk(fixture: &Fixture, known: &HashSet<[u8; 20]>) -> PastCommits {
     let cancel = CancellationToken::new();
-    walk_commits(&repository(fixture), head(fixture), known, &BOUNDS, &cancel).expect("git can be read")
+    walk_commits(&repository(fixture), head(fixture), known, &BOUNDS, TIME, &cancel).expect("git can be read")
 }
 
 fn read(commits: &PastCommits) -> Vec<&PastChanges> {
@@ -141,7 +144,8 @@ fn a_folder_of_a_repository_has_the_commits_of_its_own_files() {
     fixture.commit("both");
     let inner = Repository::open(&fixture.root().join("inner"), &Options::default()).expect("the folder is there");
     let cancel = CancellationToken::new();
-    let walked = walk_commits(&inner, head(&fixture), &HashSet::new(), &BOUNDS, &cancel).expect("git can be read");
+    let walked =
+        walk_commits(&inner, head(&fixture), &HashSet::new(), &BOUNDS, TIME, &cancel).expect("git can be read");
     assert_eq!(shown(&walked), "both: b.py []\nbegin:  []");
 }
 
