@@ -43,9 +43,11 @@ def merge_bills(release, native):
             bill = json.loads((folder / f"{name}.json").read_text())
             main = bill["metadata"]["component"]
             own = own or main
+            built = resolved(root, main["name"], triple)
             for component in [main, *bill.get("components", [])]:
                 component.pop("components", None)
-                parts[component["purl"].split("?")[0]] = portable(component)
+                if (component["name"], component["version"]) in built:
+                    parts[component["purl"].split("?")[0]] = portable(component)
         for path in root.rglob(f"{name}.json"):
             path.unlink()
     for part in native:
@@ -65,6 +67,15 @@ def merge_bills(release, native):
         "metadata": {"component": {**own, "name": "tool", "type": "application"}},
         "components": [parts[key] for key in sorted(parts)],
     }
+
+
+def resolved(root, package, triple):
+    """Names and versions of what a package is built from. The bill also has crates that only other members switch on."""
+    command = ["cargo", "tree", "--locked", "--package", package, "--target", triple, "--edges", "no-dev"]
+    listed = subprocess.run(
+        [*command, "--prefix", "none", "--format", "{p}"], check=True, cwd=root, capture_output=True, text=True
+    ).stdout
+    return {(name, version.removeprefix("v")) for name, version, *_ in map(str.split, filter(None, listed.splitlines()))}
 
 
 def portable(component):
