@@ -102,13 +102,13 @@ impl HistoryCell {
         self.has_ended.notify_all();
     }
 
-    /// Waits for the end of a first reading, but not beyond `deadline`.
+    /// Waits for the end of a first reading, but not beyond `deadline`, and later requests do not wait again.
     pub(crate) fn wait_for_first(&self, deadline: Instant) {
         let patience = deadline.saturating_duration_since(Instant::now());
-        let waited = self
-            .has_ended
-            .wait_timeout_while(self.lock(), patience, |state| state.is_first_reading);
-        drop(waited);
+        let is_first = |state: &mut HistoryState| state.is_first_reading;
+        let waited = self.has_ended.wait_timeout_while(self.lock(), patience, is_first);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.is_first_reading = false;
     }
 
     /// Reads commits that are new, for as long as `time`. What cannot be read leaves the history as it is.

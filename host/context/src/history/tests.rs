@@ -320,6 +320,11 @@ fn the_first_reading_is_waited_for_and_later_ones_are_not() {
         assert_eq!(waiting.join().expect("no panic"), 1);
     });
     assert!(cell.is_due(), "the walk has to go on");
+    let slow = HistoryCell::default();
+    let _slow = slow.permit().expect("nobody reads");
+    slow.wait_for_first(Instant::now());
+    // Would wait for an hour if the first request had not given up already.
+    slow.wait_for_first(Instant::now() + Duration::from_secs(3600));
     let _permit = cell.permit().expect("nobody reads");
     // Would wait for a reading that no one ends.
     cell.wait_for_first(Instant::now() + Duration::from_secs(3600));
