@@ -86,7 +86,7 @@ pub fn sources(bytes: &[u8]) {
         "go.mod",
         "e.go",
     ];
-    let resolver = symbols::Resolver::new(&paths);
+    let resolver = symbols::Resolver::new(&paths, symbols::Packages::default());
     for import in &imports {
         for from in [name, path.as_str()] {
             let found = resolver.resolve(from, import);

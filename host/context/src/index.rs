@@ -214,7 +214,11 @@ impl Indexes {
         cancel: &CancellationToken,
     ) -> Look {
         let index = self.index(repository);
-        let (catalogue, layout) = index.current(list, &self.hasher);
+        let text = |path: &str| {
+            let bytes_max = limits::FILE_READ_BYTES_MAX;
+            repository.read_within(path, bytes_max, cancel).ok().and_then(text_of)
+        };
+        let (catalogue, layout) = index.current(list, &self.hasher, text);
         let (known, has_gone) = valid(&catalogue, list);
         let mut look = Look {
             indexes: Arc::clone(self),
@@ -281,7 +285,12 @@ impl Index {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn current(&self, list: &FileList, hasher: &RandomState) -> (Arc<Catalogue>, Arc<Layout>) {
+    fn current(
+        &self,
+        list: &FileList,
+        hasher: &RandomState,
+        text: impl Fn(&str) -> Option<String>,
+    ) -> (Arc<Catalogue>, Arc<Layout>) {
         let paths: Vec<&str> = list.files.iter().map(|file| file.path.as_str()).collect();
         let (count, hash) = (paths.len(), hasher.hash_one(&paths));
         let state = self.lock();
@@ -294,7 +303,7 @@ impl Index {
             return (catalogue, Arc::clone(layout));
         }
         drop(state);
-        let layout = Arc::new(Layout::new(&paths));
+        let layout = Arc::new(Layout::new(&paths, text));
         self.lock().layout = Some((count, hash, Arc::clone(&layout)));
         (catalogue, layout)
     }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::profile::Profile;
-use super::symbols::Resolver;
+use super::symbols::{Packages, Resolver};
 use crate::limits::RANKED_FILE_BYTES_MAX;
 use tool_repository::file_role::{self, Role};
 
@@ -27,7 +27,8 @@ pub(super) struct Layout {
 type Resolved = (u32, Arc<[u32]>);
 
 impl Layout {
-    pub(super) fn new(paths: &[&str]) -> Self {
+    /// `text` reads manifests.
+    pub(super) fn new(paths: &[&str], text: impl Fn(&str) -> Option<String>) -> Self {
         let roles = file_role::roles(paths);
         let source = |(path, role): (&&str, &Role)| *role == Role::Source && file_role::is_code(path);
         let written = |(path, role): (&&str, &Role)| {
@@ -37,7 +38,7 @@ impl Layout {
             sources: paths.iter().zip(&roles).map(source).collect(),
             written: paths.iter().zip(&roles).map(written).collect(),
             roles,
-            resolver: Resolver::new(paths),
+            resolver: Resolver::new(paths, Packages::read(paths, text)),
             resolved: Mutex::new(vec![None; paths.len()]),
             overview: OnceLock::new(),
         }

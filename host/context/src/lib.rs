@@ -421,7 +421,8 @@ impl<'a> SelectionTree<'a> {
         cancel: &'a CancellationToken,
     ) -> Self {
         let paths: Vec<&str> = entries.clone().map(|entry| entry.path.as_str()).collect();
-        Self::with_layout(entries, source, Arc::new(Layout::new(&paths)), cancel)
+        let layout = Layout::new(&paths, |path| source.read(path).and_then(text_of));
+        Self::with_layout(entries, source, Arc::new(layout), cancel)
     }
 
     /// `layout` is that of the same files.

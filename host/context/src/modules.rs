@@ -13,6 +13,7 @@ use tool_core::api::{ModuleEdge, ModuleGraph, ModuleNode};
 use tool_repository::Repository;
 use tool_repository::file_role::parent;
 
+use super::symbols::{is_name_sign, package_name};
 use super::{ContextError, Indexes, Looked, SelectionTree};
 use crate::limits::RANKED_FILE_BYTES_MAX;
 
@@ -257,18 +258,6 @@ fn declared_dependencies(tree: &SelectionTree<'_>, packages: &[SourceModule]) ->
     pairs
 }
 
-/// The name that a manifest gives its package: `name = "a"`, `"name": "a"`, `module a` or `app: :a`.
-fn package_name(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| {
-        let key = line.trim_start().trim_start_matches('"');
-        let mut keys = ["name", "module ", "app: :"].iter();
-        let value = keys.find_map(|known| key.strip_prefix(known))?;
-        let value = value.trim_start_matches(['"', ':', '=', ' ', '\'']);
-        let end = value.find(|sign: char| !is_name_sign(sign)).unwrap_or(value.len());
-        (end > 0).then_some(&value[..end])
-    })
-}
-
 /// True for a line of a manifest that declares a dependency: the name stands at its beginning, or in its heading.
 fn declares(line: &str, name: &str) -> bool {
     let line = line.trim_start();
@@ -281,10 +270,6 @@ fn declares(line: &str, name: &str) -> bool {
         .trim_start_matches(['"', '\'', '{', ':']);
     let rest = line.strip_prefix(name);
     rest.is_some_and(|rest| rest.starts_with(|c: char| c == '.' || !is_name_sign(c)))
-}
-
-fn is_name_sign(sign: char) -> bool {
-    sign.is_alphanumeric() || "-_./@".contains(sign)
 }
 
 fn is_package(tree: &SelectionTree<'_>, folder: &str) -> bool {

@@ -335,7 +335,12 @@ impl Symbols {
             own.define(name, named.line - line, named.end_line - named.line);
             line = named.line;
         }
-        tree.each_import(text, |import| put_import(&mut own.imports, &import));
+        let mut import = |import: Import<'_>| put_import(&mut own.imports, &import);
+        match tree.syntax() {
+            // Its imports are calls like any other, of which a tree says no more than a line does.
+            Syntax::Ruby => symbols::read(Syntax::Ruby, text, |_| {}, import),
+            _ => tree.each_import(text, &mut import),
+        }
         own
     }
 
@@ -372,6 +377,8 @@ fn put_import(into: &mut Vec<u8>, import: &Import<'_>) {
         Import::RustUse(text) => (4, text),
         Import::Go(text) => (5, text),
         Import::Java(text) => (6, text),
+        Import::Ruby(text) => (7, text),
+        Import::RubyRelative(text) => (8, text),
     };
     into.push(kind);
     put_bytes(into, text.as_bytes());
@@ -390,6 +397,8 @@ fn read_import<'a>(from: &mut RecordReader<'a>) -> Option<Import<'a>> {
         4 => Import::RustUse(from.text()?),
         5 => Import::Go(from.text()?),
         6 => Import::Java(from.text()?),
+        7 => Import::Ruby(from.text()?),
+        8 => Import::RubyRelative(from.text()?),
         _ => return None,
     })
 }

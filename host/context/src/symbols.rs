@@ -6,18 +6,21 @@
 
 mod details;
 mod lines;
+mod packages;
 mod parser;
 mod resolve;
 mod tree;
 
 pub use details::{DetailedSymbol, SymbolUse, SyntaxDetails, UseForm};
+pub use packages::Packages;
+pub(crate) use packages::{is_name_sign, package_name};
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;
 pub use tree::{ImportSite, Named, Span, SymbolForm, SyntaxOutline};
 
 use lines::{
-    go_line, java_line, python_definition, python_import, python_names, quoted, rust_line, script_definition,
-    script_imports,
+    go_line, java_line, python_definition, python_import, python_names, quoted, ruby_line, rust_line,
+    script_definition, script_imports,
 };
 use tool_repository::file_role::file_name;
 
@@ -36,6 +39,8 @@ pub enum Syntax {
     Java,
     /// C and C++: includes only.
     C,
+    /// Ruby.
+    Ruby,
     /// Other languages, of which a syntax tree alone tells something.
     Other,
 }
@@ -50,6 +55,7 @@ impl Syntax {
             "rs" => Some(Self::Rust),
             "go" => Some(Self::Go),
             "java" | "kt" => Some(Self::Java),
+            "rb" | "rake" => Some(Self::Ruby),
             "c" | "h" | "cc" | "cpp" | "cxx" | "hpp" | "hh" => Some(Self::C),
             _ => None,
         }
@@ -89,6 +95,10 @@ pub enum Import<'a> {
     Go(&'a str),
     /// A dotted name of Java.
     Java(&'a str),
+    /// `require "a/b"`, below a load path.
+    Ruby(&'a str),
+    /// `require_relative "b"`.
+    RubyRelative(&'a str),
 }
 
 /// Calls `define` and `import` for what `text` holds, in the order of lines.
@@ -136,6 +146,7 @@ pub fn read<'a>(
             Syntax::Rust => rust_line(trimmed, indent, number, &mut define, &mut import),
             Syntax::Go => go_line(trimmed, indent, number, &mut go_block, &mut define, &mut import),
             Syntax::Java => java_line(trimmed, indent, number, &mut define, &mut import),
+            Syntax::Ruby => ruby_line(trimmed, indent, number, &mut define, &mut import),
             Syntax::C => {
                 if let Some(path) = trimmed.strip_prefix("#include").map(str::trim_start).and_then(quoted) {
                     import(Import::Path(path));

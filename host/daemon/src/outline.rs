@@ -197,9 +197,8 @@ fn syntax(language: Language) -> Syntax {
         Language::Go => Syntax::Go,
         Language::Java | Language::Kotlin => Syntax::Java,
         Language::C | Language::Cpp => Syntax::C,
-        Language::CSharp | Language::Ruby | Language::Php | Language::Bash | Language::Lua | Language::Elixir => {
-            Syntax::Other
-        }
+        Language::Ruby => Syntax::Ruby,
+        Language::CSharp | Language::Php | Language::Bash | Language::Lua | Language::Elixir => Syntax::Other,
     }
 }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::profile::Profile;
-use crate::symbols::Resolver;
+use crate::symbols::{Packages, Resolver};
 use crate::weights::WEIGHTS;
 use crate::words::{is_common, is_function_word, stem};
 
@@ -26,7 +26,7 @@ fn parts(identifier: &str) -> Vec<String> {
 fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
     let paths: Vec<&str> = files.iter().map(|file| file.0).collect();
     let roles: Vec<Role> = paths.iter().map(|path| file_role::role(path)).collect();
-    let resolver = Resolver::new(&paths);
+    let resolver = Resolver::new(&paths, Packages::default());
     let query = Query::new(task, &WEIGHTS);
     let facts: Vec<Option<Facts>> = files
         .iter()

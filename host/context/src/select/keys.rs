@@ -200,6 +200,7 @@ fn order_of_key(path: &str, main: Option<Syntax>) -> u8 {
         "go.mod" => Syntax::Go,
         "pom.xml" | "build.gradle" | "build.gradle.kts" => Syntax::Java,
         "cmakelists.txt" | "makefile" => Syntax::C,
+        "gemfile" => Syntax::Ruby,
         _ if file_role::is_code(path) => return 2,
         _ => return 3,
     };

@@ -210,6 +210,6 @@ fn test_settings(target: &str, path: &str) -> Option<(u32, &'static str)> {
         Syntax::Go => (name == "go.mod").then_some((1, "")),
         Syntax::Java => matches!(name, "pom.xml" | "build.gradle" | "build.gradle.kts").then_some((1, "")),
         Syntax::C => matches!(name, "CMakeLists.txt" | "Makefile").then_some((1, "test")),
-        Syntax::Other => None,
+        Syntax::Ruby | Syntax::Other => None,
     }
 }

@@ -182,6 +182,43 @@ pub(super) fn script_imports<'a>(trimmed: &'a str, import: &mut impl FnMut(Impor
     }
 }
 
+pub(super) fn ruby_line<'a>(
+    trimmed: &'a str,
+    indent: usize,
+    number: u32,
+    define: &mut impl FnMut(Definition<'a>),
+    import: &mut impl FnMut(Import<'a>),
+) {
+    let argument = |word| {
+        let rest = trimmed.strip_prefix(word)?;
+        let rest = rest.strip_prefix([' ', '('])?.trim_start();
+        quoted(rest)
+    };
+    if let Some(path) = argument("require_relative") {
+        return import(Import::RubyRelative(path));
+    }
+    let loaded = || after(trimmed, "autoload").and_then(|rest| quoted(rest.split_once(',')?.1.trim_start()));
+    if let Some(path) = argument("require").or_else(loaded) {
+        return import(Import::Ruby(path));
+    }
+    for word in ["def", "class", "module"] {
+        let Some(rest) = after(trimmed, word) else {
+            continue;
+        };
+        let rest = rest.trim_start_matches("self.");
+        // `class A::B` is found as `B`.
+        let end = rest.find(|sign| !is_word(sign) && sign != ':').unwrap_or(rest.len());
+        if let Some(name) = identifier(rest[..end].rsplit("::").next().unwrap_or_default()) {
+            define(Definition {
+                name,
+                line: number,
+                outer: indent <= 4,
+            });
+        }
+        return;
+    }
+}
+
 pub(super) fn rust_line<'a>(
     trimmed: &'a str,
     indent: usize,

@@ -1,10 +1,11 @@
 //! Resolution of imports to files, for one list of files.
 //!
-//! Decided by paths alone. What lies outside the repository means no file.
+//! Decided by paths, and by the names in manifests. What lies outside the repository means no file.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::packages::Packages;
 use super::{Import, Syntax};
 use tool_repository::file_role::{self, file_name, parent};
 
@@ -17,13 +18,17 @@ pub struct Resolver {
     python: HashMap<String, u32>,
     java: HashMap<Box<str>, Vec<u32>>,
     go: HashMap<Box<str>, Vec<u32>>,
+    ruby: HashMap<Box<str>, Vec<u32>>,
     rust_roots: HashMap<String, String>,
+    /// By the sources of a crate.
+    reexports: HashMap<String, HashMap<String, String>>,
+    npm: HashMap<String, String>,
     headers: HashMap<Box<str>, Vec<u32>>,
 }
 
 impl Resolver {
     /// Learns the layout of `paths`; results are indices into it.
-    pub fn new(paths: &[&str]) -> Self {
+    pub fn new(paths: &[&str], packages: Packages) -> Self {
         let list: Vec<Arc<str>> = paths.iter().map(|path| Arc::from(*path)).collect();
         let index: HashMap<Arc<str>, u32> = (0..).zip(&list).map(|(at, path)| (Arc::clone(path), at)).collect();
         let mut resolver = Self {
@@ -32,14 +37,23 @@ impl Resolver {
             paths: index,
             java: HashMap::new(),
             go: HashMap::new(),
+            ruby: HashMap::new(),
             rust_roots: rust_roots(paths),
+            reexports: HashMap::new(),
+            npm: packages.npm,
             headers: HashMap::new(),
         };
+        for package in packages.crates {
+            resolver.rust_roots.retain(|_, sources| *sources != package.sources);
+            resolver.reexports.insert(package.sources.clone(), package.reexports);
+            resolver.rust_roots.insert(package.name, package.sources);
+        }
         for (at, path) in (0..).zip(paths) {
             let (table, key) = match Syntax::of(path) {
                 Some(Syntax::Java) => (&mut resolver.java, file_role::stem(path)),
                 Some(Syntax::Go) if !path.ends_with("_test.go") => (&mut resolver.go, file_name(parent(path))),
                 Some(Syntax::C) => (&mut resolver.headers, file_name(path)),
+                Some(Syntax::Ruby) => (&mut resolver.ruby, file_role::stem(path)),
                 _ => continue,
             };
             table.entry(key.into()).or_default().push(at);
@@ -57,6 +71,11 @@ impl Resolver {
             Import::RustUse(path) => self.rust_use(from, path).into_iter().collect(),
             Import::Go(path) => self.go(path),
             Import::Java(name) => self.java(name).into_iter().collect(),
+            Import::Ruby(path) => self.ruby(path).into_iter().collect(),
+            Import::RubyRelative(path) => normalise(parent(from), path)
+                .and_then(|base| self.at(&format!("{}.rb", base.trim_end_matches(".rb"))))
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -108,11 +127,17 @@ impl Resolver {
         const EXTENSIONS: &[&str] = &[
             "ts", "tsx", "js", "jsx", "mjs", "cjs", "mts", "cts", "d.ts", "vue", "svelte",
         ];
+        let with_extension = |base: &str| EXTENSIONS.iter().find_map(|end| self.at(&format!("{base}.{end}")));
         if !specifier.starts_with('.') {
-            return None;
+            let (folder, rest) = self.npm_package(specifier)?;
+            let within = |inner: &str| {
+                let base = join(&join(folder, inner), rest);
+                let file = self.at(&base).or_else(|| with_extension(&base));
+                file.or_else(|| with_extension(&join(&base, "index")))
+            };
+            return within("src").or_else(|| within(""));
         }
         let base = normalise(parent(from), specifier)?;
-        let with_extension = |base: &str| EXTENSIONS.iter().find_map(|end| self.at(&format!("{base}.{end}")));
         // TypeScript names the file that will be compiled to: `./a.js` is `a.ts`.
         let compiled = || {
             base.strip_suffix(".js")
@@ -121,6 +146,14 @@ impl Resolver {
         };
         let found = self.at(&base).or_else(|| with_extension(&base)).or_else(compiled);
         found.or_else(|| with_extension(&join(&base, "index")))
+    }
+
+    /// The folder of the package that a specifier names, and what it names below.
+    fn npm_package<'s>(&self, specifier: &'s str) -> Option<(&str, &'s str)> {
+        let names = if specifier.starts_with('@') { 2 } else { 1 };
+        let end = specifier.match_indices('/').nth(names - 1).map(|(at, _)| at);
+        let (name, rest) = specifier.split_at(end.unwrap_or(specifier.len()));
+        Some((self.npm.get(name)?, rest.trim_start_matches('/')))
     }
 
     fn include(&self, from: &str, path: &str) -> Vec<u32> {
@@ -143,6 +176,10 @@ impl Resolver {
     }
 
     fn rust_use(&self, from: &str, path: &str) -> Option<u32> {
+        self.rust_path(from, path, true)
+    }
+
+    fn rust_path(&self, from: &str, path: &str, follows: bool) -> Option<u32> {
         let mut parts = path
             .trim_start_matches("::")
             .split("::")
@@ -153,11 +190,17 @@ impl Resolver {
             "crate" => rust_root(from).to_owned(),
             "self" => rust_directory(from),
             "super" => parent(&rust_directory(from)).to_owned(),
-            name => self.rust_roots.get(name)?.clone(),
+            // A child of this module hides a crate of its name.
+            name => match self.rust_module(&rust_directory(from), name) {
+                Some(_) => join(&rust_directory(from), name),
+                None => self.rust_roots.get(name)?.clone(),
+            },
         };
         let mut found = match first {
             "crate" | "self" | "super" => None,
-            _ => self.at(&join(&directory, "lib.rs")),
+            name => self
+                .rust_module(&rust_directory(from), name)
+                .or_else(|| self.at(&join(&directory, "lib.rs"))),
         };
         for part in parts {
             let part = part.split(" as ").next().unwrap_or(part);
@@ -166,6 +209,13 @@ impl Resolver {
                 continue;
             }
             let Some(next) = self.rust_module(&directory, part) else {
+                let reexport = self.reexports.get(&directory).and_then(|names| names.get(part));
+                let root = join(&directory, "lib.rs");
+                // Once, because a root may re-export from itself.
+                let elsewhere = reexport
+                    .filter(|_| follows)
+                    .and_then(|path| self.rust_path(&root, path, false));
+                found = elsewhere.or(found);
                 break;
             };
             found = Some(next);
@@ -197,6 +247,19 @@ impl Resolver {
             .collect()
     }
 
+    /// The file of a required path, below a folder that Ruby usually loads from.
+    fn ruby(&self, path: &str) -> Option<u32> {
+        let base = path.trim_end_matches(".rb");
+        let file = format!("{base}.rb");
+        let candidates = self.ruby.get(file_name(base))?;
+        let is_loaded = |at: &&u32| {
+            let above = self.list[**at as usize].strip_suffix(file.as_str());
+            let above = above.and_then(|above| above.strip_suffix('/'));
+            above.is_some_and(|above| matches!(file_name(above), "lib" | "app" | "spec" | "test"))
+        };
+        candidates.iter().find(is_loaded).copied()
+    }
+
     fn java(&self, name: &str) -> Option<u32> {
         let (_, class) = name.rsplit_once('.')?;
         let suffix = name.replace('.', "/");
@@ -209,7 +272,7 @@ impl Resolver {
 /// An import of Go means a whole package; of a large one, this many files take part.
 const GO_FILES_MAX: usize = 40;
 
-fn join(directory: &str, name: &str) -> String {
+pub(super) fn join(directory: &str, name: &str) -> String {
     match (directory.is_empty(), name.is_empty()) {
         (true, _) => name.to_owned(),
         (_, true) => directory.to_owned(),

@@ -88,11 +88,15 @@ fn go_java_and_c() {
 /// Lists the files to which the imports of each file resolve.
 fn resolved(files: &[(&str, &str)]) -> String {
     let paths: Vec<&str> = files.iter().map(|file| file.0).collect();
-    let resolver = Resolver::new(&paths);
+    let mut listed = paths.clone();
+    listed.sort_unstable();
+    let text = |path: &str| Some(files.iter().find(|file| file.0 == path)?.1.to_owned());
+    let resolver = Resolver::new(&paths, Packages::read(&listed, text));
     let mut shown = String::new();
     for (path, text) in files {
         let mut found = Vec::new();
-        let syntax = Syntax::of(path).expect("the language is known");
+        // A manifest.
+        let Some(syntax) = Syntax::of(path) else { continue };
         read(
             syntax,
             text,
@@ -168,11 +172,64 @@ proptest::proptest! {
     fn any_text_is_read_without_panic(text in "\\PC{0,400}", lines in proptest::collection::vec("(from|import|use|mod|def|class|func|export|const|#include|\\(|\\)|[a-zé.\"' ]){0,12}", 0..12)) {
         let text = format!("{text}\n{}", lines.join("\n"));
         let count = text.lines().count() as u32;
-        for path in ["a.py", "a.ts", "a.rs", "a.go", "a.java", "a.c"] {
-            let resolver = Resolver::new(&[path]);
+        for path in ["a.py", "a.ts", "a.rs", "a.go", "a.java", "a.c", "a.rb"] {
+            let resolver = Resolver::new(&[path], Packages::default());
             read(Syntax::of(path).expect("known"), &text, |d| assert!(d.line >= 1 && d.line <= count), |import| {
                 let _ = resolver.resolve(path, &import);
             });
         }
     }
+}
+
+#[test]
+fn ruby() {
+    let text = "require 'set'\nrequire(\"shop/cart\")\nrequire_relative 'store'\nautoload :Db, 'shop/db'\n\
+                module Shop\n  class Cart::Line < Base\n    def self.total(x)\n    def empty?\n";
+    insta::assert_snapshot!(shown("a.rb", text), @r#"
+    5:Shop 6:Line 7:total 8:empty
+    Ruby("set")
+    Ruby("shop/cart")
+    RubyRelative("store")
+    Ruby("shop/db")
+    "#);
+}
+
+#[test]
+fn imports_of_ruby_resolve_below_a_load_path_and_relatively() {
+    insta::assert_snapshot!(resolved(&[
+        ("lib/shop.rb", "require 'shop/cart'\nrequire_relative 'shop/store'\nrequire 'json'\n"),
+        ("lib/shop/cart.rb", "require 'set'\n"),
+        ("lib/shop/store.rb", "require_relative '../shop'\n"),
+        ("spec/cart_spec.rb", "require 'spec_helper'\n"),
+        ("spec/spec_helper.rb", "require 'shop'\n"),
+        ("tools/set.rb", ""),
+    ]), @r"
+    lib/shop.rb -> lib/shop/cart.rb lib/shop/store.rb
+    lib/shop/store.rb -> lib/shop.rb
+    spec/cart_spec.rb -> spec/spec_helper.rb
+    spec/spec_helper.rb -> lib/shop.rb
+    ");
+}
+
+#[test]
+fn packages_are_known_by_the_names_in_their_manifests() {
+    insta::assert_snapshot!(resolved(&[
+        ("crates/core/Cargo.toml", "[package]\nname = \"tool-core\"\n"),
+        ("crates/core/src/lib.rs", "mod text;\npub use text::{Line, deep::Word};\n"),
+        ("crates/core/src/text.rs", "mod deep;\n"),
+        ("crates/core/src/text/deep.rs", ""),
+        ("crates/outline/src/lib.rs", ""),
+        ("crates/cli/src/main.rs", "mod outline;\nuse outline::X;\nuse tool_core::Line;\nuse tool_core::Word;\nuse core::fmt;\n"),
+        ("crates/cli/src/outline.rs", "use crate::main;\n"),
+        ("packages/a/package.json", "{\n  \"name\": \"@shop/a\"\n}\n"),
+        ("packages/a/src/index.ts", "import { b } from '@shop/a/money/sums';\n"),
+        ("packages/a/src/money/sums.ts", "import a from '@shop/a';\nimport c from '@shop/none';\n"),
+    ]), @r"
+    crates/core/src/lib.rs -> crates/core/src/text.rs crates/core/src/text.rs
+    crates/core/src/text.rs -> crates/core/src/text/deep.rs
+    crates/cli/src/main.rs -> crates/cli/src/outline.rs crates/cli/src/outline.rs crates/core/src/text.rs crates/core/src/text/deep.rs
+    crates/cli/src/outline.rs -> crates/cli/src/main.rs
+    packages/a/src/index.ts -> packages/a/src/money/sums.ts
+    packages/a/src/money/sums.ts -> packages/a/src/index.ts
+    ");
 }

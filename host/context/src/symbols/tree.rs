@@ -141,6 +141,11 @@ impl SyntaxOutline {
         named.filter_map(|named| Some((at(text, named.name)?, named)))
     }
 
+    /// The language of the tree.
+    pub(crate) fn syntax(&self) -> Syntax {
+        self.syntax
+    }
+
     /// Calls `found` for each import, as the language has it.
     pub fn each_import(&self, text: &str, mut found: impl FnMut(Import<'_>)) {
         for place in &self.imports {
@@ -158,7 +163,7 @@ impl SyntaxOutline {
                 Syntax::Rust => found(Import::RustUse(path)),
                 Syntax::Go => found(Import::Go(path)),
                 Syntax::Java => found(Import::Java(path)),
-                Syntax::Script | Syntax::C | Syntax::Other => found(Import::Path(path)),
+                Syntax::Script | Syntax::C | Syntax::Ruby | Syntax::Other => found(Import::Path(path)),
             }
         }
     }
