@@ -66,6 +66,7 @@ pub(super) fn file_purpose(path: &str, lines: &[NumberedLine]) -> Option<Quotati
         .or_else(|| leading_comment(lines)),
         Some("Elixir") => elixir_moduledoc(lines),
         Some("JavaScript" | "TypeScript") => script_overview(lines),
+        Some("C" | "C++") => c_overview(lines),
         Some("Markdown" | "reStructuredText") => return None,
         _ => leading_comment(lines),
     }?;
@@ -289,6 +290,19 @@ fn script_overview(lines: &[NumberedLine]) -> Option<Comment> {
         .map(|(comment, _)| comment)
 }
 
+/// The first comment of a C file that does not belong to a condition, a macro or a pragma. That of a header may stand at its
+/// guard.
+fn c_overview(lines: &[NumberedLine]) -> Option<Comment> {
+    let belongs_below = |end: usize| {
+        let below = lines.get(end).and_then(|line| line.text.trim_start().strip_prefix('#'));
+        let directive = below.and_then(|below| below.split_whitespace().next());
+        matches!(directive, Some("if" | "ifdef" | "define" | "undef" | "pragma"))
+    };
+    let mut comments = leading_comments(lines).into_iter();
+    let (comment, _) = comments.find(|(_, end)| !belongs_below(*end))?;
+    Some(comment)
+}
+
 /// The comments before the first statement that are no licence, each with the index of the line after it.
 fn leading_comments(lines: &[NumberedLine]) -> Vec<(Comment, usize)> {
     let mut comments = Vec::new();
@@ -367,6 +381,16 @@ mod tests {
 
     fn told(path: &str, text: &str) -> Option<(String, usize)> {
         file_purpose(path, &number_lines(text)).map(|purpose| (purpose.text, purpose.line))
+    }
+
+    #[test]
+    fn a_comment_at_a_condition_is_no_purpose_of_a_c_file() {
+        let condition = "/* disable warnings about old functions */\n#if defined(_MSC_VER)\n#endif\n";
+        assert_eq!(told("a.c", condition), None);
+        let after = format!("/* Parses the wire format. */\n\n{condition}");
+        assert_eq!(told("a.c", &after), Some(("Parses the wire format.".to_owned(), 1)));
+        let guard = "/* Parses the wire format. */\n#ifndef A_H\n#define A_H\n";
+        assert_eq!(told("a.h", guard), Some(("Parses the wire format.".to_owned(), 1)));
     }
 
     #[test]
