@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use crate::{GRAPHS, Graphs};
+use crate::{FACTS, TargetFacts};
 
 use tool_core::limits::TOOL_CALLS_PER_ROUND_MAX;
 use tool_provider::{Message, ToolCall, ToolResult};
@@ -23,8 +23,8 @@ pub(super) struct Brief {
     pub(super) task: String,
     /// The files that the context engine chose, best first.
     pub(super) chosen: Vec<String>,
-    /// Graphs of the target, where there are some.
-    pub(super) graphs: Graphs,
+    /// Facts of the service about the target.
+    pub(super) facts: TargetFacts,
 }
 
 impl Brief {
@@ -37,8 +37,8 @@ impl Brief {
         // Only the service writes before the title. The head ends at the first empty line after the title, and text of
         // the repository follows.
         let (before, titled) = text.split_once("# Request\n\n").unwrap_or(("", text.as_str()));
-        let graphs = before.lines().find_map(|line| line.strip_prefix(GRAPHS));
-        brief.graphs = graphs
+        let facts = before.lines().find_map(|line| line.strip_prefix(FACTS));
+        brief.facts = facts
             .and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_default();
         let (head, packet) = titled.split_once("\n\n").unwrap_or((titled, ""));

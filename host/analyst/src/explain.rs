@@ -31,6 +31,8 @@ const ROWS_MAX: usize = 12;
 const SYMBOL_FILES_MAX: usize = 240;
 /// Files of one search, which takes 64 globs.
 const SEARCHED_FILES_MAX: usize = 60;
+/// Commits whose authors are counted.
+const LOG_COMMITS: usize = 200;
 /// Lines that a search answers.
 const LINES_MAX: usize = 1000;
 
@@ -93,6 +95,13 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         let globs: Vec<String> = searched.iter().map(|path| literal_glob(path)).collect();
         let arguments = json!({"pattern": pattern, "globs": globs, "limit": LINES_MAX, "case": "sensitive"});
         calls.push(call("definitions", number + 1, "search_code", &arguments));
+    }
+    if brief.facts.changes.is_some() {
+        let mut arguments = json!({"mode": "log", "limit": LOG_COMMITS});
+        if !brief.target.is_empty() {
+            arguments["paths"] = json!([brief.target]);
+        }
+        calls.push(call("log", 1, "git_diff", &arguments));
     }
     if let Some(pattern) = central::import_pattern(survey.main_language()) {
         let arguments = json!({

@@ -91,24 +91,35 @@ pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
     }
 }
 
-/// Puts the graphs of the target before a request, where the analyst finds them.
-pub fn add_graphs(message: &str, graphs: &Graphs) -> String {
-    match serde_json::to_string(graphs) {
-        Ok(json) => format!("{GRAPHS}{json}\n\n{message}"),
+/// Puts facts about the target before a request, where the analyst finds them.
+pub fn add_facts(message: &str, facts: &TargetFacts) -> String {
+    match serde_json::to_string(facts) {
+        Ok(json) => format!("{FACTS}{json}\n\n{message}"),
         Err(_) => message.to_owned(),
     }
 }
 
-/// Begins the line of a message that holds the graphs.
-const GRAPHS: &str = "Graphs: ";
+/// Begins the line of a message that holds facts.
+const FACTS: &str = "Facts: ";
 
-/// The graphs of a target.
+/// Facts about a target that no skill tells.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Graphs {
+pub struct TargetFacts {
     /// Folders and files.
     pub modules: ModuleGraph,
     /// Packages of a workspace.
     pub packages: ModuleGraph,
+    /// The files that changed in most of the newest commits, where there is a history.
+    pub changes: Option<RecentChanges>,
+}
+
+/// The files that changed in most of the newest commits.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecentChanges {
+    /// Commits that were looked at.
+    pub commits: u64,
+    /// Paths with their number of commits, most first.
+    pub files: Vec<(String, u64)>,
 }
 
 /// Refuses a question, which only a model can answer.

@@ -3,8 +3,9 @@
 //!
 //! Git is not known here: a [`HistoryReader`] gives messages, paths and times. Messages are untrusted text, and nothing of
 //! them is kept but hashes of their words. Read in this order: this module (what is kept), `store` (on the disk),
-//! `refresh` (when it is read), `signals` (what it says about a task).
+//! `refresh` (when it is read), `signals` (what it says about a task), `recent` (what changed most).
 
+mod recent;
 mod refresh;
 mod signals;
 mod store;
@@ -22,6 +23,7 @@ use super::words::{each_identifier, hash, is_function_word, split, stem};
 use tool_core::digest::hexadecimal;
 use tool_repository::Repository;
 
+pub use recent::{RecentChanges, recent_changes};
 pub(super) use refresh::{HISTORY_WALK_TIME, HistoryCell, ReadingPermit, Refreshed};
 pub(super) use signals::{FileHistory, HistorySignals};
 pub(super) use store::HISTORY_BYTES_MAX;
@@ -181,6 +183,30 @@ impl History {
     /// True where no commit tells anything.
     pub(super) fn is_empty(&self) -> bool {
         self.commits.iter().all(|commit| commit.changed.is_empty())
+    }
+
+    /// True where it has as many commits.
+    pub(super) fn has(&self, commits: usize) -> bool {
+        self.commits.len() >= commits
+    }
+
+    /// The changed files of each commit by the names that they have now, as far as exact renames lead.
+    fn present_names(&self) -> Vec<Box<[u32]>> {
+        let mut names: Vec<u32> = (0..self.paths.len() as u32).collect();
+        let mut files = Vec::with_capacity(self.commits.len());
+        for commit in &self.commits {
+            files.push(commit.changed.iter().map(|path| names[*path as usize]).collect());
+            // Older commits know the file by its old name.
+            let renamed: Vec<(u32, u32)> = commit
+                .renamed
+                .iter()
+                .map(|(from, to)| (*from, names[*to as usize]))
+                .collect();
+            for (from, now) in renamed {
+                names[from as usize] = now;
+            }
+        }
+        files
     }
 
     fn ids(&self) -> HashSet<CommitId> {

@@ -469,6 +469,12 @@ impl Look {
         &self.layout
     }
 
+    /// The history, if it has this number of commits or all that there are.
+    pub(super) fn newest_commits(&self, number: usize) -> Option<Arc<History>> {
+        let history = self.history()?;
+        (history.has(number) || self.index.history.is_complete()).then_some(history)
+    }
+
     /// Leaves earlier commits alone, where they do not count. Else begins to read them, where none were ever read.
     pub(super) fn without_history_if(self, is_so: bool) -> Self {
         let look = Self {

@@ -18,6 +18,10 @@ use tool_repository::file_role::{Role, file_name, is_code, parent, role};
 
 /// Edges of a picture: it is read in a text.
 const PICTURE_EDGES_MAX: usize = 30;
+/// Authors that are named.
+const AUTHORS_MAX: usize = 3;
+/// A longer name is something else.
+const AUTHOR_BYTES_MAX: usize = 60;
 /// Programs that are listed.
 const PROGRAMS_MAX: usize = 8;
 
@@ -53,9 +57,10 @@ pub(super) fn overview(
         starts(brief, survey, files, evidence),
         central_section(evidence, definitions),
         map(brief, survey, files, definitions),
-        picture("Imports between modules", &brief.graphs.modules),
-        picture("Imports between packages", &brief.graphs.packages),
+        picture("Imports between modules", &brief.facts.modules),
+        picture("Imports between packages", &brief.facts.packages),
         held(brief, survey, files),
+        often_changed(brief, evidence),
         tests(survey),
         declared(brief, survey),
         key_patterns(survey, evidence),
@@ -351,6 +356,45 @@ fn picture(title: &str, graph: &ModuleGraph) -> String {
     text
 }
 
+/// The files that changed most of late, and the names of the people who changed the target.
+fn often_changed(brief: &Brief, evidence: &Evidence<'_>) -> String {
+    let Some(changes) = &brief.facts.changes else {
+        return String::new();
+    };
+    let mut text = format!("## Often changed\n\nIn the last {} commits:\n\n", changes.commits);
+    for (path, commits) in &changes.files {
+        let _ = writeln!(text, "- `{path}` — {commits} commits");
+    }
+    let authors = authors(evidence.of("log").flat_map(|log| log.text().lines()));
+    if let [first, rest @ ..] = &authors[..] {
+        let told = |(name, commits): &(&str, usize)| format!("{name} ({commits})");
+        let names = rest.iter().take(AUTHORS_MAX - 1).map(told);
+        let names: Vec<String> = std::iter::once(told(first)).chain(names).collect();
+        let _ = writeln!(text, "\nMost of the latest commits are by {}.", names.join(", "));
+    }
+    text
+}
+
+/// Names by their number of commits, most first. A line of a log is `ID DATE NAME: SUBJECT`. An e-mail address is no name.
+fn authors<'t>(log: impl Iterator<Item = &'t str>) -> Vec<(&'t str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in log {
+        let mut parts = line.splitn(3, ' ');
+        let (Some(id), Some(date), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let is_commit = id.len() >= 7 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) && date.len() == 10;
+        let name = rest.split_once(": ").map_or("", |(name, _)| name);
+        let is_name = !name.is_empty() && name.len() <= AUTHOR_BYTES_MAX && !name.contains(['@', '`', '<', '[', '|']);
+        if is_commit && is_name {
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    let mut authors: Vec<(&str, usize)> = counts.into_iter().collect();
+    authors.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    authors
+}
+
 /// The purpose that a module states, in its manifest or in the file that stands for it, with its place.
 fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFile]) -> Option<String> {
     heads_of(directory, part, survey).iter().find_map(|path| {
@@ -464,4 +508,23 @@ fn left_out(survey: &Survey) -> String {
         text.push_str("The file list was cut; counts are of the files that were listed.\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::authors;
+
+    #[test]
+    fn authors_are_counted_by_name_and_an_address_is_none() {
+        let log = [
+            "3 commits, newest first:",
+            "",
+            "a29814f285cc 2026-02-07 Lee: upgrade: all",
+            "c859b25da029 2025-09-09 Ann Lee: Release 1.7.19 (#958)",
+            "74e1ff4994aa 2025-09-05 Lee: fix",
+            "74e1ff4994ab 2025-09-05 lee@example.org: fix",
+            "hint: add \"cursor\": \"a29\" for the rest",
+        ];
+        assert_eq!(authors(log.into_iter()), [("Lee", 2), ("Ann Lee", 1)]);
+    }
 }

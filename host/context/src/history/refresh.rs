@@ -78,6 +78,11 @@ impl HistoryCell {
         !state.is_reading && state.checked.is_none_or(|checked| checked.elapsed() >= wait)
     }
 
+    /// True where all commits of the work tree are known.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.lock().head.is_some()
+    }
+
     /// True where nothing has been read or looked for yet.
     pub(crate) fn is_unread(&self) -> bool {
         self.lock().is_unread()

@@ -40,7 +40,7 @@ pub(super) struct Statistics {
 
 impl Statistics {
     fn new(history: &History) -> Self {
-        let files = present_names(history);
+        let files = history.present_names();
         let counting = || {
             history
                 .commits
@@ -71,25 +71,6 @@ impl Statistics {
         let holders = f64::from(self.holders.get(&word).copied().unwrap_or(0));
         (1.0 + (self.counting - holders + 0.5) / (holders + 0.5)).ln()
     }
-}
-
-/// The changed files of each commit by the names that they have now, as far as exact renames lead.
-fn present_names(history: &History) -> Vec<Box<[u32]>> {
-    let mut names: Vec<u32> = (0..history.paths.len() as u32).collect();
-    let mut files = Vec::with_capacity(history.commits.len());
-    for commit in &history.commits {
-        files.push(commit.changed.iter().map(|path| names[*path as usize]).collect());
-        // Older commits know the file by its old name.
-        let renamed: Vec<(u32, u32)> = commit
-            .renamed
-            .iter()
-            .map(|(from, to)| (*from, names[*to as usize]))
-            .collect();
-        for (from, now) in renamed {
-            names[from as usize] = now;
-        }
-    }
-    files
 }
 
 /// Signals of earlier commits about one file.

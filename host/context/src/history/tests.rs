@@ -329,3 +329,30 @@ fn the_first_reading_is_waited_for_and_later_ones_are_not() {
     // Would wait for a reading that no one ends.
     cell.wait_for_first(Instant::now() + Duration::from_secs(3600));
 }
+
+#[test]
+fn what_changed_most_is_told_of_sources_that_are_there_and_may_be_shown() {
+    let (home, folder) = (tempfile::tempdir(), tempfile::tempdir());
+    let (home, folder) = (home.expect("a temporary folder"), folder.expect("a temporary folder"));
+    for file in ["a.py", "b.py", "c.py", "notes.md"] {
+        std::fs::write(folder.path().join(file), "a = 1\n").expect("the folder is ours");
+    }
+    let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
+    let all: &[&str] = &["a.py", "gone.py", "notes.md"];
+    let commits = (1..=6)
+        .rev()
+        .map(|at| commit(at, i64::from(at), "a", if at > 3 { &["a.py", "b.py"] } else { all }));
+    let reader = Arc::new(ScriptedHistory::default());
+    *reader.commits.lock().expect("no panic") = commits.collect();
+    let indexes = Indexes::waiting_for_history(home.path(), Arc::clone(&reader) as _);
+    let recent = |directory: &str, steer: &crate::Steer| {
+        let cancel = CancellationToken::new();
+        recent_changes(&repository, &indexes, directory, steer, &cancel).expect("it can be listed")
+    };
+    let steer = crate::Steer::default();
+    let changes = recent("", &steer).expect("there is a history");
+    assert_eq!(changes.commits, 6);
+    assert_eq!(changes.files, [("a.py".to_owned(), 6), ("b.py".to_owned(), 3)]);
+    assert_eq!(recent("elsewhere", &steer), None);
+    assert_eq!(recent("", &steer.without_history_if(true)), None);
+}

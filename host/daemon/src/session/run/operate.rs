@@ -16,7 +16,7 @@ use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
-use crate::analyst::{self, Graphs};
+use crate::analyst::{self, RecentChanges, TargetFacts};
 use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::{Api, TokenPrice};
 use crate::context::{self, Indexes, Packet, Target};
@@ -273,12 +273,13 @@ struct Prepared {
     inherited: Inherited,
 }
 
-/// Adds the graphs of a directory to the request of the analyst, which draws them. A target without a graph goes without.
-fn add_graphs(
+/// Adds facts about a directory to the request of the analyst, which writes them down. What cannot be found is left out.
+fn add_facts(
     message: &str,
     target: &Target,
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
+    steer: &context::Steer,
     cancel: &CancellationToken,
 ) -> String {
     let directory = match target {
@@ -287,11 +288,16 @@ fn add_graphs(
         _ => return message.to_owned(),
     };
     let draw = |by_package| context::draw_modules(repository, indexes, directory, by_package, cancel);
-    let graphs = Graphs {
+    let changes = context::recent_changes(repository, indexes, directory, steer, cancel);
+    let facts = TargetFacts {
         modules: draw(false).unwrap_or_default(),
         packages: draw(true).unwrap_or_default(),
+        changes: changes.ok().flatten().map(|changes| RecentChanges {
+            commits: changes.commits,
+            files: changes.files,
+        }),
     };
-    analyst::add_graphs(message, &graphs)
+    analyst::add_facts(message, &facts)
 }
 
 /// Finds the target and builds the context, on a blocking thread.
@@ -331,7 +337,14 @@ async fn prepare(
         let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
         let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
         let message = if is_analyst && operation == Operation::Explain {
-            add_graphs(&message, &target, &repository, &selecting.indexes, &cancel)
+            add_facts(
+                &message,
+                &target,
+                &repository,
+                &selecting.indexes,
+                &selecting.steer,
+                &cancel,
+            )
         } else {
             message
         };

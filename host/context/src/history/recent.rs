@@ -1,0 +1,71 @@
+//! The files that changed in most of the newest commits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use super::History;
+use crate::{ContextError, Indexes, Steer};
+use tool_repository::{FileList, Repository};
+
+/// Commits that are looked at. A first reading has them after a moment, so that every answer about a commit is the same.
+const RECENT_COMMITS: usize = 200;
+
+/// Commits of a file that is told. Fewer are chance.
+const COMMITS_MIN: u64 = 3;
+
+/// Files that are told.
+const FILES_MAX: usize = 8;
+
+/// What changed most of late.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecentChanges {
+    /// Commits that were looked at, merges included.
+    pub commits: u64,
+    /// Paths of sources that are still there, with the number of these commits that changed them, most first.
+    pub files: Vec<(String, u64)>,
+}
+
+/// Counts the newest commits by the sources below a directory that they changed; the empty path is the root. Absent where
+/// no history is known or may count. Blocks.
+pub fn recent_changes(
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    directory: &str,
+    steer: &Steer,
+    cancel: &CancellationToken,
+) -> Result<Option<RecentChanges>, ContextError> {
+    let list = repository.list(cancel)?;
+    let look = indexes.look(repository, &list, Instant::now(), cancel);
+    let look = look.without_history_if(!steer.takes_history());
+    let history = look.newest_commits(RECENT_COMMITS);
+    let is_told = |at: usize| look.layout().written[at] && steer.keeps(&list.files[at]);
+    let changes = history.map(|history| count(&history, &list, directory, is_told));
+    look.finish();
+    Ok(changes.filter(|changes| !changes.files.is_empty()))
+}
+
+fn count(history: &History, list: &FileList, directory: &str, is_told: impl Fn(usize) -> bool) -> RecentChanges {
+    let mut counts: HashMap<u32, u64> = HashMap::new();
+    let present = history.present_names();
+    let newest = &present[..present.len().min(RECENT_COMMITS)];
+    for path in newest.iter().flatten() {
+        *counts.entry(*path).or_default() += 1;
+    }
+    let below = list.range_beneath(directory);
+    let counted = counts.into_iter().filter(|(_, count)| *count >= COMMITS_MIN);
+    let mut files: Vec<(String, u64)> = counted
+        .filter_map(|(path, count)| {
+            let at = list.index_of(&history.paths[path as usize])?;
+            (below.contains(&at) && is_told(at)).then(|| (list.files[at].path.clone(), count))
+        })
+        .collect();
+    files.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    files.truncate(FILES_MAX);
+    RecentChanges {
+        commits: newest.len() as u64,
+        files,
+    }
+}
