@@ -7,6 +7,9 @@ use seccompiler::{BpfProgram, SeccompCmpOp};
 
 use super::{Rules, errno, program, rule};
 
+/// Number of `fchmodat2`, equal on every architecture. The crate `libc` lacks it for musl on aarch64.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
 /// System V's shared memory, semaphores and queues, POSIX queues, and names for sockets (one end of a socket pair could
 /// take an abstract name that another program expects).
 const REFUSED: &[i64] = &[
@@ -35,7 +38,7 @@ const MODES_AND_TIMES: &[i64] = &[
     libc::SYS_chmod,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    SYS_FCHMODAT2,
     libc::SYS_utimensat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_utime,
