@@ -19,7 +19,7 @@ const COMMITS_MIN: u64 = 3;
 /// Files that are told.
 const FILES_MAX: usize = 8;
 
-/// What changed most of late.
+/// Result of [`recent_changes`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecentChanges {
     /// Commits that were looked at, merges included.
