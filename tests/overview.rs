@@ -87,6 +87,45 @@ fn the_overview_is_the_same_every_time() {
 }
 
 #[test]
+fn an_overview_lists_the_names_that_a_package_offers() {
+    let home = Home::offline();
+    let python = folder(&[
+        (
+            "src/shop/__init__.py",
+            "from .cart import Cart as Cart\n\n\ndef open_cart():\n    return Cart()\n",
+        ),
+        ("src/shop/cart.py", "class Cart:\n    pass\n"),
+    ]);
+    // A test may hold a program as text.
+    let go = folder(&[
+        ("go.mod", "module example.com/shop\n"),
+        (
+            "shop.go",
+            "package shop\n\ntype Cart struct{}\n\nfunc Open() *Cart { return nil }\n\nfunc own() {}\n",
+        ),
+        ("shop_test.go", "package shop\n\nconst text = `\nfunc main() {\n`\n"),
+    ]);
+    for (repository, names) in [
+        (
+            &python,
+            "Names that `src/shop/__init__.py` offers:\n\n- `Cart` (src/shop/__init__.py:1)\n- `open_cart` \
+             (src/shop/__init__.py:4)\n",
+        ),
+        (
+            &go,
+            "Names that the package in this directory offers:\n\n- `Cart` (shop.go:3)\n- `Open` (shop.go:5)\n",
+        ),
+    ] {
+        let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+        let section = format!("## Public interface\n\n{names}\n");
+        assert!(finished.stdout.contains(&section), "{}", finished.stdout);
+    }
+    let program = folder(&[("main.go", "package main\n\nfunc Open() {}\n\nfunc main() {}\n")]);
+    let finished = home.run(program.path(), &["explain", "."]).expect(0);
+    assert!(!finished.stdout.contains("## Public interface"), "{}", finished.stdout);
+}
+
+#[test]
 fn a_single_file_is_explained() {
     let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
     let finished = home

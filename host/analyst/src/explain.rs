@@ -15,6 +15,7 @@ use tool_repository::file_role::{entry_point_by_path, file_name, stem};
 
 mod central;
 mod file;
+mod interface;
 mod overview;
 
 /// Lines of a manifest or a README that are read.
@@ -23,6 +24,8 @@ const MANIFEST_LINES: usize = 600;
 const HEAD_LINES: usize = 80;
 /// Lines of a file that exports the names of its package.
 const EXPORT_LINES: usize = 300;
+/// Lines of the file at the root of a package: its names may stand behind a long documentation.
+const ROOT_LINES: usize = 1000;
 /// Entry points that are read and listed.
 const ENTRY_POINTS_MAX: usize = 5;
 /// Rows of a map or a list.
@@ -84,8 +87,9 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
             (path, if exports { EXPORT_LINES } else { HEAD_LINES })
         });
     let documents = documents(brief, survey).into_iter().map(|path| (path, MANIFEST_LINES));
+    let root = interface::root_file(brief, survey).map(|path| (path, ROOT_LINES));
     let mut paths = BTreeSet::new();
-    for (path, limit) in documents.chain(heads) {
+    for (path, limit) in documents.chain(root).chain(heads) {
         if paths.insert(path.clone()) {
             read(&path, limit);
         }
