@@ -126,6 +126,27 @@ fn an_overview_lists_the_names_that_a_package_offers() {
 }
 
 #[test]
+fn a_manifest_that_tests_hold_broken_is_no_problem_of_the_project() {
+    let home = Home::offline();
+    let repository = folder(&[
+        ("index.js", "exports.run = 1\n"),
+        ("package.json", "{\n"),
+        ("tests/data/package.json", "{\n"),
+    ]);
+    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    let problems = finished
+        .stdout
+        .lines()
+        .filter(|line| line.contains("a manifest could not be read"));
+    let problems: Vec<&str> = problems.collect();
+    assert!(
+        matches!(problems[..], [own] if own.contains(": package.json:")),
+        "{}",
+        finished.stdout
+    );
+}
+
+#[test]
 fn a_single_file_is_explained() {
     let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
     let finished = home

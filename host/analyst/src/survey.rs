@@ -173,6 +173,9 @@ impl Survey {
         };
         survey.has_headers_of_cpp = count(&[".cc", ".cpp", ".cxx", ".hpp", ".hh"]) > count(&[".c"]);
         survey.is_aside = !survey.files.iter().any(|file| survey.is_source(&file.path));
+        if !survey.is_aside {
+            survey.broken.retain(|problem| !is_in_fixture(problem));
+        }
         survey
     }
 
@@ -295,6 +298,12 @@ impl Survey {
     pub(super) fn has(&self, path: &str) -> bool {
         self.files.iter().any(|file| file.path == path)
     }
+}
+
+/// True for a problem, `path:line: words`, in a manifest that tests, examples or copies hold: it may be broken on purpose.
+fn is_in_fixture(problem: &str) -> bool {
+    let path = problem.split(':').next().unwrap_or_default();
+    matches!(role(path), Role::Test | Role::Example | Role::Vendored)
 }
 
 /// True for programs that only configure tools.
