@@ -6,7 +6,7 @@
 
 pub(crate) mod http;
 mod recorded;
-mod rights;
+pub(crate) mod rights;
 mod told;
 pub(crate) mod world;
 

@@ -2,12 +2,14 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::conformance::rights::unprivileged;
 use crate::support::{Finished, Home, finish, folder, is_alive};
 
 const TOOL: &str = env!("CARGO_BIN_EXE_tool");
@@ -391,6 +393,29 @@ fn on_a_read_only_system_the_answer_comes_without_its_report() {
         finished.stdout.contains("No language model was used.") && finished.stdout.contains("  explain    ."),
         "{finished:?}"
     );
+}
+
+/// As in a container, whose user is not the owner of the mounted repository. Without root the repository is our own.
+#[test]
+fn the_repository_of_another_user_is_explained_without_a_report_in_it() {
+    let (home, repository) = (Home::offline(), folder(&[("app.py", "def main():\n    return 1\n")]));
+    std::fs::set_permissions(repository.path(), std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let explain = || {
+        let command = home.tool(repository.path(), &["explain", "."]);
+        finish(unprivileged(&home, &command).output().expect("the binary runs")).expect(0)
+    };
+    let finished = explain();
+    assert!(finished.stdout.contains("`app.py` (app.py:1)"), "{finished:?}");
+    let is_ours = !rustix::process::geteuid().is_root();
+    let reports = repository.path().join("session-reports");
+    assert_eq!(reports.exists(), is_ours, "{finished:?}");
+    // A folder that another user made there is not ours to write into, even where all may.
+    std::fs::create_dir_all(&reports).expect("it is ours");
+    std::fs::set_permissions(&reports, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+    let finished = explain();
+    let told = "Permission denied: session-reports/";
+    assert_eq!(finished.stderr.contains(told), !is_ours, "{finished:?}");
+    assert_eq!(reports.join("session_latest.md").exists(), is_ours);
 }
 
 #[test]

@@ -15,7 +15,7 @@ const NOBODY: u32 = 65534;
 /// Runs the command as a user whom permissions hold: if the tests run as root, it runs as `nobody`, who then owns the
 /// home.
 #[expect(clippy::disallowed_methods, reason = "the tests run the real binary")]
-pub(super) fn unprivileged(home: &Home, command: &Command) -> Command {
+pub(crate) fn unprivileged(home: &Home, command: &Command) -> Command {
     let program = Path::new(command.get_program());
     let mut same = if geteuid().is_root() {
         give(home.path());

@@ -1,6 +1,5 @@
 //! Checks of a request before anything starts: a caller's mistake is answered at once, with a hint to fix it.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -212,7 +211,8 @@ pub(super) fn reports_directory(
     Ok(folder.to_string_lossy().into_owned())
 }
 
-/// The working directory of a request: what it names, if that is a directory of the user's, else the repository root.
+/// The working directory of a request: what it names, if that is a directory outside of the system's, else the root of the
+/// repository.
 pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<PathBuf, Problem> {
     let Some(asked) = asked else {
         return Ok(repository.root().to_owned());
@@ -227,16 +227,13 @@ pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) ->
     let Ok(real) = std::fs::canonicalize(asked) else {
         return invalid("does not exist");
     };
-    // Its owner may write there, but reports of a request that anybody on this machine can make do not belong there.
+    // The user may be allowed to write there, but reports do not belong there.
     if repository::system_directory(&real).is_some_and(|system| !matches!(system, "/tmp" | "/var/tmp")) {
         return invalid("is a directory of the system");
     }
-    let us = rustix::process::geteuid();
     match std::fs::metadata(&real) {
-        Ok(metadata) if !metadata.is_dir() => invalid("is no directory"),
-        // The owner of everything may also write in a volume that another user has mounted.
-        Ok(metadata) if us.is_root() || metadata.uid() == us.as_raw() => Ok(real),
-        Ok(_) => invalid("belongs to another user"),
+        Ok(metadata) if metadata.is_dir() => Ok(real),
+        Ok(_) => invalid("is no directory"),
         Err(_) => invalid("cannot be read"),
     }
 }

@@ -424,21 +424,36 @@ pub fn is_there(summary: &Summary) -> bool {
     matches!(read, Ok(Ok(()))) && beginning == *TITLE.as_bytes()
 }
 
-/// Opens the reports folder of a working directory, and makes it and its `.gitignore` where they are missing.
+/// Opens the reports folder of a working directory, and makes it and its `.gitignore` where they are missing. In the
+/// directory of another user it has to be there, and to be ours.
 fn open_folder(working_directory: &Path) -> io::Result<OwnedFd> {
     let parent = File::open(working_directory)?;
-    match rustix::fs::mkdirat(&parent, REPORTS_FOLDER, Mode::from_raw_mode(0o755)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(error.into()),
+    let is_ours = may_use(&parent)?;
+    match is_ours.then(|| rustix::fs::mkdirat(&parent, REPORTS_FOLDER, Mode::from_raw_mode(0o755))) {
+        None | Some(Ok(()) | Err(Errno::EXIST)) => {}
+        Some(Err(error)) => return Err(error.into()),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = rustix::fs::openat(&parent, REPORTS_FOLDER, flags, Mode::empty())?;
+    let folder = match rustix::fs::openat(&parent, REPORTS_FOLDER, flags, Mode::empty()) {
+        Err(Errno::NOENT) if !is_ours => return Err(io::ErrorKind::PermissionDenied.into()),
+        opened => opened?,
+    };
+    if !may_use(&folder)? {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     // An empty one is what a full disk has left: it would show the reports to git for ever.
     let is_whole = rustix::fs::statat(&folder, GITIGNORE, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_size > 0);
     if !is_whole {
         history::replace(folder.as_fd(), GITIGNORE, b"*\n")?;
     }
     Ok(folder)
+}
+
+/// True for a folder of our user. The owner of everything may also write in a volume that another user has mounted.
+fn may_use(folder: impl AsFd) -> io::Result<bool> {
+    let us = rustix::process::geteuid();
+    let owner = rustix::fs::fstat(folder)?.st_uid;
+    Ok(us.is_root() || owner == us.as_raw())
 }
 
 /// Keeps the folder out of git.
