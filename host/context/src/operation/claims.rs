@@ -188,8 +188,12 @@ fn of_code(text: &str) -> Option<Claim> {
 
 fn is_path(text: &str) -> bool {
     let is_word = !text.contains(char::is_whitespace);
-    let has_stem = text.rsplit_once('.').is_some_and(|(stem, _)| !stem.is_empty());
-    is_word && (text.contains('/') || has_stem && file_role::language(text).is_some())
+    // `Plug.Parsers.JSON` is a name: endings are written small.
+    let ends_small = |ending: &str| !ending.contains(char::is_uppercase);
+    let has_ending = text
+        .rsplit_once('.')
+        .is_some_and(|(stem, ending)| !stem.is_empty() && ends_small(ending));
+    is_word && (text.contains('/') || has_ending && file_role::language(text).is_some())
 }
 
 fn of_number(text: &str, at: Range<usize>) -> Option<Claim> {
@@ -274,7 +278,8 @@ mod tests {
                 "The class `Command` runs (src/a.py:1). It waits 30 seconds in src/a.py:2, raises \"no such file\" at \
                  src/a.py:3 and calls read_token() from src/a.py:4. See `src/core.py` and src/a.py:5.\n\n\
                  - `Shop.open(name)` — src/a.py:6\n- The limit is 1,000: src/a.py:7 and src/a.py:8\n\
-                 - It has 3 parts: src/a.py:9\n\nIn src/a.py:10, parseHeader reads the rest."
+                 - It has 3 parts: src/a.py:9\n\nIn src/a.py:10, parseHeader reads the rest.\n\n\
+                 It has `Shop.JSON` (src/a.py:11) and `Shop.TOML` (src/a.py:12)."
             ),
             @r#"
         src/a.py:1: Symbol("Command")
@@ -287,6 +292,8 @@ mod tests {
         src/a.py:8: Number("1000")
         src/a.py:9: 
         src/a.py:10: Symbol("parseHeader")
+        src/a.py:11: Symbol("JSON")
+        src/a.py:12: Symbol("TOML")
         "#
         );
     }
