@@ -39,6 +39,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("host/analyst/src/explain/file.rs", "source code", &["= require("]),
+    ("host/analyst/src/explain/interface.rs", "source code", &["pub use "]),
     (
         "host/analyst/src/commands.rs",
         "names and text of the scripts of npm",
@@ -64,6 +65,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "source code",
         &["const fn", "const unsafe"],
     ),
+    ("host/context/src/symbols/packages.rs", "source code", &["pub use "]),
     ("host/core/src/redaction/session.rs", "PEM files", &["PRIVATE KEY"]),
     (
         "host/daemon/src/http/body.rs",

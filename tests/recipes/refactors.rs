@@ -98,7 +98,12 @@ const JAVA: Project = Project {
              <dependency>\n      <groupId>junit</groupId>\n      <artifactId>junit</artifactId>\n      \
              <version>4.x</version>\n      <scope>test</scope>\n    </dependency>\n  </dependencies>\n</project>\n",
         ),
-        (".mvn/maven.config", "-s/etc/maven/settings-debian.xml\n"),
+        // Not every machine has Debian's settings for this.
+        (".mvn/maven.config", "-s.mvn/offline.xml\n"),
+        (
+            ".mvn/offline.xml",
+            "<settings>\n  <localRepository>/usr/share/maven-repo</localRepository>\n  <offline>true</offline>\n</settings>\n",
+        ),
         (".gitignore", "target\n"),
         (
             "src/main/java/shop/Sum.java",
