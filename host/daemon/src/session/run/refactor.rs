@@ -169,6 +169,10 @@ impl Verification {
             let names: Vec<&str> = results.failing.iter().take(NAMED_MAX).map(String::as_str).collect();
             return Self::Missing(format!("the same errors before and after: {}", names.join(", ")));
         }
+        if !results.has_passed && results.failing.is_empty() {
+            // Without names it cannot be seen whether the failures are those from before.
+            return Self::Missing(format!("the run named no failing test ({})", results.verdict));
+        }
         Self::Tests(checks.clean)
     }
 
@@ -360,12 +364,26 @@ mod tests {
             line(&broken),
             "- Not verified: the same errors before and after: tests/test_a.py\n"
         );
+        let named = pytest(1, "1 failed, 4 passed in 1.0s", &["t.py::test_a"]);
+        assert_eq!(line(&named), "- Verified by tests\n", "it failed before, too");
+        let nameless = pytest(1, "1 failed, 4 passed in 1.0s", &[]);
+        assert_eq!(
+            line(&nameless),
+            "- Not verified: the run named no failing test (FAILED: 1 failed, 4 passed in 1.0 s)\n"
+        );
         let none = pytest(5, "no tests ran in 0.1s", &[]);
         let mut partly = pytest(0, "5 passed in 1.0s", &[]);
         if let SuiteRun::Ran(results) = &mut partly {
             results.not_run = vec!["go: go was not found on the PATH.".to_owned()];
         }
-        for run in [&broken, &none, &partly, &SuiteRun::NotAllowed, &SuiteRun::Refused] {
+        for run in [
+            &broken,
+            &nameless,
+            &none,
+            &partly,
+            &SuiteRun::NotAllowed,
+            &SuiteRun::Refused,
+        ] {
             assert_eq!(
                 problem(run, VerificationRule::WherePossible),
                 Some(ErrorKind::NotVerified),
