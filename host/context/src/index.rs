@@ -5,13 +5,20 @@
 //! so that nothing hidden is ever in it. It stands in for reading: the profile of a file is the same from both, but that
 //! the index gives it a syntax tree in its own time. A damaged or deleted index costs time and nothing else.
 //!
-//! Read in this order: `catalogue` (of which files a profile is kept), `store` (on the disk), `trees` (what comes later).
+//! Beside the profiles it keeps which trigrams a content has, so that a search reads only the files that can match.
+//!
+//! Read in this order: `catalogue` (what is kept of which file), `store` (on the disk), `trees` (what comes later),
+//! `trigrams`, `postings` (contents by trigram), `pattern` (what a search asks them), `narrow` (the answer).
 
 mod catalogue;
+mod narrow;
+mod pattern;
+mod postings;
 mod store;
 #[cfg(test)]
 mod tests;
 mod trees;
+mod trigrams;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -31,12 +38,25 @@ use super::symbols::{NoParser, SyntaxParser};
 use super::{Looked, Source, share, text_of};
 use crate::limits;
 use catalogue::{Catalogue, ContentDigest, FileFingerprint, FileRecord, RecordExtent};
+use narrow::KnownDocuments;
+use postings::Postings;
 use store::{Mark, Measured, Store};
 use tool_repository::{FileEntry, FileList, Key, Repository};
+use trigrams::TrigramCollector;
+
+pub use narrow::FileVerdict;
+pub use pattern::{PatternKind, SearchPattern};
 
 /// Bytes that the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150. Files
 /// beyond the bound are read anew for each selection.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of the postings of one repository: a tenth of its text. Those of a Linux kernel tree take some 150 MB. Files beyond
+/// the bound are read by each search.
+const POSTINGS_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of trigrams that were collected and are not written yet: those of some thousand files.
+const POSTINGS_PENDING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and
 /// after it; the next selection goes on where it ended. Twenty thousand files take a minute.
@@ -49,8 +69,8 @@ const OUTLINE_NOW_FILES_MAX: usize = 40;
 /// Bytes of these files together.
 const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
 
-/// Bytes of all indexes on the disk. The ones that were not used longest are removed.
-pub const INDEXES_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Bytes of all indexes on the disk, of which a large one has 512 MiB. The ones that were not used longest are removed.
+pub const INDEXES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Repositories with an index on the disk.
 const INDEXES_MAX: usize = 64;
@@ -86,6 +106,8 @@ const INDEXES_FILLING_MAX: usize = 1;
 #[derive(Debug, Clone, Copy)]
 struct IndexBounds {
     bytes: u64,
+    postings_bytes: u64,
+    postings_pending: usize,
     indexes: usize,
     indexes_bytes: u64,
     open: usize,
@@ -106,6 +128,8 @@ impl Default for IndexBounds {
     fn default() -> Self {
         Self {
             bytes: INDEX_BYTES_MAX,
+            postings_bytes: POSTINGS_BYTES_MAX,
+            postings_pending: POSTINGS_PENDING_BYTES_MAX,
             indexes: INDEXES_MAX,
             indexes_bytes: INDEXES_BYTES_MAX,
             open: INDEXES_OPEN_MAX,
@@ -162,6 +186,9 @@ struct IndexState {
     layout: Option<(usize, u64, Arc<Layout>)>,
     /// True once a file did not fit.
     is_full: bool,
+    postings: Arc<Postings>,
+    /// The documents of the list that was asked for last.
+    documents: Option<KnownDocuments>,
 }
 
 impl Indexes {
@@ -220,6 +247,7 @@ impl Indexes {
         };
         let (catalogue, layout) = index.current(list, &self.hasher, text);
         let (known, has_gone) = valid(&catalogue, list);
+        index.documents(&catalogue, list, Some(&known));
         let mut look = Look {
             indexes: Arc::clone(self),
             index,
@@ -230,6 +258,8 @@ impl Indexes {
             list: Arc::clone(list),
             known,
             has_gone,
+            takes_trees: true,
+            collectors: Mutex::default(),
             added: Mutex::default(),
             measured: AtomicUsize::new(0),
             asked,
@@ -270,6 +300,10 @@ impl Index {
                 mark: Some(mark),
                 ..IndexState::default()
             });
+        let state = IndexState {
+            postings: Arc::new(store.load_postings()),
+            ..state
+        };
         let history = store.load_history().unwrap_or_default();
         Self {
             key: key.clone(),
@@ -359,13 +393,17 @@ impl Index {
         if added.files.is_empty() && mark.is_some() && base.entries.iter().all(|entry| keeps(&entry.path)) {
             return Ok(());
         }
-        let files = added.files.into_values().collect();
+        let has_gone = !base.entries.iter().all(|entry| keeps(&entry.path));
+        let mut files: Vec<Measured> = added.files.into_values().collect();
+        let posted: Vec<_> = files.iter_mut().filter_map(|one| one.posted.take()).collect();
         let written = self.store.write(&base, mark.is_some(), keeps, files, bounds.bytes)?;
+        let catalogue = Arc::new(written.catalogue);
         let mut state = self.lock();
         state.is_full = written.is_full;
-        state.catalogue = Arc::new(written.catalogue);
+        state.catalogue = Arc::clone(&catalogue);
         state.mark = Some(written.mark);
         drop(state);
+        self.write_postings(&catalogue, &posted, has_gone, bounds.postings_bytes)?;
         store::prune(&indexes.folder, &self.key.name(), bounds.indexes, bounds.indexes_bytes);
         Ok(())
     }
@@ -391,6 +429,8 @@ fn valid(catalogue: &Catalogue, list: &FileList) -> (Vec<Option<u32>>, bool) {
 struct Added {
     files: BTreeMap<Box<str>, Measured>,
     bytes: usize,
+    /// Bytes of trigrams.
+    posted_bytes: usize,
 }
 
 /// An index as one request sees it.
@@ -417,6 +457,10 @@ pub(super) struct Look {
     grows_now: bool,
     /// False where earlier commits may not count: then they are not read either.
     takes_history: bool,
+    /// False where the files are not read by syntax tree after the answer.
+    takes_trees: bool,
+    /// For trigrams, while nobody uses them.
+    collectors: Mutex<Vec<TrigramCollector>>,
     /// By the list's order: files whose symbols were wanted and that nobody has tried to read by syntax tree.
     treeless: Vec<AtomicBool>,
 }
@@ -431,7 +475,7 @@ impl Source for Look {
         let Some(at) = self.place(path) else {
             return Looked::Nothing;
         };
-        let known = self.known[at].map(|entry| self.catalogue.entries[entry as usize].place);
+        let known = self.known_profile(at);
         if let Some(profile) = known.and_then(|place| self.catalogue.profile(place)) {
             self.note_treeless(at, profile.as_ref());
             return Looked::from(profile);
@@ -501,12 +545,19 @@ impl Look {
             && self.asked.elapsed() > self.indexes.bounds.wait
     }
 
+    /// Place of the profile that the index has of a file as it is.
+    fn known_profile(&self, at: usize) -> Option<RecordExtent> {
+        let entry = &self.catalogue.entries[self.known[at]? as usize];
+        Some(entry.place).filter(|place| *place != RecordExtent::NONE)
+    }
+
     /// Reads a file and notes its profile for the index.
     fn measure(&self, at: usize) -> Option<Profile> {
         let file = &self.list.files[at];
         let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
         let (content, read) = self.repository.read_entry(&file.path, size_max, &self.cancel).ok()?;
         let digest = digest(&file.path, &content);
+        let posted = read.as_ref().and_then(|_| self.posted(&digest, &content));
         let place = self.catalogue.place_of(&digest);
         let known = place.and_then(|place| Some((place, self.catalogue.profile(place)?)));
         let (place, profile) = match known {
@@ -524,7 +575,7 @@ impl Look {
             };
             let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
             let record = place.is_none().then(record);
-            self.note(Measured { entry, record });
+            self.note(Measured { entry, record, posted });
         }
         profile
     }
@@ -533,8 +584,12 @@ impl Look {
     fn note(&self, measured: Measured) {
         let mut added = self.lock();
         let bytes = measured.record.as_ref().map_or(0, |record| record.len());
-        if added.bytes + bytes <= 2 * self.indexes.bounds.pending_bytes {
+        let posted_bytes = measured.posted.as_ref().map_or(0, |posted| posted.trigrams.len());
+        let bounds = &self.indexes.bounds;
+        let has_room = added.bytes + bytes <= 2 * bounds.pending_bytes;
+        if has_room && added.posted_bytes + posted_bytes <= 2 * bounds.postings_pending {
             added.bytes += bytes;
+            added.posted_bytes += posted_bytes;
             added.files.insert(measured.entry.path.clone(), measured);
         }
     }
@@ -610,13 +665,15 @@ impl Look {
     }
 
     fn lacks_files(&self) -> bool {
-        !self.index.lock().is_full && self.missing().next().is_some()
+        let is_full = self.index.lock().is_full;
+        !is_full && self.missing().next().is_some() || self.lacks_postings()
     }
 
     /// Files that the index should know and does not.
     fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         let files = self.list.files.iter().enumerate();
-        let missing = files.filter(|(at, file)| self.known[*at].is_none() && self.layout.is_kept(*at, file.size));
+        let missing =
+            files.filter(|(at, file)| self.known_profile(*at).is_none() && self.layout.is_kept(*at, file.size));
         missing.map(|(at, _)| at)
     }
 
@@ -630,10 +687,16 @@ impl Look {
             enough,
             || false,
             |at| {
-                self.measure(*at);
+                if self.layout.is_kept(*at, self.list.files[*at].size) {
+                    self.measure(*at);
+                } else {
+                    self.post(*at);
+                }
             },
         );
-        self.grow();
+        if self.takes_trees {
+            self.grow();
+        }
     }
 
     /// Does what is left on all processors, until it is done or has to stop. What is found is written when it is done,
@@ -647,12 +710,12 @@ impl Look {
     ) {
         let mut left = waiting;
         while !left.is_empty() && !has_to_stop() {
-            if self.lock().bytes >= enough {
+            if self.has_enough(enough) {
                 self.write_added();
             }
             let done = share(left, |item| {
                 work(item);
-                if has_to_stop() || self.lock().bytes >= enough {
+                if has_to_stop() || self.has_enough(enough) {
                     return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
@@ -662,19 +725,27 @@ impl Look {
         self.write_added();
     }
 
+    /// True where so much waits that it is better written.
+    fn has_enough(&self, enough: usize) -> bool {
+        let added = self.lock();
+        added.bytes >= enough || added.posted_bytes >= self.indexes.bounds.postings_pending
+    }
+
     fn write_added(&self) {
         let added = std::mem::take(&mut *self.lock());
         self.index.write(&self.list, added, &self.indexes);
     }
 
-    /// The files that are still to be measured, for an index that has room.
+    /// The files that are still to be measured, as far as the index has room.
     fn unmeasured(&self) -> Vec<usize> {
-        if self.index.lock().is_full {
-            return Vec::new();
-        }
+        let is_full = self.index.lock().is_full;
+        let missing = self.missing().filter(|_| !is_full);
+        let mut unmeasured: Vec<usize> = missing.chain(self.unposted()).collect();
+        unmeasured.sort_unstable();
+        unmeasured.dedup();
         let added = self.lock();
-        let is_measured = |at: &usize| added.files.contains_key(self.list.files[*at].path.as_str());
-        self.missing().filter(|at| !is_measured(at)).collect()
+        unmeasured.retain(|at| !added.files.contains_key(self.list.files[*at].path.as_str()));
+        unmeasured
     }
 
     fn lock(&self) -> MutexGuard<'_, Added> {

@@ -53,7 +53,7 @@ use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
 
 pub use definitions::{SymbolSearch, find_symbol};
 pub use history::{HistoryReader, NoHistory, RecentChanges, recent_changes};
-pub use index::{INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX};
+pub use index::{FileVerdict, INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX, PatternKind, SearchPattern};
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
 pub use modules::draw_modules;
 pub use rank::FEATURE_NAMES;

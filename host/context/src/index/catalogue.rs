@@ -14,7 +14,7 @@ use tool_repository::{FileEntry, Identity};
 
 /// First bytes of a catalogue. The number changes with the form, and with anything that changes what is measured of a
 /// text: profiles that were kept are not measured again.
-pub(super) const FORMAT: &[u8; 16] = b"tool index 0004\n";
+pub(super) const FORMAT: &[u8; 16] = b"tool index 0005\n";
 
 /// State of a file when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,15 @@ pub(super) struct RecordExtent {
     pub(super) offset: u64,
     pub(super) bytes: u32,
     pub(super) sum: u32,
+}
+
+impl RecordExtent {
+    /// The place of a file of which no profile is kept, because no selection asks for it.
+    pub(super) const NONE: Self = Self {
+        offset: u64::MAX,
+        bytes: 0,
+        sum: 0,
+    };
 }
 
 /// One file.
@@ -93,8 +102,8 @@ impl Catalogue {
     /// Returns the place of the profile with the same content, whatever its path.
     pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<RecordExtent> {
         let by_digest = self.by_digest.get_or_init(|| {
-            let places = self.entries.iter().map(|entry| (entry.digest, entry.place));
-            places.collect()
+            let profiled = self.entries.iter().filter(|entry| entry.place != RecordExtent::NONE);
+            profiled.map(|entry| (entry.digest, entry.place)).collect()
         });
         by_digest.get(digest).copied()
     }

@@ -1,10 +1,11 @@
 //! The index on the disk: one folder a repository, private to the user.
 //!
-//! `catalogue` says what there is; `records-…` holds the profiles and is only ever appended to. A new catalogue takes
-//! the place of the old one by a rename, so that a reader sees either. Records that nothing leads to any more are left
-//! behind by writing all others into a new file: soon where they are many, and at once where a file is no longer
-//! listed, because it may be hidden by now. Whoever writes holds a lock; who does not get it leaves the work to the
-//! other. Whatever is damaged, foreign or readable by others counts as absent and is written anew.
+//! `catalogue` says what there is; `records-…` holds the profiles and is only ever appended to; `postings` and its segments
+//! are the module `postings`' business. A new catalogue takes the place of the old one by a rename, so that a reader sees
+//! either. Records that nothing leads to any more are left behind by writing all others into a new file: soon where they
+//! are many, and at once where a file is no longer listed, because it may be hidden by now. Whoever writes holds a lock;
+//! who does not get it leaves the work to the other. Whatever is damaged, foreign or readable by others counts as absent
+//! and is written anew.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::catalogue::{Catalogue, ContentDigest, FileRecord, RecordExtent};
+use super::postings::{self, PostedDocument};
 use crate::codec::checksum;
 use crate::history::{HISTORY_BYTES_MAX, History};
 use tool_repository::Identity;
@@ -51,6 +53,8 @@ pub(super) struct Mark {
 pub(super) struct Measured {
     pub(super) entry: FileRecord,
     pub(super) record: Option<Arc<[u8]>>,
+    /// Its trigrams, unless the postings have them.
+    pub(super) posted: Option<PostedDocument>,
 }
 
 impl Measured {
@@ -59,6 +63,7 @@ impl Measured {
         Self {
             entry: entry.clone(),
             record: None,
+            posted: None,
         }
     }
 }
@@ -87,6 +92,14 @@ impl Store {
             folder: indexes.join(name),
             root,
         }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn root(&self) -> Identity {
+        self.root
     }
 
     /// The catalogue that is on the disk, with its records open.
@@ -210,7 +223,8 @@ impl Store {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if name != CATALOGUE && name != LOCK && name != HISTORY && *name != current {
+            let is_postings = *name == *postings::LIST || name.starts_with(postings::SEGMENT);
+            if name != CATALOGUE && name != LOCK && name != HISTORY && *name != current && !is_postings {
                 // It may be gone by now, or be a folder that is none of ours.
                 let _ = fs::remove_file(entry.path());
             }
@@ -294,13 +308,17 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes a file as long as there is room. One whose record cannot be read any more is left out.
+    /// Takes a file, without a profile where there is no room for it. One whose record cannot be read any more is left
+    /// out.
     fn take(&mut self, one: Measured) -> io::Result<()> {
         let mut entry = one.entry;
-        let Some(place) = self.place(&entry.digest, one.record.as_deref())? else {
-            return Ok(());
-        };
-        entry.place = place;
+        if entry.place != RecordExtent::NONE {
+            entry.place = match self.place(&entry.digest, one.record.as_deref())? {
+                Some(place) => place,
+                None if self.is_full => RecordExtent::NONE,
+                None => return Ok(()),
+            };
+        }
         self.entries.push(entry);
         Ok(())
     }
@@ -356,7 +374,7 @@ impl<'a> Writer<'a> {
 }
 
 impl Mark {
-    fn of(metadata: &fs::Metadata) -> Self {
+    pub(super) fn of(metadata: &fs::Metadata) -> Self {
         Self {
             inode: metadata.ino(),
             bytes: metadata.len(),
@@ -407,7 +425,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -423,7 +441,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Fails unless this user owns it and nobody else can write it.
-fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
+pub(super) fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
         Ok(())

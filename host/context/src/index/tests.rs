@@ -11,7 +11,7 @@ use tool_repository::Options;
 
 /// A repository and a home, both of which go at the end.
 pub(super) struct World {
-    root: tempfile::TempDir,
+    pub(super) root: tempfile::TempDir,
     pub(super) home: tempfile::TempDir,
     pub(super) indexes: Arc<Indexes>,
 }
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// A daemon that starts later, or another process.
-    fn other(&self) -> Arc<Indexes> {
+    pub(super) fn other(&self) -> Arc<Indexes> {
         Arc::new(Indexes::bounded(self.home.path(), self.indexes.bounds, false))
     }
 
@@ -85,12 +85,12 @@ impl World {
             .collect()
     }
 
-    /// The paths that are in the index on the disk.
+    /// The paths of which the index on the disk has a profile.
     fn indexed(&self) -> Vec<String> {
         let look = self.look_with(&self.other(), &Options::default());
-        look.catalogue
-            .entries
-            .iter()
+        let entries = look.catalogue.entries.iter();
+        entries
+            .filter(|entry| entry.place != RecordExtent::NONE)
             .map(|entry| entry.path.to_string())
             .collect()
     }

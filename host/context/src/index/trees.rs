@@ -125,7 +125,11 @@ impl Look {
             ..entry.clone()
         };
         let record = Some(profile.bytes().into());
-        Some(Measured { entry, record })
+        Some(Measured {
+            entry,
+            record,
+            posted: None,
+        })
     }
 }
 

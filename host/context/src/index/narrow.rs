@@ -1,0 +1,262 @@
+//! Narrows a search: tells by the postings which files of a list cannot match.
+//!
+//! A file is left out only where the index knows it as it is, and its content does not answer the question of the search.
+//! Everything else is read: a file that has changed or is new, one whose segment is damaged, and each file while there is
+//! no index. A search that finds files unknown has them read after its answer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use super::catalogue::{Catalogue, ContentDigest, FileFingerprint, FileRecord, RecordExtent};
+use super::pattern::{SearchPattern, TrigramQuery};
+use super::postings::{DocumentPlace, PostedDocument, Postings};
+use super::store::Measured;
+use super::trigrams::TrigramCollector;
+use super::{Index, Indexes, Look, digest, now_ns, valid, yield_to_others};
+use crate::codec::put;
+use crate::limits;
+use tool_repository::{FileList, Repository};
+
+/// A NUL among so many first bytes marks a file that is no text. Skills and the bulk reader look at as many.
+const SNIFF_BYTES: usize = 8 * 1024;
+
+/// Verdict on a file of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileVerdict {
+    /// It may match.
+    Candidate,
+    /// It is text and does not match.
+    Text,
+    /// It is no text.
+    Binary,
+}
+
+/// The documents of a list, for as long as list, catalogue and postings stay.
+#[derive(Debug, Clone)]
+pub(super) struct KnownDocuments {
+    list: Arc<FileList>,
+    catalogue: Arc<Catalogue>,
+    postings: Arc<Postings>,
+    /// By the list's order.
+    places: Arc<[Option<DocumentPlace>]>,
+}
+
+impl KnownDocuments {
+    fn is_of(&self, list: &Arc<FileList>, catalogue: &Arc<Catalogue>, postings: &Arc<Postings>) -> bool {
+        Arc::ptr_eq(&self.list, list)
+            && Arc::ptr_eq(&self.catalogue, catalogue)
+            && Arc::ptr_eq(&self.postings, postings)
+    }
+
+    /// Files that the postings should know and do not.
+    fn unknown(&self) -> impl Iterator<Item = usize> + '_ {
+        let files = self.places.iter().zip(&self.list.files).enumerate();
+        let unknown = files.filter(|(_, (place, file))| place.is_none() && file.size <= limits::FILE_READ_BYTES_MAX);
+        unknown.map(|(at, _)| at).filter(|_| !self.postings.is_full)
+    }
+}
+
+impl Indexes {
+    /// Verdicts on the files of a list, in its order, for texts that match one of the patterns. Nothing where the patterns
+    /// say nothing that the index could answer.
+    pub fn narrow(
+        &self,
+        repository: &Repository,
+        list: &Arc<FileList>,
+        patterns: &[SearchPattern],
+    ) -> Option<Vec<FileVerdict>> {
+        let query = TrigramQuery::new(patterns);
+        // The files of a layer are not those of the index.
+        if query == TrigramQuery::All || repository.layer().is_some() {
+            return None;
+        }
+        let index = self.index(repository);
+        let catalogue = Arc::clone(&index.lock().catalogue);
+        let documents = index.documents(&catalogue, list, None);
+        let postings = &documents.postings;
+        let found = postings.find(&query);
+        if found.contains(&None) {
+            index.drop_damaged(postings, &found);
+        }
+        let verdict = |place: &Option<DocumentPlace>| {
+            let known = place.and_then(|place| Some((place, found[place.segment as usize].as_ref()?)));
+            match known {
+                None => FileVerdict::Candidate,
+                Some((place, _)) if postings.is_binary(place) => FileVerdict::Binary,
+                Some((place, matching)) if matching[place.document as usize] => FileVerdict::Candidate,
+                Some(_) => FileVerdict::Text,
+            }
+        };
+        Some(documents.places.iter().map(verdict).collect())
+    }
+
+    /// Brings the index up to date after a search of a list, beside everything else.
+    pub fn fill_after_search(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>) {
+        if repository.layer().is_some() || !list.complete {
+            return;
+        }
+        let index = self.index(repository);
+        let catalogue = Arc::clone(&index.lock().catalogue);
+        let has_gone = catalogue.entries.iter().any(|entry| list.find(&entry.path).is_none());
+        if !has_gone && index.documents(&catalogue, list, None).unknown().next().is_none()
+            || index.is_filling.load(Ordering::Acquire)
+        {
+            return;
+        }
+        let (indexes, repository, list) = (Arc::clone(self), Arc::clone(repository), Arc::clone(list));
+        let fill = move || {
+            yield_to_others();
+            let look = indexes.look(&repository, &list, Instant::now(), &CancellationToken::new());
+            let look = Look {
+                takes_history: false,
+                takes_trees: false,
+                ..look
+            };
+            look.finish();
+        };
+        if !self.beside {
+            return fill();
+        }
+        // If no thread can be started, the next request tries again.
+        let _ = std::thread::Builder::new().name("index".to_owned()).spawn(fill);
+    }
+}
+
+impl Index {
+    /// The documents of a list. `known` are the places that the catalogue has of its files.
+    pub(super) fn documents(
+        &self,
+        catalogue: &Arc<Catalogue>,
+        list: &Arc<FileList>,
+        known: Option<&[Option<u32>]>,
+    ) -> KnownDocuments {
+        let (postings, documents) = {
+            let state = self.lock();
+            (Arc::clone(&state.postings), state.documents.clone())
+        };
+        if let Some(documents) = documents.filter(|documents| documents.is_of(list, catalogue, &postings)) {
+            return documents;
+        }
+        let place = |entry: &Option<u32>| {
+            let entry = &catalogue.entries[(*entry)? as usize];
+            postings.place_of(&entry.digest)
+        };
+        let places = match known {
+            Some(known) => known.iter().map(place).collect(),
+            None => valid(catalogue, list).0.iter().map(place).collect(),
+        };
+        let documents = KnownDocuments {
+            list: Arc::clone(list),
+            catalogue: Arc::clone(catalogue),
+            postings,
+            places,
+        };
+        self.lock().documents = Some(documents.clone());
+        documents
+    }
+
+    fn drop_damaged(&self, postings: &Arc<Postings>, found: &[Option<Vec<bool>>]) {
+        let mut state = self.lock();
+        if Arc::ptr_eq(&state.postings, postings) {
+            state.postings = Arc::new(postings.without_damaged(found));
+        }
+    }
+
+    /// Writes the trigrams of contents that are new. The caller holds the lock of the store.
+    pub(super) fn write_postings(
+        &self,
+        catalogue: &Catalogue,
+        posted: &[PostedDocument],
+        has_gone: bool,
+        bytes_max: u64,
+    ) -> std::io::Result<()> {
+        let mut base = Arc::clone(&self.lock().postings);
+        // Another process may have written.
+        if base.mark() != self.store.postings_mark() {
+            base = Arc::new(base.reloaded(&self.store));
+        }
+        let live: HashSet<ContentDigest> = catalogue.entries.iter().map(|entry| entry.digest).collect();
+        let written = self.store.write_postings(&base, posted, &live, has_gone, bytes_max)?;
+        self.lock().postings = Arc::new(written);
+        Ok(())
+    }
+}
+
+impl Look {
+    /// Files that are to be read for the postings.
+    pub(super) fn unposted(&self) -> Vec<usize> {
+        let documents = self.index.documents(&self.catalogue, &self.list, Some(&self.known));
+        documents.unknown().collect()
+    }
+
+    pub(super) fn lacks_postings(&self) -> bool {
+        let documents = self.index.documents(&self.catalogue, &self.list, Some(&self.known));
+        documents.unknown().next().is_some()
+    }
+
+    /// The trigrams of a content that the postings do not have.
+    pub(super) fn posted(&self, digest: &ContentDigest, content: &[u8]) -> Option<PostedDocument> {
+        let postings = Arc::clone(&self.index.lock().postings);
+        if postings.is_full || postings.place_of(digest).is_some() {
+            return None;
+        }
+        let is_binary = memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some();
+        let trigrams = if is_binary {
+            Box::default()
+        } else {
+            self.collect(content)
+        };
+        Some(PostedDocument {
+            digest: *digest,
+            is_binary,
+            trigrams,
+        })
+    }
+
+    fn collect(&self, content: &[u8]) -> Box<[u8]> {
+        let collectors = || {
+            self.collectors
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+        };
+        let known = collectors().pop();
+        let mut collector = known.unwrap_or_else(TrigramCollector::new);
+        let (mut bytes, mut last) = (Vec::new(), 0);
+        collector.collect(content, |trigram| {
+            put(&mut bytes, u64::from(trigram - last));
+            last = trigram;
+        });
+        collectors().push(collector);
+        bytes.into()
+    }
+
+    /// Reads a file that no selection asks for, and notes its trigrams.
+    pub(super) fn post(&self, at: usize) {
+        let file = &self.list.files[at];
+        let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
+        let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
+        let Ok((content, Some(read))) = read else { return };
+        let digest = digest(&file.path, &content);
+        let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
+        let entry = FileRecord {
+            path: file.path.as_str().into(),
+            stamp: FileFingerprint::of(&read),
+            is_settled: read.changed_ns < began - settling,
+            digest,
+            place: RecordExtent::NONE,
+        };
+        let posted = self.posted(&digest, &content);
+        self.note(Measured {
+            entry,
+            record: None,
+            posted,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! A narrowed search over real folders: it leaves out what cannot match, and never what can.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::index::pattern::PatternKind;
+use crate::index::postings;
+use crate::index::tests::World;
+use tool_repository::Options;
+
+fn regex(text: &str) -> SearchPattern {
+    SearchPattern {
+        kind: PatternKind::Regex,
+        text: text.to_owned(),
+        ignores_case: false,
+    }
+}
+
+/// The repository of a world, with its list of now.
+fn opened(world: &World) -> (Arc<Repository>, Arc<FileList>) {
+    let repository = Repository::open(world.root.path(), &Options::default()).expect("the folder can be opened");
+    let list = repository.list(&CancellationToken::new()).expect("it can be listed");
+    (repository, list)
+}
+
+/// What a search does with each file; nothing where it is not narrowed.
+fn verdicts(world: &World, indexes: &Arc<Indexes>, pattern: &str) -> Option<String> {
+    let (repository, list) = opened(world);
+    let verdicts = indexes.narrow(&repository, &list, &[regex(pattern)])?;
+    let files = list.files.iter().zip(verdicts);
+    let words = files.map(|(file, verdict)| {
+        let verdict = match verdict {
+            FileVerdict::Candidate => "read",
+            FileVerdict::Text => "text",
+            FileVerdict::Binary => "binary",
+        };
+        format!("{} {verdict}", file.path)
+    });
+    Some(words.collect::<Vec<_>>().join(", "))
+}
+
+fn fill(world: &World, indexes: &Arc<Indexes>) {
+    let (repository, list) = opened(world);
+    indexes.fill_after_search(&repository, &list);
+}
+
+const FILES: [(&str, &str); 4] = [
+    ("a.py", "def needle(): pass\n"),
+    ("b.md", "# Hay\n"),
+    ("c.bin", "nee\0dle"),
+    ("d/Makefile", "all: needle\n"),
+];
+
+fn segments(world: &World) -> Vec<PathBuf> {
+    let folder = fs::read_dir(world.home.path().join("index"))
+        .expect("it is there")
+        .flatten();
+    let files = folder.flat_map(|entry| fs::read_dir(entry.path()).expect("it is a folder").flatten());
+    let paths = files.map(|entry| entry.path());
+    let is_segment = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(postings::SEGMENT))
+    };
+    paths.filter(is_segment).collect()
+}
+
+#[test]
+fn files_are_left_out_once_a_search_has_filled_the_index() {
+    let world = World::new(&FILES);
+    world.settle();
+    let first = "a.py read, b.md read, c.bin read, d/Makefile read";
+    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(first));
+    fill(&world, &world.indexes);
+    let narrowed = "a.py read, b.md text, c.bin binary, d/Makefile read";
+    for indexes in [Arc::clone(&world.indexes), world.other()] {
+        assert_eq!(verdicts(&world, &indexes, "needle").as_deref(), Some(narrowed));
+        assert_eq!(verdicts(&world, &indexes, "ne"), None, "two bytes say nothing");
+    }
+    assert_eq!(segments(&world).len(), 1);
+    fill(&world, &world.indexes);
+    assert_eq!(segments(&world).len(), 1, "there is nothing to do");
+}
+
+#[test]
+fn a_selection_fills_the_postings_too() {
+    let world = World::new(&FILES);
+    world.settle();
+    world.fill();
+    let narrowed = "a.py text, b.md read, c.bin binary, d/Makefile text";
+    assert_eq!(verdicts(&world, &world.indexes, "(?i)HAY").as_deref(), Some(narrowed));
+}
+
+#[test]
+fn what_changed_is_read_and_what_came_back_is_known() {
+    let world = World::new(&FILES);
+    world.settle();
+    fill(&world, &world.indexes);
+    world.put("b.md", "# A needle\n");
+    world.put("e.txt", "new\n");
+    let read = "a.py read, b.md read, c.bin binary, d/Makefile read, e.txt read";
+    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(read));
+    // Too young to be trusted.
+    fill(&world, &world.indexes);
+    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(read));
+    world.settle();
+    fill(&world, &world.indexes);
+    let known = "a.py read, b.md read, c.bin binary, d/Makefile read, e.txt text";
+    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(known));
+    world.put("b.md", "# Hay\n");
+    world.settle();
+    fill(&world, &world.indexes);
+    let known = "a.py read, b.md text, c.bin binary, d/Makefile read, e.txt text";
+    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(known));
+}
+
+#[test]
+fn what_is_hidden_by_now_leaves_the_postings() {
+    let world = World::new(&[("a.py", "x = 1\n"), ("secret.txt", "swordfish\n")]);
+    world.settle();
+    fill(&world, &world.indexes);
+    let secret = digest("secret.txt", b"swordfish\n");
+    let holds = |indexes: &Arc<Indexes>| {
+        let index = indexes.index(&opened(&world).0);
+        index.lock().postings.place_of(&secret).is_some()
+    };
+    assert!(holds(&world.indexes) && holds(&world.other()));
+    world.put(".ignore", "secret.txt\n");
+    fill(&world, &world.indexes);
+    assert!(!holds(&world.indexes) && !holds(&world.other()));
+    assert_eq!(segments(&world).len(), 2);
+}
+
+#[test]
+fn damage_costs_time_and_nothing_else() {
+    let world = World::new(&FILES);
+    world.settle();
+    fill(&world, &world.indexes);
+    let narrowed = verdicts(&world, &world.indexes, "needle");
+    let all = "a.py read, b.md read, c.bin read, d/Makefile read";
+    let change = |path: &Path, change: fn(&mut Vec<u8>)| {
+        let mut bytes = fs::read(path).expect("it is there");
+        change(&mut bytes);
+        fs::write(path, bytes).expect("it is ours");
+    };
+    let changes: [fn(&mut Vec<u8>); 4] = [
+        |bytes| bytes.clear(),
+        |bytes| bytes.truncate(bytes.len() / 2),
+        |bytes| bytes[20] ^= 1,
+        |bytes| bytes.extend_from_slice(b"more"),
+    ];
+    for damage in changes {
+        segments(&world).iter().for_each(|path| change(path, damage));
+        let indexes = world.other();
+        assert_eq!(verdicts(&world, &indexes, "needle").as_deref(), Some(all));
+        fill(&world, &indexes);
+        assert_eq!(verdicts(&world, &indexes, "needle"), narrowed);
+        assert_eq!(verdicts(&world, &world.other(), "needle"), narrowed);
+    }
+    segments(&world)
+        .iter()
+        .for_each(|path| fs::remove_file(path).expect("it is ours"));
+    assert_eq!(verdicts(&world, &world.other(), "needle").as_deref(), Some(all));
+}
+
+#[test]
+fn two_backends_answer_right_and_keep_what_the_other_wrote() {
+    let world = World::new(&FILES);
+    world.settle();
+    let other = world.other();
+    fill(&world, &world.indexes);
+    world.put("e.txt", "a needle more\n");
+    world.settle();
+    fill(&world, &other);
+    world.put("f.txt", "nothing\n");
+    world.settle();
+    fill(&world, &world.indexes);
+    let narrowed = "a.py read, b.md text, c.bin binary, d/Makefile read, e.txt read, f.txt text";
+    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(narrowed));
+    assert_eq!(verdicts(&world, &world.other(), "needle").as_deref(), Some(narrowed));
+    let older = verdicts(&world, &other, "needle").expect("it is narrowed");
+    assert!(older.ends_with("e.txt read, f.txt read"), "{older}");
+}

@@ -1,0 +1,374 @@
+//! The postings: for each content that the index knows, which trigrams it has.
+//!
+//! They lie in a few segments beside the records. What was measured goes into a new one; where there are too many, some
+//! are merged. `postings` lists the segments and is replaced by a rename, so that a reader sees one state or another. A
+//! segment that is damaged or gone counts as absent: its files are read by each search until they are measured again. A
+//! content that no listed file has is left behind by the next merge, and at once where a file is no longer listed,
+//! because it may be hidden by now.
+//!
+//! Read in this order: `gaps` (one list), `segment` (one file).
+
+mod gaps;
+mod segment;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, OnceLock};
+
+use super::catalogue::ContentDigest;
+use super::pattern::TrigramQuery;
+use super::store::{self, Mark, Store};
+use crate::codec::{RecordReader, checksum, put};
+
+pub(super) use segment::{PostedDocument, Segment};
+
+/// List of the segments.
+pub(super) const LIST: &str = "postings";
+
+/// Begin of the names of segments.
+pub(super) const SEGMENT: &str = "postings-";
+
+/// First bytes of the list.
+const FORMAT: &[u8; 16] = b"tool plist 0001\n";
+
+/// A list of more bytes is none of ours.
+const LIST_BYTES_MAX: u64 = 64 * 1024;
+
+/// Segments after which some are merged. Each costs a search some reads.
+const SEGMENTS_MAX: usize = 8;
+
+/// Segments that a merge leaves.
+const SEGMENTS_LEFT: usize = 4;
+
+/// Fewer dead documents than this are not worth a merge.
+const DEAD_DOCUMENTS_MIN: usize = 1000;
+
+/// Place of a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DocumentPlace {
+    pub(super) segment: u32,
+    pub(super) document: u32,
+}
+
+/// The segments of an index. It does not change; another one takes its place.
+#[derive(Debug, Default)]
+pub(super) struct Postings {
+    segments: Vec<Arc<Segment>>,
+    /// State of the list on the disk that they were read from.
+    mark: Option<Mark>,
+    /// Segments that turned out to be damaged.
+    damaged: Vec<u64>,
+    /// True once a document did not fit.
+    pub(super) is_full: bool,
+    by_digest: OnceLock<HashMap<ContentDigest, DocumentPlace>>,
+}
+
+impl Postings {
+    fn new(segments: Vec<Arc<Segment>>, mark: Option<Mark>, is_full: bool) -> Self {
+        Self {
+            segments,
+            mark,
+            damaged: Vec::new(),
+            is_full,
+            by_digest: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+
+    pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<DocumentPlace> {
+        let by_digest = self.by_digest.get_or_init(|| {
+            let documents = (0..).zip(&self.segments).flat_map(|(segment, one)| {
+                let documents = (0..).zip(one.documents());
+                documents.map(move |(document, (digest, _))| (*digest, DocumentPlace { segment, document }))
+            });
+            documents.collect()
+        });
+        by_digest.get(digest).copied()
+    }
+
+    pub(super) fn is_binary(&self, place: DocumentPlace) -> bool {
+        self.segments[place.segment as usize].documents()[place.document as usize].1
+    }
+
+    /// By segment and document: true for a content that can match. Nothing for a segment that is damaged.
+    pub(super) fn find(&self, query: &TrigramQuery) -> Vec<Option<Vec<bool>>> {
+        let segments = self.segments.iter().map(|segment| {
+            let found = segment.find(query).ok()?;
+            let mut marks = vec![false; segment.documents().len()];
+            found.into_iter().for_each(|document| marks[document as usize] = true);
+            Some(marks)
+        });
+        segments.collect()
+    }
+
+    /// The same without the segments that an answer of [`Self::find`] has nothing for.
+    pub(super) fn without_damaged(&self, found: &[Option<Vec<bool>>]) -> Self {
+        let damaged = self.segments.iter().zip(found).filter(|(_, found)| found.is_none());
+        let damaged = damaged.map(|(segment, _)| segment.generation);
+        self.without(damaged.chain(self.damaged.iter().copied()).collect())
+    }
+
+    /// What another process has left on the disk in place of this, without segments that are known to be damaged.
+    pub(super) fn reloaded(&self, store: &Store) -> Self {
+        store.load_postings().without(self.damaged.clone())
+    }
+
+    fn without(&self, damaged: Vec<u64>) -> Self {
+        let whole = self
+            .segments
+            .iter()
+            .filter(|segment| !damaged.contains(&segment.generation));
+        let segments: Vec<Arc<Segment>> = whole.cloned().collect();
+        // Without a mark the list is written anew.
+        let mark = self.mark.filter(|_| segments.len() == self.segments.len());
+        Self {
+            damaged,
+            ..Self::new(segments, mark, self.is_full)
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+}
+
+impl Store {
+    /// The segments that are on the disk and whole.
+    pub(super) fn load_postings(&self) -> Postings {
+        self.try_load_postings().unwrap_or_default()
+    }
+
+    /// State of the list on the disk.
+    pub(super) fn postings_mark(&self) -> Option<Mark> {
+        let metadata = fs::symlink_metadata(self.folder().join(LIST)).ok()?;
+        Some(Mark::of(&metadata))
+    }
+
+    fn try_load_postings(&self) -> Option<Postings> {
+        store::check_private(&fs::symlink_metadata(self.folder()).ok()?).ok()?;
+        let file = store::open(&self.folder().join(LIST)).ok()?;
+        let mark = Mark::of(&file.metadata().ok()?);
+        let mut bytes = Vec::new();
+        file.take(LIST_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        let generations = self.decode_list(&bytes)?;
+        let segment = |generation: u64| {
+            let file = store::open(&self.folder().join(segment_name(generation))).ok()?;
+            Segment::open(file, generation).map(Arc::new)
+        };
+        let segments = generations.into_iter().filter_map(segment).collect();
+        Some(Postings::new(segments, Some(mark), false))
+    }
+
+    fn decode_list(&self, bytes: &[u8]) -> Option<Vec<u64>> {
+        let (body, sum) = bytes.split_last_chunk::<4>()?;
+        let mut reader = RecordReader(body.strip_prefix(FORMAT)?);
+        let root = self.root();
+        if checksum(body) != u32::from_le_bytes(*sum)
+            || (reader.number()?, reader.number()?) != (root.device, root.inode)
+        {
+            return None;
+        }
+        let mut generations = Vec::new();
+        while !reader.is_empty() {
+            generations.push(reader.number()?);
+        }
+        Some(generations)
+    }
+
+    fn write_list(&self, segments: &[Arc<Segment>]) -> io::Result<Mark> {
+        let mut bytes = FORMAT.to_vec();
+        let root = self.root();
+        put(&mut bytes, root.device);
+        put(&mut bytes, root.inode);
+        segments.iter().for_each(|segment| put(&mut bytes, segment.generation));
+        let sum = checksum(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        let mut file = tempfile::NamedTempFile::new_in(self.folder())?;
+        file.write_all(&bytes)?;
+        let file = file.persist(self.folder().join(LIST))?;
+        Ok(Mark::of(&file.metadata()?))
+    }
+
+    /// Adds documents to what `base` holds, and leaves out those that are not `live`: at once where a file `has_gone`,
+    /// else with the next merge. The caller holds the lock, and `base` is what is on the disk.
+    pub(super) fn write_postings(
+        &self,
+        base: &Postings,
+        added: &[PostedDocument],
+        live: &HashSet<ContentDigest>,
+        has_gone: bool,
+        bytes_max: u64,
+    ) -> io::Result<Postings> {
+        let mut writer = PostingsWriter {
+            store: self,
+            live,
+            segments: base.segments.clone(),
+        };
+        let result = writer.add(base, added, bytes_max);
+        writer.leave_out(has_gone);
+        writer.merge_many();
+        let is_same = writer.segments.len() == base.segments.len()
+            && writer
+                .segments
+                .iter()
+                .zip(&base.segments)
+                .all(|(a, b)| Arc::ptr_eq(a, b));
+        let segments = writer.segments;
+        let mark = match base.mark.filter(|_| is_same) {
+            Some(mark) => Ok(mark),
+            None => self.write_list(&segments),
+        };
+        // Also where the list cannot be written: a segment that is gone counts as absent.
+        self.remove_old_segments(if mark.is_ok() { &segments } else { &base.segments }, &segments);
+        Ok(Postings::new(segments, Some(mark?), result?))
+    }
+
+    /// Removes the files of segments that neither list has, and of those that only the old one has.
+    fn remove_old_segments(&self, listed: &[Arc<Segment>], wanted: &[Arc<Segment>]) {
+        let names = |segments: &[Arc<Segment>]| -> HashSet<String> {
+            segments
+                .iter()
+                .map(|segment| segment_name(segment.generation))
+                .collect()
+        };
+        let (listed, wanted) = (names(listed), names(wanted));
+        for entry in fs::read_dir(self.folder()).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(SEGMENT) && !(listed.contains(&name) && wanted.contains(&name)) {
+                // It may be gone by now.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+fn segment_name(generation: u64) -> String {
+    format!("{SEGMENT}{generation:016x}")
+}
+
+/// Segments on their way from one state to the next.
+struct PostingsWriter<'a> {
+    store: &'a Store,
+    live: &'a HashSet<ContentDigest>,
+    segments: Vec<Arc<Segment>>,
+}
+
+impl PostingsWriter<'_> {
+    /// Writes a segment of new documents. True where there was no room for it.
+    fn add(&mut self, base: &Postings, added: &[PostedDocument], bytes_max: u64) -> io::Result<bool> {
+        let mut known = HashSet::new();
+        let is_new = |one: &&PostedDocument| {
+            self.live.contains(&one.digest) && base.place_of(&one.digest).is_none() && known.insert(one.digest)
+        };
+        let new: Vec<PostedDocument> = added
+            .iter()
+            .filter(is_new)
+            .take(segment::DOCUMENTS_MAX)
+            .cloned()
+            .collect();
+        if new.is_empty() {
+            return Ok(base.is_full);
+        }
+        if base.bytes() >= bytes_max {
+            return Ok(true);
+        }
+        let segment = self.make(|file| segment::write_documents(file, &new))?;
+        self.segments.push(segment);
+        Ok(false)
+    }
+
+    /// Leaves dead documents behind, where they have to go or are many.
+    fn leave_out(&mut self, has_gone: bool) {
+        let dead = |segment: &Arc<Segment>| {
+            let documents = segment.documents().iter();
+            documents.filter(|(digest, _)| !self.live.contains(digest)).count()
+        };
+        let counts: Vec<usize> = self.segments.iter().map(dead).collect();
+        let documents: usize = self.segments.iter().map(|segment| segment.documents().len()).sum();
+        let all: usize = counts.iter().sum();
+        if all > documents / 2 + DEAD_DOCUMENTS_MIN {
+            let segments = std::mem::take(&mut self.segments);
+            // Without a merged one there is none: what is left out is measured again.
+            self.segments.extend(self.merge(&segments).ok().flatten());
+        } else if has_gone {
+            let segments = std::mem::take(&mut self.segments);
+            for (segment, dead) in segments.into_iter().zip(counts) {
+                if dead == 0 {
+                    self.segments.push(segment);
+                } else {
+                    self.segments.extend(self.merge(&[segment]).ok().flatten());
+                }
+            }
+        }
+    }
+
+    /// Merges the smallest segments of too many.
+    fn merge_many(&mut self) {
+        if self.segments.len() <= SEGMENTS_MAX {
+            return;
+        }
+        let mut by_size: Vec<usize> = (0..self.segments.len()).collect();
+        by_size.sort_by_key(|&at| std::cmp::Reverse(self.segments[at].bytes));
+        let smallest: HashSet<usize> = by_size[SEGMENTS_LEFT..].iter().copied().collect();
+        let segments = std::mem::take(&mut self.segments);
+        let (merged, left): (Vec<_>, Vec<_>) = (0..).zip(segments).partition(|(at, _)| smallest.contains(at));
+        let merging: Vec<Arc<Segment>> = merged.into_iter().map(|(_, segment)| segment).collect();
+        self.segments = left.into_iter().map(|(_, segment)| segment).collect();
+        match self.merge(&merging) {
+            Ok(segment) => self.segments.extend(segment),
+            // There may be room another time.
+            Err(_) => self.segments.extend(merging),
+        }
+    }
+
+    /// One segment of the live documents of some; none where there are no such documents or one of them is damaged.
+    fn merge(&self, segments: &[Arc<Segment>]) -> io::Result<Option<Arc<Segment>>> {
+        let segments: Vec<&Segment> = segments.iter().map(Arc::as_ref).collect();
+        let is_live = |digest: &ContentDigest| self.live.contains(digest);
+        if !segments
+            .iter()
+            .any(|segment| segment.documents().iter().any(|(digest, _)| is_live(digest)))
+        {
+            return Ok(None);
+        }
+        let mut is_damaged = false;
+        let made = self.make(|file| match segment::merge(&segments, is_live, file) {
+            Ok(written) => written,
+            Err(damaged) => {
+                is_damaged = true;
+                Err(io::Error::other(damaged))
+            }
+        });
+        match made {
+            Err(_) if is_damaged => Ok(None),
+            made => made.map(Some),
+        }
+    }
+
+    /// A segment in a file of its own, which goes again where it cannot be written.
+    fn make(&self, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<Arc<Segment>> {
+        let (generation, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let path = self.store.folder().join(segment_name(generation));
+        let file = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)?;
+        let made = write(file).and_then(|()| {
+            let segment = Segment::open(store::open(&path)?, generation);
+            segment.ok_or_else(|| io::Error::other("the postings were not written as they are"))
+        });
+        if made.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+        made.map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,586 @@
+//! One file of postings: for each trigram the documents that hold it, and the digest of each document.
+//!
+//! A document is a content, whatever files have it. Lists lie in blocks of some kilobytes, ordered by trigram; the table
+//! of the blocks and the one of the documents come last, so that a file is written from its beginning to its end. Each
+//! part has a sum. A reader looks at the two tables once and reads a block when a question needs it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use super::gaps;
+use crate::codec::{RecordReader, checksum, put};
+use crate::index::catalogue::ContentDigest;
+use crate::index::pattern::TrigramQuery;
+use crate::index::trigrams::Trigram;
+
+/// First bytes of a segment. The number changes with the form, and with what counts as a trigram.
+const FORMAT: &[u8; 16] = b"tool posts 0001\n";
+
+/// Bytes after which a block ends.
+const BLOCK_BYTES: usize = 16 * 1024;
+
+/// Documents of one segment.
+pub(super) const DOCUMENTS_MAX: usize = gaps::NUMBERS_MAX;
+
+/// Bytes of a document in the table: its digest, and whether it is binary.
+const DOCUMENT_BYTES: usize = 17;
+
+/// Bytes of a block in the table.
+const EXTENT_BYTES: usize = 20;
+
+/// Bytes at the end of a file.
+const TRAILER_BYTES: usize = 24;
+
+/// Bytes of the two tables together in a file that is ours.
+const TABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Number of a document that is left out.
+const DROPPED: u32 = u32::MAX;
+
+/// A content with its trigrams.
+#[derive(Debug, Clone)]
+pub(in crate::index) struct PostedDocument {
+    pub(in crate::index) digest: ContentDigest,
+    /// True for a content with a NUL near its beginning, of which no trigrams are kept.
+    pub(in crate::index) is_binary: bool,
+    /// The gaps between its ascending trigrams.
+    pub(in crate::index) trigrams: Box<[u8]>,
+}
+
+/// The bytes are not those that were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the postings are damaged")]
+pub(in crate::index) struct DamagedSegment;
+
+/// Place of a block.
+#[derive(Debug, Clone, Copy)]
+struct BlockExtent {
+    first: Trigram,
+    offset: u64,
+    bytes: u32,
+    sum: u32,
+}
+
+/// A segment that can be asked.
+#[derive(Debug)]
+pub(in crate::index) struct Segment {
+    file: File,
+    pub(super) generation: u64,
+    pub(super) bytes: u64,
+    documents: Vec<(ContentDigest, bool)>,
+    blocks: Vec<BlockExtent>,
+}
+
+impl Segment {
+    /// Reads the tables of a file.
+    pub(super) fn open(file: File, generation: u64) -> Option<Self> {
+        let bytes = file.metadata().ok()?.len();
+        let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64)?;
+        let mut trailer = [0; TRAILER_BYTES];
+        file.read_exact_at(&mut trailer, trailer_at).ok()?;
+        let (body, sum) = trailer.split_last_chunk::<4>()?;
+        if checksum(body) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        let mut reader = RecordReader(body);
+        let tables_at = u64::from_le_bytes(chunk(&mut reader)?);
+        let documents = u32::from_le_bytes(chunk(&mut reader)?) as usize;
+        let blocks = u32::from_le_bytes(chunk(&mut reader)?) as usize;
+        let tables_sum = u32::from_le_bytes(chunk(&mut reader)?);
+        let tables_bytes = trailer_at
+            .checked_sub(tables_at)
+            .filter(|&bytes| bytes <= TABLE_BYTES_MAX)?;
+        let mut tables = vec![0; usize::try_from(tables_bytes).ok()?];
+        file.read_exact_at(&mut tables, tables_at).ok()?;
+        let expected = documents
+            .checked_mul(DOCUMENT_BYTES)?
+            .checked_add(blocks.checked_mul(EXTENT_BYTES)?)?;
+        if checksum(&tables) != tables_sum || tables.len() != expected || documents > DOCUMENTS_MAX {
+            return None;
+        }
+        let mut head = [0; FORMAT.len()];
+        file.read_exact_at(&mut head, 0).ok()?;
+        let (table, extents) = tables.split_at(documents * DOCUMENT_BYTES);
+        let document = |bytes: &[u8; DOCUMENT_BYTES]| {
+            let (digest, flag) = bytes.split_first_chunk::<16>().expect("it has 17 bytes");
+            (*digest, flag == [1])
+        };
+        Some(Self {
+            documents: table.as_chunks().0.iter().map(document).collect(),
+            blocks: extents.as_chunks().0.iter().map(decode_extent).collect(),
+            file,
+            generation,
+            bytes,
+        })
+        .filter(|_| head == *FORMAT)
+    }
+
+    /// Digest of each document, and whether it is binary.
+    pub(in crate::index) fn documents(&self) -> &[(ContentDigest, bool)] {
+        &self.documents
+    }
+
+    /// The documents whose trigrams answer a question with yes, ascending. It is not `All`.
+    pub(in crate::index) fn find(&self, query: &TrigramQuery) -> Result<Vec<u32>, DamagedSegment> {
+        SegmentReader::new(self).find(query)
+    }
+
+    fn read_block(&self, at: usize) -> Result<Vec<u8>, DamagedSegment> {
+        let extent = self.blocks[at];
+        let mut bytes = vec![0; extent.bytes as usize];
+        let read = self.file.read_exact_at(&mut bytes, extent.offset);
+        if read.is_err() || checksum(&bytes) != extent.sum {
+            return Err(DamagedSegment);
+        }
+        Ok(bytes)
+    }
+}
+
+fn chunk<const N: usize>(reader: &mut RecordReader<'_>) -> Option<[u8; N]> {
+    reader.bytes(N)?.try_into().ok()
+}
+
+fn decode_extent(bytes: &[u8; EXTENT_BYTES]) -> BlockExtent {
+    let mut reader = RecordReader(bytes);
+    let mut number = || u32::from_le_bytes(chunk(&mut reader).expect("it has 20 bytes"));
+    let (first, low, high) = (number(), number(), number());
+    BlockExtent {
+        first,
+        offset: u64::from(high) << 32 | u64::from(low),
+        bytes: number(),
+        sum: number(),
+    }
+}
+
+/// The list of a trigram, as it lies in a block.
+#[derive(Debug, Clone)]
+struct PostingList {
+    block: Rc<Vec<u8>>,
+    count: usize,
+    start: usize,
+    end: usize,
+}
+
+/// One list of a block.
+struct BlockEntry<'a> {
+    trigram: Trigram,
+    /// Number of its documents.
+    count: usize,
+    list: &'a [u8],
+}
+
+/// Goes through the lists of a block.
+struct BlockEntries<'a> {
+    reader: RecordReader<'a>,
+    trigram: Trigram,
+}
+
+impl<'a> BlockEntries<'a> {
+    fn new(block: &'a [u8], first: Trigram) -> Self {
+        Self {
+            reader: RecordReader(block),
+            trigram: first,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<BlockEntry<'a>>, DamagedSegment> {
+        if self.reader.is_empty() {
+            return Ok(None);
+        }
+        let mut read = || {
+            Some(BlockEntry {
+                trigram: self.trigram.checked_add(self.reader.small()?)?,
+                count: usize::try_from(self.reader.number()?).ok()?,
+                list: self.reader.sized()?,
+            })
+        };
+        let entry = read().ok_or(DamagedSegment)?;
+        self.trigram = entry.trigram;
+        Ok(Some(entry))
+    }
+}
+
+/// Answers one question, with the blocks that it has read.
+struct SegmentReader<'a> {
+    segment: &'a Segment,
+    blocks: RefCell<HashMap<usize, Rc<Vec<u8>>>>,
+}
+
+impl<'a> SegmentReader<'a> {
+    fn new(segment: &'a Segment) -> Self {
+        Self {
+            segment,
+            blocks: RefCell::default(),
+        }
+    }
+
+    fn find(&self, query: &TrigramQuery) -> Result<Vec<u32>, DamagedSegment> {
+        match query {
+            TrigramQuery::All => Ok((0..self.segment.documents.len() as u32).collect()),
+            TrigramQuery::And(trigrams, parts) => self.find_all(trigrams, parts),
+            TrigramQuery::Or(parts) => {
+                let mut found = Vec::new();
+                for part in parts {
+                    found.extend(self.find(part)?);
+                }
+                found.sort_unstable();
+                found.dedup();
+                Ok(found)
+            }
+        }
+    }
+
+    fn find_all(&self, trigrams: &[Trigram], parts: &[TrigramQuery]) -> Result<Vec<u32>, DamagedSegment> {
+        let mut lists = Vec::new();
+        for &trigram in trigrams {
+            match self.list(trigram)? {
+                Some(list) => lists.push(list),
+                None => return Ok(Vec::new()),
+            }
+        }
+        // The rarest first: it leaves the fewest for the others.
+        lists.sort_by_key(|list| list.count);
+        let mut found: Option<Vec<u32>> = None;
+        for list in &lists {
+            if found.as_ref().is_some_and(Vec::is_empty) {
+                return Ok(Vec::new());
+            }
+            let documents = self.decode(list)?;
+            found = Some(match found {
+                None => documents,
+                Some(found) => intersect(&found, &documents),
+            });
+        }
+        for part in parts {
+            if found.as_ref().is_some_and(Vec::is_empty) {
+                return Ok(Vec::new());
+            }
+            let documents = self.find(part)?;
+            found = Some(match found {
+                None => documents,
+                Some(found) => intersect(&found, &documents),
+            });
+        }
+        Ok(found.unwrap_or_default())
+    }
+
+    fn decode(&self, list: &PostingList) -> Result<Vec<u32>, DamagedSegment> {
+        let end = self.segment.documents.len();
+        let mut documents = Vec::with_capacity(list.count.min(end));
+        let bytes = &list.block[list.start..list.end];
+        gaps::decode(bytes, list.count, end, |document| documents.push(document))
+            .then_some(documents)
+            .ok_or(DamagedSegment)
+    }
+
+    fn list(&self, trigram: Trigram) -> Result<Option<PostingList>, DamagedSegment> {
+        let after = self.segment.blocks.partition_point(|block| block.first <= trigram);
+        let Some(at) = after.checked_sub(1) else {
+            return Ok(None);
+        };
+        let known = self.blocks.borrow().get(&at).cloned();
+        let block = match known {
+            Some(block) => block,
+            None => {
+                let block = Rc::new(self.segment.read_block(at)?);
+                self.blocks.borrow_mut().insert(at, Rc::clone(&block));
+                block
+            }
+        };
+        let mut entries = BlockEntries::new(&block, self.segment.blocks[at].first);
+        while let Some(entry) = entries.next()? {
+            if entry.trigram >= trigram {
+                let count = entry.count;
+                let end = block.len() - entries.reader.0.len();
+                let start = end - entry.list.len();
+                let list = PostingList {
+                    block: Rc::clone(&block),
+                    count,
+                    start,
+                    end,
+                };
+                return Ok((entry.trigram == trigram).then_some(list));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn intersect(a: &[u32], b: &[u32]) -> Vec<u32> {
+    let (mut at, mut both) = (0, Vec::new());
+    for &one in a {
+        while b.get(at).is_some_and(|&other| other < one) {
+            at += 1;
+        }
+        if b.get(at) == Some(&one) {
+            both.push(one);
+        }
+    }
+    both
+}
+
+/// A segment in the making.
+struct SegmentWriter {
+    file: BufWriter<File>,
+    offset: u64,
+    documents: Vec<(ContentDigest, bool)>,
+    blocks: Vec<BlockExtent>,
+    block: Vec<u8>,
+    first: Trigram,
+    last: Trigram,
+    list: Vec<u8>,
+}
+
+impl SegmentWriter {
+    fn new(file: File, documents: Vec<(ContentDigest, bool)>) -> io::Result<Self> {
+        let mut file = BufWriter::with_capacity(256 * 1024, file);
+        file.write_all(FORMAT)?;
+        Ok(Self {
+            file,
+            offset: FORMAT.len() as u64,
+            documents,
+            blocks: Vec::new(),
+            block: Vec::new(),
+            first: 0,
+            last: 0,
+            list: Vec::new(),
+        })
+    }
+
+    /// Adds the next trigram with its documents.
+    fn add(&mut self, trigram: Trigram, documents: &[u32]) -> io::Result<()> {
+        if self.block.is_empty() {
+            (self.first, self.last) = (trigram, trigram);
+        }
+        self.list.clear();
+        gaps::encode(documents, self.documents.len(), &mut self.list);
+        put(&mut self.block, u64::from(trigram - self.last));
+        put(&mut self.block, documents.len() as u64);
+        put(&mut self.block, self.list.len() as u64);
+        self.block.extend_from_slice(&self.list);
+        self.last = trigram;
+        if self.block.len() >= BLOCK_BYTES {
+            self.end_block()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn end_block(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.block)?;
+        self.blocks.push(BlockExtent {
+            first: self.first,
+            offset: self.offset,
+            bytes: u32::try_from(self.block.len()).map_err(io::Error::other)?,
+            sum: checksum(&self.block),
+        });
+        self.offset += self.block.len() as u64;
+        self.block.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        let mut tables = Vec::new();
+        for (digest, is_binary) in &self.documents {
+            tables.extend_from_slice(digest);
+            tables.push(u8::from(*is_binary));
+        }
+        for block in &self.blocks {
+            tables.extend_from_slice(&block.first.to_le_bytes());
+            tables.extend_from_slice(&block.offset.to_le_bytes());
+            tables.extend_from_slice(&block.bytes.to_le_bytes());
+            tables.extend_from_slice(&block.sum.to_le_bytes());
+        }
+        let mut trailer = self.offset.to_le_bytes().to_vec();
+        for number in [self.documents.len() as u32, self.blocks.len() as u32, checksum(&tables)] {
+            trailer.extend_from_slice(&number.to_le_bytes());
+        }
+        let sum = checksum(&trailer);
+        trailer.extend_from_slice(&sum.to_le_bytes());
+        self.file.write_all(&tables)?;
+        self.file.write_all(&trailer)?;
+        self.file.flush()
+    }
+}
+
+/// Writes a segment of new documents.
+///
+/// Their trigrams are turned to lists in 256 turns, by their first byte, so that little of them is held twice.
+pub(super) fn write_documents(file: File, documents: &[PostedDocument]) -> io::Result<()> {
+    let table = documents.iter().map(|one| (one.digest, one.is_binary)).collect();
+    let mut writer = SegmentWriter::new(file, table)?;
+    let mut cursors: Vec<TrigramCursor<'_>> = documents.iter().map(|one| TrigramCursor::new(&one.trigrams)).collect();
+    let (mut pairs, mut sorted) = (Vec::new(), Vec::new());
+    let mut starts = vec![0_usize; (1 << 16) + 1];
+    for turn in 0..=u8::MAX {
+        pairs.clear();
+        for (document, cursor) in (0_u32..).zip(&mut cursors) {
+            while let Some(next) = cursor.next.filter(|&next| next >> 16 == Trigram::from(turn)) {
+                pairs.push((next as u16, document));
+                cursor.advance();
+            }
+        }
+        if pairs.is_empty() {
+            continue;
+        }
+        starts.fill(0);
+        for (low, _) in &pairs {
+            starts[usize::from(*low) + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        sorted.resize(pairs.len(), 0);
+        for (low, document) in &pairs {
+            let place = &mut starts[usize::from(*low)];
+            sorted[*place] = *document;
+            *place += 1;
+        }
+        // By now each start is where the next list begins.
+        let mut from = 0;
+        for (low, &end) in (0..1 << 16).zip(&starts) {
+            if end > from {
+                writer.add(Trigram::from(turn) << 16 | low, &sorted[from..end])?;
+                from = end;
+            }
+        }
+    }
+    writer.finish()
+}
+
+/// Goes through the trigrams of a document.
+struct TrigramCursor<'a> {
+    reader: RecordReader<'a>,
+    next: Option<Trigram>,
+}
+
+impl<'a> TrigramCursor<'a> {
+    fn new(trigrams: &'a [u8]) -> Self {
+        let mut reader = RecordReader(trigrams);
+        Self {
+            next: reader.small(),
+            reader,
+        }
+    }
+
+    fn advance(&mut self) {
+        let gap = self.reader.small();
+        self.next = self.next.zip(gap).map(|(last, gap)| last + gap);
+    }
+}
+
+/// Writes the documents of some segments that `keeps` wants into one.
+pub(super) fn merge(
+    segments: &[&Segment],
+    keeps: impl Fn(&ContentDigest) -> bool,
+    file: File,
+) -> Result<io::Result<()>, DamagedSegment> {
+    let mut table = Vec::new();
+    let mut numbers = Vec::new();
+    for segment in segments {
+        let mut number = |document: &(ContentDigest, bool)| {
+            if !keeps(&document.0) {
+                return DROPPED;
+            }
+            table.push(*document);
+            table.len() as u32 - 1
+        };
+        numbers.push(segment.documents.iter().map(&mut number).collect::<Vec<u32>>());
+    }
+    let mut writer = match SegmentWriter::new(file, table) {
+        Ok(writer) => writer,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut cursors = Vec::new();
+    for segment in segments {
+        cursors.push(ListCursor::new(segment)?);
+    }
+    let mut merged = Vec::new();
+    while let Some(trigram) = cursors.iter().filter_map(|cursor| cursor.trigram).min() {
+        merged.clear();
+        for (cursor, numbers) in cursors.iter_mut().zip(&numbers) {
+            if cursor.trigram == Some(trigram) {
+                cursor.take(|document| {
+                    let number = numbers[document as usize];
+                    if number != DROPPED {
+                        merged.push(number);
+                    }
+                })?;
+            }
+        }
+        if !merged.is_empty()
+            && let Err(error) = writer.add(trigram, &merged)
+        {
+            return Ok(Err(error));
+        }
+    }
+    Ok(writer.finish())
+}
+
+/// Goes through all lists of a segment.
+struct ListCursor<'a> {
+    segment: &'a Segment,
+    next_block: usize,
+    block: Vec<u8>,
+    /// Bytes of the block that are read.
+    at: usize,
+    last: Trigram,
+    trigram: Option<Trigram>,
+    count: usize,
+    list: std::ops::Range<usize>,
+}
+
+impl<'a> ListCursor<'a> {
+    fn new(segment: &'a Segment) -> Result<Self, DamagedSegment> {
+        let mut cursor = Self {
+            segment,
+            next_block: 0,
+            block: Vec::new(),
+            at: 0,
+            last: 0,
+            trigram: None,
+            count: 0,
+            list: 0..0,
+        };
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    fn advance(&mut self) -> Result<(), DamagedSegment> {
+        if self.at == self.block.len() {
+            let Some(extent) = self.segment.blocks.get(self.next_block) else {
+                self.trigram = None;
+                return Ok(());
+            };
+            self.block = self.segment.read_block(self.next_block)?;
+            (self.at, self.last) = (0, extent.first);
+            self.next_block += 1;
+        }
+        let mut entries = BlockEntries::new(&self.block[self.at..], self.last);
+        let BlockEntry { trigram, count, list } = entries.next()?.ok_or(DamagedSegment)?;
+        self.at = self.block.len() - entries.reader.0.len();
+        self.list = self.at - list.len()..self.at;
+        // Order is what the merge rests on.
+        if self.trigram.is_some_and(|before| before >= trigram) {
+            return Err(DamagedSegment);
+        }
+        (self.trigram, self.last, self.count) = (Some(trigram), trigram, count);
+        Ok(())
+    }
+
+    /// Calls `visit` with the documents of the list and goes to the next one.
+    fn take(&mut self, visit: impl FnMut(u32)) -> Result<(), DamagedSegment> {
+        let bytes = &self.block[self.list.clone()];
+        if !gaps::decode(bytes, self.count, self.segment.documents.len(), visit) {
+            return Err(DamagedSegment);
+        }
+        self.advance()
+    }
+}
