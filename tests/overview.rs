@@ -380,6 +380,167 @@ fn graph_prints_imports_as_mermaid_dot_and_json() {
     "#);
 }
 
+const CALLS: [(&str, &str); 4] = [
+    (
+        "shop/cart.py",
+        "from .price import round_price\n\n\nclass Cart:\n    def total(self):\n        return round_price(sum(self.prices()))\n\n    \
+         def prices(self):\n        return []\n",
+    ),
+    ("shop/price.py", "def round_price(price):\n    return print(price)\n"),
+    (
+        "shop/order.py",
+        "from .cart import Cart\n\n\ndef buy(cart):\n    \"\"\"Calls total().\"\"\"\n    return cart.total()\n\n\nclass Order:\n    \
+         def total(self):\n        return Cart.total(self)\n",
+    ),
+    (
+        "tests/test_cart.py",
+        "from shop.cart import Cart\n\n\ndef test_one():\n    assert Cart().total() == 0\n\n\ndef test_two():\n    Cart.total(None)\n",
+    ),
+];
+
+#[test]
+fn graph_draws_callers_and_callees_of_a_symbol() {
+    let (home, repository) = (Home::offline(), folder(&CALLS));
+    let run = |arguments: &[&str]| home.run(repository.path(), &[&["graph"], arguments].concat());
+    let one = run(&["--symbol", "Cart.total"]).expect(0);
+    insta::assert_snapshot!(one.stdout, @r#"
+    graph LR
+      n0[["Cart.total (shop/cart.py:5)"]]
+      n1["Order.total (shop/order.py:10)"]
+      n2["buy (shop/order.py:4)"]
+      n3(["2 callers in tests and examples"])
+      n4["Cart.prices (shop/cart.py:8)"]
+      n5["round_price (shop/price.py:1)"]
+      n3 -->|2| n0
+      n1 --> n0
+      n0 --> n4
+      n0 --> n5
+      n2 -.-> n0
+    "#);
+    insta::assert_snapshot!(one.stderr, @r"
+    Not drawn: calls of 1 name for which no definition in the repository fits (`sum`)
+    Dashed: known by name only, so another definition may be meant, also one of a library
+    ");
+    insta::assert_snapshot!(run(&["--symbol", "round_price", "--format", "dot"]).expect(0).stdout, @r#"
+    digraph calls {
+      rankdir=LR;
+      node [shape=box];
+      n0 [label="round_price (shop/price.py:1)" style=bold];
+      n1 [label="Cart.total (shop/cart.py:5)"];
+      n1 -> n0 [label="1"];
+    }
+    "#);
+    insta::assert_snapshot!(run(&["--symbol", "prices", "--json"]).expect(0).stdout, @r#"
+    {
+      "symbol": "prices",
+      "definitions": 1,
+      "nodes": [
+        {
+          "name": "Cart.prices",
+          "role": "symbol",
+          "path": "shop/cart.py",
+          "line": 8,
+          "definitions": 1
+        },
+        {
+          "name": "Cart.total",
+          "role": "caller",
+          "path": "shop/cart.py",
+          "line": 5,
+          "definitions": 1
+        }
+      ],
+      "edges": [
+        {
+          "from": 1,
+          "to": 0,
+          "calls": 1,
+          "by_name_only": false
+        }
+      ],
+      "edges_left_out": 0,
+      "notices": []
+    }
+    "#);
+    let both = run(&["--symbol", "total"]).expect(0);
+    insta::assert_snapshot!(both.stdout, @r#"
+    graph LR
+      n0[["Cart.total (shop/cart.py:5)"]]
+      n1[["Order.total (shop/order.py:10)"]]
+      n2["buy (shop/order.py:4)"]
+      n3(["2 callers in tests and examples"])
+      n4["Cart.prices (shop/cart.py:8)"]
+      n5["round_price (shop/price.py:1)"]
+      n3 -->|2| n0
+      n1 --> n0
+      n0 --> n4
+      n0 --> n5
+      n2 -.-> n0
+      n2 -.-> n1
+      n3 -.-> n1
+    "#);
+    insta::assert_snapshot!(both.stderr, @r"
+    `total` has 2 definitions: each is drawn; name a path to narrow them
+    Not drawn: calls of 1 name for which no definition in the repository fits (`sum`)
+    Dashed: known by name only, so another definition may be meant, also one of a library
+    ");
+    let narrowed = run(&["--symbol", "total", "shop/order.py"]).expect(0);
+    insta::assert_snapshot!(narrowed.stdout, @r#"
+    graph LR
+      n0[["Order.total (shop/order.py:10)"]]
+      n1["buy (shop/order.py:4)"]
+      n2["test_one (tests/test_cart.py:4)"]
+      n3["Cart.total (shop/cart.py:5)"]
+      n0 --> n3
+      n1 -.-> n0
+      n2 -.-> n0
+    "#);
+    let refused = |arguments: &[&str]| run(arguments).expect(2).stderr;
+    insta::assert_snapshot!(refused(&["--symbol", "Total"]), @r"
+    [error] No function, method or type `Total` is defined in the repository
+    hint: did you mean `total` (shop/cart.py:5)?
+    ");
+    insta::assert_snapshot!(refused(&["--symbol", "total", "shop/price.py"]), @r"
+    [error] No function, method or type `total` is defined in `shop/price.py`
+    hint: it is defined at `shop/cart.py:5`, `shop/order.py:10`
+    ");
+    insta::assert_snapshot!(refused(&["--symbol", "total", "shop/none"]), @r"
+    [error] File not found: shop/none
+    hint: use a path relative to the repository root
+    ");
+}
+
+#[test]
+fn an_explained_symbol_is_drawn_with_its_callers_and_callees() {
+    let (home, repository) = (Home::offline(), folder(&CALLS));
+    let finished = home.run(repository.path(), &["explain", "Cart.total"]).expect(0);
+    let (_, picture) = finished
+        .stdout
+        .split_once("## Callers and callees of `Cart.total`\n\n")
+        .unwrap_or_else(|| panic!("{}", finished.stdout));
+    let (picture, _) = picture.split_once("\n## ").unwrap_or((picture, ""));
+    insta::assert_snapshot!(picture, @r#"
+    ```mermaid
+    graph LR
+      n0[["Cart.total (shop/cart.py:5)"]]
+      n1["Order.total (shop/order.py:10)"]
+      n2["buy (shop/order.py:4)"]
+      n3(["2 callers in tests and examples"])
+      n4["Cart.prices (shop/cart.py:8)"]
+      n5["round_price (shop/price.py:1)"]
+      n3 -->|2| n0
+      n1 --> n0
+      n0 --> n4
+      n0 --> n5
+      n2 -.-> n0
+    ```
+
+    Not drawn: calls of 1 name for which no definition in the repository fits (`sum`).
+
+    Dashed: known by name only, so another definition may be meant, also one of a library.
+    "#);
+}
+
 #[test]
 fn an_overview_draws_the_imports_between_modules() {
     let (home, repository) = (Home::offline(), folder(&SHOP));

@@ -246,15 +246,18 @@ Examples:
   tool context --exclude 'tests/**' --include src/api.py --json \"retry failed uploads\"")]
     Context(Select),
 
-    /// Draw the modules of a directory and the imports between them
+    /// Draw the modules of a directory, or the callers and callees of a symbol
     ///
-    /// Files, folders or packages: at most 25, the rest folded. Mermaid is drawn by GitHub, GitLab and many editors; `dot` of
-    /// Graphviz draws the other form. Asks no model.
+    /// Files, folders or packages with the imports between them, or definitions with the calls between them: at most 25, the
+    /// rest folded. Mermaid is drawn by GitHub, GitLab and many editors; `dot` of Graphviz draws the other form. Calls are
+    /// matched by syntax, without types: a dashed edge is known by name only. Asks no model.
     #[command(after_help = "\
 Examples:
   tool graph
   tool graph src
   tool graph --packages --format dot | dot -Tsvg > packages.svg
+  tool graph --symbol Cart.total
+  tool graph --symbol run src/server.py
   tool graph --json src")]
     Graph(GraphArguments),
 
@@ -715,12 +718,15 @@ pub(crate) struct Select {
 /// `tool graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArguments {
-    /// Directory to draw [default: the whole repository]
+    /// Directory to draw; with --symbol, the file or directory whose definitions count [default: the whole repository]
     #[arg(value_name = "PATH")]
     pub(crate) path: Option<String>,
     /// Draw the packages of a workspace instead of folders and files
-    #[arg(long)]
+    #[arg(long, conflicts_with = "symbol")]
     pub(crate) packages: bool,
+    /// Draw the callers and callees of a function, method or type: `total`, `Cart.total`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) symbol: Option<String>,
     /// The form of the graph
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "mermaid")]
     pub(crate) format: GraphFormat,

@@ -1,8 +1,9 @@
-//! `tool graph`: the modules of a directory and the imports between them.
+//! `tool graph`: the modules of a directory and the imports between them, or the callers and callees of a symbol.
 
 use std::process::ExitCode;
 
-use host::api::{GraphRequest, ModuleGraph};
+use host::api::{CallGraph, CallGraphRequest, GraphRequest, ModuleGraph};
+use serde::Serialize;
 
 use super::{Context, path_text, print_json};
 use crate::args::{GraphArguments, GraphFormat};
@@ -11,32 +12,62 @@ use crate::error::Error;
 /// Asks the backend and prints its answer in one of the three forms.
 pub(super) async fn run(arguments: GraphArguments, context: &Context) -> Result<ExitCode, Error> {
     let (root, here) = context.places()?;
-    let request = GraphRequest {
-        repo_path: path_text(&root)?,
-        path: arguments.path,
-        working_directory: Some(path_text(&here)?),
-        packages: arguments.packages,
-    };
-    let mut client = context.backend.connect_or_start().await?;
-    let graph: ModuleGraph = client.post("/api/graph", &request).await?;
+    let (repo_path, working_directory) = (path_text(&root)?, Some(path_text(&here)?));
     let format = if arguments.json {
         GraphFormat::Json
     } else {
         arguments.format
     };
-    match format {
-        GraphFormat::Json => return print_json(&graph, context.output),
-        GraphFormat::Mermaid => context.output.answer(&graph.mermaid())?,
-        GraphFormat::Dot => context.output.answer(&graph.dot())?,
+    let mut client = context.backend.connect_or_start().await?;
+    match arguments.symbol {
+        Some(symbol) => {
+            let request = CallGraphRequest {
+                repo_path,
+                symbol,
+                path: arguments.path,
+                working_directory,
+            };
+            let graph: CallGraph = client.post("/api/graph/calls", &request).await?;
+            let hint = "name a file or a directory: `tool graph --symbol NAME PATH`";
+            let left_out = (graph.edges_left_out, hint);
+            let forms = (graph.mermaid(), graph.dot());
+            print(context, format, &graph, forms, &graph.notices, left_out)
+        }
+        None => {
+            let request = GraphRequest {
+                repo_path,
+                path: arguments.path,
+                working_directory,
+                packages: arguments.packages,
+            };
+            let graph: ModuleGraph = client.post("/api/graph", &request).await?;
+            let left_out = (graph.edges_left_out, "draw a directory of it: `tool graph PATH`");
+            let forms = (graph.mermaid(), graph.dot());
+            print(context, format, &graph, forms, &graph.notices, left_out)
+        }
     }
-    for notice in &graph.notices {
+}
+
+/// Prints a graph, its notices, and how many edges it lacks, with what to do about it.
+fn print(
+    context: &Context,
+    format: GraphFormat,
+    graph: &impl Serialize,
+    (mermaid, dot): (String, String),
+    notices: &[String],
+    (left_out, hint): (u64, &str),
+) -> Result<ExitCode, Error> {
+    match format {
+        GraphFormat::Json => return print_json(graph, context.output),
+        GraphFormat::Mermaid => context.output.answer(&mermaid)?,
+        GraphFormat::Dot => context.output.answer(&dot)?,
+    }
+    for notice in notices {
         context.output.notice(notice, None);
     }
-    if graph.edges_left_out > 0 {
-        let notice = format!("{} weaker edges are left out", graph.edges_left_out);
-        context
-            .output
-            .notice(&notice, Some("draw a directory of it: `tool graph PATH`"));
+    if left_out > 0 {
+        let notice = format!("{left_out} weaker edges are left out");
+        context.output.notice(&notice, Some(hint));
     }
     Ok(ExitCode::SUCCESS)
 }

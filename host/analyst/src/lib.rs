@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use tool_config::{ANALYST_URL, Api, ProviderSettings};
-use tool_core::api::{ErrorKind, ModuleGraph, Operation, Problem};
+use tool_core::api::{CallGraph, ErrorKind, ModuleGraph, Operation, Problem};
 use tool_provider::{
     EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, Usage,
 };
@@ -111,6 +111,9 @@ pub struct TargetFacts {
     pub packages: ModuleGraph,
     /// The files that changed in most of the newest commits, where there is a history.
     pub changes: Option<RecentChanges>,
+    /// Callers and callees of a symbol.
+    #[serde(default)]
+    pub calls: CallGraph,
 }
 
 /// The files that changed in most of the newest commits.

@@ -214,6 +214,11 @@ impl Indexes {
         Arc::new(Self::bounded(home, IndexBounds::default(), false).growing(parser))
     }
 
+    /// Reads files by syntax tree.
+    pub(crate) fn parser(&self) -> &dyn SyntaxParser {
+        self.parser.as_ref()
+    }
+
     fn growing(self, parser: Arc<dyn SyntaxParser>) -> Self {
         Self { parser, ..self }
     }

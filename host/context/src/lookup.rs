@@ -199,7 +199,8 @@ impl SymbolReader<'_> {
         Ok(uses.map(|one| found_use(path, one, &details, &text)).collect())
     }
 
-    fn read(&self, path: &str, name: Option<&str>) -> Result<(String, SyntaxDetails), LookupError> {
+    /// A file with its definitions, and its uses of `name`, or of every name.
+    pub(crate) fn read(&self, path: &str, name: Option<&str>) -> Result<(String, SyntaxDetails), LookupError> {
         let no_tree = || LookupError::NoTree { path: path.to_owned() };
         self.check_cancel()?;
         if !self.parser.reads(path) {
@@ -214,6 +215,21 @@ impl SymbolReader<'_> {
         Ok((text, details))
     }
 
+    /// The text of a content with its definitions and its uses of `name`, where it has a syntax tree.
+    pub(crate) fn parse_content(
+        &self,
+        path: &str,
+        content: Vec<u8>,
+        name: Option<&str>,
+    ) -> Option<(String, SyntaxDetails)> {
+        if !self.parser.reads(path) || content.len() as u64 > RANKED_FILE_BYTES_MAX {
+            return None;
+        }
+        let text = text_of(content)?;
+        let details = self.parser.details(path, &text, name)?;
+        Some((text, details))
+    }
+
     fn check_cancel(&self) -> Result<(), LookupError> {
         if self.cancel.is_cancelled() {
             return Err(ScanError::Cancelled.into());
@@ -222,7 +238,7 @@ impl SymbolReader<'_> {
     }
 
     /// Calls `visit` with each file that holds `name`, until the page is full. `visit` answers whether it parsed the file.
-    fn each_file<T>(
+    pub(crate) fn each_file<T>(
         &self,
         name: &str,
         under: &str,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+mod calls;
 mod changes;
 mod clock;
 mod dollars;
@@ -19,6 +20,7 @@ mod read;
 mod run_purpose;
 mod schema;
 
+pub use calls::{CallEdge, CallGraph, CallGraphRequest, CallNode, CallRole};
 pub use changes::{
     ApplyRequest, ApplyResult, ChangeKind, ChangedFile, DiscardResult, LeftFile, SessionDiff, UndoResult,
 };

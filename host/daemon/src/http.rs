@@ -199,6 +199,7 @@ fn routes() -> RouteTable {
         .with(sessions::__path_stream_by_path, sessions::stream_by_path)
         .with(service::__path_context, service::context)
         .with(service::__path_graph, service::graph)
+        .with(service::__path_call_graph, service::call_graph)
         .with(service::__path_models, service::models)
         .with(sessions::__path_tasks, sessions::tasks)
         .with(sessions::__path_history, sessions::history)

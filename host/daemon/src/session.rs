@@ -44,9 +44,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::analyst;
 use crate::api::{
-    self, ApprovalAnswer, ContextRequest, ContextResult, ErrorKind, ExecuteRequest, GraphRequest, History, ModuleGraph,
-    OpenApproval, Operation, Problem, ScanRequest, ScanResult, SessionResult, SessionStart, SessionUsage,
-    SkillCallRequest, SkillEntry, Status, TaskEntry,
+    self, ApprovalAnswer, CallGraph, CallGraphRequest, ContextRequest, ContextResult, ErrorKind, ExecuteRequest,
+    GraphRequest, History, ModuleGraph, OpenApproval, Operation, Problem, ScanRequest, ScanResult, SessionResult,
+    SessionStart, SessionUsage, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::{self, Indexes, Steer, SyntaxParser};
@@ -765,6 +765,21 @@ impl Sessions {
             let _under_way = under_way;
             let repository = open_repository(&request.repo_path, &options)?;
             selection::draw_graph(&request, &repository, &indexes, &cancel)
+        })
+        .await
+    }
+
+    /// Draws the callers and callees of a symbol. Asks no model and records nothing.
+    pub async fn call_graph(&self, request: CallGraphRequest, settings: PolicySettings) -> Result<CallGraph, Problem> {
+        let under_way = self.begin()?;
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        let options = self.repository_options(&settings, &cancel);
+        let indexes = Arc::clone(&self.indexes);
+        blocking(move || {
+            let _under_way = under_way;
+            let repository = open_repository(&request.repo_path, &options)?;
+            selection::draw_call_graph(&request, &repository, &indexes, &cancel)
         })
         .await
     }

@@ -14,6 +14,7 @@ use crate::file_doc::file_purpose;
 use crate::survey::{join, literal_glob};
 use crate::text::cut_text;
 use crate::{NO_MODEL, Reply, call};
+use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, language, parent, stem};
 
@@ -158,7 +159,27 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
     text.push_str("\n## Who uses it\n\n");
     text.push_str(&importers(path, evidence));
     text.push('\n');
+    text.push_str(&callers_and_callees(&brief.facts.calls));
     text.push_str(&central_section(evidence, definitions));
+    text
+}
+
+/// A picture of the symbol that was asked about; empty where nothing calls it and it calls nothing.
+fn callers_and_callees(graph: &CallGraph) -> String {
+    if graph.edges.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "## Callers and callees of `{}`\n\n```mermaid\n{}```\n\n",
+        graph.symbol,
+        graph.mermaid()
+    );
+    if graph.edges_left_out > 0 {
+        let _ = writeln!(text, "{} weaker edges are left out.\n", graph.edges_left_out);
+    }
+    for notice in &graph.notices {
+        let _ = writeln!(text, "{notice}.\n");
+    }
     text
 }
 

@@ -108,7 +108,7 @@ impl ModuleNode {
 }
 
 /// A text within the quotation marks of a Mermaid label: signs of its syntax and of HTML become entities.
-fn mermaid_label(text: &str) -> String {
+pub(super) fn mermaid_label(text: &str) -> String {
     let mut label = String::new();
     for sign in text.chars() {
         match sign {
@@ -123,7 +123,7 @@ fn mermaid_label(text: &str) -> String {
 }
 
 /// A text within the quotation marks of a Graphviz label.
-fn dot_label(text: &str) -> String {
+pub(super) fn dot_label(text: &str) -> String {
     let mut label = String::new();
     for sign in text.chars() {
         match sign {

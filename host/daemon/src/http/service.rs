@@ -13,8 +13,8 @@ use super::body::JsonBody;
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository};
 use crate::api::{
-    BackendStatus, ContextRequest, ContextResult, ErrorBody, ErrorKind, GraphRequest, Models, ModuleGraph, Overrides,
-    Problem, ProviderEntry, ScanRequest, ScanResult, Stopping,
+    BackendStatus, CallGraph, CallGraphRequest, ContextRequest, ContextResult, ErrorBody, ErrorKind, GraphRequest,
+    Models, ModuleGraph, Overrides, Problem, ProviderEntry, ScanRequest, ScanResult, Stopping,
 };
 use crate::config::ProviderSummary;
 use crate::{limits, provider};
@@ -96,6 +96,32 @@ pub(super) async fn graph(
 ) -> Answer<Json<ModuleGraph>> {
     let policy = state.common(&state.environment(&Overrides::default()))?.policy;
     Ok(Json(state.sessions().graph(request, policy).await?))
+}
+
+/// Draw the callers and callees of a symbol
+///
+/// The definitions of a name, and the definitions that call them or that they call: at most 25, the rest folded. Calls are
+/// matched by syntax; an edge says where only the name tells which definition is meant. Asks no model.
+#[utoipa::path(
+    post,
+    path = "/graph/calls",
+    operation_id = "callGraph",
+    tag = "repository",
+    request_body = CallGraphRequest,
+    responses(
+        (status = 200, description = "The graph.", body = CallGraph),
+        Refused, RefusedBody, RefusedRepository,
+        (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
+            `empty-repository`: it holds no files. `file-not-found`: there is no such path, or no definition of the name \
+            beneath it.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn call_graph(
+    State(state): State<AppState>,
+    JsonBody(request): JsonBody<CallGraphRequest>,
+) -> Answer<Json<CallGraph>> {
+    let policy = state.common(&state.environment(&Overrides::default()))?.policy;
+    Ok(Json(state.sessions().call_graph(request, policy).await?))
 }
 
 /// List the providers and their models

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ContextResult, ErrorKind, GraphRequest, ModuleGraph, Operation, Problem, SelectedFile};
+use crate::api::{
+    CallGraph, CallGraphRequest, ContextResult, ErrorKind, GraphRequest, ModuleGraph, Operation, Problem, SelectedFile,
+};
 use crate::context::Target;
 use crate::context::{self, BuildRequest, Indexes, Packet, Steer};
 use crate::operation::{self, TargetLookup};
@@ -91,6 +93,55 @@ pub(super) fn draw_graph(
         }
     };
     context::draw_modules(repository, indexes, &directory, request.packages, cancel).map_err(Problem::from)
+}
+
+/// Draws the callers and callees of the name that a request names. Blocks.
+pub(super) fn draw_call_graph(
+    request: &CallGraphRequest,
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    cancel: &CancellationToken,
+) -> Result<CallGraph, Problem> {
+    let working_directory = super::checks::working_directory(request.working_directory.as_deref(), repository)?;
+    let find_symbol = |name: &str| context::find_symbol(repository, indexes, name, cancel).map_err(Problem::from);
+    let lookup = TargetLookup {
+        repository,
+        working_directory: &working_directory,
+        find_symbol: &find_symbol,
+        cancel,
+    };
+    let under = match request.path.as_deref() {
+        None => String::new(),
+        Some(typed) => match operation::resolve_target(Operation::Explain, Some(typed), None, &lookup)? {
+            Target::Root => String::new(),
+            Target::Directory(path) | Target::File(path) => path,
+            _ => {
+                let message = format!("There is no file or directory `{typed}`");
+                return Err(Problem::new(ErrorKind::FileNotFound, message)
+                    .with_hint("a path narrows the definitions of the symbol to a file or a directory"));
+            }
+        },
+    };
+    let symbol = request.symbol.trim();
+    let graph = context::draw_calls(repository, indexes, symbol, &under, cancel).map_err(Problem::from)?;
+    if !graph.nodes.is_empty() {
+        return Ok(graph);
+    }
+    let place = if under.is_empty() {
+        "in the repository".to_owned()
+    } else {
+        format!("in `{under}`")
+    };
+    let message = format!("No function, method or type `{symbol}` is defined {place}");
+    let problem = Problem::new(ErrorKind::FileNotFound, message);
+    let found = find_symbol(symbol)?;
+    let elsewhere = found.places.iter().filter(|_| !under.is_empty());
+    let elsewhere: Vec<String> = elsewhere.map(|place| format!("`{place}`")).collect();
+    Err(match (elsewhere.as_slice(), found.alike.as_slice()) {
+        ([], []) => problem.with_hint("`tool graph` takes names of definitions in languages that it parses"),
+        ([], alike) => problem.with_hint(format!("did you mean {}?", alike.join(" or "))),
+        (places, _) => problem.with_hint(format!("it is defined at {}", places.join(", "))),
+    })
 }
 
 /// Refuses a name that the repository does not define, before there is a session. Paths and questions pass. Blocks.

@@ -273,7 +273,7 @@ struct Prepared {
     inherited: Inherited,
 }
 
-/// Adds facts about a directory to the request of the analyst, which writes them down. What cannot be found is left out.
+/// Adds facts about a directory or a symbol to the request of the analyst, which writes them down. What cannot be found is left out.
 fn add_facts(
     message: &str,
     target: &Target,
@@ -285,6 +285,13 @@ fn add_facts(
     let directory = match target {
         Target::Root => "",
         Target::Directory(path) => path,
+        Target::Symbol { name, .. } => {
+            let facts = TargetFacts {
+                calls: context::draw_calls(repository, indexes, name, "", cancel).unwrap_or_default(),
+                ..TargetFacts::default()
+            };
+            return analyst::add_facts(message, &facts);
+        }
         _ => return message.to_owned(),
     };
     let draw = |by_package| context::draw_modules(repository, indexes, directory, by_package, cancel);
@@ -296,6 +303,7 @@ fn add_facts(
             commits: changes.commits,
             files: changes.files,
         }),
+        ..TargetFacts::default()
     };
     analyst::add_facts(message, &facts)
 }

@@ -1,0 +1,547 @@
+//! The callers and callees of a symbol.
+//!
+//! Calls are matched by syntax, without types. A call is *resolved* where the syntax decides: the definition stands in the
+//! same file, in the own type, in the type or module that is named before it, or is imported. Any other call is known by its
+//! name only, and the graph says so. Calls that can only mean something else are left out.
+
+mod draw;
+mod resolve;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::lookup::{LookupError, SymbolReader};
+use crate::symbols::{SymbolForm, SymbolUse, SyntaxDetails, UseForm};
+use crate::{ContextError, Indexes, Looked, SelectionTree};
+use draw::{CallTally, Ends};
+use resolve::{CallSite, KnownDefinition, Qualifier, resolve};
+use tool_core::api::CallGraph;
+use tool_repository::Repository;
+use tool_repository::file_role::{self, Role, file_name, parent, stem};
+
+/// Definitions of the name that are drawn.
+const DRAWN_MAX: usize = 6;
+/// Definitions of one name that are looked into; a name with more tells little.
+const PARSED_PER_NAME_MAX: usize = 12;
+/// Files that are parsed for the definitions of what the symbol calls.
+const PARSED_MAX: usize = 200;
+/// Files beside the symbol that are parsed whatever the index knows of them.
+const NEAR_FILES_MAX: usize = 40;
+/// Files that are parsed for callers, at some milliseconds each.
+const CALLING_FILES_MAX: usize = 1000;
+/// Time in which callers are looked for.
+const SEARCH_TIME: Duration = Duration::from_secs(20);
+
+/// Draws the definitions of a name beneath a path with their callers and callees. Without a definition the graph is empty.
+/// Blocks.
+pub fn draw_calls(
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    symbol: &str,
+    under: &str,
+    cancel: &CancellationToken,
+) -> Result<CallGraph, ContextError> {
+    let list = repository.list(cancel)?;
+    if list.files.is_empty() {
+        return Err(ContextError::Empty);
+    }
+    let look = indexes.look(repository, &list, Instant::now(), cancel);
+    let look = look.without_history_if(true);
+    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
+    let reader = SymbolReader {
+        repository,
+        parser: indexes.parser(),
+        cancel,
+    };
+    let mut calls = CallReader {
+        tree: &tree,
+        reader,
+        parsed: HashMap::new(),
+        notices: Vec::new(),
+    };
+    let graph = calls.draw(symbol, under);
+    look.finish();
+    if cancel.is_cancelled() {
+        return Err(ContextError::Cancelled);
+    }
+    let mut graph = graph?;
+    graph.notices.extend(list.skipped_ignores.notice());
+    Ok(graph)
+}
+
+/// A file by its syntax tree, with all uses of names.
+struct ParsedFile {
+    text: String,
+    details: SyntaxDetails,
+}
+
+struct CallReader<'a> {
+    tree: &'a SelectionTree<'a>,
+    reader: SymbolReader<'a>,
+    parsed: HashMap<String, Option<Rc<ParsedFile>>>,
+    notices: Vec<String>,
+}
+
+impl CallReader<'_> {
+    fn draw(&mut self, symbol: &str, under: &str) -> Result<CallGraph, ContextError> {
+        let (owner, name) = split_name(symbol);
+        let (all, calls) = self.scan(name)?;
+        let is_meant = |one: &KnownDefinition| {
+            let is_owned = owner.is_none_or(|owner| one.owner() == Some(owner) || stem(&one.path) == owner);
+            is_owned && is_under(&one.path, under)
+        };
+        let mut drawn: Vec<usize> = (0..all.len()).filter(|at| is_meant(&all[*at])).collect();
+        // A definition in tests is drawn where there is no other.
+        let order = |at: &usize| self.order_of(&all[*at].path);
+        let best = drawn.iter().map(order).min();
+        drawn.retain(|at| Some(order(at)) == best);
+        let definitions = drawn.len();
+        drawn.truncate(DRAWN_MAX);
+        if drawn.is_empty() {
+            return Ok(CallGraph {
+                symbol: symbol.to_owned(),
+                ..CallGraph::default()
+            });
+        }
+        if definitions > 1 {
+            let which = if definitions > DRAWN_MAX {
+                format!("the first {DRAWN_MAX} are drawn")
+            } else {
+                "each is drawn".to_owned()
+            };
+            self.notices.push(format!(
+                "`{symbol}` has {definitions} definitions: {which}; name a path to narrow them"
+            ));
+        }
+        let mut tally = CallTally::new(drawn.iter().map(|at| all[*at].clone()).collect());
+        self.add_callers(&calls, &all, &drawn, &mut tally);
+        self.add_callees(&all, &drawn, &mut tally);
+        let mut graph = tally.graph(symbol, definitions as u64);
+        graph.notices.splice(0..0, self.notices.drain(..));
+        Ok(graph)
+    }
+
+    fn order_of(&self, path: &str) -> u8 {
+        let role = self
+            .tree
+            .find(path)
+            .map_or(Role::Other, |at| self.tree.layout.roles[at]);
+        match role {
+            Role::Source => 0,
+            Role::Example | Role::Test => 2,
+            Role::Generated | Role::Vendored => 3,
+            _ => 1,
+        }
+    }
+
+    /// The places at which files define some names, by the index.
+    fn occurrences<'n>(&self, names: &BTreeSet<&'n str>) -> BTreeMap<&'n str, Vec<usize>> {
+        let files: Vec<usize> = (0..self.tree.paths.len())
+            .filter(|at| file_role::is_code(self.tree.paths[*at]))
+            .collect();
+        let found = self.tree.each(&files, |at| {
+            let Looked::Profile(profile) = self.tree.source.profile(self.tree.paths[at]) else {
+                return None;
+            };
+            let mut defined = Vec::new();
+            profile.each_definition(|name, _| {
+                if let Some(name) = names.get(name) {
+                    defined.push(*name);
+                }
+            });
+            Some(defined)
+        });
+        let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, defined) in files.iter().zip(found) {
+            for name in defined.into_iter().flatten() {
+                places.entry(name).or_default().push(*at);
+            }
+        }
+        places
+    }
+
+    /// Adds the definitions in the files beside some files, and in those that they import: the index may not have parsed
+    /// these yet.
+    fn add_near_occurrences<'n, 'p>(
+        &mut self,
+        paths: impl Iterator<Item = &'p str>,
+        names: &BTreeSet<&'n str>,
+        places: &mut BTreeMap<&'n str, Vec<usize>>,
+    ) {
+        let mut near: Vec<usize> = Vec::new();
+        for path in paths {
+            let beside = self
+                .tree
+                .below(parent(path))
+                .filter(|at| parent(self.tree.paths[*at]) == parent(path));
+            near.extend(self.tree.find(path));
+            near.extend(self.imports(path).iter().map(|at| *at as usize));
+            near.extend(beside);
+        }
+        let mut seen = BTreeSet::new();
+        near.retain(|at| file_role::is_code(self.tree.paths[*at]) && seen.insert(*at));
+        for at in near.into_iter().take(NEAR_FILES_MAX) {
+            let Some(file) = self.parse(self.tree.paths[at]) else {
+                continue;
+            };
+            for symbol in &file.details.symbols {
+                if let Some(name) = names.get(symbol.name(&file.text)) {
+                    places.entry(name).or_default().push(at);
+                }
+            }
+        }
+    }
+
+    /// The definitions of a name in some files, at most `files_max` of them, in the order of paths.
+    fn definitions(&mut self, name: &str, files: &[usize], files_max: usize) -> Vec<KnownDefinition> {
+        let mut known = Vec::new();
+        let files: BTreeSet<usize> = files.iter().copied().collect();
+        for at in files.into_iter().take(files_max) {
+            let path = self.tree.paths[at];
+            let Some(file) = self.parse(path) else { continue };
+            known.append(&mut file.definitions(path, name));
+        }
+        known
+    }
+
+    fn parse(&mut self, path: &str) -> Option<Rc<ParsedFile>> {
+        if let Some(known) = self.parsed.get(path) {
+            return known.clone();
+        }
+        if self.tree.is_over() {
+            return None;
+        }
+        let read = self.reader.read(path, None).ok();
+        let parsed = read.map(|(text, details)| Rc::new(ParsedFile { text, details }));
+        self.parsed.insert(path.to_owned(), parsed.clone());
+        parsed
+    }
+
+    /// Paths of the files that a file imports, as indices.
+    fn imports(&self, path: &str) -> Arc<[u32]> {
+        match self.tree.source.profile(path) {
+            Looked::Profile(profile) => self.tree.imports(path, &profile),
+            _ => Arc::default(),
+        }
+    }
+
+    /// The definitions and the uses of a name in all files that hold it.
+    fn scan(&mut self, name: &str) -> Result<(Vec<KnownDefinition>, Vec<FoundUse>), ContextError> {
+        let (mut known, mut uses) = (Vec::new(), Vec::new());
+        let (mut after, since, mut files): (Option<String>, _, usize) = (None, Instant::now(), 0);
+        loop {
+            let page = self
+                .reader
+                .each_file(name, "", after.as_deref(), |path, content, _: &mut Vec<()>| {
+                    let Some((text, details)) = self.reader.parse_content(path, content, Some(name)) else {
+                        return false;
+                    };
+                    let file = ParsedFile { text, details };
+                    known.append(&mut file.definitions(path, name));
+                    uses.extend(file.found_uses(path));
+                    files += 1;
+                    true
+                });
+            match page {
+                Ok(page) => after = page.next,
+                Err(LookupError::Scan(error)) => return Err(error.into()),
+                Err(_) => after = None,
+            }
+            if after.is_none() {
+                return Ok((known, uses));
+            }
+            if files >= CALLING_FILES_MAX || since.elapsed() > SEARCH_TIME {
+                self.notices
+                    .push(format!("Callers are cut: the name stands in more than {files} files"));
+                return Ok((known, uses));
+            }
+        }
+    }
+
+    /// Adds the calls of the drawn definitions.
+    fn add_callers(&self, uses: &[FoundUse], all: &[KnownDefinition], drawn: &[usize], tally: &mut CallTally) {
+        let takes_uses = drawn.iter().any(|at| all[*at].is_type());
+        let mut imports: HashMap<&str, Arc<[u32]>> = HashMap::new();
+        for one in uses.iter().filter(|one| takes_uses || one.form == UseForm::Call) {
+            let path = one.caller.path.as_str();
+            let imports = imports.entry(path).or_insert_with(|| self.imports(path));
+            let site = CallSite {
+                path,
+                owner: one.owner.as_deref(),
+                qualifier: &one.qualifier,
+                is_imported: one.is_imported,
+                imports,
+                tree: self.tree,
+            };
+            let Some((targets, by_name_only)) = resolve(&site, all) else {
+                continue;
+            };
+            let is_aside = self.order_of(path) > 1 || one.caller.is_in_tests();
+            for (place, at) in drawn.iter().enumerate() {
+                // A function that is only named is not called.
+                let fits = one.form == UseForm::Call || all[*at].is_type();
+                if !fits || !targets.contains(at) {
+                    continue;
+                }
+                // The inside of a definition is no caller of it, except where a function calls itself.
+                let own = &all[*at];
+                let ends = match path == own.path && own.encloses(one.line) {
+                    true if own.is_type() => continue,
+                    true => Ends::Itself,
+                    false if is_aside => Ends::Aside(one.caller.clone()),
+                    false => Ends::Definition(one.caller.clone()),
+                };
+                tally.add_caller(place, ends, by_name_only);
+            }
+        }
+    }
+
+    /// Adds what the drawn definitions call.
+    fn add_callees(&mut self, all: &[KnownDefinition], drawn: &[usize], tally: &mut CallTally) {
+        let files: Vec<Option<Rc<ParsedFile>>> = drawn.iter().map(|at| self.parse(&all[*at].path)).collect();
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for (at, file) in drawn.iter().zip(&files) {
+            let Some(file) = file else { continue };
+            names.extend(file.calls_in(&all[*at]).map(|(name, _)| name.to_owned()));
+        }
+        let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let mut places = self.occurrences(&wanted);
+        self.add_near_occurrences(drawn.iter().map(|at| all[*at].path.as_str()), &wanted, &mut places);
+        let mut known: BTreeMap<&str, (usize, Vec<KnownDefinition>)> = BTreeMap::new();
+        for (name, places) in places {
+            let mut near = places.clone();
+            near.sort_by_cached_key(|at| {
+                let path = self.tree.paths[*at];
+                let is_own = drawn.iter().any(|own| all[*own].path == path);
+                let is_near = drawn.iter().any(|own| parent(&all[*own].path) == parent(path));
+                (!is_own, self.order_of(path), !is_near, *at)
+            });
+            let files_max = PARSED_PER_NAME_MAX.min(PARSED_MAX.saturating_sub(self.parsed.len()));
+            near.dedup();
+            let count = near.len();
+            near.truncate(files_max);
+            let definitions = self.definitions(name, &near, files_max);
+            // Helpers of tests are not what a source calls.
+            let order = definitions.iter().map(|one| self.order_of(&one.path)).min();
+            let of_order = |one: &KnownDefinition| Some(self.order_of(&one.path)) == order;
+            let definitions: Vec<KnownDefinition> = definitions.into_iter().filter(of_order).collect();
+            if !definitions.is_empty() {
+                let count = if count > files_max { count } else { definitions.len() };
+                known.insert(name, (count, definitions));
+            }
+        }
+        let mut unknown: BTreeSet<String> = BTreeSet::new();
+        for ((place, at), file) in drawn.iter().enumerate().zip(&files) {
+            let (own, Some(file)) = (&all[*at], file) else { continue };
+            let imports = self.imports(&own.path);
+            for (name, one) in file.calls_in(own) {
+                let Some((count, definitions)) = known.get(name) else {
+                    unknown.insert(name.to_owned());
+                    continue;
+                };
+                let around = Around::of(file, one.line);
+                let is_import = |other: &&SymbolUse| other.form == UseForm::Import && file.name(other) == name;
+                let site = CallSite {
+                    path: &own.path,
+                    owner: around.owner.as_deref(),
+                    qualifier: &around.qualifier(file, one),
+                    is_imported: file.details.uses.iter().any(|other| is_import(&other)),
+                    imports: &imports,
+                    tree: self.tree,
+                };
+                let Some((targets, by_name_only)) = resolve(&site, definitions) else {
+                    unknown.insert(name.to_owned());
+                    continue;
+                };
+                let is_vague = by_name_only && (targets.len() > 1 || *count > definitions.len());
+                if is_vague {
+                    // Calls of the drawn definitions are counted as theirs.
+                    if drawn.iter().any(|at| all[*at].name == name) {
+                        continue;
+                    }
+                    let count = if *count > definitions.len() {
+                        *count
+                    } else {
+                        targets.len()
+                    };
+                    tally.add_callee(place, Ends::OneOf(name.to_owned(), count as u64), true);
+                    continue;
+                }
+                for target in targets.iter().map(|at| &definitions[*at]) {
+                    // The parts of a definition are not what it calls.
+                    let is_inside = target.path == own.path && own.encloses(target.line);
+                    if !is_inside {
+                        tally.add_callee(place, Ends::Definition(target.clone()), by_name_only);
+                    }
+                }
+            }
+        }
+        if !unknown.is_empty() {
+            let count = unknown.len();
+            let names: Vec<String> = unknown.iter().take(5).map(|name| format!("`{name}`")).collect();
+            let more = if count > names.len() { ", …" } else { "" };
+            self.notices.push(format!(
+                "Not drawn: calls of {count} {} for which no definition in the repository fits ({}{more})",
+                if count == 1 { "name" } else { "names" },
+                names.join(", ")
+            ));
+        }
+    }
+}
+
+impl ParsedFile {
+    /// The definitions of a name. Overloads, clauses, and a property with its setter are one.
+    fn definitions(&self, path: &str, name: &str) -> Vec<KnownDefinition> {
+        let mut known: Vec<KnownDefinition> = Vec::new();
+        for symbol in &self.details.symbols {
+            if symbol.name(&self.text) != name {
+                continue;
+            }
+            let found = KnownDefinition::new(path, symbol, &self.text);
+            // Fields and variants are not called by their bare name.
+            if found.form == SymbolForm::Value && !found.container.is_empty() {
+                continue;
+            }
+            match known.iter_mut().find(|one| one.container == found.container) {
+                Some(one) => one.spans.extend(found.spans),
+                None => known.push(found),
+            }
+        }
+        known
+    }
+
+    /// The uses of the one name whose uses were read, without imports.
+    fn found_uses<'f>(&'f self, path: &'f str) -> impl Iterator<Item = FoundUse> + 'f {
+        let is_import = |one: &&SymbolUse| one.form == UseForm::Import;
+        let is_imported = self.details.uses.iter().any(|one| is_import(&one));
+        let uses = self.details.uses.iter().filter(move |one| !is_import(one));
+        let uses = uses.filter(move |one| !(path.ends_with(".ex") && self.is_declaration(one)));
+        uses.map(move |one| {
+            let around = Around::of(self, one.line);
+            FoundUse {
+                form: one.form,
+                line: one.line,
+                qualifier: around.qualifier(self, one),
+                caller: around.caller(path, one.line),
+                owner: around.owner,
+                is_imported,
+            }
+        })
+    }
+
+    /// True in an attribute that tells types (Elixir): its tree is that of a call.
+    fn is_declaration(&self, one: &SymbolUse) -> bool {
+        let before = self.text.get(..one.name.start as usize).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default().trim_start();
+        ["@spec", "@callback", "@macrocallback", "@type"]
+            .iter()
+            .any(|attribute| line.starts_with(attribute))
+    }
+
+    fn name(&self, one: &SymbolUse) -> &str {
+        let span = one.name.start as usize..one.name.end as usize;
+        self.text.get(span).unwrap_or_default()
+    }
+
+    /// The calls in the lines of a definition, with the called names.
+    fn calls_in<'f>(&'f self, own: &KnownDefinition) -> impl Iterator<Item = (&'f str, &'f SymbolUse)> + use<'f> {
+        let spans = own.spans.clone();
+        let is_inside = move |line: u32| spans.iter().any(|span| span.contains(&line));
+        let uses = self.details.uses.iter();
+        uses.filter(move |one| one.form == UseForm::Call && is_inside(one.line))
+            .map(|one| (self.name(one), one))
+    }
+}
+
+/// A use of the symbol's name.
+struct FoundUse {
+    form: UseForm,
+    line: u32,
+    qualifier: Qualifier,
+    caller: KnownDefinition,
+    /// The type whose code it is.
+    owner: Option<String>,
+    /// True where the file imports the name.
+    is_imported: bool,
+}
+
+/// Definitions around a line.
+struct Around {
+    /// The innermost function, else the innermost type.
+    definition: Option<KnownDefinition>,
+    /// The type whose code it is.
+    owner: Option<String>,
+    /// The variable that stands for the own value (Go).
+    receiver: Option<String>,
+}
+
+impl Around {
+    fn of(file: &ParsedFile, line: u32) -> Self {
+        let symbols = file.details.symbols.iter();
+        let mut around: Vec<_> = symbols
+            .filter(|symbol| (symbol.first_line..=symbol.named.end_line).contains(&line))
+            .collect();
+        around.sort_by_key(|symbol| symbol.named.end_line - symbol.first_line);
+        let is_function = |form| matches!(form, SymbolForm::Function | SymbolForm::Method);
+        let is_type = |form| matches!(form, SymbolForm::Type | SymbolForm::Module);
+        let function = around.iter().find(|symbol| is_function(symbol.form()));
+        let definition = function.or_else(|| around.iter().find(|symbol| is_type(symbol.form())));
+        let owner = around.iter().find_map(|symbol| match symbol.form() {
+            SymbolForm::Method => last_part(&symbol.container(&file.text)).map(str::to_owned),
+            SymbolForm::Type | SymbolForm::Module => last_part(symbol.name(&file.text)).map(str::to_owned),
+            _ => None,
+        });
+        let receiver = around.iter().find_map(|symbol| {
+            let signature = symbol.signature(&file.text);
+            let (name, _) = signature.strip_prefix("func (")?.split_once(' ')?;
+            Some(name.to_owned())
+        });
+        Self {
+            definition: definition.map(|symbol| KnownDefinition::new("", symbol, &file.text)),
+            owner,
+            receiver,
+        }
+    }
+
+    fn qualifier(&self, file: &ParsedFile, one: &SymbolUse) -> Qualifier {
+        Qualifier::before(&file.text, one.name.start as usize, self.receiver.as_deref())
+    }
+
+    /// The calling definition, or the top level of the file.
+    fn caller(&self, path: &str, line: u32) -> KnownDefinition {
+        let top = || KnownDefinition {
+            path: String::new(),
+            name: format!("(top level of {})", file_name(path)),
+            container: String::new(),
+            form: SymbolForm::Module,
+            line,
+            spans: vec![line..=line],
+        };
+        KnownDefinition {
+            path: path.to_owned(),
+            ..self.definition.clone().unwrap_or_else(top)
+        }
+    }
+}
+
+/// The owner and the last part of a name: `Cart.total`, `Cart::total`, `Cart#total`.
+fn split_name(symbol: &str) -> (Option<&str>, &str) {
+    let symbol = symbol.trim();
+    let bare = symbol.strip_suffix("()").unwrap_or(symbol);
+    let mut parts = bare.rsplit(['.', ':', '#', '\\']).filter(|part| !part.is_empty());
+    let name = parts.next().unwrap_or(bare);
+    (parts.next(), name)
+}
+
+/// The last part of a dotted name.
+fn last_part(name: &str) -> Option<&str> {
+    name.rsplit(['.', ':', '\\']).next().filter(|part| !part.is_empty())
+}
+
+fn is_under(path: &str, under: &str) -> bool {
+    under.is_empty() || path == under || path.strip_prefix(under).is_some_and(|rest| rest.starts_with('/'))
+}
