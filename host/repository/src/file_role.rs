@@ -275,7 +275,13 @@ struct Above {
 impl Above {
     fn of(directory: &str) -> Self {
         let mut above = Self::default();
-        for (depth, name) in directory.to_ascii_lowercase().split('/').enumerate() {
+        let lower = directory.to_ascii_lowercase();
+        // Folders of a Java package are parts of a name: many programs are in `com.example.demo`.
+        let package_at = ["src/main/java/", "src/main/kotlin/", "src/main/scala/"]
+            .iter()
+            .find_map(|sources| lower.find(sources));
+        let package_depth = package_at.map_or(usize::MAX, |at| lower[..at].matches('/').count() + 3);
+        for (depth, name) in lower.split('/').enumerate() {
             match name {
                 "vendor" | "vendored" | "_vendor" | "_vendored" | "third_party" | "third-party" | "thirdparty"
                 | "extern" | "externals" | "bower_components" | "node_modules" | "site-packages" => {
@@ -286,7 +292,9 @@ impl Above {
                 }
                 "changelog" | "changelogs" | "newsfragments" => above.is_changelog = true,
                 "docs" | "doc" | "documentation" | "examples" | "example" | "samples" | "demo" | "demos"
-                | "tutorials" | "benchmarks" | "benchmark" | "bench" | "benches" | "extras" => above.is_example = true,
+                | "tutorials" | "benchmarks" | "benchmark" | "bench" | "benches" | "extras" => {
+                    above.is_example |= depth < package_depth;
+                }
                 "testing" => {
                     above.is_test_text = true;
                     above.is_test |= depth == 0;
@@ -599,6 +607,12 @@ mod tests {
         }
         assert!(LANGUAGES.is_sorted_by_key(|row| row.0));
         assert!(NAMES.is_sorted_by_key(|row| row.0));
+    }
+
+    #[test]
+    fn a_package_of_java_that_is_called_example_is_none() {
+        let of = |folder: &str| role(&format!("{folder}/src/main/java/com/example/demo/Shop.java"));
+        assert_eq!((of("app"), of("examples/app")), (Role::Source, Role::Example));
     }
 
     #[test]
