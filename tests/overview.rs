@@ -561,6 +561,107 @@ fn an_overview_draws_the_imports_between_modules() {
 }
 
 #[test]
+fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
+    let home = Home::offline();
+    let repository = folder(&[
+        (
+            "shop/__init__.py",
+            "from flask import Blueprint\n\nbp = Blueprint('shop', __name__)\n",
+        ),
+        (
+            "shop/routes.py",
+            "# from flask\nfrom shop import bp\n\n\n@bp.route('/items', methods=['GET', 'POST'])\n@login\ndef items():\n    \
+             client.get('/other')\n\n\n# @bp.route('/old')\n@bp.get('/items/<id>')\ndef item(id):\n    pass\n\n\n\
+             @bp.get(f'/{id}')\ndef computed():\n    pass\n\n\n@cache.get('/none')\ndef none():\n    pass\n",
+        ),
+        (
+            "shop/cli.py",
+            "import argparse\nimport click\n\n\n@click.group()\ndef main():\n    pass\n\n\n@main.command(help='Adds one')\n\
+             def add_item():\n    pass\n\n\n@main.command('rm')\ndef remove():\n    pass\n\n\n\
+             parser = argparse.ArgumentParser().add_subparsers()\nparser.add_parser('pack', help='Packs all.')\nparser.add_parser(name)\n",
+        ),
+        (
+            "site/urls.py",
+            "from django.urls import include, path\n\nurlpatterns = [\n    path('a/', views.A.as_view()),\n    \
+             path('b/', include('b.urls')),\n]\n",
+        ),
+        (
+            "web/server.js",
+            "const express = require('express');\nconst app = express();\n// app.get('/comment', f);\napp.get('/users', list);\n\
+             app.get('/setting');\napp.route('/users/:id').get((req) => 1).put(save);\nfetcher.get('/no', f);\n",
+        ),
+        (
+            "cmd/main.go",
+            "package main\n\nimport (\n\t\"net/http\"\n\n\t\"github.com/gin-gonic/gin\"\n\t\"github.com/spf13/cobra\"\n)\n\n\
+             var serve = &cobra.Command{\n\tUse:   \"serve [port]\",\n\tShort: \"Serve it\",\n}\n\n\
+             func routes(r *gin.Engine) {\n\tv1 := r.Group(\"/v1\")\n\tv1.GET(\"/carts\", carts)\n\thttp.Get(\"/no\")\n\t\
+             http.HandleFunc(\"POST /pay\", pay)\n}\n",
+        ),
+        (
+            "app.rb",
+            "require 'sinatra/base'\n\nclass App < Sinatra::Base\n  get '/hello' do\n    get '/no'\n  end\nend\n\n\
+             class Other\n  get '/other' do\n  end\nend\n",
+        ),
+        (
+            "src/main.rs",
+            "use axum::{Router, routing::get};\nuse clap::Subcommand;\n\n#[derive(Debug, Subcommand)]\nenum Command {\n    \
+             /// Adds an item.\n    AddItem { name: String },\n    #[command(name = \"ls\")]\n    List,\n    #[command(hide = true)]\n    \
+             Secret,\n}\n\nfn app() -> Router {\n    Router::new().route(\"/orders\", get(list).post(create))\n}\n\n\
+             #[cfg(test)]\nmod tests {\n    fn app() {\n        Router::new().route(\"/test\", get(list));\n    }\n}\n",
+        ),
+        (
+            "java/Orders.java",
+            "import org.springframework.web.bind.annotation.*;\n\n@RestController\n@RequestMapping(\"/api\")\nclass Orders {\n  \
+             @GetMapping({ \"/orders\", \"/all\" })\n  String all() { return \"\"; }\n\n  @PostMapping\n  void add() {}\n}\n\n\
+             interface Client {\n  @GetMapping(\"/no\")\n  String get();\n}\n",
+        ),
+        (
+            "tests/test_app.py",
+            "from flask import Flask\n\napp = Flask(__name__)\n\n\n@app.route('/test')\ndef test():\n    pass\n",
+        ),
+    ]);
+    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    let section = |name: &str| {
+        let (_, section) = finished
+            .stdout
+            .split_once(&format!("## {name}\n\n"))
+            .unwrap_or_else(|| panic!("{}", finished.stdout));
+        section.split("\n\n## ").next().unwrap_or(section).to_owned()
+    };
+    insta::assert_snapshot!(section("HTTP routes"), @r"
+    As they are declared; what a mount or an inclusion elsewhere puts before them is not added.
+
+    - GET `/hello` (app.rb:4)
+    - GET `/v1/carts` → `carts` (cmd/main.go:17)
+    - POST `/pay` → `pay` (cmd/main.go:19)
+    - GET `/api/all` → `all` (java/Orders.java:6-7)
+    - GET `/api/orders` → `all` (java/Orders.java:6-7)
+    - POST `/api` → `add` (java/Orders.java:9-10)
+    - GET, POST `/items` → `items` (shop/routes.py:5-7)
+    - GET `/items/<id>` → `item` (shop/routes.py:12-13)
+    - `a/` → `views.A` (site/urls.py:4)
+    - `b/` → `b.urls` (site/urls.py:5)
+    - GET, POST `/orders` (src/main.rs:15)
+    - GET `/users` → `list` (web/server.js:4)
+    - GET, PUT `/users/:id` (web/server.js:6)
+    ");
+    insta::assert_snapshot!(section("Commands"), @r"
+    - `serve`: Serve it (cmd/main.go:11)
+    - `add-item` → `add_item`: Adds one (shop/cli.py:10-11)
+    - `rm` → `remove` (shop/cli.py:15-16)
+    - `pack`: Packs all (shop/cli.py:21)
+    - `add-item` → `AddItem`: Adds an item (src/main.rs:7)
+    - `ls` → `List` (src/main.rs:9)
+    ");
+    let wrong: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("wrong")).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let plain = folder(&[("a.py", "def f():\n    pass\n")]);
+    let finished = home.run(plain.path(), &["explain", "."]).expect(0);
+    assert!(!finished.stdout.contains("## HTTP routes"), "{}", finished.stdout);
+    assert!(!finished.stdout.contains("## Commands"), "{}", finished.stdout);
+}
+
+#[test]
 fn architect_puts_findings_in_the_files_of_the_task_first() {
     let home = Home::offline();
     let filler = "x = 1\n".repeat(200);

@@ -14,6 +14,7 @@ use tool_provider::ToolCall;
 use tool_repository::file_role::{entry_point_by_path, file_name, stem};
 
 mod central;
+mod endpoints;
 mod file;
 mod interface;
 mod overview;

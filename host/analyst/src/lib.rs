@@ -114,6 +114,31 @@ pub struct TargetFacts {
     /// Callers and callees of a symbol.
     #[serde(default)]
     pub calls: CallGraph,
+    /// HTTP routes that the sources declare.
+    #[serde(default)]
+    pub routes: Vec<DeclaredEndpoint>,
+    /// Commands of the command line that the sources declare.
+    #[serde(default)]
+    pub commands: Vec<DeclaredEndpoint>,
+}
+
+/// A route or a command with its place.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredEndpoint {
+    /// File of the declaration.
+    pub path: String,
+    /// First line of the declaration.
+    pub line: u32,
+    /// Last line that names it.
+    pub last_line: u32,
+    /// HTTP methods; empty where they are not said, and for a command.
+    pub methods: String,
+    /// The route's path, or the command's name.
+    pub name: String,
+    /// The function that answers.
+    pub handler: Option<String>,
+    /// Words about it.
+    pub help: Option<String>,
 }
 
 /// The files that changed in most of the newest commits.

@@ -4,8 +4,8 @@
 //! list of paths tells), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
 //! (where a program starts), `select` (the rule of each operation), `vault` (the user's notes), `packet` (the text for
 //! the model). `modules` draws the imports between folders, files and packages, and `calls` the callers and callees of a
-//! symbol. All of them are functions of a list of files and a [`Source`]; only this module, `lookup` and `index`, which
-//! keeps what was read, know the repository. Files are opened through it alone, so hidden ones are never read.
+//! symbol; `endpoints` finds routes and commands. All of them are functions of a list of files and a [`Source`]; only this
+//! module, `lookup` and `index`, which keeps what was read, know the repository. Files are opened through it alone, so hidden ones are never read.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod area;
 mod calls;
 mod codec;
 mod definitions;
+mod endpoints;
 mod entry;
 mod facts;
 #[cfg(any(test, fuzzing))]
@@ -55,6 +56,7 @@ use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
 
 pub use calls::draw_calls;
 pub use definitions::{SymbolSearch, find_symbol};
+pub use endpoints::{Endpoint, Endpoints, find_endpoints};
 pub use history::{HistoryReader, NoHistory, RecentChanges, recent_changes};
 pub use index::{FileVerdict, INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX, PatternKind, SearchPattern};
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::central::{SymbolCandidate, central_section, definitions_of, exports_names};
+use super::endpoints::{commands_section, routes_section};
 use super::interface::interface_section;
 use super::{ROWS_MAX, entry_points, heads_of, holdings, patterns, public_header};
 use crate::NO_MODEL;
@@ -58,6 +59,8 @@ pub(super) fn overview(
         starts(brief, survey, files, evidence),
         central_section(evidence, definitions),
         interface_section(brief, survey, evidence, files, definitions),
+        routes_section(brief, survey),
+        commands_section(brief, survey),
         map(brief, survey, files, definitions),
         picture("Imports between modules", &brief.facts.modules),
         picture("Imports between packages", &brief.facts.packages),

@@ -16,7 +16,7 @@ use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
-use crate::analyst::{self, RecentChanges, TargetFacts};
+use crate::analyst::{self, DeclaredEndpoint, RecentChanges, TargetFacts};
 use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::{Api, TokenPrice};
 use crate::context::{self, Indexes, Packet, Target};
@@ -296,7 +296,11 @@ fn add_facts(
     };
     let draw = |by_package| context::draw_modules(repository, indexes, directory, by_package, cancel);
     let changes = context::recent_changes(repository, indexes, directory, steer, cancel);
+    let endpoints = context::find_endpoints(repository, indexes, directory, cancel).unwrap_or_default();
+    let declared = |found: Vec<context::Endpoint>| found.into_iter().map(declared_endpoint).collect();
     let facts = TargetFacts {
+        routes: declared(endpoints.routes),
+        commands: declared(endpoints.commands),
         modules: draw(false).unwrap_or_default(),
         packages: draw(true).unwrap_or_default(),
         changes: changes.ok().flatten().map(|changes| RecentChanges {
@@ -306,6 +310,18 @@ fn add_facts(
         ..TargetFacts::default()
     };
     analyst::add_facts(message, &facts)
+}
+
+fn declared_endpoint(found: context::Endpoint) -> DeclaredEndpoint {
+    DeclaredEndpoint {
+        path: found.path,
+        line: found.line,
+        last_line: found.last_line,
+        methods: found.methods,
+        name: found.name,
+        handler: found.handler,
+        help: found.help,
+    }
 }
 
 /// Finds the target and builds the context, on a blocking thread.

@@ -1,0 +1,73 @@
+//! The sections about HTTP routes and commands, each entry with its place.
+
+use std::fmt::Write;
+
+use crate::DeclaredEndpoint;
+use crate::evidence::Brief;
+use crate::survey::{Survey, is_beside_project};
+
+/// Entries of a section.
+const ENTRIES_MAX: usize = 40;
+
+pub(super) fn routes_section(brief: &Brief, survey: &Survey) -> String {
+    let routes = own(&brief.facts.routes, survey);
+    if routes.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "## HTTP routes\n\nAs they are declared; what a mount or an inclusion elsewhere puts before them is \
+                    not added.\n\n"
+            .to_owned();
+    list(&mut text, &routes, |route| {
+        let methods = match route.methods.as_str() {
+            "" => String::new(),
+            methods => format!("{methods} "),
+        };
+        // An empty path is that of the mount itself.
+        let name = if route.name.is_empty() { "\"\"" } else { &route.name };
+        let handler = route.handler.as_ref();
+        let handler = handler.map_or_else(String::new, |handler| format!(" → `{handler}`"));
+        format!("{methods}`{name}`{handler}")
+    });
+    text
+}
+
+pub(super) fn commands_section(brief: &Brief, survey: &Survey) -> String {
+    let commands = own(&brief.facts.commands, survey);
+    if commands.is_empty() {
+        return String::new();
+    }
+    let mut text = "## Commands\n\n".to_owned();
+    list(&mut text, &commands, |command| {
+        let words = command
+            .help
+            .as_ref()
+            .map_or_else(String::new, |help| format!(": {help}"));
+        // A name that is made from that of a function or a variant does not stand in the line.
+        let made_from = command.handler.as_ref().filter(|handler| **handler != command.name);
+        let made_from = made_from.map_or_else(String::new, |handler| format!(" → `{handler}`"));
+        format!("`{}`{made_from}{words}", command.name)
+    });
+    text
+}
+
+/// Entries in the sources of the project itself.
+fn own<'e>(entries: &'e [DeclaredEndpoint], survey: &Survey) -> Vec<&'e DeclaredEndpoint> {
+    let is_own = |path: &str| survey.is_source(path) && (survey.is_aside || !is_beside_project(path));
+    let is_shown = |entry: &&DeclaredEndpoint| !entry.name.contains('`') && is_own(&entry.path);
+    entries.iter().filter(is_shown).collect()
+}
+
+fn list(text: &mut String, entries: &[&DeclaredEndpoint], words: impl Fn(&DeclaredEndpoint) -> String) {
+    for entry in entries.iter().take(ENTRIES_MAX) {
+        let lines = if entry.last_line > entry.line {
+            format!("{}-{}", entry.line, entry.last_line)
+        } else {
+            entry.line.to_string()
+        };
+        let _ = writeln!(text, "- {} ({}:{lines})", words(entry), entry.path);
+    }
+    if entries.len() > ENTRIES_MAX {
+        let _ = writeln!(text, "- … and {} more", entries.len() - ENTRIES_MAX);
+    }
+}

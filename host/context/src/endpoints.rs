@@ -1,0 +1,307 @@
+//! The HTTP routes and the commands that the sources declare, for well-known frameworks.
+//!
+//! Names of calls, annotations and types come from syntax trees, so that no comment and no string counts; the arguments
+//! behind such a name are read from the text. An entry needs a receiver that is known to be of the framework. Whatever
+//! is not certain is left out.
+
+mod commands;
+mod literal;
+mod routes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use memchr::memmem::find;
+use tokio_util::sync::CancellationToken;
+
+use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
+use crate::{ContextError, Indexes, SelectionTree};
+use tool_repository::Repository;
+use tool_repository::file_role::{Role, language};
+
+/// Files that are parsed.
+const PARSED_MAX: usize = 400;
+/// Files that are read.
+const READ_MAX: usize = 6_000;
+/// Entries of each kind. A reader looks at fewer.
+const ENTRIES_MAX: usize = 200;
+/// Time for all of it.
+const TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The routes and commands of a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Endpoints {
+    /// HTTP routes, in the order of paths and lines.
+    pub routes: Vec<Endpoint>,
+    /// Commands of the command line, in the same order.
+    pub commands: Vec<Endpoint>,
+}
+
+/// One route or command.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// File of the declaration.
+    pub path: String,
+    /// First line of the declaration.
+    pub line: u32,
+    /// Last line that names it.
+    pub last_line: u32,
+    /// HTTP methods, such as `GET, POST`; empty where they are not said, and for a command.
+    pub methods: String,
+    /// The route's path, or the command's name.
+    pub name: String,
+    /// The function that answers, as it is written.
+    pub handler: Option<String>,
+    /// Words about it.
+    pub help: Option<String>,
+}
+
+/// Finds the routes and commands below a directory; the empty path is the root. Blocks.
+pub fn find_endpoints(
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    directory: &str,
+    cancel: &CancellationToken,
+) -> Result<Endpoints, ContextError> {
+    let list = repository.list(cancel)?;
+    let look = indexes.look(repository, &list, Instant::now(), cancel);
+    let look = look.without_history_if(true);
+    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
+    let files = read_files(&tree, indexes.parser(), directory);
+    look.finish();
+    if cancel.is_cancelled() {
+        return Err(ContextError::Cancelled);
+    }
+    let mut endpoints = Endpoints {
+        routes: routes::find_routes(&files),
+        commands: commands::find_commands(&files),
+    };
+    for entries in [&mut endpoints.routes, &mut endpoints.commands] {
+        entries.sort();
+        entries.dedup();
+        entries.truncate(ENTRIES_MAX);
+    }
+    Ok(endpoints)
+}
+
+/// Words of which one stands in each file that declares something, by language.
+fn markers(path: &str) -> &'static [&'static str] {
+    match language(path) {
+        Some("Python") => &["flask", "fastapi", "django", "click", "typer", "argparse"],
+        Some("JavaScript" | "TypeScript") => &["express"],
+        Some("Go") => &[
+            "net/http\"",
+            "go-chi/chi",
+            "gin-gonic/gin",
+            "gorilla/mux",
+            "spf13/cobra",
+        ],
+        Some("Ruby") => &["sinatra", "Sinatra"],
+        Some("Rust") => &["axum", "clap"],
+        Some("Java" | "Kotlin") => &["springframework.web.bind.annotation", "springframework.stereotype"],
+        _ => &[],
+    }
+}
+
+/// The sources that mention a framework, by their syntax trees.
+fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &str) -> Vec<SourceFile> {
+    // Of a repository that is an example, the example is the product.
+    let has_sources = tree.below(directory).any(|at| tree.layout.sources[at]);
+    let is_source = |at: &usize| {
+        let is_example = tree.layout.roles[*at] == Role::Example && tree.layout.written[*at];
+        tree.layout.sources[*at] || !has_sources && is_example
+    };
+    let sources: Vec<usize> = tree
+        .below(directory)
+        .filter(is_source)
+        .filter(|at| !markers(tree.paths[*at]).is_empty() && parser.reads(tree.paths[*at]))
+        .filter(|at| tree.sizes[*at] <= crate::limits::RANKED_FILE_BYTES_MAX)
+        .take(READ_MAX)
+        .collect();
+    let (since, parsed) = (Instant::now(), AtomicUsize::new(0));
+    let files = tree.each(&sources, |at| {
+        let path = tree.paths[at];
+        if since.elapsed() > TIME_MAX || parsed.load(Ordering::Relaxed) >= PARSED_MAX {
+            return None;
+        }
+        let text = tree.text(path)?;
+        let is_marked = |marker: &&&str| find(text.as_bytes(), marker.as_bytes()).is_some();
+        markers(path).iter().find(is_marked)?;
+        parsed.fetch_add(1, Ordering::Relaxed);
+        let details = parser.details(path, &text, None)?;
+        Some(SourceFile {
+            path: path.to_owned(),
+            text,
+            details,
+        })
+    });
+    files.into_iter().flatten().collect()
+}
+
+/// A source with its syntax tree.
+struct SourceFile {
+    path: String,
+    text: String,
+    details: SyntaxDetails,
+}
+
+impl SourceFile {
+    fn mentions(&self, word: &str) -> bool {
+        find(self.text.as_bytes(), word.as_bytes()).is_some()
+    }
+
+    fn name(&self, one: &SymbolUse) -> &str {
+        self.text
+            .get(one.name.start as usize..one.name.end as usize)
+            .unwrap_or_default()
+    }
+
+    /// Uses of some kind, with their names, in the order of the text.
+    fn uses(&self, forms: &'static [UseForm]) -> impl Iterator<Item = (&str, &SymbolUse)> {
+        let uses = self.details.uses.iter().filter(|one| forms.contains(&one.form));
+        uses.map(|one| (self.name(one), one))
+    }
+
+    fn calls(&self) -> impl Iterator<Item = (&str, &SymbolUse)> {
+        self.uses(&[UseForm::Call])
+    }
+
+    fn imports(&self, name: &str) -> bool {
+        self.uses(&[UseForm::Import]).any(|(imported, _)| imported == name)
+    }
+
+    fn before(&self, one: &SymbolUse) -> &str {
+        self.text.get(..one.name.start as usize).unwrap_or_default()
+    }
+
+    fn after(&self, one: &SymbolUse) -> &str {
+        self.text.get(one.name.end as usize..).unwrap_or_default()
+    }
+
+    /// The arguments in the parentheses behind a name.
+    fn arguments(&self, one: &SymbolUse) -> Option<&str> {
+        literal::enclosed(self.after(one), '(')
+    }
+
+    /// The text of the line up to a name.
+    fn line_before(&self, one: &SymbolUse) -> &str {
+        self.before(one).rsplit('\n').next().unwrap_or_default()
+    }
+
+    fn is_decorator(&self, one: &SymbolUse) -> bool {
+        self.line_before(one).trim_start().starts_with('@')
+    }
+
+    /// The lines from one to another, from 1, inclusive.
+    fn lines(&self, first: u32, last: u32) -> impl Iterator<Item = &str> {
+        let skipped = (first as usize).saturating_sub(1);
+        let count = (last as usize).saturating_sub(skipped);
+        self.text.lines().skip(skipped).take(count)
+    }
+
+    /// The definition to which a decorator or an annotation in a line belongs.
+    fn decorated(&self, line: u32) -> Option<&DetailedSymbol> {
+        let symbols = self.details.symbols.iter();
+        let heads = symbols.filter(|symbol| (symbol.first_line..=symbol.named.line).contains(&line));
+        let heads = heads.filter(|symbol| symbol.form() != SymbolForm::Value);
+        heads.min_by_key(|symbol| symbol.named.line - symbol.first_line)
+    }
+
+    /// The definitions around a line, innermost first.
+    fn around(&self, line: u32) -> Vec<&DetailedSymbol> {
+        let symbols = self.details.symbols.iter();
+        let mut around: Vec<_> = symbols
+            .filter(|symbol| (symbol.first_line..=symbol.named.end_line).contains(&line))
+            .collect();
+        around.sort_by_key(|symbol| symbol.named.end_line - symbol.first_line);
+        around
+    }
+
+    /// True in a module of unit tests (Rust).
+    fn is_in_tests(&self, line: u32) -> bool {
+        let mut around = self.around(line).into_iter();
+        around.any(|symbol| symbol.form() == SymbolForm::Module && matches!(symbol.name(&self.text), "test" | "tests"))
+    }
+}
+
+/// Text that stands before a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Receiver<'t> {
+    /// Nothing.
+    None,
+    /// The name before the dot.
+    Name(&'t str),
+    /// Something else.
+    Other,
+}
+
+impl<'t> Receiver<'t> {
+    fn of(before: &'t str) -> Self {
+        let trimmed = before.trim_end();
+        let Some(owner) = trimmed.strip_suffix("::").or_else(|| trimmed.strip_suffix('.')) else {
+            return Self::None;
+        };
+        let rest = owner.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_');
+        match &owner[rest.len()..] {
+            "" => Self::Other,
+            name => Self::Name(name),
+        }
+    }
+
+    fn name(self) -> Option<&'t str> {
+        match self {
+            Self::Name(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// The variable to which an expression is assigned, whose text up to the called name is `line_before`.
+fn assigned_variable(line_before: &str) -> Option<&str> {
+    let (target, _) = line_before.rsplit_once('=')?;
+    let mut target = target.trim_end_matches(':').trim();
+    for word in ["export ", "const ", "let ", "var ", "final "] {
+        target = target.strip_prefix(word).unwrap_or(target).trim_start();
+    }
+    // `app: Flask`
+    let name = target.split([':', ',']).next()?.trim();
+    let name = name.rsplit('.').next()?;
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name.then_some(name)
+}
+
+/// Variables with what was added to them, by file.
+type Variables<T> = BTreeMap<String, T>;
+
+/// The names that some files assign, for the files that import them.
+fn shared_names<T>(variables: &[Variables<T>]) -> BTreeSet<&str> {
+    variables
+        .iter()
+        .flat_map(|own| own.keys().map(String::as_str))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_read_from_its_assignment() {
+        for (text, expected) in [
+            ("app = ", Some("app")),
+            ("const app: Express = ", Some("app")),
+            ("app: FastAPI = fastapi.", Some("app")),
+            ("\tr := chi.", Some("r")),
+            ("self.app = ", Some("app")),
+            ("return ", None),
+            ("x[0] = ", None),
+        ] {
+            assert_eq!(assigned_variable(text), expected, "{text}");
+        }
+        assert_eq!(Receiver::of("  app."), Receiver::Name("app"));
+        assert_eq!(Receiver::of("f()."), Receiver::Other);
+        assert_eq!(Receiver::of("return "), Receiver::None);
+    }
+}
