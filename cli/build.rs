@@ -10,6 +10,12 @@ const HOSTILE: &str = "hostile";
 /// Folders beneath `skills/` that are libraries.
 const LIBRARIES: [&str; 5] = ["details", "sdk", "syntax", "outline", "test_results"];
 
+/// See `embedded::base_of` in `tool-boundary`.
+const SKILL_BASE: &str = "search_code";
+
+/// See `SKILL_BASE`.
+const OUTLINER_BASE: &str = "outline_python";
+
 /// The components that read source files by syntax tree.
 const OUTLINERS: [&str; 8] = [
     "outline_c",
@@ -104,10 +110,10 @@ fn table(folder: &Path, names: Vec<String>) -> Result<String, String> {
 fn outliners(folder: &Path) -> Result<String, String> {
     let mut table = String::from("&[\n");
     for name in OUTLINERS {
-        let compiled = file(folder, name, "compiled")?;
+        let compiled = packed(folder, name, "compiled", OUTLINER_BASE)?;
         writeln!(
             table,
-            "    host::skill::EmbeddedOutliner {{ name: {name:?}, compiled: include_bytes!({compiled:?}) }},"
+            "    host::skill::EmbeddedOutliner {{ name: {name:?}, compiled: {compiled} }},"
         )
         .expect("writing to a string cannot fail");
     }
@@ -126,17 +132,32 @@ fn file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// A file that `scripts/build` packed: alone for `base` itself, and else against it.
+fn packed(folder: &Path, name: &str, extension: &str, base: &str) -> Result<String, String> {
+    let bytes = file(folder, name, extension)?;
+    if name == base {
+        return Ok(format!(
+            "host::skill::embedded::Packed::alone(include_bytes!({bytes:?}))"
+        ));
+    }
+    let base = file(folder, base, extension)?;
+    Ok(format!(
+        "host::skill::embedded::Packed {{ bytes: include_bytes!({bytes:?}), base: include_bytes!({base:?}) }}"
+    ))
+}
+
 fn entry(table: &mut String, folder: &Path, name: &str) -> Result<(), String> {
     let file = |extension: &str| file(folder, name, extension);
-    let (wasm, compiled) = (file("wasm")?, file("compiled")?);
+    let packed = |extension: &str| packed(folder, name, extension, SKILL_BASE);
+    let (wasm, compiled) = (packed("wasm")?, packed("compiled")?);
     let (descriptor, digest) = (file("json")?, file("digest")?);
     write!(
         table,
         "    host::skill::Builtin {{\n        \
          name: {name:?},\n        \
          digest: include_str!({digest:?}),\n        \
-         wasm: include_bytes!({wasm:?}),\n        \
-         compiled: include_bytes!({compiled:?}),\n        \
+         wasm: {wasm},\n        \
+         compiled: {compiled},\n        \
          descriptor: include_str!({descriptor:?}),\n    }},\n"
     )
     .expect("writing to a string cannot fail");

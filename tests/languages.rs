@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use host::api::{SkillEntry, SkillState};
-use host::skill::embedded::deflate;
+use host::skill::embedded::{Packed, pack};
 use host::skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
     let mut hasher = DefaultHasher::new();
     (wasm, compiler_fingerprint().expect("the engine starts")).hash(&mut hasher);
     let folder = kept("compiled");
-    let place = |end| folder.join(format!("{:016x}.deflated.{end}", hasher.finish()));
+    let place = |end| folder.join(format!("{:016x}.packed.{end}", hasher.finish()));
     let (code, facts) = (place("code"), place("json"));
     // Several tests want the same one, under names of their own.
     let lock = locked(&place("lock"));
@@ -102,7 +102,7 @@ fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
         let made = precompile(component).expect("it is a skill");
         let told = serde_json::json!([made.digest, made.descriptor]).to_string();
         for (place, content) in [
-            (&code, deflate(&made.compiled).expect("memory is there").as_slice()),
+            (&code, pack(&made.compiled, &[]).expect("memory is there").as_slice()),
             (&facts, told.as_bytes()),
         ] {
             let new = place.with_extension("new");
@@ -118,8 +118,8 @@ fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
     let skill = Builtin {
         name,
         digest: digest.leak(),
-        wasm: &[],
-        compiled: fs::read(code).expect("it was written").leak(),
+        wasm: Packed::alone(&[]),
+        compiled: Packed::alone(fs::read(code).expect("it was written").leak()),
         descriptor: descriptor.to_string().leak(),
     };
     vec![skill].leak()

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use host::api::PolicyRequest;
 use host::outline::SandboxedParser;
 use host::repository::{Options, Repository};
+use host::skill::embedded::Packed;
 use host::skill::policy::{Cause, Policy};
 use host::skill::{
     CallContext, EmbeddedOutliner, HttpTransport, InboundResponse, Limits, OutboundRequest, Outliners, RawArguments,
@@ -326,7 +327,7 @@ fn python_parser() -> &'static [EmbeddedOutliner] {
     let compiled = std::fs::read(target().join("skills/outline_python.compiled")).expect("it is built");
     let parser = EmbeddedOutliner {
         name: "outline_python",
-        compiled: compiled.leak(),
+        compiled: Packed::alone(compiled.leak()),
     };
     Box::leak(Box::new([parser]))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use host::api::{Citation, Effect, ErrorKind, Media, PolicyRequest, SkillState};
 use host::digest::sha256_hex;
 use host::repository::{Options, Repository};
-use host::skill::embedded::deflate;
+use host::skill::embedded::{Packed, pack};
 use host::skill::policy::{Cause, Policy};
 use host::skill::{
     Builtin, CallContext, CallError, CallOutcome, HttpTransport, InboundResponse, Limits, OutboundRequest,
@@ -394,8 +394,8 @@ fn reader(language: &str) -> Builtin {
     Builtin {
         name: "contract",
         digest: sha256_hex(&wasm).leak(),
-        wasm: deflate(&wasm).expect("memory is there").leak(),
-        compiled: &[],
+        wasm: Packed::alone(pack(&wasm, &[]).expect("memory is there").leak()),
+        compiled: Packed::alone(&[]),
         descriptor: descriptor.to_string().leak(),
     }
 }

@@ -14,9 +14,10 @@ use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
 
 use super::budget::CallBudget;
+use super::embedded::Packed;
 use super::engine::{self, NativeComponent, Runtime};
 use super::store::{self, StoreState};
-use super::{CallError, Limits, embedded, guard, wasi};
+use super::{CallError, Limits, guard, wasi};
 use crate::limits;
 use tool_repository::file_role::file_name;
 
@@ -51,8 +52,8 @@ pub use bindings::exports::tool::symbols::outline::{
 pub struct EmbeddedOutliner {
     /// Name of the component.
     pub name: &'static str,
-    /// The component, compiled and deflated.
-    pub compiled: &'static [u8],
+    /// The component, compiled.
+    pub compiled: Packed,
 }
 
 /// A language that is read by syntax tree.
@@ -287,7 +288,7 @@ impl Outliners {
 impl Loaded {
     fn new(embedded: &EmbeddedOutliner) -> Result<Self, String> {
         let runtime = Runtime::global().map_err(|error| error.to_string())?;
-        let compiled = embedded::inflate(embedded.compiled).map_err(|error| error.to_string())?;
+        let compiled = embedded.compiled.unpack().map_err(|error| error.to_string())?;
         let component = runtime.load(&compiled).map_err(|error| format!("{error:#}"))?;
         Self::linked(runtime, &component).map_err(|error| format!("{error:#}"))
     }
@@ -324,12 +325,11 @@ impl Loaded {
     }
 }
 
-/// Compiles a component of this kind for every machine that has the baseline, and deflates it. For the build of the
-/// product.
+/// Compiles a component of this kind for every machine that has the baseline. For the build of the product.
 pub fn precompile_outliner(wasm: &[u8]) -> Result<Vec<u8>, String> {
     let compiled = engine::precompile(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
     let runtime = Runtime::global().map_err(|error| error.to_string())?;
     let link = || Loaded::linked(runtime, &runtime.load(&compiled)?);
     link().map_err(|error| format!("it does not link: {error:#}"))?;
-    embedded::deflate(&compiled).map_err(|error| error.to_string())
+    Ok(compiled)
 }

@@ -12,6 +12,7 @@ use host::limits::PACKET_TOKENS;
 use host::operation::{TargetLookup, resolve_target};
 use host::outline::SandboxedParser;
 use host::repository::{Options, Repository};
+use host::skill::embedded::{Packed, base_of};
 use host::skill::{EmbeddedOutliner, Outliners};
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +29,12 @@ fn parser(folder: &Path) -> std::io::Result<Arc<SandboxedParser>> {
         "outline_shell",
     ];
     let embedded = names.map(|name| {
-        let compiled = std::fs::read(folder.join(format!("{name}.compiled")))?.leak();
+        let read = |name| -> std::io::Result<&'static [u8]> {
+            Ok(std::fs::read(folder.join(format!("{name}.compiled")))?.leak())
+        };
+        let base = base_of(name).map(read).transpose()?.unwrap_or_default();
+        let bytes = read(name)?;
+        let compiled = Packed { bytes, base };
         Ok(EmbeddedOutliner { name, compiled })
     });
     let embedded: std::io::Result<Vec<EmbeddedOutliner>> = embedded.into_iter().collect();

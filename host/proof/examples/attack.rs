@@ -18,6 +18,7 @@ use tool_proof::{ProbeOutcome, ProbeVerdict, helpers, installs, probes};
 use tool_sandbox::confine;
 use tool_sandbox::contain::{self, Sandbox};
 use tool_skill::Builtin;
+use tool_skill::embedded::{Packed, base_of};
 
 /// Tries of a race until it is won.
 const RACES_MAX: usize = 20;
@@ -129,16 +130,20 @@ fn limit_resources(is_attack: bool) {
 fn hostile() -> &'static [Builtin] {
     let own = std::env::current_exe().expect("it runs");
     let skills = own.ancestors().nth(3).expect("it lies in a profile").join("skills");
-    let bytes = |ending: &str| {
-        let path = skills.join(format!("hostile.{ending}"));
+    let read = |name: &str, ending: &str| {
+        let path = skills.join(name).with_extension(ending);
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}: run scripts/build", path.display()))
     };
-    let text = |ending: &str| &*String::from_utf8(bytes(ending)).expect("it is text").leak();
+    let text = |ending: &str| &*String::from_utf8(read("hostile", ending)).expect("it is text").leak();
+    let packed = |ending: &str| Packed {
+        bytes: read("hostile", ending).leak(),
+        base: base_of("hostile").map_or(&[], |base| read(base, ending).leak()),
+    };
     Box::leak(Box::new([Builtin {
         name: "hostile",
         digest: text("digest"),
-        wasm: bytes("wasm").leak(),
-        compiled: bytes("compiled").leak(),
+        wasm: packed("wasm"),
+        compiled: packed("compiled"),
         descriptor: text("json"),
     }]))
 }

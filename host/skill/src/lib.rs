@@ -32,6 +32,7 @@ pub use registry::{
     ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned, SkillHost,
     SkillScope, TeamTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,
 };
+use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
     Conversation, Crowd, Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, HttpTransport,
@@ -40,17 +41,17 @@ pub use tool_boundary::{
     hinted, look, outline, policy, precompile_outliner, runner, stage, taint, transport,
 };
 
-/// A built-in component: its wasm, and the same compiled for this build's target, both deflated ([`embedded`]).
+/// A built-in component: its wasm, and the same compiled for this build's target, both packed ([`embedded`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
     /// Name of the skill.
     pub name: &'static str,
     /// SHA-256 of the component, hexadecimal.
     pub digest: &'static str,
-    /// The component, deflated.
-    pub wasm: &'static [u8],
-    /// The component, precompiled by [`precompile`] and deflated.
-    pub compiled: &'static [u8],
+    /// The component.
+    pub wasm: Packed,
+    /// The component, precompiled by [`precompile`].
+    pub compiled: Packed,
     /// Its [`Descriptor`] as JSON, captured when it was built, so that nothing runs at start.
     pub descriptor: &'static str,
 }

@@ -37,7 +37,6 @@ pub use rollout::{Held, Pinned, Terms, VersionChange};
 use signed::Signing;
 pub use team::Inspection;
 use team::{ComponentFingerprint, Member, Seen, read_component};
-use tool_boundary::embedded;
 use tool_boundary::{
     Cache, Loaded, NativeComponent, PreparedCall, Runtime, Schema, Services, Turns, check_arguments, compile_schema,
     holding, is_name,
@@ -540,13 +539,16 @@ impl SkillHost {
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
     ) -> Result<NativeComponent, String> {
-        let code = embedded::inflate(builtin.compiled).map_err(|error| error.to_string());
+        let code = builtin.compiled.unpack().map_err(|error| error.to_string());
         let loaded = code.and_then(|code| self.runtime.load(&code).map_err(|error| error.to_string()));
         match loaded {
             Ok(component) => Ok(component),
             Err(error) => {
                 tracing::info!(skill = builtin.name, %error, "built-in code does not load here and is compiled");
-                let wasm = embedded::inflate(builtin.wasm).map_err(|error| format!("it is broken: {error}"))?;
+                let wasm = builtin
+                    .wasm
+                    .unpack()
+                    .map_err(|error| format!("it is broken: {error}"))?;
                 self.compiled(builtin.digest, wasm.into(), builtin.name, progress, cancel)
             }
         }
@@ -663,6 +665,7 @@ mod unit {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use tool_boundary::embedded::Packed;
     use tool_boundary::policy::{Cause, Policy};
     use tool_core::api::{Operation, PolicyRequest};
     use tool_repository::{Options, Repository};
@@ -673,8 +676,8 @@ mod unit {
         let builtin = Builtin {
             name: "slow",
             digest: "0",
-            wasm: b"",
-            compiled: b"",
+            wasm: Packed::alone(b""),
+            compiled: Packed::alone(b""),
             descriptor: r#"{"name": "slow", "version": "1.0.0", "description": "", "functions": [{"name": "slow",
                 "description": "", "effects": [], "parameters": {"type": "object"}}]}"#,
         };

@@ -70,14 +70,18 @@ fn file(path: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
 }
 
 fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let wasm = BUILTINS.iter().find(|known| known.name == entry.name);
-    let wasm = wasm.map_or(&[][..], |known| known.wasm);
+    let known = BUILTINS.iter().find(|known| known.name == entry.name);
+    let wasm = known.map_or(Ok(Vec::new()), |known| known.wasm.unpack());
+    let wasm = wasm.map_err(|error| {
+        let text = format!("The built-in skill `{}` cannot be read: {error}", entry.name);
+        Problem::new(ErrorKind::Internal, text)
+    })?;
     let shown = Shown {
         about: BuiltIn {
             size: wasm.len(),
             entry,
         },
-        look: look(wasm),
+        look: look(&wasm),
     };
     if json {
         return print_json(&shown, context.output);

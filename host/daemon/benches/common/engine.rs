@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use host::api::PolicyRequest;
 use host::repository::{Options, Repository};
+use host::skill::embedded::{Packed, pack};
 use host::skill::policy::{Cause, Policy};
-use host::skill::{Builtin, CallContext, SkillHost, embedded, precompile};
+use host::skill::{Builtin, CallContext, SkillHost, precompile};
 
 /// The surroundings of a call on the folder `root`.
 pub(crate) fn context(root: &Path) -> Arc<CallContext> {
@@ -29,8 +30,8 @@ fn builtin(name: &'static str) -> Builtin {
     Builtin {
         name,
         digest: skill.digest.leak(),
-        wasm: &[],
-        compiled: embedded::deflate(&skill.compiled).expect("memory is there").leak(),
+        wasm: Packed::alone(&[]),
+        compiled: Packed::alone(pack(&skill.compiled, &[]).expect("memory is there").leak()),
         descriptor: serde_json::to_string(&skill.descriptor)
             .expect("it is plain data")
             .leak(),

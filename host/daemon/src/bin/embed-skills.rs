@@ -2,14 +2,17 @@
 //!
 //! For each skill it writes `NAME.wasm`, the code compiled for every machine of this architecture, the descriptor
 //! that the component gave, and its digest; for what reads source files by syntax tree, the code alone. Components and code
-//! are deflated. Part of the product's build, no part of the product. What is there already and still right is left alone,
+//! are packed (`embedded`). Part of the product's build, no part of the product. What is there already and still right is left alone,
 //! so that nothing is built again for it.
 
 use std::error::Error;
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::skill::{compiler_fingerprint, embedded, precompile, precompile_outliner};
+use host::skill::embedded::{Packed, base_of, pack};
+use host::skill::{compiler_fingerprint, precompile, precompile_outliner};
 use tool_core::digest::sha256_hex;
 
 fn main() -> ExitCode {
@@ -33,16 +36,30 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     let folder = PathBuf::from(arguments.next().ok_or(usage)?);
     std::fs::create_dir_all(&folder)?;
-    let mut embed: fn(&New<'_>) -> Result<(), Box<dyn Error>> = embed_skill;
-    for component in arguments {
-        if component == "--outliners" {
-            embed = embed_outliner;
-        } else if let Some(new) = New::of(&folder, Path::new(&component))? {
-            embed(&new)?;
-            std::fs::write(new.file("stamp"), &new.stamp)?;
+    let mut is_outliner = false;
+    let mut components = Vec::new();
+    for argument in arguments {
+        if argument == "--outliners" {
+            is_outliner = true;
+        } else {
+            components.push((PathBuf::from(argument), is_outliner));
         }
     }
+    // What others are packed against comes first.
+    components.sort_by_key(|(path, _)| path.file_stem().and_then(OsStr::to_str).and_then(base_of).is_some());
+    for (path, is_outliner) in &components {
+        let Some(new) = New::of(&folder, path)? else { continue };
+        let embed = if *is_outliner { embed_outliner } else { embed_skill };
+        embed(&new)?;
+        std::fs::write(new.file("stamp"), &new.stamp)?;
+    }
     Ok(())
+}
+
+/// A component that is embedded already.
+struct Base {
+    name: &'static str,
+    wasm: Vec<u8>,
 }
 
 /// A component that is not embedded as it is now.
@@ -51,21 +68,41 @@ struct New<'a> {
     path: &'a Path,
     name: &'a str,
     wasm: Vec<u8>,
+    /// The component that this one is packed against.
+    base: Option<Base>,
     /// Written last: where it fits, everything else does.
     stamp: String,
 }
 
 impl<'a> New<'a> {
     fn of(folder: &'a Path, path: &'a Path) -> Result<Option<Self>, Box<dyn Error>> {
-        let name = path.file_stem().and_then(|stem| stem.to_str());
-        let wasm = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let digest = sha256_hex(&wasm);
+        let name = path
+            .file_stem()
+            .and_then(OsStr::to_str)
+            .ok_or("a component has a name")?;
+        let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let wasm = read(path)?;
+        let base = match base_of(name) {
+            Some(name) => Some(Base {
+                name,
+                wasm: read(&path.with_file_name(name).with_extension("wasm"))?,
+            }),
+            None => None,
+        };
+        let against = base
+            .as_ref()
+            .map_or("nothing".to_owned(), |base| sha256_hex(&base.wasm));
         let new = Self {
             folder,
             path,
-            name: name.ok_or("a component has a name")?,
+            name,
+            stamp: format!(
+                "{} {} packed against {against}",
+                sha256_hex(&wasm),
+                compiler_fingerprint()?
+            ),
             wasm,
-            stamp: format!("{digest} {} deflated", compiler_fingerprint()?),
+            base,
         };
         let is_there = std::fs::read_to_string(new.file("stamp")).is_ok_and(|old| old == new.stamp);
         Ok((!is_there).then_some(new))
@@ -74,6 +111,22 @@ impl<'a> New<'a> {
     fn file(&self, extension: &str) -> PathBuf {
         self.folder.join(format!("{}.{extension}", self.name))
     }
+
+    fn write_wasm(&self) -> io::Result<()> {
+        let base = self.base.as_ref().map(|base| &*base.wasm).unwrap_or_default();
+        std::fs::write(self.file("wasm"), pack(&self.wasm, base)?)
+    }
+
+    fn write_compiled(&self, compiled: &[u8]) -> io::Result<()> {
+        let base = match &self.base {
+            Some(base) => {
+                let bytes = std::fs::read(self.folder.join(base.name).with_extension("compiled"))?;
+                Packed::alone(bytes.leak()).unpack()?
+            }
+            None => Vec::new(),
+        };
+        std::fs::write(self.file("compiled"), pack(compiled, &base)?)
+    }
 }
 
 fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
@@ -81,8 +134,8 @@ fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
     if skill.descriptor.name != new.name {
         return Err(format!("{} calls itself `{}`", new.path.display(), skill.descriptor.name).into());
     }
-    std::fs::write(new.file("wasm"), embedded::deflate(&new.wasm)?)?;
-    std::fs::write(new.file("compiled"), embedded::deflate(&skill.compiled)?)?;
+    new.write_wasm()?;
+    new.write_compiled(&skill.compiled)?;
     std::fs::write(new.file("json"), serde_json::to_string(&skill.descriptor)?)?;
     std::fs::write(new.file("digest"), &skill.digest)?;
     Ok(())
@@ -90,6 +143,5 @@ fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
 
 fn embed_outliner(new: &New<'_>) -> Result<(), Box<dyn Error>> {
     let compiled = precompile_outliner(&new.wasm).map_err(|error| format!("{}: {error}", new.path.display()))?;
-    std::fs::write(new.file("compiled"), compiled)?;
-    Ok(())
+    Ok(new.write_compiled(&compiled)?)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::context::symbols::Import;
 use crate::limits;
+use crate::skill::embedded::{Packed, base_of, pack};
 use crate::skill::outline::OutlineBounds;
 use crate::skill::{EmbeddedOutliner, precompile_outliner};
 
@@ -18,9 +19,16 @@ pub(crate) fn target() -> PathBuf {
 /// The components that the product embeds.
 fn components() -> &'static [EmbeddedOutliner] {
     let component = |name| {
-        let path = target().join("skills").join(format!("{name}.compiled"));
-        let compiled = std::fs::read(path).expect("it is built: run scripts/build").leak();
-        EmbeddedOutliner { name, compiled }
+        let read = |name| -> &'static [u8] {
+            let path = target().join("skills").join(format!("{name}.compiled"));
+            std::fs::read(path).expect("it is built: run scripts/build").leak()
+        };
+        let base = base_of(name).map(read).unwrap_or_default();
+        let bytes = read(name);
+        EmbeddedOutliner {
+            name,
+            compiled: Packed { bytes, base },
+        }
     };
     let all = [
         "outline_c",
@@ -395,7 +403,8 @@ fn the_bounds_of_readings_are_those_of_limits() {
 fn liar() -> Arc<SandboxedParser> {
     let path = target().join("wasm32-wasip2/skill/liar.wasm");
     let wasm = std::fs::read(path).expect("it is built: run scripts/build");
-    let compiled = precompile_outliner(&wasm).expect("it compiles").leak();
+    let compiled = precompile_outliner(&wasm).expect("it compiles");
+    let compiled = Packed::alone(pack(&compiled, &[]).expect("memory is there").leak());
     let name = "outline_python";
     let bounds = OutlineBounds {
         wall: Duration::from_millis(500),
