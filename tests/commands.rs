@@ -525,7 +525,7 @@ fn inspect_takes_a_name_as_well() {
     );
     assert_eq!(built_in["functions"][0]["parameters"]["type"], "object");
     // Of the component itself, not of its packed form.
-    assert_eq!(built_in["world"], "tool:skill@1.0.0");
+    assert_eq!(built_in["worlds"], json!(["tool:skill@1.0.0"]));
     let unknown = home.run(Path::new("/"), &["skill", "inspect", "nosuchskill"]).expect(2);
     assert!(
         unknown
