@@ -501,5 +501,10 @@ fn each_asks_for_symbols_and_candidates_alike() {
             candidates, "docs/shop.md lib/shop.py, narrowed no, more no\n",
             "{language}"
         );
+        let narrowed = told(json!({"do": "narrowed", "text": "sell", "path": ""}));
+        assert_eq!(
+            narrowed, "docs/shop.md after 0, lib/shop.py after 0, then 0\n",
+            "{language}"
+        );
     }
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTableError;
 
 use crate::audit::Recorder;
+use crate::contents::NarrowedSearch;
 use crate::globs::Globs;
 use crate::limits;
 use crate::transport::TransportError;
@@ -101,6 +102,8 @@ pub struct CallBudget {
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
     /// File names for reading in bulk, which needs no more of the list.
     pub(crate) names: Mutex<Option<Names>>,
+    /// The search that its parts make, with the files that it leaves out.
+    pub(crate) search: Mutex<Option<Arc<NarrowedSearch>>>,
     /// The globs that its readers hold.
     pub(crate) globs: Mutex<Vec<Weak<Globs>>>,
     /// Ignore files that a list of the call did not apply.
@@ -233,6 +236,7 @@ impl CallBudget {
             live_lines: AtomicUsize::new(0),
             files: Mutex::default(),
             names: Mutex::default(),
+            search: Mutex::default(),
             globs: Mutex::default(),
             skipped_ignores: Mutex::default(),
             requests: Counter::default(),

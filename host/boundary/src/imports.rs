@@ -270,9 +270,37 @@ impl StoreState {
 impl wit::search::Host for StoreState {
     fn candidates(&mut self, query: wit::search::Query) -> wasmtime::Result<Result<wit::search::Page, Failure>> {
         let context = granted!(self, Effect::ReadRepository);
-        let page = search::list_candidates(&self.call, &context, &query);
+        let services = self.services()?;
+        let page = search::list_candidates(&*services, &self.call, &context, &query);
         self.call.check()?;
         Ok(page)
+    }
+
+    fn open(
+        &mut self,
+        selection: wit::search::NarrowedSelection,
+    ) -> wasmtime::Result<Result<Resource<wit::search::Reader>, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let services = self.services()?;
+        let opened = search::NarrowedReader::open(&*services, &self.call, &context, &selection)?;
+        self.call.check()?;
+        Ok(match opened {
+            Ok(reader) => Ok(self.push(reader)?),
+            Err(failure) => Err(failure),
+        })
+    }
+}
+
+impl wit::search::HostReader for StoreState {
+    fn next(&mut self, reader: Resource<wit::search::Reader>) -> wasmtime::Result<wit::search::NarrowedBatch> {
+        let batch = self.entry_mut::<search::NarrowedReader, _>(&reader)?.next()?;
+        self.count_read(batch.files.contents.len())?;
+        Ok(batch)
+    }
+
+    fn drop(&mut self, reader: Resource<wit::search::Reader>) -> wasmtime::Result<()> {
+        self.remove::<search::NarrowedReader, _>(&reader)?;
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -9,6 +10,7 @@ use crate::CallContext;
 use crate::bindings::tool::skill as wit;
 use crate::bindings::tool::skill::types::Failure;
 use crate::budget::{CallBudget, Stop};
+use crate::contents::ContentIndex;
 use crate::secrets::BoundSecret;
 use crate::transport::HttpTransport;
 use tool_core::api::SecretName;
@@ -87,6 +89,9 @@ pub trait Services: Send + Sync {
 
     /// Reads symbols; absent where this process has no parser.
     fn symbols(&self) -> Option<&dyn SymbolLookup>;
+
+    /// Tells which files a search can leave out; absent where this process has no index.
+    fn contents(&self) -> Option<Arc<dyn ContentIndex>>;
 
     /// Sends requests; absent where this process makes no connections.
     fn http(&self) -> Option<&dyn HttpTransport>;

@@ -12,8 +12,8 @@ use super::bindings::tool::skill as wit;
 use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
 use super::{
-    Approver, BoundSecret, CallBudget, CallContext, HeldTurn, HttpTransport, KeyValueStore, Question, Services, Stop,
-    SymbolLookup, failure,
+    Approver, BoundSecret, CallBudget, CallContext, ContentIndex, HeldTurn, HttpTransport, KeyValueStore, Question,
+    Services, Stop, SymbolLookup, failure,
 };
 use tool_core::api::SecretName;
 use tool_repository::Repository;
@@ -140,6 +140,10 @@ impl Services for NoServices {
     }
 
     fn symbols(&self) -> Option<&dyn SymbolLookup> {
+        None
+    }
+
+    fn contents(&self) -> Option<Arc<dyn ContentIndex>> {
         None
     }
 

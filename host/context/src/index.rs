@@ -157,6 +157,8 @@ pub struct Indexes {
     filling: AtomicUsize,
     /// True where somebody wants to fill an index while another one gets its trees.
     is_wanted: AtomicBool,
+    /// True while a thread looks, after a search, whether an index lacks files.
+    is_looking: AtomicBool,
     /// Reads files by syntax tree.
     parser: Arc<dyn SyntaxParser>,
     /// Reads the commits before a work tree.
@@ -233,6 +235,7 @@ impl Indexes {
             open: Mutex::default(),
             filling: AtomicUsize::new(0),
             is_wanted: AtomicBool::new(false),
+            is_looking: AtomicBool::new(false),
             hasher: RandomState::new(),
         }
     }
@@ -686,6 +689,7 @@ impl Look {
         if self.indexes.beside {
             yield_to_others();
         }
+        self.note_fill();
         let enough = self.indexes.bounds.pending_bytes;
         self.work_off(
             &self.unmeasured(),

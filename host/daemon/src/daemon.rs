@@ -25,9 +25,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::api::{self, ErrorKind, Problem};
 use crate::config::{self, Environment};
+use crate::contents::IndexedContents;
+use crate::context::Indexes;
 use crate::http::{self, AppState, Traffic};
 use crate::limits;
 use crate::outline::SandboxedParser;
+use crate::past::GitHistory;
 use crate::scratch;
 use crate::session::Sessions;
 use crate::skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
@@ -156,9 +159,11 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let unusable =
         |error: String| Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error);
     let parser = Arc::new(SandboxedParser(Outliners::new(outliners)));
+    let indexes = Indexes::new(&home, Arc::<SandboxedParser>::clone(&parser), Arc::new(GitHistory));
     let surroundings = Surroundings {
         transport: Some(Arc::new(SkillTransport::new(&home))),
-        symbols: Some(Arc::<SandboxedParser>::clone(&parser)),
+        symbols: Some(parser),
+        contents: Some(Arc::new(IndexedContents(Arc::clone(&indexes)))),
         environment: environment.clone(),
     };
     let skills = SkillHost::connected(builtins, &home, Limits::default(), surroundings)
@@ -180,7 +185,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     tracing::info!("looking at the sessions, and recovering those that a killed backend has left");
     let opened = {
         let (home, skills, scan_time) = (home.clone(), Arc::clone(&skills), environment.scan_time());
-        tokio::task::spawn_blocking(move || Sessions::open(&home, skills, parser, scan_time, keys))
+        tokio::task::spawn_blocking(move || Sessions::open(&home, skills, indexes, scan_time, keys))
     };
     let sessions = tokio::select! {
         opened = opened => opened.map_err(|error| unusable(error.to_string()))?,

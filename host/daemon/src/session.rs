@@ -49,9 +49,8 @@ use crate::api::{
     SessionStart, SessionUsage, SkillCallRequest, SkillEntry, Status, TaskEntry,
 };
 use crate::config::{Api, PolicySettings, Settings};
-use crate::context::{self, Indexes, Steer, SyntaxParser};
+use crate::context::{self, Indexes, Steer};
 use crate::limits;
-use crate::past::GitHistory;
 use crate::process;
 use crate::provider::{LabelMark, Usage};
 use crate::redaction::Redactor;
@@ -160,11 +159,10 @@ impl Sessions {
     pub fn open(
         home: &Path,
         skills: Arc<SkillHost>,
-        parser: Arc<dyn SyntaxParser>,
+        indexes: Arc<Indexes>,
         scan_time: Option<Duration>,
         keys: BTreeSet<String>,
     ) -> Result<Arc<Self>, OpenSessionsError> {
-        let indexes = Indexes::new(home, parser, Arc::new(GitHistory));
         Self::with_indexes(home, Arc::new(engine::Host(skills)), indexes, scan_time, keys)
     }
 

@@ -15,7 +15,7 @@ use axum::extract::ConnectInfo;
 use axum::http::Request;
 use host::api::{self, Effect, Operation, PolicyRequest};
 use host::config::{Environment, Live};
-use host::context::NoParser;
+use host::context::{Indexes, NoHistory, NoParser};
 use host::daemon;
 use host::http::{self, AppState, Peer, ServerSockets, Traffic};
 use host::redaction::Redactor;
@@ -121,8 +121,9 @@ const HOST: &str = "127.0.0.1:8000";
 /// A server of a home, as the daemon would set it up.
 fn server(home: &Path, listening: SocketAddr) -> AppState {
     let skills = SkillHost::new(&[], home).expect("the engine starts");
-    let sessions = Sessions::open(home, Arc::clone(&skills), Arc::new(NoParser), None, BTreeSet::new())
-        .expect("the home can be used");
+    let indexes = Indexes::new(home, Arc::new(NoParser), Arc::new(NoHistory));
+    let sessions =
+        Sessions::open(home, Arc::clone(&skills), indexes, None, BTreeSet::new()).expect("the home can be used");
     AppState::new(http::Parts {
         sessions,
         skills,

@@ -22,7 +22,7 @@ pub struct Names(Arc<Scan>);
 
 impl Names {
     /// The list as the walk left it.
-    pub fn list(&self) -> &FileList {
+    pub fn list(&self) -> &Arc<FileList> {
         &self.0.list
     }
 }
@@ -65,6 +65,23 @@ impl Repository {
         }
         let scan = self.walk(outside, cancel)?;
         Ok(Names(self.merge_scan(scan, cancel)))
+    }
+
+    /// The files that there are now, with what is told of each as it is now. Costs a look at each file.
+    pub fn exact_names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
+        let list = self.list(cancel)?;
+        let Some(scan) = self.last_scan() else {
+            return self.names(cancel);
+        };
+        if Arc::ptr_eq(&list, &scan.list) {
+            return Ok(Names(scan));
+        }
+        Ok(Names(Arc::new(Scan {
+            list,
+            hidden: scan.hidden.clone(),
+            walked: scan.walked.clone(),
+            ..Scan::default()
+        })))
     }
 
     /// A walk with the files of the layer in its list.

@@ -32,7 +32,9 @@ use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 use tool_boundary::policy::Decision;
-use tool_boundary::{BoundSecret, CallBudget, CallContext, HttpTransport, KeyValueStore, Services, Stop, SymbolLookup};
+use tool_boundary::{
+    BoundSecret, CallBudget, CallContext, ContentIndex, HttpTransport, KeyValueStore, Services, Stop, SymbolLookup,
+};
 use tool_config::{Environment, SkillsSettings};
 use tool_core::api::{Effect, Problem, SecretName};
 use tool_repository::changes::FileChange;
@@ -50,6 +52,8 @@ pub struct Surroundings {
     pub transport: Option<Arc<dyn HttpTransport>>,
     /// Reads symbols for skills.
     pub symbols: Option<Arc<dyn SymbolLookup>>,
+    /// Narrows searches of skills.
+    pub contents: Option<Arc<dyn ContentIndex>>,
     /// Variables, of which the user's configuration names those with secrets.
     pub environment: Environment,
 }
@@ -192,6 +196,10 @@ impl Services for MachineServices {
 
     fn symbols(&self) -> Option<&dyn SymbolLookup> {
         self.surroundings.symbols.as_deref()
+    }
+
+    fn contents(&self) -> Option<Arc<dyn ContentIndex>> {
+        self.surroundings.contents.clone()
     }
 
     fn http(&self) -> Option<&dyn HttpTransport> {

@@ -35,10 +35,11 @@ pub use registry::{
 use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
-    Conversation, Crowd, Descriptor, EmbeddedOutliner, FunctionDescriptor, HeldTurn, HostNotes, HttpTransport,
-    InboundResponse, Limits, LockedSkills, Look, NoServices, Nobody, OutboundRequest, Outliners, Question,
-    RawArguments, SessionFiles, SymbolLookup, TransportError, Unrecorded, audit, bindings, details, embedded, failures,
-    hinted, look, outline, policy, precompile_outliner, runner, stage, taint, transport,
+    ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, FileVerdict, FunctionDescriptor, HeldTurn,
+    HostNotes, HttpTransport, InboundResponse, Limits, LockedSkills, Look, NoServices, Nobody, OutboundRequest,
+    Outliners, PatternKind, Question, RawArguments, SessionFiles, SoughtPattern, SymbolLookup, TransportError,
+    Unrecorded, audit, bindings, details, embedded, failures, hinted, look, outline, policy, precompile_outliner,
+    runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target, both packed ([`embedded`]).

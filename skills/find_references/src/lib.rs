@@ -13,7 +13,10 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Content, Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sharded, export_skill};
+use skill_sdk::{
+    Content, Descriptor, Failure, Handler, Host, Narrowed, Narrowing, Outcome, Run, SearchPattern, Selection, Sharded,
+    export_skill,
+};
 use syntax::{Module, names};
 
 use python::Symbol;
@@ -33,8 +36,6 @@ const ALSO_MAX: usize = 31;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that one part of a search has the host parse, at some milliseconds each. The rest is matched as text.
 const TREES_MAX: u64 = 1000;
-/// A NUL within this many bytes of a file's beginning means that it is not text.
-const SNIFFED_BYTES: usize = 8 << 10;
 
 #[derive(Clone, Deserialize, Serialize)]
 struct FindReferencesArguments {
@@ -196,6 +197,15 @@ impl ReferenceQuery {
         Ok(queries)
     }
 
+    /// Text that a file with the symbol holds.
+    fn pattern(&self) -> SearchPattern {
+        SearchPattern {
+            kind: "word".to_owned(),
+            text: self.symbol.last().to_owned(),
+            ignore_case: false,
+        }
+    }
+
     /// True where a match is on the page that was asked for, or beyond it.
     pub(crate) fn wants(&self, place: &MatchOrder) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&place.kind))
@@ -209,6 +219,7 @@ fn selection(request: &ReferenceQuery, part: Option<&Run>) -> Selection {
         start: part.and_then(|part| part.start.clone()),
         end: part.and_then(|part| part.end.clone()),
         file_bytes_max: FILE_BYTES_MAX,
+        text_only: true,
         ..Selection::default()
     }
 }
@@ -231,12 +242,18 @@ fn render(tallies: Vec<Tally>, queries: &[ReferenceQuery]) -> Outcome {
 
 fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Result<Vec<Tally>, Failure> {
     let mut tallies = empty_tallies(queries);
-    host.read_files(&selection(&queries[0], part), &mut |path, content| {
-        match content {
-            Content::Whole(source) => search_file(host, queries, path, source, &mut tallies),
-            Content::Large => tallies[0].large.push(path.to_owned()),
+    let narrowing = Narrowing {
+        patterns: queries.iter().map(ReferenceQuery::pattern).collect(),
+        apart: names::PYTHON_GLOBS.map(str::to_owned).into(),
+    };
+    host.read_matching(&selection(&queries[0], part), &narrowing, &mut |part| {
+        match part {
+            Narrowed::File(path, Content::Whole(source)) => search_file(host, queries, path, source, &mut tallies),
+            Narrowed::File(path, Content::Large) => tallies[0].large.push(path.to_owned()),
+            Narrowed::File(_, Content::Binary) => tallies[0].binary += 1,
             // A file that vanished since it was listed, or may not be opened, is counted; the search goes on.
-            Content::Unreadable | Content::Binary => tallies[0].unread += 1,
+            Narrowed::File(_, Content::Unreadable) => tallies[0].unread += 1,
+            Narrowed::LeftOut(counts) => tallies[0].left_out(counts),
         }
         ControlFlow::Continue(())
     })?;
@@ -249,10 +266,6 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
 /// Searches one file. What is noted of the file as a whole is noted in the first tally.
 fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: &[u8], tallies: &mut [Tally]) {
     let python = names::is_python(path);
-    if !python && memchr::memchr(0, &source[..source.len().min(SNIFFED_BYTES)]).is_some() {
-        tallies[0].binary += 1;
-        return;
-    }
     tallies[0].searched(python);
     // Looking for a word costs a thousandth of parsing.
     let holds = |query: &ReferenceQuery| names::word_hits(source, query.symbol.last()).next().is_some();

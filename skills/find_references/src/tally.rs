@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 use skill_details::{Reference, ReferenceDetails};
-use skill_sdk::Outcome;
+use skill_sdk::{LeftOut, Outcome};
 
 use crate::ReferenceQuery;
 
@@ -130,6 +130,13 @@ impl Tally {
         } else {
             self.others += 1;
         }
+    }
+
+    /// Counts files that hold none of the symbols.
+    pub(crate) fn left_out(&mut self, counts: LeftOut) {
+        self.python += u64::from(counts.text_apart);
+        self.others += u64::from(counts.text - counts.text_apart);
+        self.binary += u64::from(counts.binary);
     }
 
     /// Takes the matches of one file.

@@ -46,6 +46,16 @@ fn details_hold_the_places_of_a_page_and_the_sum_of_all() {
 }
 
 #[test]
+fn files_that_the_host_leaves_out_are_counted() {
+    let (all, mut narrowed) = (host(), host());
+    narrowed.unmatched = ["pkg/app.py", "pkg/store.py", "web/a.js"].map(str::to_owned).into();
+    for symbol in ["runner", "nothing"] {
+        let arguments = json!({"symbol": symbol});
+        assert_eq!(text(&narrowed, arguments.clone()), text(&all, arguments));
+    }
+}
+
+#[test]
 fn a_bare_name_finds_every_use_by_kind() {
     insta::assert_snapshot!(text(&host(), json!({"symbol": "run"})), @r#"
         pkg/other.py:6: definition: def run(self): pass

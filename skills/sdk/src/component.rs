@@ -217,6 +217,49 @@ impl<S: Handler> Host for Component<S> {
         })
     }
 
+    fn read_matching(
+        &self,
+        selection: &sdk::Selection,
+        narrowing: &sdk::Narrowing,
+        visit: &mut sdk::VisitNarrowed<'_>,
+    ) -> Result<(), sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let pattern = |pattern: &sdk::SearchPattern| search::Pattern {
+            kind: pattern.kind.clone(),
+            text: pattern.text.clone(),
+            ignore_case: pattern.ignore_case,
+        };
+        let reader = search::open(&search::NarrowedSelection {
+            files: selection_out(selection),
+            patterns: narrowing.patterns.iter().map(pattern).collect(),
+            apart: narrowing.apart.clone(),
+        })
+        .map_err(failure_in)?;
+        loop {
+            let search::NarrowedBatch { files, left_out } = reader.next();
+            let mut counts = left_out.iter().map(|counts| sdk::LeftOut {
+                text: counts.text,
+                text_apart: counts.text_apart,
+                binary: counts.binary,
+            });
+            let mut tell = |visit: &mut sdk::VisitNarrowed<'_>| {
+                let counts = counts.next().filter(|counts| *counts != sdk::LeftOut::default());
+                counts.map_or(ControlFlow::Continue(()), |counts| {
+                    visit(sdk::Narrowed::LeftOut(counts))
+                })
+            };
+            let visited = visit_batch(&files, &mut |path, content| {
+                tell(visit)?;
+                visit(sdk::Narrowed::File(path, content))
+            });
+            if visited.is_break() || tell(visit).is_break() || files.files.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     fn shown(&self, path: &str, content: &[u8]) {
         if const { !covers::<S>("read-repository") } {
             return;

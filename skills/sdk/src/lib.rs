@@ -43,7 +43,10 @@ pub use metadata::{ComponentMetadata, FunctionExample, FunctionMetadata};
 pub use requests::{HttpRequest, HttpResponse};
 pub use runs::{InstallRequest, RunReport, SuiteCounts, SuiteFailure, SuiteResults, TestRequest, TestSuite};
 pub use serde_json;
-pub use symbols::{CandidatePage, SearchQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference};
+pub use symbols::{
+    CandidatePage, LeftOut, Narrowed, Narrowing, SearchPattern, SearchQuery, SymbolDefinition, SymbolPage, SymbolQuery,
+    SymbolReference, VisitNarrowed,
+};
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub use wit_bindgen;
@@ -371,6 +374,15 @@ pub trait Host {
 
     /// One page of the files that a search has to read. The matching stays with the skill.
     fn candidates(&self, query: &SearchQuery) -> Result<CandidatePage, Failure>;
+
+    /// Reads the files of a selection that can match, in the order of their paths, and tells how many it leaves out between
+    /// them. What it hands over and counts is what [`Host::read_files`] hands over.
+    fn read_matching(
+        &self,
+        selection: &Selection,
+        narrowing: &Narrowing,
+        visit: &mut VisitNarrowed<'_>,
+    ) -> Result<(), Failure>;
 
     /// The uncommitted changes.
     fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure>;

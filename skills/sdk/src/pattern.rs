@@ -13,7 +13,7 @@ use regex_syntax::hir::{Capture, Class, ClassBytes, ClassBytesRange, ClassUnicod
 use regex_syntax::hir::{Literal, Repetition};
 use serde::Deserialize;
 
-use crate::Failure;
+use crate::{Failure, SearchPattern};
 
 /// Bound of a compiled pattern; `\w{1000}` and its like ask for more.
 const PATTERN_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -35,6 +35,7 @@ pub enum Case {
 #[derive(Debug)]
 pub struct Pattern {
     regex: Regex,
+    source: SearchPattern,
 }
 
 impl Pattern {
@@ -68,7 +69,18 @@ impl Pattern {
             .syntax(Syntax::new().utf8(false))
             .build_from_hir(&parsed)
             .map_err(|error| too_large(&error))?;
-        Ok(Self { regex })
+        let kind = if literal { "literal" } else { "regex" };
+        let source = SearchPattern {
+            kind: kind.to_owned(),
+            text: pattern.to_owned(),
+            ignore_case: insensitive,
+        };
+        Ok(Self { regex, source })
+    }
+
+    /// The pattern as it is told to the host, which then leaves out files that cannot match.
+    pub fn source(&self) -> &SearchPattern {
+        &self.source
     }
 
     /// Whether anything in `line` matches.

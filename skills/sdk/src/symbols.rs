@@ -1,5 +1,9 @@
 //! Symbols and candidates of a search: the records of the contract's interfaces `symbols` and `search`.
 
+use std::ops::ControlFlow;
+
+use crate::Content;
+
 /// A name to look for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SymbolQuery {
@@ -85,6 +89,49 @@ pub struct SearchQuery {
     /// The `next` of the page before.
     pub after: Option<String>,
 }
+
+/// A pattern of a search line by line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchPattern {
+    /// `word`, `literal` or `regex`.
+    pub kind: String,
+    /// Its text.
+    pub text: String,
+    /// True to ignore case.
+    pub ignore_case: bool,
+}
+
+/// Reasons to leave files of a selection out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Narrowing {
+    /// A file can match if a line of it can match one of these.
+    pub patterns: Vec<SearchPattern>,
+    /// Globs of files that are counted apart.
+    pub apart: Vec<String>,
+}
+
+/// Numbers of files that were left out because they cannot match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Files with text.
+    pub text: u32,
+    /// Those of them that [`Narrowing::apart`] selects.
+    pub text_apart: u32,
+    /// Files that are no text, where only text was asked for.
+    pub binary: u32,
+}
+
+/// Part of a narrowed selection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Narrowed<'a> {
+    /// A file that can match: its path, and its content.
+    File(&'a str, Content<'a>),
+    /// Files between the file before and the next one.
+    LeftOut(LeftOut),
+}
+
+/// Function that [`Host::read_matching`](crate::Host::read_matching) calls with each part.
+pub type VisitNarrowed<'a> = dyn FnMut(Narrowed<'_>) -> ControlFlow<()> + 'a;
 
 /// Files that a search has to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 //! real host adds (ignore rules, hidden names, limits, the policy) is tried out with `tool skill test`.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,9 +14,9 @@ use serde_json::Value;
 
 use crate::{
     BlamePage, BlameQuery, CandidatePage, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure,
-    Handler, Host, HttpRequest, HttpResponse, InstallRequest, LogPage, LogQuery, Media, Outcome, Page, Query,
-    RunReport, SearchQuery, Selection, ShowQuery, SymbolDefinition, SymbolPage, SymbolQuery, SymbolReference,
-    TestRequest, TestSuite, Visit, code,
+    Handler, Host, HttpRequest, HttpResponse, InstallRequest, LeftOut, LogPage, LogQuery, Media, Narrowed, Narrowing,
+    Outcome, Page, Query, RunReport, SearchQuery, Selection, ShowQuery, SymbolDefinition, SymbolPage, SymbolQuery,
+    SymbolReference, TestRequest, TestSuite, Visit, VisitNarrowed, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -98,6 +99,8 @@ pub struct FakeHost {
     stage: PathBuf,
     /// The `left_out` of every page of a list that is not recursive.
     pub left_out: u32,
+    /// Files with text that a narrowed reading leaves out, whatever they hold.
+    pub unmatched: BTreeSet<String>,
     /// Entries on a page of a list; absent means all on one.
     pub page_entries: Option<usize>,
     /// Symbols of the repository, for the functions about them; absent answers `unavailable`.
@@ -167,6 +170,7 @@ impl FakeHost {
             repo,
             stage,
             left_out: 0,
+            unmatched: BTreeSet::new(),
             page_entries: None,
             symbols: None,
             diff: None,
@@ -357,6 +361,40 @@ impl Host for FakeHost {
             narrowed: false,
             next: page.next,
         })
+    }
+
+    fn read_matching(
+        &self,
+        selection: &Selection,
+        narrowing: &Narrowing,
+        visit: &mut VisitNarrowed<'_>,
+    ) -> Result<(), Failure> {
+        let mut left_out = LeftOut::default();
+        let mut is_over = false;
+        self.read_files(selection, &mut |path, content| {
+            let is_text = matches!(content, Content::Whole(_));
+            if is_text && self.unmatched.contains(path) {
+                left_out.text += 1;
+                left_out.text_apart += u32::from(!narrowing.apart.is_empty() && selected(&narrowing.apart, path));
+                return ControlFlow::Continue(());
+            }
+            if content == Content::Binary {
+                left_out.binary += 1;
+                return ControlFlow::Continue(());
+            }
+            let counts = std::mem::take(&mut left_out);
+            if counts != LeftOut::default() {
+                visit(Narrowed::LeftOut(counts))?;
+            }
+            let visited = visit(Narrowed::File(path, content));
+            is_over = visited.is_break();
+            visited
+        })?;
+        if !is_over && left_out != LeftOut::default() {
+            // Nothing follows that it could break off.
+            let _ = visit(Narrowed::LeftOut(left_out));
+        }
+        Ok(())
     }
 
     fn shown(&self, path: &str, content: &[u8]) {

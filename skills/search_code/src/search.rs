@@ -1,12 +1,12 @@
 //! Finds the lines that match.
 //!
-//! This is the hot path: files come from the host many at a time, the pattern runs over whole files, and only a match
-//! makes anybody look for lines. How the answer looks is not decided here.
+//! This is the hot path: files come from the host many at a time, without those that it knows not to match; the pattern runs
+//! over whole files, and only a match makes anybody look for lines. How the answer looks is not decided here.
 
 use std::ops::{ControlFlow, Range};
 
 use skill_sdk::pattern::Pattern;
-use skill_sdk::{Content, Failure, Host, Selection};
+use skill_sdk::{Content, Failure, Host, Narrowed, Narrowing, Selection};
 
 use crate::answer::{FileFound, MatchLine, SearchResult};
 
@@ -38,8 +38,18 @@ impl Search<'_> {
     /// Searches the selected files in their order.
     pub(crate) fn run(&self, host: &dyn Host, selection: &Selection) -> Result<SearchResult, Failure> {
         let mut found = SearchResult::default();
-        host.read_files(selection, &mut |path, content| {
-            self.take(path, content, &mut found);
+        let narrowing = Narrowing {
+            patterns: vec![self.pattern.source().clone()],
+            apart: Vec::new(),
+        };
+        host.read_matching(selection, &narrowing, &mut |part| {
+            match part {
+                Narrowed::File(path, content) => self.take(path, content, &mut found),
+                Narrowed::LeftOut(counts) => {
+                    found.searched += u64::from(counts.text);
+                    found.binary += u64::from(counts.binary);
+                }
+            }
             if found.stopped {
                 ControlFlow::Break(())
             } else {

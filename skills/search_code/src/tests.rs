@@ -51,6 +51,19 @@ fn details_hold_the_places_of_matches_without_context() {
 }
 
 #[test]
+fn files_that_the_host_leaves_out_are_counted() {
+    let (all, mut narrowed) = (host(), host());
+    narrowed.unmatched = ["README.md", "empty", "src/dos.txt"].map(str::to_owned).into();
+    for (pattern, count) in [("works", 1), ("nothing", 0)] {
+        let arguments = json!({"pattern": pattern});
+        let found = call(&narrowed, arguments.clone());
+        assert_eq!(found, call(&all, arguments.clone()), "{pattern}");
+        assert_eq!(sharded(&narrowed, arguments, 3), found);
+        assert_eq!(found.text.matches("src/lib.rs:").count(), count);
+    }
+}
+
+#[test]
 fn lines_are_found_in_the_order_of_paths() {
     insta::assert_snapshot!(call(&host(), json!({"pattern": "code"})).text, @r"
     README.md:1:Read the code.

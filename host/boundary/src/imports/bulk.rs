@@ -31,7 +31,7 @@ pub(crate) struct SelectionReader {
 }
 
 /// The files of now, the same for every part of the call.
-fn names(call: &CallBudget, context: &CallContext) -> Result<Names, Failure> {
+pub(super) fn names(call: &CallBudget, context: &CallContext) -> Result<Names, Failure> {
     // Held while looking: another part that asks now waits for this answer.
     let mut known = call.names.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(names) = &*known {
@@ -44,7 +44,7 @@ fn names(call: &CallBudget, context: &CallContext) -> Result<Names, Failure> {
 }
 
 /// The globs of readers: those that a reader of the call has are compiled once, and few are held at a time.
-fn shared(call: &CallBudget, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, Stop> {
+pub(super) fn shared_globs(call: &CallBudget, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, Stop> {
     let mut held = call.globs.lock().unwrap_or_else(PoisonError::into_inner);
     held.retain(|held| held.strong_count() > 0);
     let same = held.iter().filter_map(Weak::upgrade).find(|held| held.are(globs));
@@ -72,20 +72,21 @@ impl SelectionReader {
         context: &Arc<CallContext>,
         selection: &Selection,
     ) -> Result<Result<Self, Failure>, Stop> {
-        let globs = match shared(call, &selection.globs)? {
+        let globs = match shared_globs(call, &selection.globs)? {
             Ok(globs) => globs,
             Err(failure) => return Ok(Err(failure)),
         };
-        Ok(Self::over(globs, call, context, selection))
+        Ok(names(call, context).and_then(|names| Self::over(names, globs, call, context, selection)))
     }
 
-    fn over(
+    /// Begins to read files of a list that the call has.
+    pub(super) fn over(
+        names: Names,
         globs: Arc<Globs>,
         call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
         selection: &Selection,
     ) -> Result<Self, Failure> {
-        let names = names(call, context)?;
         Ok(Self {
             left: range(call, &names, context, selection)?,
             globs,
@@ -101,6 +102,12 @@ impl SelectionReader {
 
     /// The next files.
     pub(super) fn next(&mut self) -> Result<Batch, Stop> {
+        self.next_of(|_, _, _| true)
+    }
+
+    /// The next of the files that `wants` wants. It is asked about each selected file once, with the files of the batch
+    /// so far; only where the batch has no more room, it is asked again about the last one.
+    pub(super) fn next_of(&mut self, mut wants: impl FnMut(usize, &FileEntry, usize) -> bool) -> Result<Batch, Stop> {
         let mut batch = Batch {
             files: Vec::new(),
             paths: String::new(),
@@ -109,7 +116,8 @@ impl SelectionReader {
         while batch.files.len() < limits::BULK_BATCH_FILES_MAX && batch.contents.len() < limits::BULK_BATCH_BYTES {
             let Some(at) = self.left.next() else { break };
             self.call.check()?;
-            if !self.globs.select(&self.names.list().files[at].path) {
+            let file = &self.names.list().files[at];
+            if !self.globs.select(&file.path) || !wants(at, file, batch.files.len()) {
                 continue;
             }
             if !self.add(at, &mut batch) {

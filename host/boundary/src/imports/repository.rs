@@ -14,6 +14,16 @@ use tool_repository::{EntryKind, FileList, OpenError, ScanError, normalise};
 
 /// One page of a list.
 pub(super) fn list(call: &CallBudget, context: &CallContext, query: &Query) -> Result<Page, Failure> {
+    list_wanted(call, context, query, |_| true)
+}
+
+/// One page of a list, of those files that `wants` wants.
+pub(super) fn list_wanted(
+    call: &CallBudget,
+    context: &CallContext,
+    query: &Query,
+    wants: impl Fn(&str) -> bool,
+) -> Result<Page, Failure> {
     let under = path_of(&query.under)?;
     let globs = Globs::new(&query.globs)?;
     if query.recursive {
@@ -31,6 +41,7 @@ pub(super) fn list(call: &CallBudget, context: &CallContext, query: &Query) -> R
         let passed = |after: &str| files.partition_point(|file| file.path.as_str() <= after);
         let entries = files[query.after.as_deref().map_or(0, passed)..]
             .iter()
+            .filter(|file| wants(&file.path))
             .map(|file| (file.path.as_str(), EntryKind::File, file.size));
         let left_out = if under.is_empty() { list.not_utf8 } else { 0 };
         let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);

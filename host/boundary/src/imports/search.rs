@@ -1,39 +1,204 @@
 //! `search`: the files that a search has to read.
 //!
-//! The host keeps no postings, so that every listed file is a candidate, and the answer says so. A guest that asks here gets
-//! fewer files as soon as the host knows more.
+//! The host's index knows which files cannot match; without one, every listed file is a candidate. The boundary asks it once
+//! for a call, with a list whose sizes and times are those of now, and reads what is left as `bulk` does. It counts what it
+//! leaves out, so that a guest can tell how many files it has searched.
 
-use super::repository;
+use std::sync::{Arc, PoisonError};
+
+use super::bulk::{self, SelectionReader};
+use super::repository::{self, unlisted};
 use crate::CallContext;
 use crate::bindings::tool::skill::repository as listing;
-use crate::bindings::tool::skill::search::{Page, Query};
+use crate::bindings::tool::skill::search::{LeftOut, NarrowedBatch, NarrowedSelection, Page, Pattern, Query};
 use crate::bindings::tool::skill::types::Failure;
-use crate::budget::CallBudget;
+use crate::budget::{CallBudget, Stop};
+use crate::contents::{FileVerdict, NarrowedSearch, PatternKind, SoughtPattern};
 use crate::failure::failure;
+use crate::globs::Globs;
+use crate::services::Services;
 
 /// Longest pattern of a search.
 const PATTERN_BYTES_MAX: usize = 4096;
 
+/// Patterns of a search that is narrowed.
+const PATTERNS_MAX: usize = 64;
+
 /// One page of the files that can match.
-pub(super) fn list_candidates(call: &CallBudget, context: &CallContext, query: &Query) -> Result<Page, Failure> {
+pub(super) fn list_candidates(
+    services: &dyn Services,
+    call: &CallBudget,
+    context: &CallContext,
+    query: &Query,
+) -> Result<Page, Failure> {
     if query.pattern.len() > PATTERN_BYTES_MAX {
         let message = format!("a pattern of a search has at most {PATTERN_BYTES_MAX} bytes");
         return Err(failure("invalid-arguments", message));
     }
-    let page = repository::list(
-        call,
-        context,
-        &listing::Query {
-            under: query.under.clone(),
-            recursive: true,
-            globs: query.globs.clone(),
-            after: query.after.clone(),
-        },
-    )?;
+    let patterns = [Pattern {
+        kind: query.kind.clone(),
+        text: query.pattern.clone(),
+        ignore_case: query.ignore_case,
+    }];
+    let search = narrowed(services, call, context, &patterns)?;
+    let page = listing::Query {
+        under: query.under.clone(),
+        recursive: true,
+        globs: query.globs.clone(),
+        after: query.after.clone(),
+    };
+    let can_match = |path: &str| {
+        let list = search
+            .as_ref()
+            .map(|search| (search, search.names.list().index_of(path)));
+        // A binary file has no lines, and a guest may read it all the same.
+        !matches!(list, Some((search, Some(at))) if search.verdict(at) == FileVerdict::Text)
+    };
+    let page = repository::list_wanted(call, context, &page, can_match)?;
     repository::note_listed(call, &page);
     Ok(Page {
         paths: page.entries.into_iter().map(|entry| entry.path).collect(),
-        narrowed: false,
+        narrowed: search.is_some_and(|search| search.leaves_out_text()),
         next: page.next,
     })
 }
+
+/// The search of a call, the same for each of its parts; nothing where the host has no index, or cannot ask it about the
+/// patterns.
+fn narrowed(
+    services: &dyn Services,
+    call: &CallBudget,
+    context: &CallContext,
+    patterns: &[Pattern],
+) -> Result<Option<Arc<NarrowedSearch>>, Failure> {
+    let (Some(index), Some(patterns)) = (services.contents(), sought(patterns)) else {
+        return Ok(None);
+    };
+    // Held while looking: another part that asks now waits for this answer.
+    let mut known = call.search.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(search) = known.as_ref().filter(|search| search.patterns == patterns) {
+        return Ok(Some(Arc::clone(search)));
+    }
+    let repository = &context.repository;
+    let is_exact = index.can_narrow(repository, &patterns);
+    let names = if is_exact {
+        let names = repository.exact_names(&call.token).map_err(unlisted)?;
+        call.note_skipped_ignores(&names.list().skipped_ignores);
+        names
+    } else {
+        // A look at each file would cost a tenth of a search.
+        bulk::names(call, context)?
+    };
+    let search = Arc::new(NarrowedSearch::new(repository, index, (names, is_exact), patterns));
+    *known = Some(Arc::clone(&search));
+    Ok(Some(search))
+}
+
+fn sought(patterns: &[Pattern]) -> Option<Vec<SoughtPattern>> {
+    let kind = |kind: &str| match kind {
+        "word" | "literal" => Some(PatternKind::Literal),
+        "regex" => Some(PatternKind::Regex),
+        _ => None,
+    };
+    let pattern = |pattern: &Pattern| {
+        Some(SoughtPattern {
+            kind: kind(&pattern.kind)?,
+            text: pattern.text.clone(),
+            ignores_case: pattern.ignore_case,
+        })
+    };
+    let fits = |pattern: &Pattern| pattern.text.len() <= PATTERN_BYTES_MAX;
+    if patterns.len() > PATTERNS_MAX || !patterns.iter().all(fits) {
+        return None;
+    }
+    patterns.iter().map(pattern).collect()
+}
+
+/// Reads the files of a selection that can match.
+pub(crate) struct NarrowedReader {
+    reader: SelectionReader,
+    search: Option<Arc<NarrowedSearch>>,
+    call: Arc<CallBudget>,
+    file_bytes_max: u64,
+    text_only: bool,
+    /// Globs of what is counted apart.
+    apart: Option<Arc<Globs>>,
+}
+
+impl NarrowedReader {
+    /// Begins to read.
+    pub(super) fn open(
+        services: &dyn Services,
+        call: &Arc<CallBudget>,
+        context: &Arc<CallContext>,
+        selection: &NarrowedSelection,
+    ) -> Result<Result<Self, Failure>, Stop> {
+        let files = &selection.files;
+        let globs = match bulk::shared_globs(call, &files.globs)? {
+            Ok(globs) => globs,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let apart = if selection.apart.is_empty() {
+            None
+        } else {
+            match bulk::shared_globs(call, &selection.apart)? {
+                Ok(apart) => Some(apart),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        };
+        let opened = narrowed(services, call, context, &selection.patterns).and_then(|search| {
+            let names = match &search {
+                Some(search) => search.names.clone(),
+                None => bulk::names(call, context)?,
+            };
+            let reader = SelectionReader::over(names, globs, call, context, files)?;
+            Ok(Self {
+                reader,
+                search,
+                call: Arc::clone(call),
+                file_bytes_max: files.file_bytes_max,
+                text_only: files.text_only,
+                apart,
+            })
+        });
+        Ok(opened)
+    }
+
+    /// The next files, with the numbers of those that were left out.
+    pub(super) fn next(&mut self) -> Result<NarrowedBatch, Stop> {
+        let Self {
+            reader, search, call, ..
+        } = self;
+        let (bytes_max, text_only, apart) = (self.file_bytes_max, self.text_only, self.apart.as_deref());
+        let mut left_out = vec![NOTHING];
+        let files = reader.next_of(|at, file, count| {
+            left_out.resize(count + 1, NOTHING);
+            let verdict = search
+                .as_ref()
+                .map_or(FileVerdict::Candidate, |search| search.verdict(at));
+            let counts = &mut left_out[count];
+            match verdict {
+                // A larger file is told of by its name.
+                _ if file.size > bytes_max => return true,
+                FileVerdict::Text => {
+                    counts.text += 1;
+                    counts.text_apart += u32::from(apart.is_some_and(|globs| globs.select(&file.path)));
+                }
+                FileVerdict::Binary if text_only => counts.binary += 1,
+                FileVerdict::Candidate | FileVerdict::Binary => return true,
+            }
+            // The guest learns something of it, as if it had read it.
+            call.note_place(&file.path, true);
+            false
+        })?;
+        left_out.resize(files.files.len() + 1, NOTHING);
+        Ok(NarrowedBatch { files, left_out })
+    }
+}
+
+/// No file was left out.
+const NOTHING: LeftOut = LeftOut {
+    text: 0,
+    text_apart: 0,
+    binary: 0,
+};

@@ -23,7 +23,7 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
 };
 use wasmtime_wasi::p2::bindings::sync::io::poll::{Host as _, HostPollable as _};
 
-use super::wit::bulk::{Host as _, HostReader as _};
+use super::wit::bulk::Host as _;
 use super::wit::repository::Host as _;
 use super::{testing, wit};
 use crate::budget::CallBudget;
@@ -255,8 +255,34 @@ fn reading_in_bulk_stops_with_its_call() {
     };
     scene.stops("next", open, |state, reader| {
         loop {
-            match state.next(Resource::new_borrow(reader)) {
+            match wit::bulk::HostReader::next(state, Resource::new_borrow(reader)) {
                 Ok(batch) if batch.files.is_empty() => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    });
+}
+
+#[test]
+fn reading_for_a_search_stops_with_its_call() {
+    let scene = Scene::new();
+    let selection = || wit::search::NarrowedSelection {
+        files: selection(),
+        patterns: Vec::new(),
+        apart: Vec::new(),
+    };
+    scene.stops("open", nothing, |state, ()| {
+        has_worked(&wit::search::Host::open(state, selection()))
+    });
+    let open = |state: &mut StoreState| {
+        let opened = wit::search::Host::open(state, selection()).expect("it may");
+        opened.expect("it opens").rep()
+    };
+    scene.stops("next", open, |state, reader| {
+        loop {
+            match wit::search::HostReader::next(state, Resource::new_borrow(reader)) {
+                Ok(batch) if batch.files.files.is_empty() => return true,
                 Ok(_) => {}
                 Err(_) => return false,
             }

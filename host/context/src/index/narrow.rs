@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -43,6 +43,8 @@ pub(super) struct KnownDocuments {
     postings: Arc<Postings>,
     /// By the list's order.
     places: Arc<[Option<DocumentPlace>]>,
+    /// True once somebody has tried to read those that are not known: what cannot be read is not tried again.
+    is_tried: Arc<AtomicBool>,
 }
 
 impl KnownDocuments {
@@ -50,6 +52,11 @@ impl KnownDocuments {
         Arc::ptr_eq(&self.list, list)
             && Arc::ptr_eq(&self.catalogue, catalogue)
             && Arc::ptr_eq(&self.postings, postings)
+    }
+
+    /// True where the postings lack files that nobody has tried to read.
+    fn lacks(&self) -> bool {
+        !self.is_tried.load(Ordering::Relaxed) && self.unknown().next().is_some()
     }
 
     /// Files that the postings should know and do not.
@@ -61,6 +68,13 @@ impl KnownDocuments {
 }
 
 impl Indexes {
+    /// True where something is known of the files, and the patterns can rule some out.
+    pub fn can_narrow(&self, repository: &Repository, patterns: &[SearchPattern]) -> bool {
+        repository.layer().is_none()
+            && TrigramQuery::new(patterns) != TrigramQuery::All
+            && !self.index(repository).lock().postings.is_empty()
+    }
+
     /// Verdicts on the files of a list, in its order, for texts that match one of the patterns. Nothing where the patterns
     /// say nothing that the index could answer.
     pub fn narrow(
@@ -99,17 +113,17 @@ impl Indexes {
         if repository.layer().is_some() || !list.complete {
             return;
         }
-        let index = self.index(repository);
-        let catalogue = Arc::clone(&index.lock().catalogue);
-        let has_gone = catalogue.entries.iter().any(|entry| list.find(&entry.path).is_none());
-        if !has_gone && index.documents(&catalogue, list, None).unknown().next().is_none()
-            || index.is_filling.load(Ordering::Acquire)
-        {
-            return;
-        }
+        let Some(turn) = FillTurn::take(self) else { return };
         let (indexes, repository, list) = (Arc::clone(self), Arc::clone(repository), Arc::clone(list));
         let fill = move || {
+            let _turn = turn;
             yield_to_others();
+            let index = indexes.index(&repository);
+            let catalogue = Arc::clone(&index.lock().catalogue);
+            let lacks = index.documents(&catalogue, &list, None).lacks();
+            if !lacks && catalogue.entries.len() <= list.files.len() {
+                return;
+            }
             let look = indexes.look(&repository, &list, Instant::now(), &CancellationToken::new());
             let look = Look {
                 takes_history: false,
@@ -123,6 +137,22 @@ impl Indexes {
         }
         // If no thread can be started, the next request tries again.
         let _ = std::thread::Builder::new().name("index".to_owned()).spawn(fill);
+    }
+}
+
+/// The right to look after a search whether the index lacks files. One thread at a time has it, however many searches end.
+struct FillTurn(Arc<Indexes>);
+
+impl FillTurn {
+    fn take(indexes: &Arc<Indexes>) -> Option<Self> {
+        let is_taken = indexes.is_looking.swap(true, Ordering::AcqRel);
+        (!is_taken).then(|| Self(Arc::clone(indexes)))
+    }
+}
+
+impl Drop for FillTurn {
+    fn drop(&mut self) {
+        self.0.is_looking.store(false, Ordering::Release);
     }
 }
 
@@ -154,6 +184,7 @@ impl Index {
             catalogue: Arc::clone(catalogue),
             postings,
             places,
+            is_tried: Arc::default(),
         };
         self.lock().documents = Some(documents.clone());
         documents
@@ -195,7 +226,13 @@ impl Look {
 
     pub(super) fn lacks_postings(&self) -> bool {
         let documents = self.index.documents(&self.catalogue, &self.list, Some(&self.known));
-        documents.unknown().next().is_some()
+        documents.lacks()
+    }
+
+    /// Notes that the files are read that the postings do not know.
+    pub(super) fn note_fill(&self) {
+        let documents = self.index.documents(&self.catalogue, &self.list, Some(&self.known));
+        documents.is_tried.store(true, Ordering::Relaxed);
     }
 
     /// The trigrams of a content that the postings do not have.

@@ -50,7 +50,7 @@ pub struct SearchPattern {
     pub ignores_case: bool,
 }
 
-/// What a text must have to match.
+/// Trigrams that a text must have to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TrigramQuery {
     /// Nothing.

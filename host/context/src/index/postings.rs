@@ -76,6 +76,10 @@ impl Postings {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
     pub(super) fn mark(&self) -> Option<Mark> {
         self.mark
     }
@@ -106,14 +110,14 @@ impl Postings {
         segments.collect()
     }
 
-    /// The same without the segments that an answer of [`Self::find`] has nothing for.
+    /// A copy without the segments that an answer of [`Self::find`] has nothing for.
     pub(super) fn without_damaged(&self, found: &[Option<Vec<bool>>]) -> Self {
         let damaged = self.segments.iter().zip(found).filter(|(_, found)| found.is_none());
         let damaged = damaged.map(|(segment, _)| segment.generation);
         self.without(damaged.chain(self.damaged.iter().copied()).collect())
     }
 
-    /// What another process has left on the disk in place of this, without segments that are known to be damaged.
+    /// The state that another process has left on the disk, without segments that are known to be damaged.
     pub(super) fn reloaded(&self, store: &Store) -> Self {
         store.load_postings().without(self.damaged.clone())
     }

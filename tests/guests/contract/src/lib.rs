@@ -167,6 +167,7 @@ mod component_face {
                 }
                 "symbols" => symbol_lines(&text, &path)?,
                 "candidates" => candidate_lines(text, path)?,
+                "narrowed" => narrowed_lines(text, path)?,
                 "settings" => outside::settings().map_err(failed)?.join(" "),
                 "kept-keys" => outside::kept_keys("").map_err(failed)?.join(" "),
                 "setting" => or_nothing(outside::setting(&path).map_err(failed)?),
@@ -374,6 +375,35 @@ mod component_face {
         let more = definitions.next.or(references.next).is_some();
         lines.push(format!("more {}", yes(more)));
         Ok(lines.join("\n"))
+    }
+
+    /// The files that can match, each with the text files that were left out before it, and those after the last one.
+    fn narrowed_lines(text: String, under: String) -> Result<String, Failure> {
+        let pattern = search::Pattern {
+            kind: "word".to_owned(),
+            text,
+            ignore_case: false,
+        };
+        let reader = search::open(&search::NarrowedSelection {
+            files: selection(under),
+            patterns: vec![pattern],
+            apart: Vec::new(),
+        })?;
+        let (mut lines, mut left_out) = (Vec::new(), 0);
+        loop {
+            let batch = reader.next();
+            let mut paths = batch.files.paths.as_str();
+            for (file, counts) in batch.files.files.iter().zip(&batch.left_out) {
+                let (path, others) = paths.split_at(file.path_bytes as usize);
+                paths = others;
+                lines.push(format!("{path} after {}", left_out + counts.text));
+                left_out = 0;
+            }
+            left_out += batch.left_out.last().map_or(0, |counts| counts.text);
+            if batch.files.files.is_empty() {
+                return Ok(format!("{}, then {left_out}", lines.join(", ")));
+            }
+        }
     }
 
     fn candidate_lines(pattern: String, under: String) -> Result<String, Failure> {

@@ -24,7 +24,7 @@ fn opened(world: &World) -> (Arc<Repository>, Arc<FileList>) {
     (repository, list)
 }
 
-/// What a search does with each file; nothing where it is not narrowed.
+/// Verdict of a search on each file; nothing where it is not narrowed.
 fn verdicts(world: &World, indexes: &Arc<Indexes>, pattern: &str) -> Option<String> {
     let (repository, list) = opened(world);
     let verdicts = indexes.narrow(&repository, &list, &[regex(pattern)])?;

@@ -1,4 +1,4 @@
-//! What patterns ask for, and that no text that matches is ever left out.
+//! Questions of patterns, and the proof that no text that matches is ever left out.
 
 use std::collections::BTreeSet;
 

@@ -188,7 +188,6 @@ fn a_damaged_segment_counts_as_absent_and_is_left_out() {
         let left = postings.without_damaged(&found);
         assert_eq!(self::found(&left, "needle"), [2], "byte {at}");
         assert!(left.place_of(&digest(1)).is_none() && left.place_of(&digest(2)).is_some());
-        // What is left is written again, with what was measured anew.
     }
     for length in 0..whole.len() {
         fs::write(&first, &whole[..length]).expect("it is ours");
