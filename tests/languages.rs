@@ -89,7 +89,7 @@ fn host() -> Arc<SkillHost> {
 }
 
 /// A component as the product embeds its skills. What was compiled is kept, because that takes a quarter of a minute.
-fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
+pub(crate) fn embedded(name: &'static str, component: &Path) -> &'static [Builtin] {
     let wasm = fs::read(component).expect("it is built");
     let mut hasher = DefaultHasher::new();
     (wasm, compiler_fingerprint().expect("the engine starts")).hash(&mut hasher);
