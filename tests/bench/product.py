@@ -111,6 +111,16 @@ class Product:
         """The answer of `tool context --json`."""
         return json.loads(self.ask(tree, "context", "--repo", ".", "--operation", operation, "--json", "--", task))
 
+    def wait_for_postings(self, seconds_max=300):
+        """Waits until the index that a search has begun is written."""
+        until, sizes = time.monotonic() + seconds_max, []
+        while len(sizes) < 8 or len(set(sizes[-8:])) > 1 or not sizes[-1]:
+            if time.monotonic() > until:
+                raise Failed(f"the index was not ready within {seconds_max} s")
+            time.sleep(0.5)
+            files = (self.home / "index").glob("*/*")
+            sizes.append(sum(file.stat().st_size for file in files if file.exists()))
+
     def wait_for_index(self, tree, task, seconds_max=300):
         """Waits until a selection has looked at every file."""
         until = time.monotonic() + seconds_max

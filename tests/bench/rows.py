@@ -92,6 +92,11 @@ SEARCHES = {
     "kernel": [("rare", r"void (tcp|udp)_v6_early_\w+"), ("literal", "ext4_mb_load_buddy")],
 }
 FREQUENT = {"django": "self", "kernel": "struct"}
+WANTED = {"django": "0.4 of ripgrep", "kernel": "0.15 of ripgrep"}
+# No three bytes of this are known, so that every file is read.
+UNNARROWED = {"django": r"\bif\s+\w\s*:", "kernel": r"\bdo\s\d\b"}
+# A name that few files use.
+REFERENCES = {"django": "ForeignObjectRel", "kernel": "ext4_mb_load_buddy"}
 
 
 def repositories(bench):
@@ -105,8 +110,12 @@ def search(bench):
     for name, tree in repositories(bench):
         with Product(bench.program) as tool:
             tool.start()
+            first_search(bench, tool, name, tree)
+            tool.wait_for_postings()
             for kind, pattern in SEARCHES[name]:
                 one_search(bench, tool, name, tree, kind, pattern)
+            one_search(bench, tool, name, tree, "not narrowed", UNNARROWED[name], wanted="")
+            references(bench, tool, name, tree)
             frequent(bench, tool, name, tree, FREQUENT[name])
     if not bench.kernel:
         bench.missing("search", "kernel", "no kernel tree; --kernel DIR names one")
@@ -125,7 +134,34 @@ def search_peers(pattern):
     return {peer: command for peer, command in commands.items() if shutil.which(command[0])}
 
 
-def one_search(bench, tool, name, tree, kind, pattern):
+def first_search(bench, tool, name, tree):
+    """A search of a backend that knows nothing of the tree: it reads every file."""
+    what, pattern = f"search_code {name}, first", SEARCHES[name][1][1]
+    if not shutil.which("rg"):
+        return bench.missing("search", what, "ripgrep is not installed")
+    theirs = run(search_peers(pattern)["ripgrep"], tree, fine=(0, 1))
+    ours = tool.cost(tree, *call(pattern, 1000))
+    bench.add(Row(
+        "search", what, "s", ours.seconds, ours.processor, "ripgrep", theirs.seconds, ours.seconds / theirs.seconds,
+        note="once; the index follows",
+    ))
+
+
+def references(bench, tool, name, tree):
+    symbol = REFERENCES[name]
+    what = f"find_references {name}"
+    if not shutil.which("rg"):
+        return bench.missing("search", what, "ripgrep is not installed")
+    peer = ["rg", *RULES, "--line-number", "--word-regexp", symbol, "."]
+    command = "skill", "call", "--repo", ".", "find_references", json.dumps({"symbol": symbol})
+    ours, theirs = alternate(bench.rounds, lambda: tool.cost(tree, *command), lambda: run(peer, tree))
+    bench.add(Row(
+        "search", what, "s", median(ours), median(ours, "processor"), "ripgrep", median(theirs), ratio(ours, theirs),
+        WANTED[name], "ours reads syntax trees, too",
+    ))
+
+
+def one_search(bench, tool, name, tree, kind, pattern, wanted=None):
     what = f"search_code {name}, {kind}"
     peers = search_peers(pattern)
     mine = lines(tool.ask(tree, *call(pattern, 1000)).rsplit("\n\n", 1)[0], summary="No matches")
@@ -138,7 +174,7 @@ def one_search(bench, tool, name, tree, kind, pattern):
         return lambda: run(command, tree, fine=(0, 1))
 
     costs = alternate(bench.rounds, ours, *map(theirs, peers.values()))
-    wanted = "1.0 of ripgrep" if name == "django" else "1.5 of ripgrep"
+    wanted = WANTED[name] if wanted is None else wanted
     for peer, taken in zip(peers, costs[1:], strict=True):
         equal, note = compared(mine, found[peer])
         bench.add(Row(
