@@ -331,9 +331,9 @@ pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 // ---- repository ----
 
-/// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a million
-/// entries cost some 150 MB, which is what a daemon can bear.
-pub const SCAN_ENTRIES_MAX: u64 = 1_000_000;
+/// Entries that one walk of a repository looks at. The largest public trees have a few hundred thousand; a tree of a million
+/// files with its directories fits, and costs some 250 MB, which is what a daemon can bear.
+pub const SCAN_ENTRIES_MAX: u64 = 2_000_000;
 
 /// Threads of one walk. Directory reading stops gaining beyond this on the machines that were measured.
 pub const SCAN_THREADS_MAX: usize = 8;

@@ -16,7 +16,8 @@ use tool_core::digest::hexadecimal;
 /// Walks that are kept for the next session: the repositories that one person works on at a time.
 const SCANS_KEPT_MAX: usize = 8;
 
-/// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's.
+/// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's. A larger one is kept
+/// alone, for without it every request would walk again.
 const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 
 /// Identity of a repository: two openings with equal keys share their scans.
@@ -79,7 +80,7 @@ impl Scans {
         kept.retain(|(known, _)| known != key);
         kept.push((key.clone(), Arc::clone(scan)));
         let entries = |kept: &[(Key, Arc<Scan>)]| kept.iter().map(|(_, scan)| scan.entries()).sum::<usize>();
-        while kept.len() > SCANS_KEPT_MAX || entries(&kept) > SCANS_KEPT_ENTRIES_MAX {
+        while kept.len() > SCANS_KEPT_MAX || kept.len() > 1 && entries(&kept) > SCANS_KEPT_ENTRIES_MAX {
             kept.remove(0);
         }
     }
@@ -155,6 +156,8 @@ mod tests {
         scans.put(&key("/c", &[]), &scan(1));
         assert!(scans.get(&key("/a", &[])).is_none() && scans.get(&key("/c", &[])).is_some());
         scans.put(&key("/d", &[]), &scan(SCANS_KEPT_ENTRIES_MAX + 1));
-        assert!(scans.get(&key("/d", &[])).is_none());
+        assert!(scans.get(&key("/c", &[])).is_none() && scans.get(&key("/d", &[])).is_some());
+        scans.put(&key("/e", &[]), &scan(1));
+        assert!(scans.get(&key("/d", &[])).is_none() && scans.get(&key("/e", &[])).is_some());
     }
 }
