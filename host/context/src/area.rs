@@ -3,6 +3,7 @@
 //! Pure text. Projects that write their commits so call directories, packages and files by these names.
 
 use super::words::{joined, split};
+#[cfg(test)]
 use tool_repository::file_role::{parent, stem};
 
 /// Parts that one task names. More is no list of parts.
@@ -92,31 +93,60 @@ fn is_kind_of_change(step: &str) -> bool {
     KINDS.contains(&step)
 }
 
-/// The certainty, from 0 to 1, that a path belongs to an area.
+/// The certainty, from 0 to 1, that a path belongs to an area, by the path alone.
+#[cfg(test)]
 pub(super) fn belongs(area: &Area, path: &str) -> f64 {
-    let of_step = |step: &String| step_in(step, path);
-    let all: Vec<f64> = area.steps.iter().map(of_step).collect();
-    // Of several steps the last is the part, and those before it say where it lies.
-    match all.split_last() {
-        Some((last, [])) => *last,
-        Some((last, before)) => last * (0.4 + 0.6 * before.iter().sum::<f64>() / before.len() as f64),
-        None => 0.0,
+    let of_step = |step: Step<'_>| step.in_name(stem(path)).max(step.in_folders(parent(path)));
+    area.weigh(&area.steps().map(of_step).collect::<Vec<_>>())
+}
+
+impl Area {
+    /// The steps, from the outermost on.
+    pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
+        self.steps.iter().map(|step| Step(step))
+    }
+
+    /// The certainty of a path whose steps have these certainties.
+    pub(super) fn weigh(&self, steps: &[f64]) -> f64 {
+        // Of several steps the last is the part, and those before it say where it lies.
+        match steps.split_last() {
+            Some((last, [])) => *last,
+            Some((last, before)) => last * (0.4 + 0.6 * before.iter().sum::<f64>() / before.len() as f64),
+            None => 0.0,
+        }
     }
 }
 
-fn step_in(step: &str, path: &str) -> f64 {
-    let own = stem(path);
-    let folders = || parent(path).split('/').filter(|folder| !folder.is_empty());
-    if joined(own) == *step {
-        1.0
-    } else if folders().any(|folder| joined(folder) == *step) {
-        0.8
-    } else if has_word(own, step) {
-        0.5
-    } else if folders().any(|folder| has_word(folder, step)) {
-        0.3
-    } else {
-        0.0
+/// One step of an area. The certainty that it is in a path is the greater of those of the name and of the directories.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step<'a>(&'a str);
+
+impl Step<'_> {
+    /// The certainty that a file's name without extensions is this step.
+    pub(super) fn in_name(self, own: &str) -> f64 {
+        match self.0 {
+            step if joined(own) == *step => 1.0,
+            step if has_word(own, step) => 0.5,
+            _ => 0.0,
+        }
+    }
+
+    /// The certainty that one of the directories of a path is this step.
+    pub(super) fn in_folders(self, path: &str) -> f64 {
+        let folders = || path.split('/').filter(|folder| !folder.is_empty());
+        if folders().any(|folder| joined(folder) == *self.0) {
+            0.8
+        } else if folders().any(|folder| has_word(folder, self.0)) {
+            0.3
+        } else {
+            0.0
+        }
+    }
+
+    /// False only where [`Self::in_name`] is 0. `joined` is the name's joined form, which holds every word of the name as
+    /// it is, but for letters beyond ASCII.
+    pub(super) fn may_be_in(self, joined: &str, own: &str) -> bool {
+        !own.is_ascii() || memchr::memmem::find(joined.as_bytes(), self.0.as_bytes()).is_some()
     }
 }
 

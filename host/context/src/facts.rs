@@ -39,12 +39,13 @@ pub(super) struct Defined {
     pub(super) whole: bool,
 }
 
-/// True for files that a task is looked for in: code, which `is_written` says, and whatever else the task names.
-pub(super) fn is_candidate(query: &Query, path: &str, role: Role, is_written: bool) -> bool {
+/// True for files that a task is looked for in: code, which `is_written` says, and whatever else the task names. `stem` is
+/// the name's joined form.
+pub(super) fn is_candidate(query: &Query, path: &str, stem: &str, role: Role, is_written: bool) -> bool {
     match role {
         _ if is_written => true,
         Role::Generated | Role::Vendored | Role::Other => false,
-        _ => query.names_part_of(path),
+        _ => query.names_part_of_known(path, stem),
     }
 }
 

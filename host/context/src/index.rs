@@ -184,13 +184,21 @@ struct IndexState {
     catalogue: Arc<Catalogue>,
     /// Fingerprint of the index on the disk that `catalogue` was read from.
     mark: Option<Mark>,
-    /// With the number and the hash of the paths.
-    layout: Option<(usize, u64, Arc<Layout>)>,
+    layout: Option<KnownLayout>,
     /// True once a file did not fit.
     is_full: bool,
     postings: Arc<Postings>,
     /// The documents of the list that was asked for last.
     documents: Option<KnownDocuments>,
+}
+
+/// A layout with the list that it was made for.
+#[derive(Debug, Clone)]
+struct KnownLayout {
+    list: Arc<FileList>,
+    /// The number and the hash of the paths: another list can have the same.
+    paths: (usize, u64),
+    layout: Arc<Layout>,
 }
 
 impl Indexes {
@@ -329,24 +337,26 @@ impl Index {
 
     fn current(
         &self,
-        list: &FileList,
+        list: &Arc<FileList>,
         hasher: &RandomState,
         text: impl Fn(&str) -> Option<String>,
     ) -> (Arc<Catalogue>, Arc<Layout>) {
+        let (catalogue, known) = {
+            let state = self.lock();
+            (Arc::clone(&state.catalogue), state.layout.clone())
+        };
+        if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.list, list)) {
+            return (catalogue, Arc::clone(&known.layout));
+        }
         let paths: Vec<&str> = list.files.iter().map(|file| file.path.as_str()).collect();
         let (count, hash) = (paths.len(), hasher.hash_one(&paths));
-        let state = self.lock();
-        let catalogue = Arc::clone(&state.catalogue);
-        if let Some((_, _, layout)) = state
-            .layout
-            .as_ref()
-            .filter(|known| (known.0, known.1) == (count, hash))
-        {
-            return (catalogue, Arc::clone(layout));
-        }
-        drop(state);
-        let layout = Arc::new(Layout::new(&paths, text));
-        self.lock().layout = Some((count, hash, Arc::clone(&layout)));
+        let known = known.filter(|known| known.paths == (count, hash));
+        let layout = known.map_or_else(|| Arc::new(Layout::new(&paths, text)), |known| known.layout);
+        self.lock().layout = Some(KnownLayout {
+            list: Arc::clone(list),
+            paths: (count, hash),
+            layout: Arc::clone(&layout),
+        });
         (catalogue, layout)
     }
 
@@ -480,21 +490,14 @@ impl Source for Look {
     }
 
     fn profile(&self, path: &str) -> Looked {
-        let Some(at) = self.place(path) else {
-            return Looked::Nothing;
-        };
-        let known = self.known_profile(at);
-        if let Some(profile) = known.and_then(|place| self.catalogue.profile(place)) {
-            self.note_treeless(at, profile.as_ref());
-            return Looked::from(profile);
+        self.place(path).map_or(Looked::Nothing, |at| self.profile_at(at))
+    }
+
+    fn profile_near(&self, path: &str, at: usize) -> Looked {
+        match self.list.files.get(at) {
+            Some(file) if file.path == path => self.profile_at(at),
+            _ => self.profile(path),
         }
-        if self.layout.written[at] && self.is_late() {
-            return Looked::Later;
-        }
-        self.measured.fetch_add(1, Ordering::Relaxed);
-        let profile = self.measure(at);
-        self.note_treeless(at, profile.as_ref());
-        Looked::from(profile)
     }
 
     fn history(&self) -> Option<Arc<History>> {
@@ -537,6 +540,21 @@ impl Look {
             look.begin_history();
         }
         look
+    }
+
+    fn profile_at(&self, at: usize) -> Looked {
+        let known = self.known_profile(at);
+        if let Some(profile) = known.and_then(|place| self.catalogue.profile(place)) {
+            self.note_treeless(at, profile.as_ref());
+            return Looked::from(profile);
+        }
+        if self.layout.written[at] && self.is_late() {
+            return Looked::Later;
+        }
+        self.measured.fetch_add(1, Ordering::Relaxed);
+        let profile = self.measure(at);
+        self.note_treeless(at, profile.as_ref());
+        Looked::from(profile)
     }
 
     fn place(&self, path: &str) -> Option<usize> {

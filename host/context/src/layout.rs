@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::names::PathNames;
 use super::profile::Profile;
 use super::symbols::{Packages, Resolver};
 use crate::limits::RANKED_FILE_BYTES_MAX;
@@ -19,7 +20,8 @@ pub(super) struct Layout {
     pub(super) written: Vec<bool>,
     pub(super) resolver: Resolver,
     /// Files that the imports of a file meant at the last lookup: a checksum of the imports, and the files.
-    resolved: Mutex<Vec<Option<Resolved>>>,
+    resolved: Vec<Mutex<Option<Resolved>>>,
+    names: OnceLock<PathNames>,
     /// A packet's overview of the paths, with the name and the bytes that it was made for.
     overview: OnceLock<(String, usize, String)>,
 }
@@ -39,7 +41,8 @@ impl Layout {
             written: paths.iter().zip(&roles).map(written).collect(),
             roles,
             resolver: Resolver::new(paths, Packages::read(paths, text)),
-            resolved: Mutex::new(vec![None; paths.len()]),
+            resolved: paths.iter().map(|_| Mutex::new(None)).collect(),
+            names: OnceLock::new(),
             overview: OnceLock::new(),
         }
     }
@@ -60,10 +63,15 @@ impl Layout {
         }
     }
 
+    /// Facts from the names of these paths, which the layout was made of.
+    pub(super) fn names(&self, paths: &[&str]) -> &PathNames {
+        self.names.get_or_init(|| PathNames::new(paths))
+    }
+
     /// The files that a file imports, without itself, in their order.
     pub(super) fn imports(&self, at: usize, path: &str, profile: &Profile) -> Arc<[u32]> {
         let sum = profile.imports_sum();
-        let known = self.lock()[at].clone();
+        let known = self.lock(at).clone();
         if let Some((_, imports)) = known.filter(|known| known.0 == sum) {
             return imports;
         }
@@ -73,11 +81,11 @@ impl Layout {
         imports.dedup();
         imports.retain(|import| *import as usize != at);
         let imports: Arc<[u32]> = imports.into();
-        self.lock()[at] = Some((sum, Arc::clone(&imports)));
+        *self.lock(at) = Some((sum, Arc::clone(&imports)));
         imports
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Option<Resolved>>> {
-        self.resolved.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, at: usize) -> std::sync::MutexGuard<'_, Option<Resolved>> {
+        self.resolved[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

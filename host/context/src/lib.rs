@@ -1,7 +1,7 @@
 //! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
 //!
 //! Read in this order: `symbols` (what files define and import), `profile` (what is kept of one file), `layout` (what the
-//! list of paths tells), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
+//! list of paths tells), `names` (what the names in it say), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
 //! (where a program starts), `select` (the rule of each operation), `vault` (the user's notes), `packet` (the text for
 //! the model). `modules` draws the imports between folders, files and packages, and `calls` the callers and callees of a
 //! symbol; `endpoints` finds routes and commands. All of them are functions of a list of files and a [`Source`]; only this
@@ -24,6 +24,7 @@ mod instructions;
 mod layout;
 mod lookup;
 mod modules;
+mod names;
 pub mod operation;
 mod packet;
 mod profile;
@@ -49,6 +50,7 @@ use crate::limits::SCAN_SECONDS_MAX;
 use history::History;
 use index::Look;
 use layout::Layout;
+use names::PathNames;
 use profile::Profile;
 use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
@@ -365,6 +367,11 @@ trait Source: Sync {
         Looked::from(text.map(|text| Profile::of(path, &text)))
     }
 
+    /// Returns the profile of a file that is probably at this place of the source's own list.
+    fn profile_near(&self, path: &str, _at: usize) -> Looked {
+        self.profile(path)
+    }
+
     /// Returns what is known of the commits before the work tree, where something is. May wait for a first reading.
     fn history(&self) -> Option<Arc<History>> {
         None
@@ -468,6 +475,11 @@ impl<'a> SelectionTree<'a> {
         self.source.read(path).and_then(text_of)
     }
 
+    /// Facts from the names of the files, which no task changes.
+    fn names(&self) -> &PathNames {
+        self.layout.names(&self.paths)
+    }
+
     /// The files that a file imports; those of a file that is in no list too.
     fn imports(&self, path: &str, profile: &Profile) -> Arc<[u32]> {
         match self.find(path) {
@@ -528,6 +540,30 @@ fn share<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> u
     });
     next.into_inner().min(items.len())
 }
+
+/// `work` for each of `items` on all processors, results in their order.
+fn map_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let parts = threads(cores).min(items.len() / ITEMS_OF_A_THREAD_MIN).max(1);
+    let mut parts = items.chunks(items.len().div_ceil(parts).max(1));
+    let work = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let first = parts.next().unwrap_or_default();
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let mut results = work(first);
+        for other in others {
+            match other.join() {
+                Ok(more) => results.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    })
+}
+
+/// Below so many items, a second thread costs more than it saves.
+const ITEMS_OF_A_THREAD_MIN: usize = 2_000;
 
 /// Threads of a selection on a machine with so many cores.
 fn threads(cores: usize) -> usize {

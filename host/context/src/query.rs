@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::area::{Area, areas, belongs};
+use super::area::{Area, areas};
 use super::weights::Weights;
 use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
 use tool_repository::file_role::file_name;
@@ -72,25 +72,28 @@ impl Query {
         let stem = file_stem(name);
         let mut folded = 0;
         split(stem.as_bytes(), |word, _| folded = hash(word));
-        if self.says_name(stem, folded) {
-            return true;
-        }
-        if self.paths.is_empty() {
-            return false;
-        }
-        let (path, name) = (path.to_ascii_lowercase(), name.to_ascii_lowercase());
-        let mut said = self.paths.iter();
-        said.any(|said| path.ends_with(said.as_str()) || said.ends_with(&name))
+        self.says_name(stem, folded) || self.says_end_of(path)
     }
 
-    /// True where the path belongs to a part of the project that the task names, by the whole name of a file or directory.
-    pub(crate) fn names_area_of(&self, path: &str) -> bool {
-        self.areas.iter().any(|area| belongs(area, path) >= AREA_CERTAIN)
+    /// [`Self::names_part_of`] for a path whose name without extensions is known in its joined form.
+    pub(crate) fn names_part_of_known(&self, path: &str, joined: &str) -> bool {
+        self.names.contains_key(joined) && self.names_part_of(path) || self.says_end_of(path)
+    }
+
+    /// True where a path that the task says ends as this one, or with the name of this one.
+    fn says_end_of(&self, path: &str) -> bool {
+        let name = file_name(path);
+        let mut said = self.paths.iter();
+        said.any(|said| ends_with(path, said) || ends_with(said, name))
     }
 
     /// The term of a lower-case word, where the task says it.
     pub(super) fn term(&self, word: &[u8]) -> Option<u16> {
-        let hash = hash(stem(word));
+        self.term_of(hash(stem(word)))
+    }
+
+    /// The term of a word with this hash of its stem.
+    pub(super) fn term_of(&self, hash: u32) -> Option<u16> {
         let place = self.index.binary_search_by_key(&hash, |known| known.0).ok()?;
         Some(self.index[place].1)
     }
@@ -172,8 +175,15 @@ impl Query {
     }
 }
 
-/// Certainty of a path in a directory of the part's name, with the directories before it.
-const AREA_CERTAIN: f64 = 0.7;
+/// Certainty of a path in a directory of the part's name, with the directories before it: it belongs to the part by the
+/// whole name of a file or directory.
+pub(super) const AREA_CERTAIN: f64 = 0.7;
+
+/// True where a text has this end, whatever the case of letters in ASCII.
+pub(super) fn ends_with(text: &str, end: &str) -> bool {
+    let from = text.len().checked_sub(end.len());
+    from.is_some_and(|from| text.as_bytes()[from..].eq_ignore_ascii_case(end.as_bytes()))
+}
 
 /// Most terms of a task that count; a longer one repeats itself.
 const TERMS_MAX: usize = 400;

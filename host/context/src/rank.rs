@@ -10,17 +10,22 @@ mod features;
 mod related;
 mod windows;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
-use super::area::belongs;
 use super::facts::Facts;
 use super::history::{FileHistory, HistorySignals};
-use super::query::Query;
+use super::map_all;
+use super::names::PathNames;
+use super::query::{Query, ends_with};
 use super::weights::{FeatureWeights, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY, Weights};
-use super::words::{each_identifier, has_inner_capital, joined, split};
+#[cfg(test)]
+use super::words::{each_identifier, split};
+use super::words::{has_inner_capital, joined};
 pub use features::FEATURE_NAMES;
 pub(crate) use features::{Feature, FeatureVector};
-use tool_repository::file_role::{self, Role, stem as file_stem};
+use tool_repository::file_role::Role;
+#[cfg(test)]
+use tool_repository::file_role::{self, stem as file_stem};
 use windows::{WINDOW_BLOCKS, windows};
 
 /// A file in the order of its relevance.
@@ -43,6 +48,7 @@ pub(crate) struct Candidates<'a> {
     pub(crate) paths: &'a [&'a str],
     pub(crate) roles: &'a [Role],
     pub(crate) facts: &'a [Option<Facts>],
+    pub(crate) names: &'a PathNames,
     /// Absent where no history is known.
     pub(crate) history: Option<&'a HistorySignals>,
 }
@@ -72,17 +78,23 @@ pub(crate) fn rank(query: &Query, candidates: &Candidates<'_>, weights: &Weights
 /// Computes the features of all measured files, for fitting and for use.
 pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weights) -> Vec<MeasuredFile> {
     let Candidates {
-        paths, roles, facts, ..
+        paths,
+        roles,
+        facts,
+        names,
+        ..
     } = *candidates;
-    let statistics = Statistics::new(query, paths, facts);
-    let mut measured: Vec<MeasuredFile> = (0..paths.len())
+    let statistics = Statistics::new(query, names, facts);
+    let folder_terms = names.folder_terms(query);
+    let known: Vec<(usize, &Facts)> = (0..paths.len())
         .filter_map(|at| facts[at].as_ref().map(|facts| (at, facts)))
-        .map(|(at, facts)| {
-            let mut one = measure_alone(query, paths[at], at as u32, facts, &statistics, weights);
-            one.factor = factor(query, paths[at], roles[at], weights);
-            one
-        })
         .collect();
+    let mut measured: Vec<MeasuredFile> = map_all(&known, |(at, facts)| {
+        let place = PlaceTerms::of(query, names, &folder_terms, *at as u32);
+        let mut one = measure_alone(query, paths[*at], &place, facts, &statistics, weights);
+        one.factor = factor(query, paths[*at], roles[*at], weights);
+        one
+    });
     related::add_related(query, candidates, weights, &mut measured);
     measured
 }
@@ -115,12 +127,13 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn new(query: &Query, paths: &[&str], facts: &[Option<Facts>]) -> Self {
+    fn new(query: &Query, path_names: &PathNames, facts: &[Option<Facts>]) -> Self {
         let count = facts.iter().flatten().count().max(1) as f64;
         let mut files = vec![0_u32; query.terms.len()];
         let mut in_paths = vec![0_u32; query.terms.len()];
         let mut defining: HashMap<String, u32> = HashMap::new();
         let mut seen: Vec<usize> = vec![usize::MAX; query.terms.len()];
+        let mut name_terms = Vec::new();
         let mut words = 0_u64;
         let mut blocks = 0_u64;
         for (at, facts) in facts.iter().enumerate() {
@@ -132,9 +145,10 @@ impl Statistics {
                     files[usize::from(*term)] += 1;
                 }
             }
-            for term in path_terms(query, paths[at]).0.into_iter().collect::<BTreeSet<_>>() {
-                in_paths[usize::from(term)] += 1;
-            }
+            path_names.name_terms(query, at as u32, &mut name_terms);
+            name_terms.sort_unstable();
+            name_terms.dedup();
+            name_terms.iter().for_each(|term| in_paths[usize::from(*term)] += 1);
             let mut names: Vec<String> = facts
                 .definitions
                 .iter()
@@ -161,7 +175,7 @@ impl Statistics {
             length_mean: words as f64 / count,
             window_mean: words as f64 / blocks.max(1) as f64 * WINDOW_BLOCKS as f64,
             defining,
-            files: paths.len() as f64,
+            files: facts.len() as f64,
         }
     }
 
@@ -171,8 +185,33 @@ impl Statistics {
     }
 }
 
+/// The terms of a file's path.
+struct PlaceTerms<'a> {
+    at: u32,
+    /// The joined form of its name.
+    stem: &'a str,
+    name: Vec<u16>,
+    directories: &'a [u16],
+    /// Number of other words in the name.
+    others: u32,
+}
+
+impl<'a> PlaceTerms<'a> {
+    fn of(query: &Query, names: &'a PathNames, folder_terms: &'a [Vec<u16>], at: u32) -> Self {
+        let mut name = Vec::new();
+        Self {
+            others: names.name_terms(query, at, &mut name),
+            name,
+            at,
+            stem: names.stem(at),
+            directories: &folder_terms[names.folder(at)],
+        }
+    }
+}
+
 /// Terms in the file's own name and in its directories, and the number of other words in the name.
-fn path_terms(query: &Query, path: &str) -> (Vec<u16>, Vec<u16>, u32) {
+#[cfg(test)]
+pub(crate) fn path_terms(query: &Query, path: &str) -> (Vec<u16>, Vec<u16>, u32) {
     let mut name = Vec::new();
     let mut others = 0;
     let stem_text = file_stem(path);
@@ -304,7 +343,7 @@ const COMMIT_DIGITS: usize = 10;
 fn measure_alone(
     query: &Query,
     path: &str,
-    index: u32,
+    place: &PlaceTerms<'_>,
     facts: &Facts,
     statistics: &Statistics,
     weights: &Weights,
@@ -332,7 +371,7 @@ fn measure_alone(
     let all: f64 = statistics.rarity.iter().sum();
     let windows = windows(facts, statistics, weights);
     let best = windows.first().map_or(0.0, |(_, _, value)| *value);
-    let (name_terms, directory_terms, others) = path_terms(query, path);
+    let (name_terms, others) = (&place.name, place.others);
     let sum = |terms: &[u16]| {
         terms
             .iter()
@@ -348,13 +387,13 @@ fn measure_alone(
     let mut features = FeatureVector::default();
     features.set(Feature::Window, weights.window * best);
     features.set(Feature::Whole, (1.0 - weights.window) * whole);
-    features.set(Feature::Name, weights.name * sum(&name_terms) * share);
-    features.set(Feature::Directory, weights.directory * sum(&directory_terms));
+    features.set(Feature::Name, weights.name * sum(name_terms) * share);
+    features.set(Feature::Directory, weights.directory * sum(place.directories));
     features.set(Feature::Definition, definition);
-    features.set(Feature::Named, named(query, path, statistics, weights));
+    features.set(Feature::Named, named(query, path, place.stem, statistics, weights));
     features.set(Feature::Coverage, covered / all.max(f64::MIN_POSITIVE));
     MeasuredFile {
-        index,
+        index: place.at,
         features,
         factor: 1.0,
         definition_at,
@@ -402,24 +441,21 @@ fn best_definition(
 
 /// True where the task says the path, or an end of it.
 fn says_path(query: &Query, path: &str) -> bool {
-    if query.paths.is_empty() {
-        return false;
-    }
-    let lower = path.to_ascii_lowercase();
-    query
-        .paths
-        .iter()
-        .any(|said| lower == *said || lower.ends_with(&format!("/{said}")) || said.ends_with(&format!("/{lower}")))
+    let is_part = |long: &str, short: &str| {
+        let before = long.len().checked_sub(short.len() + 1);
+        before.is_some_and(|before| long.as_bytes()[before] == b'/' && ends_with(long, short))
+    };
+    let mut said = query.paths.iter();
+    said.any(|said| path.eq_ignore_ascii_case(said) || is_part(path, said) || is_part(said, path))
 }
 
 /// Score of a file whose path, or name without extension, the task contains.
-fn named(query: &Query, path: &str, statistics: &Statistics, weights: &Weights) -> f64 {
+fn named(query: &Query, path: &str, stem: &str, statistics: &Statistics, weights: &Weights) -> f64 {
     let scale = (1.0 + statistics.files).ln();
     if says_path(query, path) {
         return weights.path * scale;
     }
-    let stem = joined(file_stem(path));
-    query.names.get(&stem).filter(|_| stem.len() > 2).map_or(0.0, |name| {
+    query.names.get(stem).filter(|_| stem.len() > 2).map_or(0.0, |name| {
         let compound = name.written.contains(['-', '_']) || has_inner_capital(&name.written);
         weights.named * name.weight * scale * if compound { 1.0 } else { 0.3 }
     })

@@ -485,15 +485,12 @@ fn order_of_filling(role: Role) -> Option<u8> {
 
 /// Steps between a directory and a file: up to what they share, and down again.
 fn distance(directory: &str, path: &str) -> usize {
-    let parts = |path: &str| -> Vec<String> {
-        path.split('/')
-            .filter(|part| !part.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
-    let (from, to) = (parts(directory), parts(parent(path)));
-    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-    from.len() + to.len() - 2 * shared
+    fn parts(path: &str) -> impl Iterator<Item = &str> {
+        path.split('/').filter(|part| !part.is_empty())
+    }
+    let (from, to) = (|| parts(directory), || parts(parent(path)));
+    let shared = from().zip(to()).take_while(|(a, b)| a == b).count();
+    from().count() + to().count() - 2 * shared
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
 //! Features that a file has because of other files: imports, its place beside relevant files, and common commits.
 
-use std::collections::HashMap;
-
-use super::{Candidates, Feature, MeasuredFile, belongs, joined};
+use super::{Candidates, Feature, MeasuredFile};
 use crate::query::Query;
 use crate::symbols::Syntax;
 use crate::weights::Weights;
-use tool_repository::file_role::{parent, stem};
 
 /// Adds them to files whose own features are known.
 pub(super) fn add_related(
@@ -62,10 +59,8 @@ const AREA_RARITY_FULL: f64 = 6.0;
 /// large one it tells a handful of files from thousands with the same words.
 fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [MeasuredFile], scale: f64) {
     for area in &query.areas {
-        let certain: Vec<f64> = measured
-            .iter()
-            .map(|one| belongs(area, candidates.paths[one.index as usize]))
-            .collect();
+        let of_all = candidates.names.belong(area, candidates.paths);
+        let certain: Vec<f64> = measured.iter().map(|one| of_all[one.index as usize]).collect();
         let holders = certain.iter().sum::<f64>().max(1.0);
         let rarity = (candidates.paths.len() as f64 / holders).ln();
         let rarity = ((rarity - AREA_RARITY_MIN) / (AREA_RARITY_FULL - AREA_RARITY_MIN)).clamp(0.0, 1.0);
@@ -84,17 +79,15 @@ const PARTNERS_MAX: usize = 4;
 
 /// The header of a source, and the source of a header.
 fn add_partners(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64]) {
-    let mut by_stem: HashMap<String, Vec<usize>> = HashMap::new();
-    for (at, one) in measured.iter().enumerate() {
-        let path = candidates.paths[one.index as usize];
-        if Syntax::of(path) == Some(Syntax::C) {
-            by_stem.entry(joined(stem(path))).or_default().push(at);
-        }
-    }
-    for family in by_stem
-        .into_values()
-        .filter(|family| (2..=PARTNERS_MAX).contains(&family.len()))
-    {
+    let place = |index: &u32| measured_at(measured, *index);
+    let families: Vec<Vec<usize>> = candidates
+        .names
+        .families()
+        .iter()
+        .map(|family| family.iter().filter_map(place).collect())
+        .filter(|family: &Vec<usize>| (2..=PARTNERS_MAX).contains(&family.len()))
+        .collect();
+    for family in families {
         for at in &family {
             let others = family.iter().filter(|other| *other != at);
             let best = others.max_by(|a, b| direct[**a].total_cmp(&direct[**b])).copied();
@@ -106,19 +99,21 @@ fn add_partners(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], dire
     }
 }
 
+/// The place of a file among those that were measured, which are in the order of the list.
+fn measured_at(measured: &[MeasuredFile], index: u32) -> Option<usize> {
+    measured.binary_search_by_key(&index, |one| one.index).ok()
+}
+
 /// Best files of a directory whose mean its other files get a share of.
 const NEIGHBOURS_MAX: usize = 3;
 
 /// Files beside relevant ones: of one package in languages that need no imports for that, else of one directory.
 fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64]) {
-    let mut by_folder: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut by_folder: Vec<Vec<usize>> = vec![Vec::new(); candidates.names.folder_count()];
     for (at, one) in measured.iter().enumerate() {
-        by_folder
-            .entry(parent(candidates.paths[one.index as usize]))
-            .or_default()
-            .push(at);
+        by_folder[candidates.names.folder(one.index)].push(at);
     }
-    for mut folder in by_folder.into_values() {
+    for mut folder in by_folder {
         folder.sort_by(|a, b| direct[*b].total_cmp(&direct[*a]));
         for at in &folder {
             let others = folder
@@ -139,10 +134,10 @@ fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], di
 fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64], scale: f64) {
     let Some(history) = candidates.history else { return };
     let mut seeds: Vec<(u32, f64)> = Vec::new();
-    let mut folders: HashMap<&str, [(f64, u32); 2]> = HashMap::new();
+    let mut folders: Vec<[(f64, u32); 2]> = vec![Default::default(); candidates.names.folder_count()];
     for one in &*measured {
         let share = history.of(one.index).map_or(0.0, |past| past.similar_share);
-        let best = folders.entry(parent(candidates.paths[one.index as usize])).or_default();
+        let best = &mut folders[candidates.names.folder(one.index)];
         if share > best[0].0 {
             *best = [(share, one.index), best[0]];
         } else if share > best[1].0 {
@@ -151,7 +146,7 @@ fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direc
     }
     for (one, direct) in measured.iter_mut().zip(direct) {
         let mut seed = direct / scale;
-        let [first, second] = folders[parent(candidates.paths[one.index as usize])];
+        let [first, second] = folders[candidates.names.folder(one.index)];
         let beside = if first.1 == one.index { second.0 } else { first.0 };
         one.features.set(Feature::SimilarFolder, beside * scale);
         if let Some(past) = history.of(one.index) {

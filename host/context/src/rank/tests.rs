@@ -44,6 +44,7 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
         paths: &paths,
         roles: &roles,
         facts: &facts,
+        names: &PathNames::new(&paths),
         history: None,
     };
     let ranked = rank(&query, &candidates, &WEIGHTS, usize::MAX);

@@ -9,7 +9,8 @@ use crate::Looked;
 use crate::facts::{Facts, is_candidate};
 use crate::history::HistorySignals;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
-use crate::query::Query;
+use crate::names::PathNames;
+use crate::query::{AREA_CERTAIN, Query};
 use crate::rank;
 use crate::weights::WEIGHTS;
 use tool_repository::file_role::Role;
@@ -56,27 +57,33 @@ impl Draft<'_, '_> {
             paths: &tree.paths,
             roles: &tree.layout.roles,
             facts: &facts,
+            names: tree.names(),
             history: history.as_ref(),
         })
     }
 
     /// By the tree's paths: the facts of the files that were read.
     fn facts(&mut self, directory: &str, query: &Query) -> Vec<Option<Facts>> {
-        let tree = self.tree;
-        let mut files: Vec<usize> = self
-            .indices(directory)
-            .filter(|at| {
-                let (role, is_written) = (tree.layout.roles[*at], tree.layout.written[*at]);
-                tree.sizes[*at] <= RANKED_FILE_BYTES_MAX && is_candidate(query, tree.paths[*at], role, is_written)
-            })
-            .collect();
+        let (tree, names) = (self.tree, self.tree.names());
+        let candidates = self.indices(directory).filter(|at| {
+            let (role, is_written) = (tree.layout.roles[*at], tree.layout.written[*at]);
+            tree.sizes[*at] <= RANKED_FILE_BYTES_MAX
+                && is_candidate(query, tree.paths[*at], names.stem(*at as u32), role, is_written)
+        });
         // Files that the task names are read first, because the time may not suffice for all.
-        let is_named = |path: &str| query.names_part_of(path) || query.names_area_of(path);
-        files.sort_by_cached_key(|at| !is_named(tree.paths[*at]));
+        let areas: Vec<Vec<f64>> = query.areas.iter().map(|area| names.belong(area, &tree.paths)).collect();
+        let (named, others): (Vec<usize>, Vec<usize>) = candidates.partition(|at| {
+            areas.iter().any(|area| area[*at] >= AREA_CERTAIN)
+                || query.names_part_of_known(tree.paths[*at], names.stem(*at as u32))
+        });
+        let files = [named, others].concat();
         let looked = tree.each(&files, |at| {
             let path = tree.paths[at];
-            Some(match tree.source.profile(path) {
-                Looked::Profile(profile) => Seen::Facts(Facts::of(query, &profile, tree.imports(path, &profile))),
+            Some(match tree.source.profile_near(path, at) {
+                Looked::Profile(profile) => {
+                    let imports = tree.layout.imports(at, path, &profile);
+                    Seen::Facts(Facts::of(query, &profile, imports))
+                }
                 Looked::Nothing => Seen::Nothing,
                 Looked::Later => Seen::Later,
             })
@@ -101,6 +108,7 @@ impl Draft<'_, '_> {
             paths: &[path],
             roles: &[Role::Source],
             facts: &[Some(facts)],
+            names: &PathNames::new(&[path]),
             history: None,
         };
         let ranked = rank::rank(query, &candidates, &WEIGHTS, 1);
