@@ -194,6 +194,12 @@ const USER_LIMITS: &[UserLimit] = {
         ),
         limit(
             REPOSITORY,
+            "files that each selection looks at before it answers",
+            Count(context::EXACT_CHECK_FILES_MAX as u64),
+            "A larger tree is looked at beside the answer, which says how long ago that was.",
+        ),
+        limit(
+            REPOSITORY,
             "indexing after a selection",
             Seconds(context::OUTLINE_FILL_SECONDS_MAX),
             "The next selection goes on with the rest.",

@@ -7,10 +7,12 @@
 //!
 //! Beside the profiles it keeps which trigrams a content has, so that a search reads only the files that can match.
 //!
-//! Read in this order: `catalogue` (what is kept of which file), `store` (on the disk), `trees` (what comes later),
-//! `trigrams`, `postings` (contents by trigram), `pattern` (what a search asks them), `narrow` (the answer).
+//! Read in this order: `listing` (the files of now), `catalogue` (what is kept of which file), `store` (on the disk), `trees`
+//! (what comes later), `trigrams`, `postings` (contents by trigram), `pattern` (what a search asks them), `narrow` (the
+//! answer).
 
 mod catalogue;
+mod listing;
 mod narrow;
 mod pattern;
 mod postings;
@@ -38,6 +40,7 @@ use super::symbols::{NoParser, SyntaxParser};
 use super::{Looked, Source, share, text_of};
 use crate::limits;
 use catalogue::{Catalogue, ContentDigest, FileFingerprint, FileRecord, RecordExtent};
+use listing::CheckedList;
 use narrow::KnownDocuments;
 use postings::Postings;
 use store::{Mark, Measured, Store};
@@ -95,6 +98,12 @@ const FIRST_HISTORY_TIME: Duration = Duration::from_millis(250);
 /// Time, from when it was asked for, after which such a request answers without them.
 const FIRST_HISTORY_WAIT: Duration = Duration::from_millis(350);
 
+/// Files up to which every selection looks at the whole tree before it answers. A hundred thousand cost 45 ms.
+pub const EXACT_CHECK_FILES_MAX: usize = 100_000;
+
+/// Age up to which the list of a larger tree is used, while the tree is looked at beside the answer.
+const LIST_AGE_SECONDS_MAX: u64 = 60;
+
 /// Files that a selection waits for in any case: they take some tenths of a second, and a busy machine should not make
 /// the answer for a repository of usual size depend on how busy it is.
 const INDEX_WAIT_FILES_MIN: usize = 1000;
@@ -122,6 +131,9 @@ struct IndexBounds {
     trees: Duration,
     /// Files, and their bytes, that a selection reads by syntax tree itself.
     trees_now: (usize, u64),
+    /// Files up to which a list is that of now, and how old one of more files may be.
+    exact_files: usize,
+    list_age: Duration,
 }
 
 impl Default for IndexBounds {
@@ -141,6 +153,8 @@ impl Default for IndexBounds {
             settling: limits::milliseconds(limits::SCAN_SETTLING_MS),
             trees: limits::seconds(OUTLINE_FILL_SECONDS_MAX),
             trees_now: (OUTLINE_NOW_FILES_MAX, OUTLINE_NOW_BYTES_MAX),
+            exact_files: EXACT_CHECK_FILES_MAX,
+            list_age: limits::seconds(LIST_AGE_SECONDS_MAX),
         }
     }
 }
@@ -174,6 +188,8 @@ struct Index {
     store: Store,
     state: Mutex<IndexState>,
     is_filling: AtomicBool,
+    /// True while a thread looks at the whole tree.
+    is_checking: AtomicBool,
     history: HistoryCell,
     /// True while the history is not on the disk as it is here.
     has_unwritten_history: AtomicBool,
@@ -185,6 +201,8 @@ struct IndexState {
     /// Fingerprint of the index on the disk that `catalogue` was read from.
     mark: Option<Mark>,
     layout: Option<KnownLayout>,
+    /// Of a tree that is too large to be looked at for each request.
+    checked: Option<CheckedList>,
     /// True once a file did not fit.
     is_full: bool,
     postings: Arc<Postings>,
@@ -326,6 +344,7 @@ impl Index {
             store,
             state: Mutex::new(state),
             is_filling: AtomicBool::new(false),
+            is_checking: AtomicBool::new(false),
             history: HistoryCell::new(history),
             has_unwritten_history: AtomicBool::new(false),
         }

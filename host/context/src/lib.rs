@@ -1,11 +1,12 @@
 //! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
 //!
 //! Read in this order: `symbols` (what files define and import), `profile` (what is kept of one file), `layout` (what the
-//! list of paths tells), `names` (what the names in it say), `query` (what a task says), `facts` (where files say it), `rank` (which files it is about), `entry`
-//! (where a program starts), `select` (the rule of each operation), `vault` (the user's notes), `packet` (the text for
-//! the model). `modules` draws the imports between folders, files and packages, and `calls` the callers and callees of a
-//! symbol; `endpoints` finds routes and commands. All of them are functions of a list of files and a [`Source`]; only this
-//! module, `lookup` and `index`, which keeps what was read, know the repository. Files are opened through it alone, so hidden ones are never read.
+//! list of paths tells), `names` (what the names in it say), `query` (what a task says), `facts` (where files say it),
+//! `rank` (which files it is about), `entry` (where a program starts), `select` (the rule of each operation), `vault` (the
+//! user's notes), `packet` (the text for the model). `modules` draws the imports between folders, files and packages, and
+//! `calls` the callers and callees of a symbol; `endpoints` finds routes and commands. All of them are functions of a list
+//! of files and a [`Source`]; only this module, `lookup` and `index`, which keeps what was read, know the repository. Files
+//! are opened through it alone, so hidden ones are never read.
 
 #![forbid(unsafe_code)]
 
@@ -60,7 +61,10 @@ pub use calls::draw_calls;
 pub use definitions::{SymbolSearch, find_symbol};
 pub use endpoints::{Endpoint, Endpoints, find_endpoints};
 pub use history::{HistoryReader, NoHistory, RecentChanges, recent_changes};
-pub use index::{FileVerdict, INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX, PatternKind, SearchPattern};
+pub use index::{
+    EXACT_CHECK_FILES_MAX, FileVerdict, INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX, PatternKind,
+    SearchPattern,
+};
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
 pub use modules::draw_modules;
 pub use rank::FEATURE_NAMES;
@@ -191,7 +195,7 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
 /// Chooses files for a request and puts them into words for the model. Blocks: run it on the blocking pool.
 pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     let since = Instant::now();
-    let list = request.repository.list(request.cancel)?;
+    let (list, age) = request.indexes.list(request.repository, request.cancel)?;
     if list.files.is_empty() {
         return Err(if list.complete {
             ContextError::Empty
@@ -201,8 +205,14 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     }
     let look = request.indexes.look(request.repository, &list, since, request.cancel);
     let look = look.without_history_if(!request.steer.takes_history());
-    let packet = build_from(request, &list, &look);
+    let mut packet = build_from(request, &list, &look);
     look.finish();
+    if let (Ok(packet), Some(age)) = (&mut packet, age) {
+        packet.notices.push(format!(
+            "The tree was last looked at {} s ago: one of this size is checked beside the answers",
+            age.as_secs() + 1
+        ));
+    }
     packet
 }
 

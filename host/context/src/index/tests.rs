@@ -618,5 +618,7 @@ fn the_bounds_of_indexes_are_those_of_limits() {
     assert_eq!(bounds.wait.as_millis(), u128::from(INDEX_WAIT_MS));
     assert_eq!(bounds.wait_files, INDEX_WAIT_FILES_MIN);
     assert_eq!(bounds.trees.as_secs(), OUTLINE_FILL_SECONDS_MAX);
+    assert_eq!(bounds.exact_files, EXACT_CHECK_FILES_MAX);
+    assert_eq!(bounds.list_age.as_secs(), LIST_AGE_SECONDS_MAX);
     assert_eq!(bounds.trees_now, (OUTLINE_NOW_FILES_MAX, OUTLINE_NOW_BYTES_MAX));
 }

@@ -1,0 +1,140 @@
+//! The list of files that a selection works on: that of now or, for a very large tree, that of a moment ago.
+//!
+//! A look at every file is exact, and up to 100,000 files it costs some hundredths of a second. A larger tree is looked at
+//! beside the answer, for the next one, and the answer says how old its list is. What files hold is read when it is shown,
+//! and whether they may be read is decided then, so that an old list shows nothing that a new one would hide by its name.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Index, Indexes, yield_to_others};
+use tool_repository::{FileList, Repository, ScanError};
+
+/// A list with the moment before it was made.
+#[derive(Debug, Clone)]
+pub(super) struct CheckedList {
+    list: Arc<FileList>,
+    at: Instant,
+}
+
+impl Indexes {
+    /// The files of a repository, and the age of the list where it was not made for this request.
+    pub(crate) fn list(
+        &self,
+        repository: &Arc<Repository>,
+        cancel: &CancellationToken,
+    ) -> Result<(Arc<FileList>, Option<Duration>), ScanError> {
+        let index = self.index(repository);
+        let known = index.lock().checked.clone();
+        if let Some(known) = known.filter(|known| self.beside && known.at.elapsed() <= self.bounds.list_age) {
+            check_beside(&index, repository);
+            return Ok((known.list, Some(known.at.elapsed())));
+        }
+        let at = Instant::now();
+        let list = repository.list(cancel)?;
+        let is_large = list.complete && list.files.len() > self.bounds.exact_files;
+        index.lock().checked = is_large.then(|| CheckedList {
+            list: Arc::clone(&list),
+            at,
+        });
+        Ok((list, None))
+    }
+}
+
+/// Looks at the whole tree on a thread of its own, unless one is at it.
+fn check_beside(index: &Arc<Index>, repository: &Arc<Repository>) {
+    if index.is_checking.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let check = Check(Arc::clone(index));
+    let repository = Arc::clone(repository);
+    let work = move || {
+        yield_to_others();
+        let at = Instant::now();
+        if let Ok(list) = repository.list(&CancellationToken::new()) {
+            check.0.lock().checked = Some(CheckedList { list, at });
+        }
+    };
+    // If no thread can be started, the list grows too old, and then it is made before the answer.
+    let _ = std::thread::Builder::new().name("check".to_owned()).spawn(work);
+}
+
+/// The right to look at a tree beside the answers. It ends with the thread, whatever ends that.
+struct Check(Arc<Index>);
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        self.0.is_checking.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::IndexBounds;
+    use super::super::tests::{World, bounds};
+    use super::*;
+    use tool_repository::Options;
+
+    fn paths(list: &FileList) -> Vec<&str> {
+        list.files.iter().map(|file| file.path.as_str()).collect()
+    }
+
+    fn indexes(world: &World, exact_files: usize, list_age: Duration) -> Indexes {
+        let bounds = IndexBounds {
+            exact_files,
+            list_age,
+            ..bounds()
+        };
+        Indexes::bounded(world.home.path(), bounds, true)
+    }
+
+    #[test]
+    fn a_large_tree_is_checked_beside_the_answer_and_the_answer_knows_its_age() {
+        let world = World::new(&[("a.py", "a"), ("b.py", "b")]);
+        let indexes = indexes(&world, 1, Duration::from_secs(60));
+        let repository = Repository::open(world.root.path(), &Options::default()).expect("it is a folder");
+        let cancel = CancellationToken::new();
+        let (first, age) = indexes.list(&repository, &cancel).expect("it can be listed");
+        assert_eq!((paths(&first), age), (vec!["a.py", "b.py"], None));
+        world.put("c.py", "c");
+        let (second, age) = indexes.list(&repository, &cancel).expect("it can be listed");
+        assert_eq!(paths(&second), ["a.py", "b.py"]);
+        assert!(age.is_some());
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let (list, age) = indexes.list(&repository, &cancel).expect("it can be listed");
+            assert!(age.is_some());
+            if paths(&list) == ["a.py", "b.py", "c.py"] {
+                break;
+            }
+            assert!(Instant::now() < until, "the check beside the answers never ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_small_tree_and_a_list_that_is_too_old_are_checked_before_the_answer() {
+        let world = World::new(&[("a.py", "a"), ("b.py", "b")]);
+        let repository = Repository::open(world.root.path(), &Options::default()).expect("it is a folder");
+        let cancel = CancellationToken::new();
+        for (exact_files, list_age) in [(9, Duration::from_secs(60)), (1, Duration::ZERO)] {
+            let indexes = indexes(&world, exact_files, list_age);
+            for name in ["c.py", "d.py"] {
+                drop(std::fs::remove_file(world.root.path().join(name)));
+                let (before, _) = indexes.list(&repository, &cancel).expect("it can be listed");
+                world.put(name, "new");
+                let (after, age) = indexes.list(&repository, &cancel).expect("it can be listed");
+                assert_eq!(
+                    (after.files.len(), age),
+                    (before.files.len() + 1, None),
+                    "{exact_files}"
+                );
+            }
+            drop(std::fs::remove_file(world.root.path().join("c.py")));
+            drop(std::fs::remove_file(world.root.path().join("d.py")));
+        }
+    }
+}
