@@ -300,6 +300,21 @@ impl Above {
                     above.is_test |= depth == 0;
                     above.is_test_of_python |= depth == 0;
                 }
+                // Source sets of Gradle.
+                "commontest"
+                | "jvmtest"
+                | "jstest"
+                | "nativetest"
+                | "androidtest"
+                | "androidunittest"
+                | "androidhosttest"
+                | "androiddevicetest"
+                | "androidinstrumentedtest"
+                | "integrationtest"
+                | "functionaltest" => {
+                    above.is_test_text = true;
+                    above.is_test = true;
+                }
                 "test" => {
                     above.is_test_text = true;
                     above.is_test = true;
@@ -613,6 +628,7 @@ mod tests {
     fn a_package_of_java_that_is_called_example_is_none() {
         let of = |folder: &str| role(&format!("{folder}/src/main/java/com/example/demo/Shop.java"));
         assert_eq!((of("app"), of("examples/app")), (Role::Source, Role::Example));
+        assert_eq!(role("app/src/jvmTest/kotlin/com/shop/Cart.kt"), Role::Test);
     }
 
     #[test]
