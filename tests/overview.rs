@@ -105,6 +105,29 @@ fn an_overview_lists_the_names_that_a_package_offers() {
         ),
         ("shop_test.go", "package shop\n\nconst text = `\nfunc main() {\n`\n"),
     ]);
+    let elixir = folder(&[
+        ("mix.exs", "defmodule Shop.MixProject do\nend\n"),
+        (
+            "lib/shop.ex",
+            "defmodule Shop do\n  @moduledoc \"A shop\"\n\n  defmodule Inner do\n  end\nend\n",
+        ),
+        ("lib/shop/own.ex", "defmodule Shop.Own do\n  @moduledoc false\nend\n"),
+    ]);
+    let java = folder(&[
+        (
+            "src/main/java/shop/Cart.java",
+            "package shop;\n\npublic final class Cart {}\n",
+        ),
+        ("src/main/java/shop/Own.java", "package shop;\n\nclass Own {}\n"),
+        (
+            "src/main/java/shop/internal/Inner.java",
+            "package shop.internal;\n\npublic class Inner {}\n",
+        ),
+        (
+            "src/test/java/shop/CartTest.java",
+            "package shop;\n\npublic class CartTest {}\n",
+        ),
+    ]);
     for (repository, names) in [
         (
             &python,
@@ -114,6 +137,14 @@ fn an_overview_lists_the_names_that_a_package_offers() {
         (
             &go,
             "Names that the package in this directory offers:\n\n- `Cart` (shop.go:3)\n- `Open` (shop.go:5)\n",
+        ),
+        (
+            &elixir,
+            "Names that the package in this directory offers:\n\n- `Shop` (lib/shop.ex:1)\n",
+        ),
+        (
+            &java,
+            "Names that the package in this directory offers:\n\n- `Cart` (src/main/java/shop/Cart.java:3)\n",
         ),
     ] {
         let finished = home.run(repository.path(), &["explain", "."]).expect(0);

@@ -118,6 +118,16 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         });
         calls.push(call("imported", 1, "search_code", &arguments));
     }
+    if survey.main_language() == Some("Elixir") {
+        let arguments = json!({
+            "pattern": r"^\s*@moduledoc\s+false",
+            "path": brief.target,
+            "globs": ["*.ex"],
+            "limit": LINES_MAX,
+            "case": "sensitive"
+        });
+        calls.push(call("hidden", 1, "search_code", &arguments));
+    }
     if let Some(pattern) = main_pattern(survey.main_language()) {
         let arguments = json!({
             "pattern": pattern,
@@ -229,6 +239,12 @@ fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
         .collect();
     headers.sort_by_key(|path| path.matches('/').count());
     headers.first().map(|path| (*path).to_owned())
+}
+
+/// The file that `require` loads: the one in `lib` that is named after the gem.
+fn ruby_library(brief: &Brief, survey: &Survey) -> Option<String> {
+    let path = join(&brief.target, &format!("lib/{}.rb", brief.repository));
+    (survey.has(&path) && !brief.repository.is_empty()).then_some(path)
 }
 
 /// For each row of the module map, the files that may speak for it.

@@ -1,7 +1,7 @@
 //! The names that a package offers to its users: those that the file at its root defines or passes on.
 //!
-//! Read line by line from one file, so that each name has the line where it stands. A language whose packages have no
-//! such file has no public interface here.
+//! Read line by line from one file, so that each name has the line where it stands. In Go, Java, Kotlin and Elixir no such
+//! file is needed: a definition says itself whether it is public. Other languages have no public interface here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,7 +9,8 @@ use std::fmt::Write;
 use regex::Regex;
 
 use super::central::SymbolCandidate;
-use crate::evidence::{Brief, Evidence, NumberedLine, hits};
+use super::{public_header, ruby_library};
+use crate::evidence::{Brief, Evidence, Hit, NumberedLine, hits};
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, beneath, is_beside_project, join};
 use tool_repository::file_role::{file_name, language, parent};
@@ -27,6 +28,15 @@ struct ExportedName {
     place: String,
 }
 
+impl ExportedName {
+    fn of(candidate: &SymbolCandidate) -> Self {
+        Self {
+            name: candidate.name.clone(),
+            place: candidate.hit.place(),
+        }
+    }
+}
+
 /// Writes the section; empty where no name was found.
 pub(super) fn interface_section(
     brief: &Brief,
@@ -39,11 +49,15 @@ pub(super) fn interface_section(
     let file = root.and_then(|path| files.iter().find(|file| file.path == path));
     let (of, names) = match file {
         Some(file) => (format!("`{}`", file.path), exported_by(file, definitions)),
-        None if survey.main_language() == Some("Go") => (
-            "the package in this directory".to_owned(),
-            exported_in_go(brief, survey, evidence, definitions),
-        ),
-        None => return String::new(),
+        None => {
+            let names = match survey.main_language() {
+                Some("Go") => exported_in_go(brief, survey, evidence, definitions),
+                Some("Java" | "Kotlin") => exported_in_java(brief, survey, evidence, definitions),
+                Some("Elixir") => exported_in_elixir(survey, evidence, definitions),
+                _ => return String::new(),
+            };
+            ("the package in this directory".to_owned(), names)
+        }
     };
     if names.is_empty() {
         return String::new();
@@ -62,6 +76,8 @@ pub(super) fn interface_section(
 pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
     let faces: &[&str] = match survey.main_language()? {
         "Python" => return python_package(brief, survey),
+        "C" => return public_header(brief, survey),
+        "Ruby" => return ruby_library(brief, survey),
         "Rust" => &["src/lib.rs", "lib.rs"],
         "JavaScript" | "TypeScript" => &[
             "src/index.ts",
@@ -112,6 +128,8 @@ fn exported_by(file: &ReadFile, definitions: &[SymbolCandidate]) -> Vec<Exported
     let names = match language(&file.path) {
         Some("Python") => exported_in_python(&file.lines, file_name(parent(&file.path))),
         Some("Rust") => exported_in_rust(&file.lines),
+        Some("C") => exported_in_c(&file.lines),
+        Some("Ruby") => exported_in_ruby(&file.lines),
         _ => exported_in_script(&file.lines),
     };
     let rank: BTreeMap<&str, usize> = definitions
@@ -144,12 +162,145 @@ fn exported_in_go(
     if programs.any(|hit| is_here(&hit.path) && survey.is_source(&hit.path)) {
         return Vec::new();
     }
-    let exported = |candidate: &SymbolCandidate| ExportedName {
-        name: candidate.name.clone(),
-        place: candidate.hit.place(),
+    let here = definitions.iter().filter(|candidate| is_here(&candidate.hit.path));
+    here.map(ExportedName::of).collect()
+}
+
+/// Public types of a library in its own folder, without those of internal packages.
+fn exported_in_java(
+    brief: &Brief,
+    survey: &Survey,
+    evidence: &Evidence<'_>,
+    definitions: &[SymbolCandidate],
+) -> Vec<ExportedName> {
+    // Of several modules, the one that is named like the repository.
+    let named = join(&brief.target, &brief.repository);
+    let has_own = !brief.repository.is_empty() && survey.sources().any(|file| beneath(&file.path, &named).is_some());
+    let folder = if has_own { &named } else { &brief.target };
+    let is_here = |path: &str| {
+        let folders = || parent(path).split('/');
+        let is_internal = folders().any(|folder| matches!(folder, "internal" | "impl"));
+        beneath(path, folder).is_some()
+            && folders().any(|folder| folder == "src")
+            && survey.is_source(path)
+            && !is_internal
+    };
+    let mut programs = evidence.of("mains").flat_map(|answer| hits(answer.text()));
+    if programs.any(|hit| beneath(&hit.path, folder).is_some() && survey.is_source(&hit.path)) {
+        return Vec::new();
+    }
+    let is_public = |candidate: &&SymbolCandidate| {
+        let text = candidate.hit.text.as_str();
+        let (head, _) = text.split_once(&candidate.name).unwrap_or((text, ""));
+        let mut words = head.split_whitespace();
+        match language(&candidate.hit.path) {
+            Some("Java") => head.starts_with("public "),
+            _ => !head.starts_with(' ') && !words.any(|word| matches!(word, "internal" | "private")),
+        }
     };
     let here = definitions.iter().filter(|candidate| is_here(&candidate.hit.path));
-    here.map(exported).collect()
+    here.filter(is_public).map(ExportedName::of).collect()
+}
+
+/// Modules of a library that do not hide their documentation.
+fn exported_in_elixir(survey: &Survey, evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Vec<ExportedName> {
+    let indent = |hit: &Hit| hit.text.len() - hit.text.trim_start().len();
+    let of = |purpose| evidence.of(purpose).flat_map(|answer| hits(answer.text()));
+    let modules: Vec<Hit> = of("definitions").filter(|hit| indent(hit) == 0).collect();
+    // The attribute of a module stands one level inside of it.
+    let hidden: BTreeSet<String> = of("hidden")
+        .filter(|hit| indent(hit) == 2)
+        .filter_map(|hit| {
+            let before = modules
+                .iter()
+                .filter(|one| one.path == hit.path && one.number < hit.number);
+            Some(before.max_by_key(|one| one.number)?.place())
+        })
+        .collect();
+    let is_offered = |candidate: &&SymbolCandidate| {
+        let is_library = candidate.hit.path.split('/').any(|folder| folder == "lib");
+        let is_task = candidate.name.starts_with("Mix.Tasks.");
+        is_library
+            && !is_task
+            && indent(&candidate.hit) == 0
+            && survey.is_source(&candidate.hit.path)
+            && !hidden.contains(&candidate.hit.place())
+    };
+    definitions.iter().filter(is_offered).map(ExportedName::of).collect()
+}
+
+/// Functions and types that a header declares.
+fn exported_in_c(lines: &[NumberedLine]) -> Vec<(String, usize)> {
+    // The result may stand in a macro: `PUBLIC(char *) print(…)`.
+    let function = pattern(r"^(?:[A-Z][A-Z0-9_]*\([^()]*\)\s*|[A-Za-z_][\w\s]*[\s*]+)\**([A-Za-z]\w*)\s*\([^{]*$");
+    let pointer = pattern(r"^typedef\b.*\(\s*\w*\s*\*\s*([A-Za-z]\w*)\s*\)\s*\(");
+    let alias = pattern(r"^typedef\b[^({]*?\b([A-Za-z]\w*)\s*;");
+    let end = pattern(r"^\}\s*([A-Za-z]\w*)\s*;");
+    let is_word = |name: &str| {
+        matches!(
+            name,
+            "if" | "while" | "for" | "switch" | "return" | "sizeof" | "defined"
+        )
+    };
+    let (mut names, mut depth, mut is_comment) = (Vec::new(), 0_usize, false);
+    let (mut goes_on, mut is_after_linkage) = (false, false);
+    for line in lines {
+        let text = line.text.trim_end();
+        if is_comment {
+            is_comment = !text.contains("*/");
+            continue;
+        }
+        if text.trim_start().starts_with("/*") {
+            is_comment = !text.contains("*/");
+            continue;
+        }
+        // A macro is no name of the language, and goes on behind a backslash.
+        let is_macro = goes_on || text.starts_with('#');
+        goes_on = is_macro && text.ends_with('\\');
+        let is_linkage = text.starts_with("extern \"C\"");
+        let opens_linkage = std::mem::replace(&mut is_after_linkage, is_linkage && !text.ends_with('{')) && text == "{";
+        if is_macro || is_linkage || opens_linkage || text.starts_with("//") {
+            continue;
+        }
+        if depth == 0 && !text.starts_with("static") {
+            let typedef = text.starts_with("typedef");
+            let found = if typedef {
+                pointer.captures(text).or_else(|| alias.captures(text))
+            } else {
+                function.captures(text).filter(|_| !text.ends_with(')'))
+            };
+            // In `int total OF(int a)` a macro stands before the arguments.
+            let is_macro = |name: &str| name.len() > 1 && !name.contains(char::is_lowercase);
+            let found = found.filter(|found| !is_word(&found[1]) && !is_macro(&found[1]));
+            names.extend(found.map(|found| (found[1].to_owned(), line.number)));
+        }
+        if let Some(found) = end.captures(text).filter(|_| depth == 1) {
+            names.push((found[1].to_owned(), line.number));
+        }
+        depth += text.matches('{').count();
+        depth = depth.saturating_sub(text.matches('}').count());
+    }
+    names
+}
+
+/// Constants that the file of a gem defines or loads when they are used.
+fn exported_in_ruby(lines: &[NumberedLine]) -> Vec<(String, usize)> {
+    let loaded = pattern(r"^\s*autoload\s*\(?\s*:([A-Z]\w*)");
+    let defined = pattern(r"^\s*(?:class|module)\s+(?:\w+::)*([A-Z]\w*)");
+    let hidden = pattern(r"^\s*private_constant\s+(.*)");
+    let hidden: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| hidden.captures(&line.text))
+        .flat_map(|found| found.get(1).map_or("", |names| names.as_str()).split([',', ' ', ':']))
+        .collect();
+    let found = |line: &NumberedLine| {
+        let name = loaded.captures(&line.text).or_else(|| defined.captures(&line.text))?[1].to_owned();
+        let is_offered = !line.text.contains(":nodoc:") && !hidden.contains(&name.as_str());
+        is_offered.then_some((name, line.number))
+    };
+    let names: Vec<_> = lines.iter().filter_map(found).collect();
+    // The namespace alone says nothing of what is in it.
+    if names.len() > 1 { names } else { Vec::new() }
 }
 
 /// The names in `__all__`, else what the package imports from itself and defines.
@@ -367,6 +518,34 @@ mod tests {
     }
 
     #[test]
+    fn a_header_offers_what_it_declares() {
+        let text = "#define PUBLIC(type) \\\n    type f(\n/* int none(void);\n   int none(void); */\nextern \"C\"\n{\n\
+                    typedef struct cart\n{\n    int (*inner)(void);\n} cart;\ntypedef int money;\n\
+                    typedef void (*callback)(cart *);\nPUBLIC(char *) print(const cart *cart);\nEXTERN int CALL total OF(int a);\n\
+                    const char *name(void);\nint add(cart *cart,\n        int price);\nstatic int own(void);\n\
+                    inline int twice(int x) { return x; }\n}\n";
+        insta::assert_snapshot!(exported("shop.h", text), @r"
+        cart shop.h:10
+        money shop.h:11
+        callback shop.h:12
+        print shop.h:13
+        name shop.h:15
+        add shop.h:16
+        ");
+    }
+
+    #[test]
+    fn a_gem_offers_the_constants_of_its_file() {
+        let text = "module Shop\n  autoload :Cart, \"shop/cart\"\n  class Error < StandardError; end\n  class Own; end # :nodoc:\n  \
+                    autoload :Inner, 'x'\n  private_constant :Inner\nend\n";
+        insta::assert_snapshot!(exported("lib/shop.rb", text), @r"
+        Shop lib/shop.rb:1
+        Cart lib/shop.rb:2
+        Error lib/shop.rb:3
+        ");
+    }
+
+    #[test]
     fn the_root_of_a_package_is_the_one_that_is_named_like_the_repository() {
         let root = |repository: &str, paths: &[&str]| {
             let brief = Brief {
@@ -393,5 +572,7 @@ mod tests {
         assert_eq!(root("other", &["src/main.rs"]), "");
         assert_eq!(root("other", &["lib/index.js", "index.js"]), "index.js");
         assert_eq!(root("other", &["main.c"]), "");
+        assert_eq!(root("shop", &["shop.c", "include/shop.h", "own.h"]), "include/shop.h");
+        assert_eq!(root("shop", &["lib/shop.rb", "lib/shop/cart.rb"]), "lib/shop.rb");
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::central::{SymbolCandidate, central_section, definitions_of, exports_names};
 use super::endpoints::{commands_section, routes_section};
 use super::interface::interface_section;
-use super::{ROWS_MAX, entry_points, heads_of, holdings, patterns, public_header};
+use super::{ROWS_MAX, entry_points, heads_of, holdings, patterns, public_header, ruby_library};
 use crate::NO_MODEL;
 use crate::commands::project_commands;
 use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits, size_text};
@@ -277,12 +277,6 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
         text.push_str("No start of a program was found, so it is probably used as a library.\n");
     }
     text
-}
-
-/// The file that `require` loads: the one in `lib` that is named after the gem.
-fn ruby_library(brief: &Brief, survey: &Survey) -> Option<String> {
-    let path = join(&brief.target, &format!("lib/{}.rb", brief.repository));
-    (survey.has(&path) && !brief.repository.is_empty()).then_some(path)
 }
 
 /// A source that is no build script and no benchmark.
