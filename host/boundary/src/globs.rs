@@ -40,7 +40,9 @@ impl Globs {
     }
 
     pub(crate) fn select(&self, path: &str) -> bool {
-        self.including.as_ref().is_none_or(|globs| globs.is_match(path)) && !self.excluding.is_match(path)
+        // A set without globs takes a path apart all the same, and a search asks about every file.
+        self.including.as_ref().is_none_or(|globs| globs.is_match(path))
+            && (self.excluding.is_empty() || !self.excluding.is_match(path))
     }
 }
 
