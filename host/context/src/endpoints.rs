@@ -89,7 +89,7 @@ pub fn find_endpoints(
 /// Words of which one stands in each file that declares something, by language.
 fn markers(path: &str) -> &'static [&'static str] {
     match language(path) {
-        Some("Python") => &["flask", "fastapi", "django", "click", "typer", "argparse"],
+        Some("Python") => &["flask", "fastapi", "django", "click", "typer", "argparse", ".route("],
         Some("JavaScript" | "TypeScript") => &["express"],
         Some("Go") => &[
             "net/http\"",

@@ -60,9 +60,6 @@ fn python_variables(file: &SourceFile) -> Variables<String> {
 }
 
 fn python_routes(file: &SourceFile, own: &Variables<String>, shared: &BTreeSet<&str>) -> Vec<Endpoint> {
-    if !file.mentions("flask") && !file.mentions("fastapi") {
-        return Vec::new();
-    }
     let route = |(call, one): (&str, &SymbolUse)| {
         if call != "route" && call != "api_route" && call != "websocket" && !METHODS.contains(&call) {
             return None;
