@@ -209,6 +209,9 @@ fn a_graph_stops_when_its_client_leaves() {
     let scene = Scene::new();
     let begin = |scene: &Scene| scene.post("/graph", &json!({"repo_path": scene.root()}));
     scene.stops("POST /graph", begin, |_, connection| drop(connection));
+    let body = json!({"repo_path": scene.root(), "symbol": "x"});
+    let begin = |scene: &Scene| scene.post("/graph/calls", &body);
+    scene.stops("POST /graph/calls", begin, |_, connection| drop(connection));
 }
 
 #[test]

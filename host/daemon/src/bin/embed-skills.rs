@@ -45,7 +45,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             components.push((PathBuf::from(argument), is_outliner));
         }
     }
-    // What others are packed against comes first.
+    // Components that others are packed against come first.
     components.sort_by_key(|(path, _)| path.file_stem().and_then(OsStr::to_str).and_then(base_of).is_some());
     for (path, is_outliner) in &components {
         let Some(new) = New::of(&folder, path)? else { continue };

@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use skill_sdk::{
-    BlameQuery, Content, DiffQuery, Failure, Host, LogPage, LogQuery, Media, Outcome, Query, SearchQuery, Selection,
-    ShowQuery, SymbolQuery,
+    BlameQuery, Content, DiffQuery, Failure, Host, LogPage, LogQuery, Media, Narrowed, Narrowing, Outcome, Query,
+    SearchPattern, SearchQuery, Selection, ShowQuery, SymbolQuery,
 };
 
 use crate::{Arguments, outside, raw};
@@ -440,6 +440,10 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             black_box(host.references(&symbol(arguments))?);
         },
         "candidates" => format!("{:?}", host.candidates(&search(arguments))?),
+        "search-all" => search_all(host, path, &arguments.to)?,
+        "search-all-for-ever" => loop {
+            black_box(search_all(host, path, &arguments.to)?);
+        },
         "candidates-for-ever" => loop {
             black_box(host.candidates(&search(arguments))?);
         },
@@ -572,6 +576,38 @@ fn read_all(host: &dyn Host, glob: &str) -> Result<String, Failure> {
         all.push_str(path);
         if let Content::Whole(content) = content {
             all.push_str(&String::from_utf8_lossy(content));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+/// All files that match a glob and that a search for a word reads, in one text, with the numbers of those left out.
+fn search_all(host: &dyn Host, glob: &str, word: &str) -> Result<String, Failure> {
+    let selection = Selection {
+        globs: vec![glob.to_owned()],
+        file_bytes_max: u64::MAX,
+        ..Selection::default()
+    };
+    let pattern = SearchPattern {
+        kind: "word".to_owned(),
+        text: word.to_owned(),
+        ignore_case: false,
+    };
+    let narrowing = Narrowing {
+        patterns: vec![pattern],
+        apart: vec![glob.to_owned()],
+    };
+    let mut all = String::new();
+    host.read_matching(&selection, &narrowing, &mut |part| {
+        match part {
+            Narrowed::File(path, content) => {
+                all.push_str(path);
+                if let Content::Whole(content) = content {
+                    all.push_str(&String::from_utf8_lossy(content));
+                }
+            }
+            Narrowed::LeftOut(counts) => all.push_str(&format!("{counts:?}")),
         }
         ControlFlow::Continue(())
     })?;

@@ -62,6 +62,23 @@ pub(super) const ATTACKS: &[Attack] = &[
     )
     .without(&["read-repository"])
     .wants(Wants::Text("README")),
+    Attack::calls(
+        "search_hidden",
+        "read hidden files by a search for what they hold",
+        &[Ask::at("search-all", "*").to("SECRET")],
+    ),
+    propose(
+        "search_without_grant",
+        "read files by a search without the grant",
+        &[Ask::at("search-all", "*").to("main")],
+    )
+    .without(&["read-repository"])
+    .wants(Wants::Text("README")),
+    last(
+        "endless_search",
+        "search and read for ever",
+        &[Ask::at("search-all-for-ever", "*").to("main")],
+    ),
     last(
         "endless_candidates",
         "search for ever",
