@@ -39,7 +39,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("host/analyst/src/explain/file.rs", "source code", &["= require("]),
-    ("host/analyst/src/explain/interface.rs", "source code", &["pub use "]),
+    (
+        "host/analyst/src/explain/interface.rs",
+        "source code",
+        &[r#"extern \"C\""#, "pub use "],
+    ),
     (
         "host/analyst/src/commands.rs",
         "names and text of the scripts of npm",
@@ -60,6 +64,8 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "wasmtime's errors that have no type",
         &["fuel allocated for hostcalls", "resource limit exceeded", "wasm trap: "],
     ),
+    ("host/context/src/calls.rs", "source code", &["func ("]),
+    ("host/context/src/endpoints/routes.rs", "source code", &[" do |"]),
     (
         "host/context/src/symbols/lines.rs",
         "source code",
