@@ -117,9 +117,9 @@ def main():
     archives.write(release)
     packages.write(release)
     for triple in options.triples:
-        layer, architecture = images.write(release, triple, packages.machine(triple))
+        images.write(release, triple, packages.machine(triple))
         if options.full_image and triple == native:
-            images.write_full(release, layer, architecture)
+            images.write_full(release, triple, packages.machine(triple))
 
     artifacts = sorted(path for path in DIST.rglob("*") if path.is_file())
     write_provenance(release, artifacts)
