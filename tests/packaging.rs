@@ -141,6 +141,31 @@ fn the_install_script_refuses_an_archive_with_another_checksum() {
 }
 
 #[test]
+fn a_signature_of_the_checksums_holds_for_these_bytes_alone() {
+    let work = tempfile::tempdir().expect("a temporary folder");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/packaging");
+    let signed = command("sh")
+        .arg("-ec")
+        .arg(
+            r#"openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key 2>/dev/null
+            openssl pkey -in key -pubout -out public
+            echo 'a list' >SUMS
+            python3 -B -c 'import pathlib, signing; signing.sign(pathlib.Path("SUMS"), "key")'
+            openssl base64 -d -A -in SUMS.sig -out signature
+            openssl dgst -sha256 -verify public -signature signature SUMS
+            python3 -c 'import json; print(json.load(open("SUMS.sigstore.json"))["messageSignature"]["signature"])' | cmp - SUMS.sig
+            echo 'another list' >SUMS
+            ! openssl dgst -sha256 -verify public -signature signature SUMS"#,
+        )
+        .current_dir(work.path())
+        .env("PYTHONPATH", scripts)
+        .output()
+        .expect("a shell is there");
+    assert!(signed.status.success(), "{}", text(&signed.stderr));
+    assert_eq!(text(&signed.stdout), "Verified OK\nVerification failure\n");
+}
+
+#[test]
 fn pip_and_npm_install_the_binary_from_the_folder() {
     let work = pack();
     let dist = work.path().join("dist");

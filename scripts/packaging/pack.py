@@ -14,6 +14,7 @@ import archives
 import components
 import images
 import packages
+import signing
 
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
@@ -81,13 +82,6 @@ def write_provenance(release, artifacts):
     (DIST / "provenance.intoto.json").write_text(json.dumps(statement, indent=2) + "\n")
 
 
-def sign(path, key):
-    """Signs a file as `cosign verify-blob --key` reads it: ECDSA over SHA-256, DER in base64."""
-    signature = run("openssl", "dgst", "-sha256", "-sign", key, path, stdout=subprocess.PIPE).stdout
-    encoded = run("openssl", "base64", "-A", input=signature, stdout=subprocess.PIPE).stdout
-    path.with_name(path.name + ".sig").write_bytes(encoded + b"\n")
-
-
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--build", type=Path, required=True)
@@ -127,7 +121,7 @@ def main():
     lines = [f"{sha256(path)}  {path.relative_to(DIST)}\n" for path in sorted(artifacts)]
     (DIST / "SHA256SUMS").write_text("".join(lines))
     if options.key:
-        sign(DIST / "SHA256SUMS", options.key)
+        signing.sign(DIST / "SHA256SUMS", options.key)
     for path in sorted(DIST.rglob("*")):
         if path.is_file():
             print(f"{path.stat().st_size:>12,}  {path.relative_to(ROOT)}")
