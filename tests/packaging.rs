@@ -196,7 +196,14 @@ fn pip_and_npm_install_the_binary_from_the_folder() {
 #[test]
 fn the_scripts_of_a_release_parse_and_explain_themselves() {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts");
-    for name in ["release", "test", "packaging/check", "packaging/check-bytes"] {
+    for name in [
+        "release",
+        "test",
+        "packaging/check",
+        "packaging/check-aarch64",
+        "packaging/check-bytes",
+        "packaging/check-image",
+    ] {
         let parsed = command("bash")
             .arg("-n")
             .arg(scripts.join(name))
