@@ -5,13 +5,15 @@
 //! so that nothing hidden is ever in it. It stands in for reading: the profile of a file is the same from both, but that
 //! the index gives it a syntax tree in its own time. A damaged or deleted index costs time and nothing else.
 //!
-//! Beside the profiles it keeps which trigrams a content has, so that a search reads only the files that can match.
+//! Beside the profiles it keeps which trigrams a content has, so that a search reads only the files that can match, and
+//! which words, so that a selection in a large tree reads only the profiles of the files that a task can be about.
 //!
-//! Read in this order: `listing` (the files of now), `catalogue` (what is kept of which file), `store` (on the disk), `trees`
-//! (what comes later), `trigrams`, `postings` (contents by trigram), `pattern` (what a search asks them), `narrow` (the
-//! answer).
+//! Read in this order: `listing` (the files of now), `catalogue` (profiles by file), `store` (on the disk), `trees`
+//! (syntax trees, which come later), `postings` (contents by key), `documents` (the content of each file), `trigrams`,
+//! `pattern` and `narrow` (a search), `words` (a selection).
 
 mod catalogue;
+mod documents;
 mod listing;
 mod narrow;
 mod pattern;
@@ -21,8 +23,9 @@ mod store;
 mod tests;
 mod trees;
 mod trigrams;
+mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -36,13 +39,15 @@ use tokio_util::sync::CancellationToken;
 use super::history::{HISTORY_WALK_TIME, History, HistoryCell, HistoryReader, NoHistory, ReadingPermit, Refreshed};
 use super::layout::Layout;
 use super::profile::Profile;
+use super::query::Query;
 use super::symbols::{NoParser, SyntaxParser};
+use super::word_hits::WordHits;
 use super::{Looked, Source, share, text_of};
 use crate::limits;
 use catalogue::{Catalogue, ContentDigest, FileFingerprint, FileRecord, RecordExtent};
+use documents::KnownDocuments;
 use listing::CheckedList;
-use narrow::KnownDocuments;
-use postings::Postings;
+use postings::{Postings, PostingsKind};
 use store::{Mark, Measured, Store};
 use tool_repository::{FileEntry, FileList, Key, Repository};
 use trigrams::TrigramCollector;
@@ -58,7 +63,17 @@ const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// the bound are read by each search.
 const POSTINGS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Bytes of trigrams that were collected and are not written yet: those of some thousand files.
+/// Bytes of the words of one repository. Those of a Linux kernel tree take some 40 MB. The profiles of files beyond the bound
+/// are read by each selection.
+const WORDS_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+/// Files up to which a selection reads the profile of each that a task could be about.
+const READ_ALL_FILES_MAX: usize = 8_000;
+
+/// Files of a larger tree whose profiles a selection reads: those that share most words with the task.
+const READ_FILES_MAX: usize = 2_000;
+
+/// Bytes of trigrams and words that were collected and are not written yet: those of some thousand files.
 const POSTINGS_PENDING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Time in which the files of one repository are read by syntax tree after a selection, beside everything else and
@@ -72,7 +87,7 @@ const OUTLINE_NOW_FILES_MAX: usize = 40;
 /// Bytes of these files together.
 const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
 
-/// Bytes of all indexes on the disk, of which a large one has 512 MiB. The ones that were not used longest are removed.
+/// Bytes of all indexes on the disk, of which a large one has 640 MiB. The ones that were not used longest are removed.
 pub const INDEXES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Repositories with an index on the disk.
@@ -116,6 +131,10 @@ const INDEXES_FILLING_MAX: usize = 1;
 struct IndexBounds {
     bytes: u64,
     postings_bytes: u64,
+    words_bytes: u64,
+    /// Files up to which each profile is read, and how many are of a larger tree.
+    read_all: usize,
+    read: usize,
     postings_pending: usize,
     indexes: usize,
     indexes_bytes: u64,
@@ -141,6 +160,9 @@ impl Default for IndexBounds {
         Self {
             bytes: INDEX_BYTES_MAX,
             postings_bytes: POSTINGS_BYTES_MAX,
+            words_bytes: WORDS_BYTES_MAX,
+            read_all: READ_ALL_FILES_MAX,
+            read: READ_FILES_MAX,
             postings_pending: POSTINGS_PENDING_BYTES_MAX,
             indexes: INDEXES_MAX,
             indexes_bytes: INDEXES_BYTES_MAX,
@@ -205,7 +227,8 @@ struct IndexState {
     checked: Option<CheckedList>,
     /// True once a file did not fit.
     is_full: bool,
-    postings: Arc<Postings>,
+    trigrams: Arc<Postings>,
+    words: Arc<Postings>,
     /// The documents of the list that was asked for last.
     documents: Option<KnownDocuments>,
 }
@@ -280,8 +303,7 @@ impl Indexes {
             repository.read_within(path, bytes_max, cancel).ok().and_then(text_of)
         };
         let (catalogue, layout) = index.current(list, &self.hasher, text);
-        let (known, has_gone) = valid(&catalogue, list);
-        index.documents(&catalogue, list, Some(&known));
+        let documents = index.documents(&catalogue, list);
         let mut look = Look {
             indexes: Arc::clone(self),
             index,
@@ -290,8 +312,8 @@ impl Indexes {
             repository: Arc::clone(repository),
             cancel: cancel.clone(),
             list: Arc::clone(list),
-            known,
-            has_gone,
+            known: documents.entries,
+            has_gone: documents.has_gone,
             takes_trees: true,
             collectors: Mutex::default(),
             added: Mutex::default(),
@@ -335,7 +357,8 @@ impl Index {
                 ..IndexState::default()
             });
         let state = IndexState {
-            postings: Arc::new(store.load_postings()),
+            trigrams: Arc::new(store.load_postings(PostingsKind::Trigrams)),
+            words: Arc::new(store.load_postings(PostingsKind::Words)),
             ..state
         };
         let history = store.load_history().unwrap_or_default();
@@ -433,6 +456,7 @@ impl Index {
         let has_gone = !base.entries.iter().all(|entry| keeps(&entry.path));
         let mut files: Vec<Measured> = added.files.into_values().collect();
         let posted: Vec<_> = files.iter_mut().filter_map(|one| one.posted.take()).collect();
+        let worded: Vec<_> = files.iter_mut().filter_map(|one| one.worded.take()).collect();
         let written = self.store.write(&base, mark.is_some(), keeps, files, bounds.bytes)?;
         let catalogue = Arc::new(written.catalogue);
         let mut state = self.lock();
@@ -440,7 +464,13 @@ impl Index {
         state.catalogue = Arc::clone(&catalogue);
         state.mark = Some(written.mark);
         drop(state);
-        self.write_postings(&catalogue, &posted, has_gone, bounds.postings_bytes)?;
+        let live: HashSet<ContentDigest> = catalogue.entries.iter().map(|entry| entry.digest).collect();
+        for (kind, added, bytes_max) in [
+            (PostingsKind::Trigrams, posted, bounds.postings_bytes),
+            (PostingsKind::Words, worded, bounds.words_bytes),
+        ] {
+            self.write_postings(kind, &live, &added, has_gone, bytes_max)?;
+        }
         store::prune(&indexes.folder, &self.key.name(), bounds.indexes, bounds.indexes_bytes);
         Ok(())
     }
@@ -466,7 +496,7 @@ fn valid(catalogue: &Catalogue, list: &FileList) -> (Vec<Option<u32>>, bool) {
 struct Added {
     files: BTreeMap<Box<str>, Measured>,
     bytes: usize,
-    /// Bytes of trigrams.
+    /// Bytes of trigrams and words.
     posted_bytes: usize,
 }
 
@@ -480,7 +510,7 @@ pub(super) struct Look {
     /// Cancelled when the request ends.
     cancel: CancellationToken,
     list: Arc<FileList>,
-    known: Vec<Option<u32>>,
+    known: Arc<[Option<u32>]>,
     /// True where the index has files that are not listed any more.
     has_gone: bool,
     added: Mutex<Added>,
@@ -517,6 +547,10 @@ impl Source for Look {
             Some(file) if file.path == path => self.profile_at(at),
             _ => self.profile(path),
         }
+    }
+
+    fn word_hits(&self, query: &Query, paths: &[&str], files: &[usize]) -> Option<WordHits> {
+        self.find_words(query, paths, files)
     }
 
     fn history(&self) -> Option<Arc<History>> {
@@ -620,7 +654,13 @@ impl Look {
             };
             let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
             let record = place.is_none().then(record);
-            self.note(Measured { entry, record, posted });
+            let worded = profile.as_ref().and_then(|profile| self.worded(&digest, profile));
+            self.note(Measured {
+                entry,
+                record,
+                posted,
+                worded,
+            });
         }
         profile
     }
@@ -629,7 +669,8 @@ impl Look {
     fn note(&self, measured: Measured) {
         let mut added = self.lock();
         let bytes = measured.record.as_ref().map_or(0, |record| record.len());
-        let posted_bytes = measured.posted.as_ref().map_or(0, |posted| posted.trigrams.len());
+        let postings = [&measured.posted, &measured.worded].into_iter().flatten();
+        let posted_bytes: usize = postings.map(|posted| posted.keys.len()).sum();
         let bounds = &self.indexes.bounds;
         let has_room = added.bytes + bytes <= 2 * bounds.pending_bytes;
         if has_room && added.posted_bytes + posted_bytes <= 2 * bounds.postings_pending {

@@ -37,6 +37,7 @@ pub mod symbols;
 mod target;
 mod vault;
 mod weights;
+mod word_hits;
 mod words;
 
 use std::ops::ControlFlow;
@@ -53,6 +54,7 @@ use index::Look;
 use layout::Layout;
 use names::PathNames;
 use profile::Profile;
+use query::Query;
 use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
@@ -72,6 +74,7 @@ pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::{SymbolPlace, Target};
 pub use weights::FEATURE_COUNT;
+use word_hits::WordHits;
 
 /// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
 const CONTEXT_THREADS_MAX: usize = 8;
@@ -380,6 +383,12 @@ trait Source: Sync {
     /// Returns the profile of a file that is probably at this place of the source's own list.
     fn profile_near(&self, path: &str, _at: usize) -> Looked {
         self.profile(path)
+    }
+
+    /// Returns the files that have the words of a task, where that is known and quicker than to read the profile of each.
+    /// `files` are places among `paths`, and probably of the source's own list.
+    fn word_hits(&self, _query: &Query, _paths: &[&str], _files: &[usize]) -> Option<WordHits> {
+        None
     }
 
     /// Returns what is known of the commits before the work tree, where something is. May wait for a first reading.

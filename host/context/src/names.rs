@@ -135,6 +135,11 @@ impl PathNames {
             .collect()
     }
 
+    /// By area of a task and by file: the certainty that it belongs to the area.
+    pub(crate) fn areas(&self, query: &Query, paths: &[&str]) -> Vec<Vec<f64>> {
+        query.areas.iter().map(|area| self.belong(area, paths)).collect()
+    }
+
     /// By file: the certainty that it belongs to an area.
     pub(crate) fn belong(&self, area: &Area, paths: &[&str]) -> Vec<f64> {
         let steps: Vec<(Step<'_>, Vec<f64>)> = area

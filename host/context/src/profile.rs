@@ -175,6 +175,28 @@ impl Profile {
         hits
     }
 
+    /// Calls `found` for each word with its hash, ascending, and how often it occurs. Ends early where the profile is damaged.
+    pub(crate) fn each_word(&self, mut found: impl FnMut(u32, u32)) {
+        let Some(mut sections) = self.sections() else { return };
+        let mut from = 0_usize;
+        for hash in sections.hashes {
+            let to = sections
+                .lengths
+                .small()
+                .and_then(|bytes| from.checked_add(bytes as usize));
+            let Some((to, postings)) = to.and_then(|to| Some((to, sections.postings.get(from..to)?))) else {
+                return;
+            };
+            let mut sum = 0_u32;
+            let whole = read_postings(RecordReader(postings), usize::MAX, |_, count| sum += u32::from(count));
+            if whole.is_none() {
+                return;
+            }
+            found(u32::from_le_bytes(*hash), sum);
+            from = to;
+        }
+    }
+
     /// Calls `found` for each name that is defined, with its line and its last one. Lines alone do not tell where a
     /// definition ends: then both are the same.
     pub(crate) fn each_definition(&self, mut found: impl FnMut(&str, (u32, u32))) {

@@ -8,6 +8,7 @@
 
 mod features;
 mod related;
+mod sieve;
 mod windows;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,7 @@ use super::words::{each_identifier, split};
 use super::words::{has_inner_capital, joined};
 pub use features::FEATURE_NAMES;
 pub(crate) use features::{Feature, FeatureVector};
+pub(crate) use sieve::{Sieve, Unread};
 use tool_repository::file_role::Role;
 #[cfg(test)]
 use tool_repository::file_role::{self, stem as file_stem};
@@ -48,7 +50,11 @@ pub(crate) struct Candidates<'a> {
     pub(crate) paths: &'a [&'a str],
     pub(crate) roles: &'a [Role],
     pub(crate) facts: &'a [Option<Facts>],
+    /// Files without facts that are counted all the same.
+    pub(crate) unread: &'a Unread,
     pub(crate) names: &'a PathNames,
+    /// By area of the task and by file: the certainty that it belongs to the area.
+    pub(crate) areas: &'a [Vec<f64>],
     /// Absent where no history is known.
     pub(crate) history: Option<&'a HistorySignals>,
 }
@@ -81,10 +87,11 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
         paths,
         roles,
         facts,
+        unread,
         names,
         ..
     } = *candidates;
-    let statistics = Statistics::new(query, names, facts);
+    let statistics = Statistics::new(query, names, facts, unread, paths.len());
     let folder_terms = names.folder_terms(query);
     let known: Vec<(usize, &Facts)> = (0..paths.len())
         .filter_map(|at| facts[at].as_ref().map(|facts| (at, facts)))
@@ -127,15 +134,19 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn new(query: &Query, path_names: &PathNames, facts: &[Option<Facts>]) -> Self {
-        let count = facts.iter().flatten().count().max(1) as f64;
-        let mut files = vec![0_u32; query.terms.len()];
-        let mut in_paths = vec![0_u32; query.terms.len()];
+    /// `facts` are those of a list of `listed` files, of which some are `unread`.
+    fn new(query: &Query, path_names: &PathNames, facts: &[Option<Facts>], unread: &Unread, listed: usize) -> Self {
+        let count = (facts.iter().flatten().count() + unread.count).max(1) as f64;
+        let counts = |counted: &[u32]| {
+            let mut counts = counted.to_vec();
+            counts.resize(query.terms.len(), 0);
+            counts
+        };
+        let (mut files, mut in_paths) = (counts(&unread.files), counts(&unread.in_paths));
         let mut defining: HashMap<String, u32> = HashMap::new();
         let mut seen: Vec<usize> = vec![usize::MAX; query.terms.len()];
         let mut name_terms = Vec::new();
-        let mut words = 0_u64;
-        let mut blocks = 0_u64;
+        let (mut words, mut blocks) = (unread.words, unread.blocks);
         for (at, facts) in facts.iter().enumerate() {
             let Some(facts) = facts else { continue };
             words += u64::from(facts.length);
@@ -175,8 +186,13 @@ impl Statistics {
             length_mean: words as f64 / count,
             window_mean: words as f64 / blocks.max(1) as f64 * WINDOW_BLOCKS as f64,
             defining,
-            files: facts.len() as f64,
+            files: listed as f64,
         }
+    }
+
+    /// Sum over terms in a path.
+    fn path_rarity(&self, terms: &[u16]) -> f64 {
+        terms.iter().map(|term| self.path_rarity[usize::from(*term)]).sum()
     }
 
     fn of_definition(&self, name: &str) -> f64 {
@@ -206,6 +222,21 @@ impl<'a> PlaceTerms<'a> {
             stem: names.stem(at),
             directories: &folder_terms[names.folder(at)],
         }
+    }
+
+    /// Score of the words in the file's own name: more where it has no others.
+    fn name_score(&self, statistics: &Statistics, weights: &Weights) -> f64 {
+        let (terms, others) = (self.name.len() as f64, f64::from(self.others));
+        let share = if self.name.is_empty() {
+            0.0
+        } else {
+            terms / (terms + others)
+        };
+        weights.name * statistics.path_rarity(&self.name) * share
+    }
+
+    fn directory_score(&self, statistics: &Statistics, weights: &Weights) -> f64 {
+        weights.directory * statistics.path_rarity(self.directories)
     }
 }
 
@@ -352,13 +383,10 @@ fn measure_alone(
     for (_, term, count) in &facts.hits {
         counts[usize::from(*term)] += u32::from(*count);
     }
-    let saturate = |count: f64, length: f64, mean: f64| {
-        count * (weights.k1 + 1.0) / (count + weights.k1 * (1.0 - weights.b + weights.b * length / mean.max(1.0)))
-    };
     let said = (0_u16..).zip(&counts).filter(|(_, count)| **count > 0);
     let mut terms: Vec<(u16, f64)> = said
         .map(|(term, count)| {
-            let value = saturate(f64::from(*count), f64::from(facts.length), statistics.length_mean);
+            let value = weights.saturate(f64::from(*count), facts.length, statistics.length_mean);
             (term, value * statistics.rarity[usize::from(term)])
         })
         .collect();
@@ -371,24 +399,12 @@ fn measure_alone(
     let all: f64 = statistics.rarity.iter().sum();
     let windows = windows(facts, statistics, weights);
     let best = windows.first().map_or(0.0, |(_, _, value)| *value);
-    let (name_terms, others) = (&place.name, place.others);
-    let sum = |terms: &[u16]| {
-        terms
-            .iter()
-            .map(|term| statistics.path_rarity[usize::from(*term)])
-            .sum::<f64>()
-    };
-    let share = if name_terms.is_empty() {
-        0.0
-    } else {
-        name_terms.len() as f64 / (name_terms.len() as f64 + f64::from(others))
-    };
     let (definition, definition_at) = best_definition(query, facts, statistics, weights);
     let mut features = FeatureVector::default();
     features.set(Feature::Window, weights.window * best);
     features.set(Feature::Whole, (1.0 - weights.window) * whole);
-    features.set(Feature::Name, weights.name * sum(name_terms) * share);
-    features.set(Feature::Directory, weights.directory * sum(place.directories));
+    features.set(Feature::Name, place.name_score(statistics, weights));
+    features.set(Feature::Directory, place.directory_score(statistics, weights));
     features.set(Feature::Definition, definition);
     features.set(Feature::Named, named(query, path, place.stem, statistics, weights));
     features.set(Feature::Coverage, covered / all.max(f64::MIN_POSITIVE));

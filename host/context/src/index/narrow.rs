@@ -4,25 +4,28 @@
 //! Everything else is read: a file that has changed or is new, one whose segment is damaged, and each file while there is
 //! no index. A search that finds files unknown has them read after its answer.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::catalogue::{Catalogue, ContentDigest, FileFingerprint, FileRecord, RecordExtent};
+use super::catalogue::{ContentDigest, FileFingerprint, FileRecord, RecordExtent};
 use super::pattern::{SearchPattern, TrigramQuery};
-use super::postings::{DocumentPlace, PostedDocument, Postings};
+use super::postings::{DocumentPlace, PostedDocument};
 use super::store::Measured;
 use super::trigrams::TrigramCollector;
-use super::{Index, Indexes, Look, digest, now_ns, valid, yield_to_others};
+use super::{Indexes, Look, digest, now_ns, yield_to_others};
 use crate::codec::put;
 use crate::limits;
 use tool_repository::{FileList, Repository};
 
 /// A NUL among so many first bytes marks a file that is no text. Skills and the bulk reader look at as many.
 const SNIFF_BYTES: usize = 8 * 1024;
+
+/// Notes of documents. A content with a NUL near its beginning is binary, and no trigrams of it are kept.
+const TEXT: u64 = 0;
+const BINARY: u64 = 1;
 
 /// Verdict on a file of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,44 +38,12 @@ pub enum FileVerdict {
     Binary,
 }
 
-/// The documents of a list, for as long as list, catalogue and postings stay.
-#[derive(Debug, Clone)]
-pub(super) struct KnownDocuments {
-    list: Arc<FileList>,
-    catalogue: Arc<Catalogue>,
-    postings: Arc<Postings>,
-    /// By the list's order.
-    places: Arc<[Option<DocumentPlace>]>,
-    /// True once somebody has tried to read those that are not known: what cannot be read is not tried again.
-    is_tried: Arc<AtomicBool>,
-}
-
-impl KnownDocuments {
-    fn is_of(&self, list: &Arc<FileList>, catalogue: &Arc<Catalogue>, postings: &Arc<Postings>) -> bool {
-        Arc::ptr_eq(&self.list, list)
-            && Arc::ptr_eq(&self.catalogue, catalogue)
-            && Arc::ptr_eq(&self.postings, postings)
-    }
-
-    /// True where the postings lack files that nobody has tried to read.
-    fn lacks(&self) -> bool {
-        !self.is_tried.load(Ordering::Relaxed) && self.unknown().next().is_some()
-    }
-
-    /// Files that the postings should know and do not.
-    fn unknown(&self) -> impl Iterator<Item = usize> + '_ {
-        let files = self.places.iter().zip(&self.list.files).enumerate();
-        let unknown = files.filter(|(_, (place, file))| place.is_none() && file.size <= limits::FILE_READ_BYTES_MAX);
-        unknown.map(|(at, _)| at).filter(|_| !self.postings.is_full)
-    }
-}
-
 impl Indexes {
     /// True where something is known of the files, and the patterns can rule some out.
     pub fn can_narrow(&self, repository: &Repository, patterns: &[SearchPattern]) -> bool {
         repository.layer().is_none()
             && TrigramQuery::new(patterns) != TrigramQuery::All
-            && !self.index(repository).lock().postings.is_empty()
+            && !self.index(repository).lock().trigrams.is_empty()
     }
 
     /// Verdicts on the files of a list, in its order, for texts that match one of the patterns. Nothing where the patterns
@@ -90,7 +61,7 @@ impl Indexes {
         }
         let index = self.index(repository);
         let catalogue = Arc::clone(&index.lock().catalogue);
-        let documents = index.documents(&catalogue, list, None);
+        let documents = index.documents(&catalogue, list).trigrams;
         let postings = &documents.postings;
         let found = postings.find(&query);
         if found.contains(&None) {
@@ -100,7 +71,7 @@ impl Indexes {
             let known = place.and_then(|place| Some((place, found[place.segment as usize].as_ref()?)));
             match known {
                 None => FileVerdict::Candidate,
-                Some((place, _)) if postings.is_binary(place) => FileVerdict::Binary,
+                Some((place, _)) if postings.note(place) == BINARY => FileVerdict::Binary,
                 Some((place, matching)) if matching[place.document as usize] => FileVerdict::Candidate,
                 Some(_) => FileVerdict::Text,
             }
@@ -120,7 +91,7 @@ impl Indexes {
             yield_to_others();
             let index = indexes.index(&repository);
             let catalogue = Arc::clone(&index.lock().catalogue);
-            let lacks = index.documents(&catalogue, &list, None).lacks();
+            let lacks = index.documents(&catalogue, &list).lacks();
             if !lacks && catalogue.entries.len() <= list.files.len() {
                 return;
             }
@@ -156,101 +127,23 @@ impl Drop for FillTurn {
     }
 }
 
-impl Index {
-    /// The documents of a list. `known` are the places that the catalogue has of its files.
-    pub(super) fn documents(
-        &self,
-        catalogue: &Arc<Catalogue>,
-        list: &Arc<FileList>,
-        known: Option<&[Option<u32>]>,
-    ) -> KnownDocuments {
-        let (postings, documents) = {
-            let state = self.lock();
-            (Arc::clone(&state.postings), state.documents.clone())
-        };
-        if let Some(documents) = documents.filter(|documents| documents.is_of(list, catalogue, &postings)) {
-            return documents;
-        }
-        let place = |entry: &Option<u32>| {
-            let entry = &catalogue.entries[(*entry)? as usize];
-            postings.place_of(&entry.digest)
-        };
-        let places = match known {
-            Some(known) => known.iter().map(place).collect(),
-            None => valid(catalogue, list).0.iter().map(place).collect(),
-        };
-        let documents = KnownDocuments {
-            list: Arc::clone(list),
-            catalogue: Arc::clone(catalogue),
-            postings,
-            places,
-            is_tried: Arc::default(),
-        };
-        self.lock().documents = Some(documents.clone());
-        documents
-    }
-
-    fn drop_damaged(&self, postings: &Arc<Postings>, found: &[Option<Vec<bool>>]) {
-        let mut state = self.lock();
-        if Arc::ptr_eq(&state.postings, postings) {
-            state.postings = Arc::new(postings.without_damaged(found));
-        }
-    }
-
-    /// Writes the trigrams of contents that are new. The caller holds the lock of the store.
-    pub(super) fn write_postings(
-        &self,
-        catalogue: &Catalogue,
-        posted: &[PostedDocument],
-        has_gone: bool,
-        bytes_max: u64,
-    ) -> std::io::Result<()> {
-        let mut base = Arc::clone(&self.lock().postings);
-        // Another process may have written.
-        if base.mark() != self.store.postings_mark() {
-            base = Arc::new(base.reloaded(&self.store));
-        }
-        let live: HashSet<ContentDigest> = catalogue.entries.iter().map(|entry| entry.digest).collect();
-        let written = self.store.write_postings(&base, posted, &live, has_gone, bytes_max)?;
-        self.lock().postings = Arc::new(written);
-        Ok(())
-    }
-}
-
 impl Look {
-    /// Files that are to be read for the postings.
-    pub(super) fn unposted(&self) -> Vec<usize> {
-        let documents = self.index.documents(&self.catalogue, &self.list, Some(&self.known));
-        documents.unknown().collect()
-    }
-
-    pub(super) fn lacks_postings(&self) -> bool {
-        let documents = self.index.documents(&self.catalogue, &self.list, Some(&self.known));
-        documents.lacks()
-    }
-
-    /// Notes that the files are read that the postings do not know.
-    pub(super) fn note_fill(&self) {
-        let documents = self.index.documents(&self.catalogue, &self.list, Some(&self.known));
-        documents.is_tried.store(true, Ordering::Relaxed);
-    }
-
     /// The trigrams of a content that the postings do not have.
     pub(super) fn posted(&self, digest: &ContentDigest, content: &[u8]) -> Option<PostedDocument> {
-        let postings = Arc::clone(&self.index.lock().postings);
+        let postings = Arc::clone(&self.index.lock().trigrams);
         if postings.is_full || postings.place_of(digest).is_some() {
             return None;
         }
         let is_binary = memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some();
-        let trigrams = if is_binary {
-            Box::default()
+        let (note, keys) = if is_binary {
+            (BINARY, Box::default())
         } else {
-            self.collect(content)
+            (TEXT, self.collect(content))
         };
         Some(PostedDocument {
             digest: *digest,
-            is_binary,
-            trigrams,
+            note,
+            keys,
         })
     }
 
@@ -291,6 +184,7 @@ impl Look {
             entry,
             record: None,
             posted,
+            worded: None,
         });
     }
 }

@@ -1,8 +1,8 @@
-//! The postings: for each content that the index knows, which trigrams it has.
+//! The postings: for each content that the index knows, which trigrams it has, and apart from them, which words.
 //!
-//! They lie in a few segments beside the records. What was measured goes into a new one; where there are too many, some
-//! are merged. `postings` lists the segments and is replaced by a rename, so that a reader sees one state or another. A
-//! segment that is damaged or gone counts as absent: its files are read by each search until they are measured again. A
+//! Either lies in a few segments beside the records. What was measured goes into a new one; where there are too many, some
+//! are merged. A file lists the segments and is replaced by a rename, so that a reader sees one state or another. A segment
+//! that is damaged or gone counts as absent: its files are read by each request until they are measured again. A
 //! content that no listed file has is left behind by the next merge, and at once where a file is no longer listed,
 //! because it may be hidden by now.
 //!
@@ -22,13 +22,47 @@ use super::pattern::TrigramQuery;
 use super::store::{self, Mark, Store};
 use crate::codec::{RecordReader, checksum, put};
 
-pub(super) use segment::{PostedDocument, Segment};
+pub(super) use segment::{PostedDocument, PostingKey, Segment};
 
-/// List of the segments.
-pub(super) const LIST: &str = "postings";
+/// The keys of some postings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum PostingsKind {
+    /// Trigrams of every text, for a search.
+    #[default]
+    Trigrams,
+    /// Words of every profile, for a selection.
+    Words,
+}
 
-/// Begin of the names of segments.
-pub(super) const SEGMENT: &str = "postings-";
+impl PostingsKind {
+    /// Name of the list of segments.
+    pub(super) fn list(self) -> &'static str {
+        match self {
+            Self::Trigrams => "postings",
+            Self::Words => "words",
+        }
+    }
+
+    /// Begin of the names of segments.
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::Trigrams => "postings-",
+            Self::Words => "words-",
+        }
+    }
+
+    fn segment(self, generation: u64) -> String {
+        format!("{}{generation:016x}", self.prefix())
+    }
+}
+
+/// True for the name of a file that holds postings.
+pub(super) fn is_name_of_ours(name: &str) -> bool {
+    let kinds = [PostingsKind::Trigrams, PostingsKind::Words];
+    kinds
+        .iter()
+        .any(|kind| name == kind.list() || name.starts_with(kind.prefix()))
+}
 
 /// First bytes of the list.
 const FORMAT: &[u8; 16] = b"tool plist 0001\n";
@@ -55,6 +89,7 @@ pub(super) struct DocumentPlace {
 /// The segments of an index. It does not change; another one takes its place.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
+    kind: PostingsKind,
     segments: Vec<Arc<Segment>>,
     /// State of the list on the disk that they were read from.
     mark: Option<Mark>,
@@ -66,14 +101,19 @@ pub(super) struct Postings {
 }
 
 impl Postings {
-    fn new(segments: Vec<Arc<Segment>>, mark: Option<Mark>, is_full: bool) -> Self {
+    fn new(kind: PostingsKind, segments: Vec<Arc<Segment>>, mark: Option<Mark>, is_full: bool) -> Self {
         Self {
+            kind,
             segments,
             mark,
             damaged: Vec::new(),
             is_full,
             by_digest: OnceLock::new(),
         }
+    }
+
+    pub(super) fn kind(&self) -> PostingsKind {
+        self.kind
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -95,8 +135,13 @@ impl Postings {
         by_digest.get(digest).copied()
     }
 
-    pub(super) fn is_binary(&self, place: DocumentPlace) -> bool {
+    /// The note of a document.
+    pub(super) fn note(&self, place: DocumentPlace) -> u64 {
         self.segments[place.segment as usize].documents()[place.document as usize].1
+    }
+
+    pub(super) fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
     }
 
     /// By segment and document: true for a content that can match. Nothing for a segment that is damaged.
@@ -110,8 +155,8 @@ impl Postings {
         segments.collect()
     }
 
-    /// A copy without the segments that an answer of [`Self::find`] has nothing for.
-    pub(super) fn without_damaged(&self, found: &[Option<Vec<bool>>]) -> Self {
+    /// A copy without the segments that an answer has nothing for.
+    pub(super) fn without_damaged<T>(&self, found: &[Option<T>]) -> Self {
         let damaged = self.segments.iter().zip(found).filter(|(_, found)| found.is_none());
         let damaged = damaged.map(|(segment, _)| segment.generation);
         self.without(damaged.chain(self.damaged.iter().copied()).collect())
@@ -119,7 +164,7 @@ impl Postings {
 
     /// The state that another process has left on the disk, without segments that are known to be damaged.
     pub(super) fn reloaded(&self, store: &Store) -> Self {
-        store.load_postings().without(self.damaged.clone())
+        store.load_postings(self.kind).without(self.damaged.clone())
     }
 
     fn without(&self, damaged: Vec<u64>) -> Self {
@@ -132,7 +177,7 @@ impl Postings {
         let mark = self.mark.filter(|_| segments.len() == self.segments.len());
         Self {
             damaged,
-            ..Self::new(segments, mark, self.is_full)
+            ..Self::new(self.kind, segments, mark, self.is_full)
         }
     }
 
@@ -143,29 +188,30 @@ impl Postings {
 
 impl Store {
     /// The segments that are on the disk and whole.
-    pub(super) fn load_postings(&self) -> Postings {
-        self.try_load_postings().unwrap_or_default()
+    pub(super) fn load_postings(&self, kind: PostingsKind) -> Postings {
+        let none = || Postings::new(kind, Vec::new(), None, false);
+        self.try_load_postings(kind).unwrap_or_else(none)
     }
 
     /// State of the list on the disk.
-    pub(super) fn postings_mark(&self) -> Option<Mark> {
-        let metadata = fs::symlink_metadata(self.folder().join(LIST)).ok()?;
+    pub(super) fn postings_mark(&self, kind: PostingsKind) -> Option<Mark> {
+        let metadata = fs::symlink_metadata(self.folder().join(kind.list())).ok()?;
         Some(Mark::of(&metadata))
     }
 
-    fn try_load_postings(&self) -> Option<Postings> {
+    fn try_load_postings(&self, kind: PostingsKind) -> Option<Postings> {
         store::check_private(&fs::symlink_metadata(self.folder()).ok()?).ok()?;
-        let file = store::open(&self.folder().join(LIST)).ok()?;
+        let file = store::open(&self.folder().join(kind.list())).ok()?;
         let mark = Mark::of(&file.metadata().ok()?);
         let mut bytes = Vec::new();
         file.take(LIST_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let generations = self.decode_list(&bytes)?;
         let segment = |generation: u64| {
-            let file = store::open(&self.folder().join(segment_name(generation))).ok()?;
+            let file = store::open(&self.folder().join(kind.segment(generation))).ok()?;
             Segment::open(file, generation).map(Arc::new)
         };
         let segments = generations.into_iter().filter_map(segment).collect();
-        Some(Postings::new(segments, Some(mark), false))
+        Some(Postings::new(kind, segments, Some(mark), false))
     }
 
     fn decode_list(&self, bytes: &[u8]) -> Option<Vec<u64>> {
@@ -184,7 +230,7 @@ impl Store {
         Some(generations)
     }
 
-    fn write_list(&self, segments: &[Arc<Segment>]) -> io::Result<Mark> {
+    fn write_list(&self, kind: PostingsKind, segments: &[Arc<Segment>]) -> io::Result<Mark> {
         let mut bytes = FORMAT.to_vec();
         let root = self.root();
         put(&mut bytes, root.device);
@@ -194,7 +240,7 @@ impl Store {
         bytes.extend_from_slice(&sum.to_le_bytes());
         let mut file = tempfile::NamedTempFile::new_in(self.folder())?;
         file.write_all(&bytes)?;
-        let file = file.persist(self.folder().join(LIST))?;
+        let file = file.persist(self.folder().join(kind.list()))?;
         Ok(Mark::of(&file.metadata()?))
     }
 
@@ -210,6 +256,7 @@ impl Store {
     ) -> io::Result<Postings> {
         let mut writer = PostingsWriter {
             store: self,
+            kind: base.kind,
             live,
             segments: base.segments.clone(),
         };
@@ -225,25 +272,29 @@ impl Store {
         let segments = writer.segments;
         let mark = match base.mark.filter(|_| is_same) {
             Some(mark) => Ok(mark),
-            None => self.write_list(&segments),
+            None => self.write_list(base.kind, &segments),
         };
         // Also where the list cannot be written: a segment that is gone counts as absent.
-        self.remove_old_segments(if mark.is_ok() { &segments } else { &base.segments }, &segments);
-        Ok(Postings::new(segments, Some(mark?), result?))
+        self.remove_old_segments(
+            base.kind,
+            if mark.is_ok() { &segments } else { &base.segments },
+            &segments,
+        );
+        Ok(Postings::new(base.kind, segments, Some(mark?), result?))
     }
 
     /// Removes the files of segments that neither list has, and of those that only the old one has.
-    fn remove_old_segments(&self, listed: &[Arc<Segment>], wanted: &[Arc<Segment>]) {
+    fn remove_old_segments(&self, kind: PostingsKind, listed: &[Arc<Segment>], wanted: &[Arc<Segment>]) {
         let names = |segments: &[Arc<Segment>]| -> HashSet<String> {
             segments
                 .iter()
-                .map(|segment| segment_name(segment.generation))
+                .map(|segment| kind.segment(segment.generation))
                 .collect()
         };
         let (listed, wanted) = (names(listed), names(wanted));
         for entry in fs::read_dir(self.folder()).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with(SEGMENT) && !(listed.contains(&name) && wanted.contains(&name)) {
+            if name.starts_with(kind.prefix()) && !(listed.contains(&name) && wanted.contains(&name)) {
                 // It may be gone by now.
                 let _ = fs::remove_file(entry.path());
             }
@@ -251,13 +302,10 @@ impl Store {
     }
 }
 
-fn segment_name(generation: u64) -> String {
-    format!("{SEGMENT}{generation:016x}")
-}
-
 /// Segments on their way from one state to the next.
 struct PostingsWriter<'a> {
     store: &'a Store,
+    kind: PostingsKind,
     live: &'a HashSet<ContentDigest>,
     segments: Vec<Arc<Segment>>,
 }
@@ -357,7 +405,7 @@ impl PostingsWriter<'_> {
     /// A segment in a file of its own, which goes again where it cannot be written.
     fn make(&self, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<Arc<Segment>> {
         let (generation, _) = uuid::Uuid::new_v4().as_u64_pair();
-        let path = self.store.folder().join(segment_name(generation));
+        let path = self.store.folder().join(self.kind.segment(generation));
         let file = OpenOptions::new()
             .create_new(true)
             .write(true)

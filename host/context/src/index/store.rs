@@ -1,7 +1,7 @@
 //! The index on the disk: one folder a repository, private to the user.
 //!
-//! `catalogue` says what there is; `records-…` holds the profiles and is only ever appended to; `postings` and its segments
-//! are the module `postings`' business. A new catalogue takes the place of the old one by a rename, so that a reader sees
+//! `catalogue` says what there is; `records-…` holds the profiles and is only ever appended to; `postings`, `words` and
+//! their segments are the module `postings`' business. A new catalogue takes the place of the old one by a rename, so that a reader sees
 //! either. Records that nothing leads to any more are left behind by writing all others into a new file: soon where they
 //! are many, and at once where a file is no longer listed, because it may be hidden by now. Whoever writes holds a lock;
 //! who does not get it leaves the work to the other. Whatever is damaged, foreign or readable by others counts as absent
@@ -55,6 +55,8 @@ pub(super) struct Measured {
     pub(super) record: Option<Arc<[u8]>>,
     /// Its trigrams, unless the postings have them.
     pub(super) posted: Option<PostedDocument>,
+    /// Its words, unless the postings have them.
+    pub(super) worded: Option<PostedDocument>,
 }
 
 impl Measured {
@@ -64,6 +66,7 @@ impl Measured {
             entry: entry.clone(),
             record: None,
             posted: None,
+            worded: None,
         }
     }
 }
@@ -223,8 +226,8 @@ impl Store {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let is_postings = *name == *postings::LIST || name.starts_with(postings::SEGMENT);
-            if name != CATALOGUE && name != LOCK && name != HISTORY && *name != current && !is_postings {
+            let is_ours = name == CATALOGUE || name == LOCK || name == HISTORY || postings::is_name_of_ours(&name);
+            if !is_ours && *name != current {
                 // It may be gone by now, or be a folder that is none of ours.
                 let _ = fs::remove_file(entry.path());
             }

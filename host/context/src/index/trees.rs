@@ -129,6 +129,7 @@ impl Look {
             entry,
             record,
             posted: None,
+            worded: None,
         })
     }
 }

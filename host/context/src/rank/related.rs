@@ -55,15 +55,19 @@ const AREA_RARITY_MIN: f64 = 5.0;
 /// Of a part that counts in full: one in four hundred files, as a directory of a very large project.
 const AREA_RARITY_FULL: f64 = 6.0;
 
+/// Weight of a part that so many of the listed files belong to.
+pub(super) fn area_rarity(holders: f64, listed: usize) -> f64 {
+    let rarity = (listed as f64 / holders.max(1.0)).ln();
+    ((rarity - AREA_RARITY_MIN) / (AREA_RARITY_FULL - AREA_RARITY_MIN)).clamp(0.0, 1.0)
+}
+
 /// Files of the part that the task names. In a small project a name says little that the words do not say already; in a
 /// large one it tells a handful of files from thousands with the same words.
 fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [MeasuredFile], scale: f64) {
-    for area in &query.areas {
-        let of_all = candidates.names.belong(area, candidates.paths);
+    for (number, (area, of_all)) in query.areas.iter().zip(candidates.areas).enumerate() {
         let certain: Vec<f64> = measured.iter().map(|one| of_all[one.index as usize]).collect();
-        let holders = certain.iter().sum::<f64>().max(1.0);
-        let rarity = (candidates.paths.len() as f64 / holders).ln();
-        let rarity = ((rarity - AREA_RARITY_MIN) / (AREA_RARITY_FULL - AREA_RARITY_MIN)).clamp(0.0, 1.0);
+        let unread = candidates.unread.areas.get(number).copied().unwrap_or_default();
+        let rarity = area_rarity(certain.iter().sum::<f64>() + unread, candidates.paths.len());
         for (one, value) in measured.iter_mut().zip(&certain) {
             let value = value * rarity * scale;
             if value > one.features.get(Feature::Area) {

@@ -40,11 +40,14 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
             Some(Facts::of(&query, &profile, imports.into()))
         })
         .collect();
+    let names = PathNames::new(&paths);
     let candidates = Candidates {
         paths: &paths,
         roles: &roles,
         facts: &facts,
-        names: &PathNames::new(&paths),
+        unread: &Unread::default(),
+        names: &names,
+        areas: &names.areas(&query, &paths),
         history: None,
     };
     let ranked = rank(&query, &candidates, &WEIGHTS, usize::MAX);

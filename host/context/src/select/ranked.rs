@@ -11,7 +11,7 @@ use crate::history::HistorySignals;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use crate::names::PathNames;
 use crate::query::{AREA_CERTAIN, Query};
-use crate::rank;
+use crate::rank::{self, Sieve, Unread};
 use crate::weights::WEIGHTS;
 use tool_repository::file_role::Role;
 
@@ -49,35 +49,60 @@ impl Draft<'_, '_> {
         work: impl FnOnce(&rank::Candidates<'_>) -> R,
     ) -> R {
         let tree = self.tree;
-        let facts = self.facts(directory, query);
+        let areas = tree.names().areas(query, &tree.paths);
+        let (files, unread) = self.files_to_read(directory, query, &areas);
+        let facts = self.facts(directory, query, &files, unread.count);
         // After the files were read: until then the history may have been read beside it.
-        let history = tree.source.history();
-        let history = history.map(|history| HistorySignals::new(query, &history, &tree.paths));
+        let history = self.history(query);
         work(&rank::Candidates {
             paths: &tree.paths,
             roles: &tree.layout.roles,
             facts: &facts,
+            unread: &unread,
             names: tree.names(),
+            areas: &areas,
             history: history.as_ref(),
         })
     }
 
-    /// By the tree's paths: the facts of the files that were read.
-    fn facts(&mut self, directory: &str, query: &Query) -> Vec<Option<Facts>> {
+    fn history(&self, query: &Query) -> Option<HistorySignals> {
+        let history = self.tree.source.history()?;
+        Some(HistorySignals::new(query, &history, &self.tree.paths))
+    }
+
+    /// The files below a directory to read for a task, most relevant first, because the time may not suffice for all. Of a
+    /// large tree, most are only counted.
+    fn files_to_read(&self, directory: &str, query: &Query, areas: &[Vec<f64>]) -> (Vec<usize>, Unread) {
         let (tree, names) = (self.tree, self.tree.names());
-        let candidates = self.indices(directory).filter(|at| {
+        let is_wanted = |at: &usize| {
             let (role, is_written) = (tree.layout.roles[*at], tree.layout.written[*at]);
             tree.sizes[*at] <= RANKED_FILE_BYTES_MAX
                 && is_candidate(query, tree.paths[*at], names.stem(*at as u32), role, is_written)
-        });
-        // Files that the task names are read first, because the time may not suffice for all.
-        let areas: Vec<Vec<f64>> = query.areas.iter().map(|area| names.belong(area, &tree.paths)).collect();
-        let (named, others): (Vec<usize>, Vec<usize>) = candidates.partition(|at| {
+        };
+        let files: Vec<usize> = self.indices(directory).filter(is_wanted).collect();
+        if let Some(hits) = tree.source.word_hits(query, &tree.paths, &files) {
+            let history = self.history(query);
+            let sieve = Sieve {
+                query,
+                paths: &tree.paths,
+                roles: &tree.layout.roles,
+                names,
+                areas,
+                history: history.as_ref(),
+            };
+            return sieve.divide(&files, &hits);
+        }
+        let (named, others): (Vec<usize>, Vec<usize>) = files.into_iter().partition(|at| {
             areas.iter().any(|area| area[*at] >= AREA_CERTAIN)
                 || query.names_part_of_known(tree.paths[*at], names.stem(*at as u32))
         });
-        let files = [named, others].concat();
-        let looked = tree.each(&files, |at| {
+        ([named, others].concat(), Unread::default())
+    }
+
+    /// By the tree's paths: the facts of the files that were read.
+    fn facts(&mut self, directory: &str, query: &Query, files: &[usize], unread: usize) -> Vec<Option<Facts>> {
+        let tree = self.tree;
+        let looked = tree.each(files, |at| {
             let path = tree.paths[at];
             Some(match tree.source.profile_near(path, at) {
                 Looked::Profile(profile) => {
@@ -88,7 +113,7 @@ impl Draft<'_, '_> {
                 Looked::Later => Seen::Later,
             })
         });
-        self.tell_what_is_missing(directory, &files, &looked);
+        self.tell_what_is_missing(directory, files, &looked, unread);
         let mut facts: Vec<Option<Facts>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
         for (at, seen) in files.iter().zip(looked) {
             if let Some(Seen::Facts(measured)) = seen {
@@ -104,11 +129,14 @@ impl Draft<'_, '_> {
             return;
         };
         let facts = Facts::of(query, &profile, Arc::default());
+        let names = PathNames::new(&[path]);
         let candidates = rank::Candidates {
             paths: &[path],
             roles: &[Role::Source],
             facts: &[Some(facts)],
-            names: &PathNames::new(&[path]),
+            unread: &Unread::default(),
+            names: &names,
+            areas: &names.areas(query, &[path]),
             history: None,
         };
         let ranked = rank::rank(query, &candidates, &WEIGHTS, 1);
@@ -118,14 +146,14 @@ impl Draft<'_, '_> {
     }
 
     /// Says so where not every file was looked at.
-    fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], looked: &[Option<Seen>]) {
-        let all = looked.len();
+    fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], looked: &[Option<Seen>], unread: usize) {
+        let all = looked.len() + unread;
         let later = files
             .iter()
             .zip(looked)
             .filter(|(_, seen)| matches!(seen, Some(Seen::Later)));
         let later: Vec<&str> = later.map(|(at, _)| self.tree.paths[*at]).collect();
-        let count = looked.iter().flatten().count() - later.len();
+        let count = looked.iter().flatten().count() - later.len() + unread;
         if self.tree.is_over() {
             let notice = format!("The selection looked at {count} of {all} files before its time was up");
             self.notices.push(notice);

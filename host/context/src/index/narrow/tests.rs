@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::*;
+use crate::index::IndexBounds;
 use crate::index::pattern::PatternKind;
-use crate::index::postings;
-use crate::index::tests::World;
+use crate::index::postings::PostingsKind;
+use crate::index::tests::{World, bounds};
 use tool_repository::Options;
 
 fn regex(text: &str) -> SearchPattern {
@@ -60,7 +62,7 @@ fn segments(world: &World) -> Vec<PathBuf> {
     let paths = files.map(|entry| entry.path());
     let is_segment = |path: &PathBuf| {
         path.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(postings::SEGMENT))
+            .is_some_and(|name| name.to_string_lossy().starts_with(PostingsKind::Trigrams.prefix()))
     };
     paths.filter(is_segment).collect()
 }
@@ -101,8 +103,13 @@ fn what_changed_is_read_and_what_came_back_is_known() {
     let read = "a.py read, b.md read, c.bin binary, d/Makefile read, e.txt read";
     assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(read));
     // Too young to be trusted.
-    fill(&world, &world.indexes);
-    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(read));
+    let bounds = IndexBounds {
+        settling: Duration::from_secs(3600),
+        ..bounds()
+    };
+    let cautious = Arc::new(Indexes::bounded(world.home.path(), bounds, false));
+    fill(&world, &cautious);
+    assert_eq!(verdicts(&world, &cautious, "needle").as_deref(), Some(read));
     world.settle();
     fill(&world, &world.indexes);
     let known = "a.py read, b.md read, c.bin binary, d/Makefile read, e.txt text";
@@ -122,7 +129,7 @@ fn what_is_hidden_by_now_leaves_the_postings() {
     let secret = digest("secret.txt", b"swordfish\n");
     let holds = |indexes: &Arc<Indexes>| {
         let index = indexes.index(&opened(&world).0);
-        index.lock().postings.place_of(&secret).is_some()
+        index.lock().trigrams.place_of(&secret).is_some()
     };
     assert!(holds(&world.indexes) && holds(&world.other()));
     world.put(".ignore", "secret.txt\n");

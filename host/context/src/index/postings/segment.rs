@@ -1,6 +1,7 @@
-//! One file of postings: for each trigram the documents that hold it, and the digest of each document.
+//! One file of postings: for each key the documents that hold it, and the digest of each document.
 //!
-//! A document is a content, whatever files have it. Lists lie in blocks of some kilobytes, ordered by trigram; the table
+//! A document is a content, whatever files have it. Keys are numbers below 2^24: trigrams, or words (see `index::words`).
+//! Lists lie in blocks of some kilobytes, ordered by key; the table
 //! of the blocks and the one of the documents come last, so that a file is written from its beginning to its end. Each
 //! part has a sum. A reader looks at the two tables once and reads a block when a question needs it.
 
@@ -15,10 +16,9 @@ use super::gaps;
 use crate::codec::{RecordReader, checksum, put};
 use crate::index::catalogue::ContentDigest;
 use crate::index::pattern::TrigramQuery;
-use crate::index::trigrams::Trigram;
 
-/// First bytes of a segment. The number changes with the form, and with what counts as a trigram.
-const FORMAT: &[u8; 16] = b"tool posts 0001\n";
+/// First bytes of a segment. The number changes with the form, and with the keys that a content has.
+const FORMAT: &[u8; 16] = b"tool posts 0002\n";
 
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 16 * 1024;
@@ -26,8 +26,8 @@ const BLOCK_BYTES: usize = 16 * 1024;
 /// Documents of one segment.
 pub(super) const DOCUMENTS_MAX: usize = gaps::NUMBERS_MAX;
 
-/// Bytes of a document in the table: its digest, and whether it is binary.
-const DOCUMENT_BYTES: usize = 17;
+/// Bytes of a document in the table: its digest and its note.
+const DOCUMENT_BYTES: usize = 24;
 
 /// Bytes of a block in the table.
 const EXTENT_BYTES: usize = 20;
@@ -38,17 +38,20 @@ const TRAILER_BYTES: usize = 24;
 /// Bytes of the two tables together in a file that is ours.
 const TABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
+/// See the module.
+pub(in crate::index) type PostingKey = u32;
+
 /// Number of a document that is left out.
 const DROPPED: u32 = u32::MAX;
 
-/// A content with its trigrams.
+/// A content with its keys.
 #[derive(Debug, Clone)]
 pub(in crate::index) struct PostedDocument {
     pub(in crate::index) digest: ContentDigest,
-    /// True for a content with a NUL near its beginning, of which no trigrams are kept.
-    pub(in crate::index) is_binary: bool,
-    /// The gaps between its ascending trigrams.
-    pub(in crate::index) trigrams: Box<[u8]>,
+    /// A number that the kind of postings keeps of it.
+    pub(in crate::index) note: u64,
+    /// The gaps between its ascending keys.
+    pub(in crate::index) keys: Box<[u8]>,
 }
 
 /// The bytes are not those that were written.
@@ -59,7 +62,7 @@ pub(in crate::index) struct DamagedSegment;
 /// Place of a block.
 #[derive(Debug, Clone, Copy)]
 struct BlockExtent {
-    first: Trigram,
+    first: PostingKey,
     offset: u64,
     bytes: u32,
     sum: u32,
@@ -71,7 +74,7 @@ pub(in crate::index) struct Segment {
     file: File,
     pub(super) generation: u64,
     pub(super) bytes: u64,
-    documents: Vec<(ContentDigest, bool)>,
+    documents: Vec<(ContentDigest, u64)>,
     blocks: Vec<BlockExtent>,
 }
 
@@ -106,8 +109,9 @@ impl Segment {
         file.read_exact_at(&mut head, 0).ok()?;
         let (table, extents) = tables.split_at(documents * DOCUMENT_BYTES);
         let document = |bytes: &[u8; DOCUMENT_BYTES]| {
-            let (digest, flag) = bytes.split_first_chunk::<16>().expect("it has 17 bytes");
-            (*digest, flag == [1])
+            let (digest, note) = bytes.split_first_chunk::<16>().expect("it has 24 bytes");
+            let note = note.first_chunk::<8>().expect("it has 24 bytes");
+            (*digest, u64::from_le_bytes(*note))
         };
         Some(Self {
             documents: table.as_chunks().0.iter().map(document).collect(),
@@ -119,14 +123,24 @@ impl Segment {
         .filter(|_| head == *FORMAT)
     }
 
-    /// Digest of each document, and whether it is binary.
-    pub(in crate::index) fn documents(&self) -> &[(ContentDigest, bool)] {
+    /// Digest and note of each document.
+    pub(in crate::index) fn documents(&self) -> &[(ContentDigest, u64)] {
         &self.documents
     }
 
-    /// The documents whose trigrams answer a question with yes, ascending. It is not `All`.
+    /// The documents whose keys answer a question with yes, ascending. It is not `All`.
     pub(in crate::index) fn find(&self, query: &TrigramQuery) -> Result<Vec<u32>, DamagedSegment> {
         SegmentReader::new(self).find(query)
+    }
+
+    /// The documents that have a key, ascending, for each of some keys.
+    pub(in crate::index) fn lists(&self, keys: &[PostingKey]) -> Result<Vec<Vec<u32>>, DamagedSegment> {
+        let reader = SegmentReader::new(self);
+        let list = |key: &PostingKey| match reader.list(*key)? {
+            Some(list) => reader.decode(&list),
+            None => Ok(Vec::new()),
+        };
+        keys.iter().map(list).collect()
     }
 
     fn read_block(&self, at: usize) -> Result<Vec<u8>, DamagedSegment> {
@@ -156,7 +170,7 @@ fn decode_extent(bytes: &[u8; EXTENT_BYTES]) -> BlockExtent {
     }
 }
 
-/// The list of a trigram, as it lies in a block.
+/// The list of a key, as it lies in a block.
 #[derive(Debug, Clone)]
 struct PostingList {
     block: Rc<Vec<u8>>,
@@ -167,7 +181,7 @@ struct PostingList {
 
 /// One list of a block.
 struct BlockEntry<'a> {
-    trigram: Trigram,
+    key: PostingKey,
     /// Number of its documents.
     count: usize,
     list: &'a [u8],
@@ -176,14 +190,14 @@ struct BlockEntry<'a> {
 /// Goes through the lists of a block.
 struct BlockEntries<'a> {
     reader: RecordReader<'a>,
-    trigram: Trigram,
+    key: PostingKey,
 }
 
 impl<'a> BlockEntries<'a> {
-    fn new(block: &'a [u8], first: Trigram) -> Self {
+    fn new(block: &'a [u8], first: PostingKey) -> Self {
         Self {
             reader: RecordReader(block),
-            trigram: first,
+            key: first,
         }
     }
 
@@ -193,13 +207,13 @@ impl<'a> BlockEntries<'a> {
         }
         let mut read = || {
             Some(BlockEntry {
-                trigram: self.trigram.checked_add(self.reader.small()?)?,
+                key: self.key.checked_add(self.reader.small()?)?,
                 count: usize::try_from(self.reader.number()?).ok()?,
                 list: self.reader.sized()?,
             })
         };
         let entry = read().ok_or(DamagedSegment)?;
-        self.trigram = entry.trigram;
+        self.key = entry.key;
         Ok(Some(entry))
     }
 }
@@ -221,7 +235,7 @@ impl<'a> SegmentReader<'a> {
     fn find(&self, query: &TrigramQuery) -> Result<Vec<u32>, DamagedSegment> {
         match query {
             TrigramQuery::All => Ok((0..self.segment.documents.len() as u32).collect()),
-            TrigramQuery::And(trigrams, parts) => self.find_all(trigrams, parts),
+            TrigramQuery::And(keys, parts) => self.find_all(keys, parts),
             TrigramQuery::Or(parts) => {
                 let mut found = Vec::new();
                 for part in parts {
@@ -234,10 +248,10 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    fn find_all(&self, trigrams: &[Trigram], parts: &[TrigramQuery]) -> Result<Vec<u32>, DamagedSegment> {
+    fn find_all(&self, keys: &[PostingKey], parts: &[TrigramQuery]) -> Result<Vec<u32>, DamagedSegment> {
         let mut lists = Vec::new();
-        for &trigram in trigrams {
-            match self.list(trigram)? {
+        for &key in keys {
+            match self.list(key)? {
                 Some(list) => lists.push(list),
                 None => return Ok(Vec::new()),
             }
@@ -277,8 +291,8 @@ impl<'a> SegmentReader<'a> {
             .ok_or(DamagedSegment)
     }
 
-    fn list(&self, trigram: Trigram) -> Result<Option<PostingList>, DamagedSegment> {
-        let after = self.segment.blocks.partition_point(|block| block.first <= trigram);
+    fn list(&self, key: PostingKey) -> Result<Option<PostingList>, DamagedSegment> {
+        let after = self.segment.blocks.partition_point(|block| block.first <= key);
         let Some(at) = after.checked_sub(1) else {
             return Ok(None);
         };
@@ -293,7 +307,7 @@ impl<'a> SegmentReader<'a> {
         };
         let mut entries = BlockEntries::new(&block, self.segment.blocks[at].first);
         while let Some(entry) = entries.next()? {
-            if entry.trigram >= trigram {
+            if entry.key >= key {
                 let count = entry.count;
                 let end = block.len() - entries.reader.0.len();
                 let start = end - entry.list.len();
@@ -303,7 +317,7 @@ impl<'a> SegmentReader<'a> {
                     start,
                     end,
                 };
-                return Ok((entry.trigram == trigram).then_some(list));
+                return Ok((entry.key == key).then_some(list));
             }
         }
         Ok(None)
@@ -327,16 +341,16 @@ fn intersect(a: &[u32], b: &[u32]) -> Vec<u32> {
 struct SegmentWriter {
     file: BufWriter<File>,
     offset: u64,
-    documents: Vec<(ContentDigest, bool)>,
+    documents: Vec<(ContentDigest, u64)>,
     blocks: Vec<BlockExtent>,
     block: Vec<u8>,
-    first: Trigram,
-    last: Trigram,
+    first: PostingKey,
+    last: PostingKey,
     list: Vec<u8>,
 }
 
 impl SegmentWriter {
-    fn new(file: File, documents: Vec<(ContentDigest, bool)>) -> io::Result<Self> {
+    fn new(file: File, documents: Vec<(ContentDigest, u64)>) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(256 * 1024, file);
         file.write_all(FORMAT)?;
         Ok(Self {
@@ -351,18 +365,18 @@ impl SegmentWriter {
         })
     }
 
-    /// Adds the next trigram with its documents.
-    fn add(&mut self, trigram: Trigram, documents: &[u32]) -> io::Result<()> {
+    /// Adds the next key with its documents.
+    fn add(&mut self, key: PostingKey, documents: &[u32]) -> io::Result<()> {
         if self.block.is_empty() {
-            (self.first, self.last) = (trigram, trigram);
+            (self.first, self.last) = (key, key);
         }
         self.list.clear();
         gaps::encode(documents, self.documents.len(), &mut self.list);
-        put(&mut self.block, u64::from(trigram - self.last));
+        put(&mut self.block, u64::from(key - self.last));
         put(&mut self.block, documents.len() as u64);
         put(&mut self.block, self.list.len() as u64);
         self.block.extend_from_slice(&self.list);
-        self.last = trigram;
+        self.last = key;
         if self.block.len() >= BLOCK_BYTES {
             self.end_block()
         } else {
@@ -388,9 +402,9 @@ impl SegmentWriter {
             self.end_block()?;
         }
         let mut tables = Vec::new();
-        for (digest, is_binary) in &self.documents {
+        for (digest, note) in &self.documents {
             tables.extend_from_slice(digest);
-            tables.push(u8::from(*is_binary));
+            tables.extend_from_slice(&note.to_le_bytes());
         }
         for block in &self.blocks {
             tables.extend_from_slice(&block.first.to_le_bytes());
@@ -412,17 +426,17 @@ impl SegmentWriter {
 
 /// Writes a segment of new documents.
 ///
-/// Their trigrams are turned to lists in 256 turns, by their first byte, so that little of them is held twice.
+/// Their keys are turned to lists in 256 turns, by their first byte, so that little of them is held twice.
 pub(super) fn write_documents(file: File, documents: &[PostedDocument]) -> io::Result<()> {
-    let table = documents.iter().map(|one| (one.digest, one.is_binary)).collect();
+    let table = documents.iter().map(|one| (one.digest, one.note)).collect();
     let mut writer = SegmentWriter::new(file, table)?;
-    let mut cursors: Vec<TrigramCursor<'_>> = documents.iter().map(|one| TrigramCursor::new(&one.trigrams)).collect();
+    let mut cursors: Vec<KeyCursor<'_>> = documents.iter().map(|one| KeyCursor::new(&one.keys)).collect();
     let (mut pairs, mut sorted) = (Vec::new(), Vec::new());
     let mut starts = vec![0_usize; (1 << 16) + 1];
     for turn in 0..=u8::MAX {
         pairs.clear();
         for (document, cursor) in (0_u32..).zip(&mut cursors) {
-            while let Some(next) = cursor.next.filter(|&next| next >> 16 == Trigram::from(turn)) {
+            while let Some(next) = cursor.next.filter(|&next| next >> 16 == PostingKey::from(turn)) {
                 pairs.push((next as u16, document));
                 cursor.advance();
             }
@@ -447,7 +461,7 @@ pub(super) fn write_documents(file: File, documents: &[PostedDocument]) -> io::R
         let mut from = 0;
         for (low, &end) in (0..1 << 16).zip(&starts) {
             if end > from {
-                writer.add(Trigram::from(turn) << 16 | low, &sorted[from..end])?;
+                writer.add(PostingKey::from(turn) << 16 | low, &sorted[from..end])?;
                 from = end;
             }
         }
@@ -455,15 +469,15 @@ pub(super) fn write_documents(file: File, documents: &[PostedDocument]) -> io::R
     writer.finish()
 }
 
-/// Goes through the trigrams of a document.
-struct TrigramCursor<'a> {
+/// Goes through the keys of a document.
+struct KeyCursor<'a> {
     reader: RecordReader<'a>,
-    next: Option<Trigram>,
+    next: Option<PostingKey>,
 }
 
-impl<'a> TrigramCursor<'a> {
-    fn new(trigrams: &'a [u8]) -> Self {
-        let mut reader = RecordReader(trigrams);
+impl<'a> KeyCursor<'a> {
+    fn new(keys: &'a [u8]) -> Self {
+        let mut reader = RecordReader(keys);
         Self {
             next: reader.small(),
             reader,
@@ -485,7 +499,7 @@ pub(super) fn merge(
     let mut table = Vec::new();
     let mut numbers = Vec::new();
     for segment in segments {
-        let mut number = |document: &(ContentDigest, bool)| {
+        let mut number = |document: &(ContentDigest, u64)| {
             if !keeps(&document.0) {
                 return DROPPED;
             }
@@ -503,10 +517,10 @@ pub(super) fn merge(
         cursors.push(ListCursor::new(segment)?);
     }
     let mut merged = Vec::new();
-    while let Some(trigram) = cursors.iter().filter_map(|cursor| cursor.trigram).min() {
+    while let Some(key) = cursors.iter().filter_map(|cursor| cursor.key).min() {
         merged.clear();
         for (cursor, numbers) in cursors.iter_mut().zip(&numbers) {
-            if cursor.trigram == Some(trigram) {
+            if cursor.key == Some(key) {
                 cursor.take(|document| {
                     let number = numbers[document as usize];
                     if number != DROPPED {
@@ -516,7 +530,7 @@ pub(super) fn merge(
             }
         }
         if !merged.is_empty()
-            && let Err(error) = writer.add(trigram, &merged)
+            && let Err(error) = writer.add(key, &merged)
         {
             return Ok(Err(error));
         }
@@ -531,8 +545,8 @@ struct ListCursor<'a> {
     block: Vec<u8>,
     /// Bytes of the block that are read.
     at: usize,
-    last: Trigram,
-    trigram: Option<Trigram>,
+    last: PostingKey,
+    key: Option<PostingKey>,
     count: usize,
     list: std::ops::Range<usize>,
 }
@@ -545,7 +559,7 @@ impl<'a> ListCursor<'a> {
             block: Vec::new(),
             at: 0,
             last: 0,
-            trigram: None,
+            key: None,
             count: 0,
             list: 0..0,
         };
@@ -556,7 +570,7 @@ impl<'a> ListCursor<'a> {
     fn advance(&mut self) -> Result<(), DamagedSegment> {
         if self.at == self.block.len() {
             let Some(extent) = self.segment.blocks.get(self.next_block) else {
-                self.trigram = None;
+                self.key = None;
                 return Ok(());
             };
             self.block = self.segment.read_block(self.next_block)?;
@@ -564,14 +578,14 @@ impl<'a> ListCursor<'a> {
             self.next_block += 1;
         }
         let mut entries = BlockEntries::new(&self.block[self.at..], self.last);
-        let BlockEntry { trigram, count, list } = entries.next()?.ok_or(DamagedSegment)?;
+        let BlockEntry { key, count, list } = entries.next()?.ok_or(DamagedSegment)?;
         self.at = self.block.len() - entries.reader.0.len();
         self.list = self.at - list.len()..self.at;
         // Order is what the merge rests on.
-        if self.trigram.is_some_and(|before| before >= trigram) {
+        if self.key.is_some_and(|before| before >= key) {
             return Err(DamagedSegment);
         }
-        (self.trigram, self.last, self.count) = (Some(trigram), trigram, count);
+        (self.key, self.last, self.count) = (Some(key), key, count);
         Ok(())
     }
 

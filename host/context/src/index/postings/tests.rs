@@ -12,6 +12,8 @@ use tool_repository::Identity;
 
 const BYTES_MAX: u64 = 1 << 30;
 
+const KIND: PostingsKind = PostingsKind::Trigrams;
+
 fn store(folder: &Path) -> Store {
     let store = Store::new(folder, "one", Identity { device: 1, inode: 2 });
     drop(store.lock().expect("the folder is ours"));
@@ -30,8 +32,8 @@ fn document(number: u8, text: &str) -> PostedDocument {
     });
     PostedDocument {
         digest: digest(number),
-        is_binary: text.contains('\0'),
-        trigrams: trigrams.into(),
+        note: u64::from(text.contains('\0')),
+        keys: trigrams.into(),
     }
 }
 
@@ -75,7 +77,9 @@ fn write(
 fn segments(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder.join("one")).expect("it is there").flatten();
     let paths = entries.map(|entry| entry.path());
-    paths.filter(|path| path.to_string_lossy().contains(SEGMENT)).collect()
+    paths
+        .filter(|path| path.to_string_lossy().contains(KIND.prefix()))
+        .collect()
 }
 
 #[test]
@@ -89,17 +93,17 @@ fn documents_are_found_by_this_process_and_the_next() {
         document(4, ""),
     ];
     let written = write(&store, &Postings::default(), &added, &live(1..=4), false);
-    for postings in [written, store.load_postings()] {
+    for postings in [written, store.load_postings(KIND)] {
         assert_eq!(found(&postings, "needle"), [1]);
         assert_eq!(found(&postings, "needle|stack"), [1, 2]);
         assert_eq!(found(&postings, "hay.*stack"), [2]);
         assert_eq!(found(&postings, "haystack"), [0_u8; 0]);
         let place = postings.place_of(&digest(3)).expect("it is there");
-        assert!(postings.is_binary(place) && postings.place_of(&digest(9)).is_none());
+        assert!(postings.note(place) == 1 && postings.place_of(&digest(9)).is_none());
     }
     let other = Store::new(folder.path(), "one", Identity { device: 1, inode: 3 });
     assert!(
-        other.load_postings().segments.is_empty(),
+        other.load_postings(KIND).segments.is_empty(),
         "the root is another directory"
     );
 }
@@ -145,7 +149,7 @@ fn what_is_no_longer_listed_goes_at_once_and_what_has_changed_later() {
     );
     let gone = write(&store, &changed, &[], &live([1, 3]), true);
     assert_eq!(found(&gone, "abc"), [1, 3]);
-    assert_eq!(found(&store.load_postings(), "abc"), [1, 3]);
+    assert_eq!(found(&store.load_postings(KIND), "abc"), [1, 3]);
     let all = write(&store, &gone, &[], &live([]), true);
     assert_eq!((found(&all, "abc"), segments(folder.path()).len()), (vec![], 0));
 }
@@ -177,13 +181,13 @@ fn a_damaged_segment_counts_as_absent_and_is_left_out() {
         false,
     );
     write(&store, &first, &[document(2, "needle")], &live([1, 2]), false);
-    let first = store.folder().join(segment_name(first.segments[0].generation));
+    let first = store.folder().join(KIND.segment(first.segments[0].generation));
     let whole = fs::read(&first).expect("it is there");
     for at in 0..whole.len() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
         fs::write(&first, damaged).expect("it is ours");
-        let postings = store.load_postings();
+        let postings = store.load_postings(KIND);
         let found = postings.find(&query("needle"));
         let left = postings.without_damaged(&found);
         assert_eq!(self::found(&left, "needle"), [2], "byte {at}");
@@ -191,18 +195,18 @@ fn a_damaged_segment_counts_as_absent_and_is_left_out() {
     }
     for length in 0..whole.len() {
         fs::write(&first, &whole[..length]).expect("it is ours");
-        assert_eq!(store.load_postings().segments.len(), 1, "{length} bytes");
+        assert_eq!(store.load_postings(KIND).segments.len(), 1, "{length} bytes");
     }
     let again = write(
         &store,
-        &store.load_postings(),
+        &store.load_postings(KIND),
         &[document(1, "needle and abc")],
         &live([1, 2]),
         false,
     );
     assert_eq!(found(&again, "needle"), [1, 2]);
-    fs::write(store.folder().join(LIST), b"no list").expect("it is ours");
-    assert!(store.load_postings().segments.is_empty());
+    fs::write(store.folder().join(KIND.list()), b"no list").expect("it is ours");
+    assert!(store.load_postings(KIND).segments.is_empty());
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Words of contents: the keys of the postings by which a selection in a large tree chooses the profiles that it reads.
+//!
+//! A key is a part of a word's hash and one bit: whether the content has the word often. So two words can share a key, and a
+//! count is a rough one. The profiles that are read say it exactly; the others are only counted.
+
+use std::sync::Arc;
+
+use super::Look;
+use super::catalogue::ContentDigest;
+use super::postings::{DocumentPlace, PostedDocument, PostingKey, Segment};
+use crate::codec::put;
+use crate::profile::Profile;
+use crate::query::Query;
+use crate::word_hits::{FileSize, WordHits};
+
+/// Bits of a hash that a key leaves out: with one bit for the count, keys have 24.
+const HASH_BITS_LEFT_OUT: u32 = 9;
+
+/// Spreads hashes over their upper bits, which those of similar words share: 2^32 divided by the golden ratio.
+const SPREAD: u32 = 0x9e37_79b9;
+
+/// Occurrences from which on a content has a word often.
+const OFTEN_MIN: u32 = 3;
+
+/// The keys of a word: where a content has it, and where it has it often.
+fn keys_of(hash: u32) -> [PostingKey; 2] {
+    let key = hash.wrapping_mul(SPREAD) >> HASH_BITS_LEFT_OUT << 1;
+    [key, key | 1]
+}
+
+/// The gaps between the keys of a profile's words.
+fn encode(profile: &Profile) -> Box<[u8]> {
+    let mut keys: Vec<PostingKey> = Vec::new();
+    profile.each_word(|hash, count| keys.push(keys_of(hash)[usize::from(count >= OFTEN_MIN)]));
+    keys.sort_unstable();
+    let (mut gaps, mut last) = (Vec::new(), 0);
+    // Of two words that share a key, the one that is there often counts.
+    for sharing in keys.chunk_by(|a, b| a | 1 == b | 1) {
+        let key = sharing[sharing.len() - 1];
+        put(&mut gaps, u64::from(key - last));
+        last = key;
+    }
+    gaps.into()
+}
+
+/// The note of a document: words and blocks of its profile.
+fn note(size: FileSize) -> u64 {
+    u64::from(size.words) << 32 | u64::from(size.blocks)
+}
+
+fn size(note: u64) -> FileSize {
+    FileSize {
+        words: (note >> 32) as u32,
+        blocks: note as u32,
+    }
+}
+
+impl Look {
+    /// The words of a profile that the postings do not have.
+    pub(super) fn worded(&self, digest: &ContentDigest, profile: &Profile) -> Option<PostedDocument> {
+        let words = Arc::clone(&self.index.lock().words);
+        if words.is_full || words.place_of(digest).is_some() {
+            return None;
+        }
+        let (words, blocks) = (profile.words(), profile.blocks().len() as u32);
+        Some(PostedDocument {
+            digest: *digest,
+            note: note(FileSize { words, blocks }),
+            keys: encode(profile),
+        })
+    }
+
+    /// The files that have the words of a task, where there are so many files that this is quicker than to read each.
+    pub(super) fn find_words(&self, query: &Query, paths: &[&str], files: &[usize]) -> Option<WordHits> {
+        let bounds = &self.indexes.bounds;
+        if files.len() <= bounds.read_all {
+            return None;
+        }
+        let words = self.index.documents(&self.catalogue, &self.list).words;
+        let mut found = WordHits {
+            files_max: bounds.read,
+            sizes: vec![None; files.len()],
+            rare: vec![Vec::new(); query.terms.len()],
+            often: vec![Vec::new(); query.terms.len()],
+        };
+        let segments = words.postings.segments();
+        let lists: Vec<Option<Vec<Vec<u32>>>> = segments.iter().map(|segment| lists(segment, query)).collect();
+        if lists.contains(&None) {
+            self.index.drop_damaged(&words.postings, &lists);
+        }
+        let mut holders: Vec<Holders> = segments.iter().map(|one| Holders::new(one.documents().len())).collect();
+        let mut next = vec![NONE; files.len()];
+        for (at, file) in (0_u32..).zip(files) {
+            let place = self.place_near(paths[*file], *file).and_then(|list| words.places[list]);
+            let known = place.filter(|place| lists[place.segment as usize].is_some());
+            if let Some(DocumentPlace { segment, document }) = known {
+                found.sizes[at as usize] = Some(size(words.postings.note(DocumentPlace { segment, document })));
+                let holder = &mut holders[segment as usize].0[document as usize];
+                next[at as usize] = std::mem::replace(holder, at);
+            }
+        }
+        for (holders, lists) in holders.iter().zip(lists) {
+            let lists = lists.unwrap_or_default();
+            for ((_, term), lists) in query.index.iter().zip(lists.chunks(2)) {
+                let term = usize::from(*term);
+                for (list, into) in lists.iter().zip([&mut found.rare[term], &mut found.often[term]]) {
+                    list.iter()
+                        .for_each(|document| holders.each(*document, &next, |at| into.push(at)));
+                }
+            }
+        }
+        Some(found)
+    }
+
+    /// The place of a path in the list, which is probably this one.
+    fn place_near(&self, path: &str, at: usize) -> Option<usize> {
+        match self.list.files.get(at) {
+            Some(file) if file.path == path => Some(at),
+            _ => self.place(path),
+        }
+    }
+}
+
+/// Two lists for each term of a query, in the order of its index. Nothing where the segment is damaged.
+fn lists(segment: &Segment, query: &Query) -> Option<Vec<Vec<u32>>> {
+    let keys: Vec<PostingKey> = query.index.iter().flat_map(|(hash, _)| keys_of(*hash)).collect();
+    segment.lists(&keys).ok()
+}
+
+const NONE: u32 = u32::MAX;
+
+/// By document of a segment: the last file that has its content; others follow in a list of their own.
+struct Holders(Vec<u32>);
+
+impl Holders {
+    fn new(documents: usize) -> Self {
+        Self(vec![NONE; documents])
+    }
+
+    fn each(&self, document: u32, next: &[u32], mut found: impl FnMut(u32)) {
+        let mut at = self.0[document as usize];
+        while at != NONE {
+            found(at);
+            at = next[at as usize];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

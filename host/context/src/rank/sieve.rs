@@ -1,0 +1,152 @@
+//! The files of a large tree that a ranking measures: those that can be among the best.
+//!
+//! An index tells which files have the words of a task, roughly how often, and how long the files are. With their names,
+//! the areas and the commits that the task resembles, this orders all files well enough to leave most of them unread. They
+//! count in the statistics as if they had been read.
+
+use super::related::area_rarity;
+use super::{PlaceTerms, Statistics, factor, named};
+use crate::history::HistorySignals;
+use crate::map_all;
+use crate::names::PathNames;
+use crate::query::Query;
+use crate::weights::WEIGHTS;
+use crate::word_hits::{FileSize, WordHits};
+use tool_repository::file_role::Role;
+
+/// Occurrences for which a word counts that a file has once or twice, and one that it has more often.
+const RARE_COUNT: f64 = 1.3;
+const OFTEN_COUNT: f64 = 6.0;
+
+/// Weight of a rare area and of commits like the task, in units of the best score.
+const RELATED: f64 = 1.0;
+
+/// Files that a ranking leaves unread, as its statistics count them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unread {
+    pub(crate) count: usize,
+    pub(super) words: u64,
+    pub(super) blocks: u64,
+    /// By term: files that have it.
+    pub(super) files: Vec<u32>,
+    /// By term: files that have it in their name.
+    pub(super) in_paths: Vec<u32>,
+    /// By area: files that belong to it.
+    pub(super) areas: Vec<f64>,
+}
+
+impl Unread {
+    fn new(query: &Query) -> Self {
+        Self {
+            files: vec![0; query.terms.len()],
+            in_paths: vec![0; query.terms.len()],
+            areas: vec![0.0; query.areas.len()],
+            ..Self::default()
+        }
+    }
+
+    fn add(&mut self, size: FileSize, name_terms: &mut Vec<u16>) {
+        self.count += 1;
+        self.words += u64::from(size.words);
+        self.blocks += u64::from(size.blocks);
+        name_terms.sort_unstable();
+        name_terms.dedup();
+        name_terms
+            .iter()
+            .for_each(|term| self.in_paths[usize::from(*term)] += 1);
+    }
+}
+
+/// What tells files apart without their content.
+pub(crate) struct Sieve<'a> {
+    pub(crate) query: &'a Query,
+    pub(crate) paths: &'a [&'a str],
+    pub(crate) roles: &'a [Role],
+    pub(crate) names: &'a PathNames,
+    /// By area of the task and by file: the certainty that it belongs to the area.
+    pub(crate) areas: &'a [Vec<f64>],
+    pub(crate) history: Option<&'a HistorySignals>,
+}
+
+impl Sieve<'_> {
+    /// Divides `files`, whose words `hits` tells: the ones to be read, best first, and what the others add to statistics.
+    pub(crate) fn divide(&self, files: &[usize], hits: &WordHits) -> (Vec<usize>, Unread) {
+        let mut order: Vec<u32> = (0..files.len() as u32).collect();
+        let scores = self.scores(files, hits);
+        let by_score = |a: &u32, b: &u32| {
+            let (one, other) = (scores[*a as usize], scores[*b as usize]);
+            other.total_cmp(&one).then(a.cmp(b))
+        };
+        if order.len() > hits.files_max {
+            order.select_nth_unstable_by(hits.files_max, by_score);
+        }
+        let most = hits.files_max.min(order.len());
+        let mut is_read = vec![false; files.len()];
+        order[..most].iter().for_each(|at| is_read[*at as usize] = true);
+        // A file that the index does not know has to be read, whatever its name.
+        for (is_read, size) in is_read.iter_mut().zip(&hits.sizes) {
+            *is_read |= size.is_none();
+        }
+        let unread = self.count(files, hits, |at| !is_read[at]);
+        let mut read: Vec<u32> = (0..files.len() as u32).filter(|at| is_read[*at as usize]).collect();
+        read.sort_unstable_by(by_score);
+        (read.into_iter().map(|at| files[at as usize]).collect(), unread)
+    }
+
+    /// Counts the known files that are wanted.
+    fn count(&self, files: &[usize], hits: &WordHits, is_wanted: impl Fn(usize) -> bool) -> Unread {
+        let mut counted = Unread::new(self.query);
+        let mut terms = Vec::new();
+        for (at, (file, size)) in files.iter().zip(&hits.sizes).enumerate() {
+            if let Some(size) = size.filter(|_| is_wanted(at)) {
+                self.names.name_terms(self.query, *file as u32, &mut terms);
+                counted.add(size, &mut terms);
+                for (sum, area) in counted.areas.iter_mut().zip(self.areas) {
+                    *sum += area[*file];
+                }
+            }
+        }
+        for (term, count) in counted.files.iter_mut().enumerate() {
+            let holders = hits.rare[term].iter().chain(&hits.often[term]);
+            *count = holders.filter(|at| is_wanted(**at as usize)).count() as u32;
+        }
+        counted
+    }
+
+    /// By file: how well it fits, as far as that is known without its profile. Files that the index does not know have 0.
+    fn scores(&self, files: &[usize], hits: &WordHits) -> Vec<f64> {
+        let all = self.count(files, hits, |_| true);
+        let statistics = Statistics::new(self.query, self.names, &[], &all, self.paths.len());
+        let mut scores = vec![0.0; files.len()];
+        for (term, rarity) in statistics.rarity.iter().enumerate() {
+            for (holders, count) in [(&hits.rare[term], RARE_COUNT), (&hits.often[term], OFTEN_COUNT)] {
+                for at in holders {
+                    let words = hits.sizes[*at as usize].map_or(0, |size| size.words);
+                    scores[*at as usize] += rarity * WEIGHTS.saturate(count, words, statistics.length_mean);
+                }
+            }
+        }
+        let folder_terms = self.names.folder_terms(self.query);
+        let places: Vec<(usize, f64)> = files.iter().copied().zip(scores).collect();
+        let mut scores = map_all(&places, |(file, words)| {
+            let place = PlaceTerms::of(self.query, self.names, &folder_terms, *file as u32);
+            let own = place.name_score(&statistics, &WEIGHTS)
+                + place.directory_score(&statistics, &WEIGHTS)
+                + named(self.query, self.paths[*file], place.stem, &statistics, &WEIGHTS);
+            (words + own) * factor(self.query, self.paths[*file], self.roles[*file], &WEIGHTS)
+        });
+        let best = scores.iter().copied().fold(0.0, f64::max);
+        let rarities = all.areas.iter().map(|holders| area_rarity(*holders, self.paths.len()));
+        let areas: Vec<(&Vec<f64>, f64)> = self.areas.iter().zip(rarities).collect();
+        for (score, file) in scores.iter_mut().zip(files) {
+            let area = areas
+                .iter()
+                .map(|(area, rarity)| area[*file] * rarity)
+                .fold(0.0, f64::max);
+            let past = self.history.and_then(|history| history.of(*file as u32));
+            let similar = past.map_or(0.0, |past| past.similar_share * past.similar.min(1.0));
+            *score += RELATED * best * (area + similar);
+        }
+        scores
+    }
+}
