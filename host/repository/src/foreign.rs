@@ -71,10 +71,11 @@ pub fn find_place(path: &str) -> Option<&str> {
 
 /// The first directory of packages that a path lies in, with its `/`.
 pub fn find_directory(path: &str) -> Option<&str> {
+    let mut start = 0;
     path.match_indices('/').find_map(|(end, _)| {
-        let start = path[..end].rfind('/').map_or(0, |before| before + 1);
-        let is_foreign = DIRECTORIES.contains(&&*fold(&path[start..end]));
-        is_foreign.then_some(&path[..=end])
+        let name = &path[start..end];
+        start = end + 1;
+        DIRECTORIES.contains(&&*fold(name)).then_some(&path[..=end])
     })
 }
 

@@ -19,6 +19,9 @@ use super::{path, secrets};
 /// Below this many entries, a second thread costs more than it saves.
 const ENTRIES_PER_THREAD_MIN: usize = 1000;
 
+/// Files that are looked at between two checks of cancellation.
+const FILES_BETWEEN_CHECKS: usize = 64;
+
 /// The list of an earlier walk, brought up to date, or `None` where only a new walk can tell.
 ///
 /// `outside` are the ignore files outside the root that count now.
@@ -36,16 +39,22 @@ pub(super) fn refresh(
         if !are_unchanged(inside, root, cancel) {
             return None;
         }
-        files.iter().try_fold(Vec::new(), |mut changed, file| {
-            let stat = look(root, file)?;
-            if !is_same(file, &stat) {
-                let now = file_entry(file.path.clone(), &stat);
-                // Its new name may lie in a hidden directory, which makes it hidden under this one too.
-                let has_one_name = stat.st_nlink == 1;
-                changed.push(has_one_name.then_some(now)?);
+        let mut changed = Vec::new();
+        for files in files.chunks(FILES_BETWEEN_CHECKS) {
+            if cancel.is_cancelled() {
+                return None;
             }
-            (!cancel.is_cancelled()).then_some(changed)
-        })
+            for file in files {
+                let stat = look(root, file)?;
+                if !is_same(file, &stat) {
+                    let now = file_entry(file.path.clone(), &stat);
+                    // Its new name may lie in a hidden directory, which makes it hidden under this one too.
+                    let has_one_name = stat.st_nlink == 1;
+                    changed.push(has_one_name.then_some(now)?);
+                }
+            }
+        }
+        Some(changed)
     })?;
     if changed
         .iter()

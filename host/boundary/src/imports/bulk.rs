@@ -20,6 +20,9 @@ use tool_repository::{EntryKind, FileEntry};
 /// Cost of opening a file, in bytes that could be read and searched in the same time.
 const FILE_COST_BYTES: u64 = 16 * 1024;
 
+/// Files that are passed over between two looks at whether the call must end.
+const FILES_BETWEEN_CHECKS: usize = 64;
+
 /// A selection, and how far it has been read.
 pub(crate) struct SelectionReader {
     call: Arc<CallBudget>,
@@ -115,11 +118,14 @@ impl SelectionReader {
         };
         while batch.files.len() < limits::BULK_BATCH_FILES_MAX && batch.contents.len() < limits::BULK_BATCH_BYTES {
             let Some(at) = self.left.next() else { break };
-            self.call.check()?;
+            if at % FILES_BETWEEN_CHECKS == 0 {
+                self.call.check()?;
+            }
             let file = &self.names.list().files[at];
             if !self.globs.select(&file.path) || !wants(at, file, batch.files.len()) {
                 continue;
             }
+            self.call.check()?;
             if !self.add(at, &mut batch) {
                 // There is room for it in a batch of its own.
                 self.left.start = at;
