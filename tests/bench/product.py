@@ -121,10 +121,17 @@ class Product:
             files = (self.home / "index").glob("*/*")
             sizes.append(sum(file.stat().st_size for file in files if file.exists()))
 
-    def wait_for_index(self, tree, task, seconds_max=300):
-        """Waits until a selection has looked at every file."""
+    def wait_for_words(self, tree, task, seconds_max=300):
+        """Waits until a selection has looked at every file. Syntax trees may follow."""
+        self.wait_for_notices(tree, task, seconds_max, lambda notice: "files were considered" in notice)
+
+    def wait_for_index(self, tree, task, seconds_max=900):
+        """Waits until the files that a selection reads have their syntax trees, too."""
+        self.wait_for_notices(tree, task, seconds_max, lambda notice: "files" in notice)
+
+    def wait_for_notices(self, tree, task, seconds_max, is_early):
         until = time.monotonic() + seconds_max
-        while any("files" in notice for notice in self.select(tree, task)["notices"]):
+        while any(is_early(notice) for notice in self.select(tree, task)["notices"]):
             if time.monotonic() > until:
                 raise Failed(f"the index of {tree} was not ready within {seconds_max} s")
             time.sleep(0.25)
