@@ -100,7 +100,7 @@ const INDEXES_OPEN_MAX: usize = 8;
 const INDEXES_OPEN_FILES_MAX: usize = 200_000;
 
 /// Bytes that an index has measured but not written yet. More at once would be felt in the daemon's memory.
-const INDEX_PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
+const INDEX_PENDING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Time, from when a selection was asked for, after which it no longer waits for files that its index does not know yet,
 /// so that there is an answer within about a second; the index goes on without it.
@@ -448,12 +448,12 @@ impl Index {
                 None => mark = None,
             }
         }
-        // A list that was cut short does not prove that a file is gone.
-        let keeps = |path: &str| !list.complete || list.find(path).is_some();
-        if added.files.is_empty() && mark.is_some() && base.entries.iter().all(|entry| keeps(&entry.path)) {
+        let gone = gone(&base, list);
+        if added.files.is_empty() && mark.is_some() && gone.is_empty() {
             return Ok(());
         }
-        let has_gone = !base.entries.iter().all(|entry| keeps(&entry.path));
+        let has_gone = !gone.is_empty();
+        let keeps = |path: &str| !gone.contains(path);
         let mut files: Vec<Measured> = added.files.into_values().collect();
         let posted: Vec<_> = files.iter_mut().filter_map(|one| one.posted.take()).collect();
         let worded: Vec<_> = files.iter_mut().filter_map(|one| one.worded.take()).collect();
@@ -489,6 +489,17 @@ fn valid(catalogue: &Catalogue, list: &FileList) -> (Vec<Option<u32>>, bool) {
     };
     let known = list.files.iter().map(&mut of).collect();
     (known, found < catalogue.entries.len())
+}
+
+/// The files of a catalogue that are not listed any more. A list that was cut short does not prove it of any.
+fn gone<'a>(catalogue: &'a Catalogue, list: &FileList) -> HashSet<&'a str> {
+    let mut files = list.files.iter().peekable();
+    let mut is_gone = |path: &&str| {
+        while files.next_if(|file| file.path.as_str() < *path).is_some() {}
+        files.next_if(|file| file.path == *path).is_none()
+    };
+    let paths = catalogue.entries.iter().map(|entry| &*entry.path);
+    paths.filter(|path| list.complete && is_gone(path)).collect()
 }
 
 /// Files that were measured since.

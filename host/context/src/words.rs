@@ -101,7 +101,24 @@ pub(super) fn stem(word: &[u8]) -> &[u8] {
     if word.len() < 4 || word.iter().any(|byte| !byte.is_ascii_lowercase()) {
         return word;
     }
-    let mut word = word;
+    let mut word = without_suffix(word);
+    if word.len() > 3 && matches!(word.last(), Some(b'e' | b'y' | b'i')) {
+        word = &word[..word.len() - 1];
+    }
+    if word.len() > 5 && word.ends_with(b"at") {
+        word = &word[..word.len() - 2];
+    }
+    match word {
+        [.., a, b] if a == b && word.len() > 3 => &word[..word.len() - 1],
+        _ => word,
+    }
+}
+
+/// A word without its first suffix of these. Most words end with another letter than each of them, which is looked at first.
+fn without_suffix(word: &[u8]) -> &[u8] {
+    if !matches!(word.last(), Some(b's' | b'n' | b'g' | b'd' | b'r')) {
+        return word;
+    }
     for (suffix, least) in [
         ("ations", 4),
         ("ation", 4),
@@ -120,20 +137,10 @@ pub(super) fn stem(word: &[u8]) -> &[u8] {
             && rest.len() >= least
             && !(suffix == "s" && rest.ends_with(b"s"))
         {
-            word = rest;
-            break;
+            return rest;
         }
     }
-    if word.len() > 3 && matches!(word.last(), Some(b'e' | b'y' | b'i')) {
-        word = &word[..word.len() - 1];
-    }
-    if word.len() > 5 && word.ends_with(b"at") {
-        word = &word[..word.len() - 2];
-    }
-    match word {
-        [.., a, b] if a == b && word.len() > 3 => &word[..word.len() - 1],
-        _ => word,
-    }
+    word
 }
 
 /// The stems of a text's words, without those that every text uses.
