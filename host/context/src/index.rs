@@ -455,8 +455,8 @@ impl Index {
         let has_gone = !gone.is_empty();
         let keeps = |path: &str| !gone.contains(path);
         let mut files: Vec<Measured> = added.files.into_values().collect();
-        let posted: Vec<_> = files.iter_mut().filter_map(|one| one.posted.take()).collect();
-        let worded: Vec<_> = files.iter_mut().filter_map(|one| one.worded.take()).collect();
+        let trigrams: Vec<_> = files.iter_mut().filter_map(|one| one.trigrams.take()).collect();
+        let words: Vec<_> = files.iter_mut().filter_map(|one| one.words.take()).collect();
         let written = self.store.write(&base, mark.is_some(), keeps, files, bounds.bytes)?;
         let catalogue = Arc::new(written.catalogue);
         let mut state = self.lock();
@@ -466,8 +466,8 @@ impl Index {
         drop(state);
         let live: HashSet<ContentDigest> = catalogue.entries.iter().map(|entry| entry.digest).collect();
         for (kind, added, bytes_max) in [
-            (PostingsKind::Trigrams, posted, bounds.postings_bytes),
-            (PostingsKind::Words, worded, bounds.words_bytes),
+            (PostingsKind::Trigrams, trigrams, bounds.postings_bytes),
+            (PostingsKind::Words, words, bounds.words_bytes),
         ] {
             self.write_postings(kind, &live, &added, has_gone, bytes_max)?;
         }
@@ -647,7 +647,7 @@ impl Look {
         let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
         let (content, read) = self.repository.read_entry(&file.path, size_max, &self.cancel).ok()?;
         let digest = digest(&file.path, &content);
-        let posted = read.as_ref().and_then(|_| self.posted(&digest, &content));
+        let trigrams = read.as_ref().and_then(|_| self.trigrams_of(&digest, &content));
         let place = self.catalogue.place_of(&digest);
         let known = place.and_then(|place| Some((place, self.catalogue.profile(place)?)));
         let (place, profile) = match known {
@@ -665,12 +665,12 @@ impl Look {
             };
             let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
             let record = place.is_none().then(record);
-            let worded = profile.as_ref().and_then(|profile| self.worded(&digest, profile));
+            let words = profile.as_ref().and_then(|profile| self.words_of(&digest, profile));
             self.note(Measured {
                 entry,
                 record,
-                posted,
-                worded,
+                trigrams,
+                words,
             });
         }
         profile
@@ -680,7 +680,7 @@ impl Look {
     fn note(&self, measured: Measured) {
         let mut added = self.lock();
         let bytes = measured.record.as_ref().map_or(0, |record| record.len());
-        let postings = [&measured.posted, &measured.worded].into_iter().flatten();
+        let postings = [&measured.trigrams, &measured.words].into_iter().flatten();
         let posted_bytes: usize = postings.map(|posted| posted.keys.len()).sum();
         let bounds = &self.indexes.bounds;
         let has_room = added.bytes + bytes <= 2 * bounds.pending_bytes;

@@ -129,7 +129,7 @@ impl Drop for FillTurn {
 
 impl Look {
     /// The trigrams of a content that the postings do not have.
-    pub(super) fn posted(&self, digest: &ContentDigest, content: &[u8]) -> Option<PostedDocument> {
+    pub(super) fn trigrams_of(&self, digest: &ContentDigest, content: &[u8]) -> Option<PostedDocument> {
         let postings = Arc::clone(&self.index.lock().trigrams);
         if postings.is_full || postings.place_of(digest).is_some() {
             return None;
@@ -179,12 +179,12 @@ impl Look {
             digest,
             place: RecordExtent::NONE,
         };
-        let posted = self.posted(&digest, &content);
+        let trigrams = self.trigrams_of(&digest, &content);
         self.note(Measured {
             entry,
             record: None,
-            posted,
-            worded: None,
+            trigrams,
+            words: None,
         });
     }
 }

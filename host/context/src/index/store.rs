@@ -54,9 +54,9 @@ pub(super) struct Measured {
     pub(super) entry: FileRecord,
     pub(super) record: Option<Arc<[u8]>>,
     /// Its trigrams, unless the postings have them.
-    pub(super) posted: Option<PostedDocument>,
+    pub(super) trigrams: Option<PostedDocument>,
     /// Its words, unless the postings have them.
-    pub(super) worded: Option<PostedDocument>,
+    pub(super) words: Option<PostedDocument>,
 }
 
 impl Measured {
@@ -65,8 +65,8 @@ impl Measured {
         Self {
             entry: entry.clone(),
             record: None,
-            posted: None,
-            worded: None,
+            trigrams: None,
+            words: None,
         }
     }
 }

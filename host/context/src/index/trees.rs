@@ -128,8 +128,8 @@ impl Look {
         Some(Measured {
             entry,
             record,
-            posted: None,
-            worded: None,
+            trigrams: None,
+            words: None,
         })
     }
 }

@@ -57,7 +57,7 @@ fn size(note: u64) -> FileSize {
 
 impl Look {
     /// The words of a profile that the postings do not have.
-    pub(super) fn worded(&self, digest: &ContentDigest, profile: &Profile) -> Option<PostedDocument> {
+    pub(super) fn words_of(&self, digest: &ContentDigest, profile: &Profile) -> Option<PostedDocument> {
         let words = Arc::clone(&self.index.lock().words);
         if words.is_full || words.place_of(digest).is_some() {
             return None;
