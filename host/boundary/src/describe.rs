@@ -34,7 +34,7 @@ pub fn describe(
     };
     let call = CallBudget::new("describe", limits, &CancellationToken::new());
     runtime.watch(&call);
-    let described = Linked::new(&component.0)
+    let described = Linked::new(&component.component)
         .map_err(|error| surface.explain_link(error))?
         .describe(&call)
         .map_err(|error| match error {

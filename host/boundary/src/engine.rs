@@ -16,6 +16,7 @@ use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use super::budget::CallBudget;
+use super::code::CodeFile;
 use crate::limits;
 
 /// Features that the compiler may assume of every x86-64 processor: the level x86-64-v2, which all processors have had
@@ -60,7 +61,11 @@ pub struct EngineError {
 }
 
 /// A component as native code, ready to be linked.
-pub struct NativeComponent(pub(crate) Component);
+pub struct NativeComponent {
+    pub(crate) component: Component,
+    /// The file that it is mapped from; none where it has memory of its own.
+    code: Option<CodeFile>,
+}
 
 /// An engine that only compiles.
 pub struct Compiler(Engine);
@@ -119,12 +124,19 @@ impl Runtime {
 
     /// Loads compiled code into the engine of the first pool, or into the one without where it does not fit there.
     pub fn load(&self, code: &[u8]) -> wasmtime::Result<NativeComponent> {
-        let pooled = self.pools.first().map(|pool| deserialize(pool, code));
-        match pooled {
-            Some(Ok(component)) => Ok(component),
-            _ => deserialize(&self.engine, code),
+        let engines = self.pools.first().into_iter().chain([&self.engine]);
+        if let Some(file) = CodeFile::new(code)
+            && let Some(component) = engines.clone().find_map(|engine| map(engine, &file).ok())
+        {
+            let code = Some(file);
+            return Ok(NativeComponent { component, code });
         }
-        .map(NativeComponent)
+        let pooled = self.pools.first().map(|pool| deserialize(pool, code));
+        let component = match pooled {
+            Some(Ok(component)) => component,
+            _ => deserialize(&self.engine, code)?,
+        };
+        Ok(NativeComponent { component, code: None })
     }
 
     /// A compiler of code that this runtime loads.
@@ -154,8 +166,11 @@ impl Runtime {
     }
 
     /// Copies a component into another pool.
-    pub(crate) fn copy(&self, component: &Component, pool: usize) -> wasmtime::Result<Component> {
-        deserialize(&self.pools[pool], &component.serialize()?)
+    pub(crate) fn copy(&self, native: &NativeComponent, pool: usize) -> wasmtime::Result<Component> {
+        match &native.code {
+            Some(file) => map(&self.pools[pool], file),
+            None => deserialize(&self.pools[pool], &native.component.serialize()?),
+        }
     }
 
     /// Watches a call until it is dropped: its token is cancelled when its time is up.
@@ -260,7 +275,19 @@ fn fingerprint(engine: &Engine) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Loads compiled code: the one place where bytes become native code.
+/// Loads compiled code from a file without a name. Together with [`deserialize`] the one place where bytes become native code.
+fn map(engine: &Engine, code: &CodeFile) -> wasmtime::Result<Component> {
+    #[expect(
+        unsafe_code,
+        reason = "loading compiled code means trusting it; where it comes from is checked above"
+    )]
+    // SAFETY: the bytes are those that `deserialize` would get, see there. The file is sealed, so that they stay.
+    unsafe {
+        Component::deserialize_file(engine, code.path())
+    }
+}
+
+/// Loads compiled code into memory of its own.
 fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
     #[expect(
         unsafe_code,

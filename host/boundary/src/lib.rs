@@ -13,6 +13,7 @@ pub mod bindings;
 mod budget;
 mod cache;
 mod call;
+mod code;
 mod component;
 mod contents;
 mod describe;

@@ -41,7 +41,7 @@ type Merge = (Result<Outcome, Failure>,);
 /// A component with its copies.
 pub struct Loaded {
     runtime: &'static Runtime,
-    component: Component,
+    native: NativeComponent,
     first: Linked,
     /// One for each pool behind the first; none where a copy could not be made.
     others: Box<[OnceLock<Option<Linked>>]>,
@@ -49,15 +49,16 @@ pub struct Loaded {
 
 impl Loaded {
     /// Links a component once. The error is the end of a sentence.
-    pub fn new(runtime: &'static Runtime, NativeComponent(component): NativeComponent) -> Result<Self, String> {
-        let first = Linked::new(&component)?;
+    pub fn new(runtime: &'static Runtime, native: NativeComponent) -> Result<Self, String> {
+        let component = &native.component;
+        let first = Linked::new(component)?;
         let others = match component.image_range() {
             code if code.end.addr() - code.start.addr() > COPIED_BYTES_MAX => 0,
             _ => runtime.pools_beside(component.engine()),
         };
         Ok(Self {
             runtime,
-            component,
+            native,
             first,
             others: std::iter::repeat_with(OnceLock::new).take(others).collect(),
         })
@@ -70,7 +71,7 @@ impl Loaded {
 
     fn in_pool(&self, pool: usize) -> &Linked {
         let slot = pool.checked_sub(1).and_then(|other| self.others.get(other));
-        let copy = || Linked::new(&self.runtime.copy(&self.component, pool).ok()?).ok();
+        let copy = || Linked::new(&self.runtime.copy(&self.native, pool).ok()?).ok();
         let copy = slot.and_then(|slot| slot.get_or_init(copy).as_ref());
         copy.unwrap_or(&self.first)
     }

@@ -294,7 +294,8 @@ impl Loaded {
     }
 
     /// Links what every component carries along of WASI, which answers that there is nothing, and no more.
-    fn linked(runtime: &'static Runtime, NativeComponent(component): &NativeComponent) -> wasmtime::Result<Self> {
+    fn linked(runtime: &'static Runtime, native: &NativeComponent) -> wasmtime::Result<Self> {
+        let component = &native.component;
         let mut linker = Linker::new(component.engine());
         wasi::link(&mut linker)?;
         guard::link(&mut linker)?;
