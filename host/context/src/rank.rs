@@ -350,6 +350,10 @@ impl MeasuredFile {
         ));
         if let Some(history) = candidates.history.and_then(|history| history.of(self.index)) {
             evidence.extend(describe_similar(history).map(|reason| (reason, part(&[Similar, SimilarShare, Messages]))));
+            evidence.push((
+                "changed in one of the last commits, which are like this one".to_owned(),
+                part(&[SimilarLate]),
+            ));
             evidence.push(("changed lately or often".to_owned(), part(&[Recent, Fresh, Churn])));
         }
         evidence

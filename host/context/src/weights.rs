@@ -67,7 +67,7 @@ pub(crate) const WEIGHTS: Weights = Weights {
 };
 
 /// Number of features; their names are `FEATURE_NAMES`.
-pub const FEATURE_COUNT: usize = 20;
+pub const FEATURE_COUNT: usize = 21;
 
 /// Learned weights of the features, in the order of `FEATURE_NAMES` and in units of the first.
 pub(crate) type FeatureWeights = [f64; FEATURE_COUNT];
@@ -75,11 +75,11 @@ pub(crate) type FeatureWeights = [f64; FEATURE_COUNT];
 /// Without a history: the score before weights were learned, and the part of the project that the task names. On
 /// repositories that a fit has not seen, learned weights and the other features made some languages better and others worse.
 pub(crate) const WEIGHTS_WITHOUT_HISTORY: FeatureWeights = [
-    1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
+    1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 1.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
 ];
 
 /// With the history of the repository: fitted by `scripts/fit-ranking`.
 pub(crate) const WEIGHTS_WITH_HISTORY: FeatureWeights = [
-    1.0, 0.431, 1.165, 0.639, 0.948, 0.734, 0.107, 0.326, 0.741, 0.103, 0.027, 0.138, 0.121, 0.265, 0.835, 0.077,
+    1.0, 0.431, 1.165, 0.639, 0.948, 0.734, 0.107, 0.326, 0.741, 0.103, 0.027, 0.138, 0.121, 0.265, 0.0, 0.835, 0.077,
     0.110, 0.624, 0.0, 0.003,
 ];

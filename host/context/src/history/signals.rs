@@ -14,6 +14,16 @@ const SIMILARITY_MIN: f64 = 0.12;
 /// Commits after which a similar commit counts half.
 const SIMILAR_HALF_COMMITS: f64 = 5_000.0;
 
+/// Cosine below which one of the last commits does not continue into the task. It is less than [`SIMILARITY_MIN`]: a
+/// person who works at one thing says it in other words in each commit.
+const LATE_SIMILARITY_MIN: f64 = 0.05;
+
+/// Commits after which one of the last commits counts half.
+const LATE_HALF_COMMITS: f64 = 20.0;
+
+/// Commits that count as the last ones. Older ones would count less than a twenty-fifth.
+const LATE_COMMITS_MAX: usize = 500;
+
 /// Files that others are looked for which change together with them.
 pub(crate) const TOGETHER_SEEDS_MAX: usize = 8;
 
@@ -80,6 +90,8 @@ pub(crate) struct FileHistory {
     pub(crate) similar: f64,
     /// The part of `similar` of the file that has most of it.
     pub(crate) similar_share: f64,
+    /// 1 for the file that changed most in the last commits, as far as they resemble the task.
+    pub(crate) similar_late: f64,
     /// Commits that resemble the task.
     pub(crate) similar_commits: u32,
     /// The newest of them.
@@ -201,6 +213,7 @@ impl HistorySignals {
         let counting = history.commits.iter().zip(&statistics.files).zip(&statistics.lengths);
         let counting = counting.filter(|((_, files), _)| !files.is_empty());
         let mut similar: Vec<(f64, usize, CommitId)> = Vec::new();
+        let mut late: Vec<(f64, usize)> = Vec::new();
         for (position, ((commit, _), own_length)) in counting.enumerate() {
             let shared = commit.words.iter().filter_map(|word| {
                 let at = query.index.binary_search_by_key(word, |known| known.0).ok()?;
@@ -210,7 +223,11 @@ impl HistorySignals {
             if cosine >= SIMILARITY_MIN {
                 similar.push((cosine, position, commit.id));
             }
+            if cosine >= LATE_SIMILARITY_MIN && position < LATE_COMMITS_MAX {
+                late.push((cosine, position));
+            }
         }
+        self.add_late(&late);
         similar.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         similar.truncate(SIMILAR_COMMITS_MAX);
         // Newest first, so that the first commit of a file is its newest.
@@ -232,6 +249,25 @@ impl HistorySignals {
             self.files
                 .values_mut()
                 .for_each(|file| file.similar_share = file.similar / most);
+        }
+    }
+
+    /// Gives files a share of the similarity of the last commits, which have a cosine and a position. Work goes on for
+    /// several commits: the next one is likely to change the files of those just before it.
+    fn add_late(&mut self, late: &[(f64, usize)]) {
+        for (cosine, position) in late {
+            let files = &self.commits[*position];
+            let age = 1.0 / (1.0 + *position as f64 / LATE_HALF_COMMITS);
+            let share = cosine.powi(2) * age / (files.len().max(1) as f64).sqrt();
+            for file in files {
+                if let Some(known) = self.files.get_mut(file) {
+                    known.similar_late += share;
+                }
+            }
+        }
+        let most = self.files.values().map(|file| file.similar_late).fold(0.0, f64::max);
+        if most > 0.0 {
+            self.files.values_mut().for_each(|file| file.similar_late /= most);
         }
     }
 

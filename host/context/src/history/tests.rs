@@ -73,6 +73,18 @@ fn files_of_commits_like_the_task_stand_out() {
 }
 
 #[test]
+fn the_work_of_the_last_commits_goes_on() {
+    let mut commits = vec![commit(99, 99, "escape the query", &["src/url.py"])];
+    commits.extend((2..=60).map(|number| commit(number, 50, "speed up the cache", &["src/cache.py"])));
+    commits.push(commit(1, 1, "escape the query", &["src/redirect.py"]));
+    let paths = ["src/cache.py", "src/redirect.py", "src/url.py"];
+    let signals = signals("a query is not escaped", &history(&commits), &paths);
+    let late = |file: u32| signals.of(file).expect("it has changed").similar_late;
+    assert_eq!((late(0), late(2)), (0.0, 1.0));
+    assert!(late(1) > 0.2 && late(1) < 0.3, "{}", late(1));
+}
+
+#[test]
 fn a_file_keeps_the_history_of_its_old_names() {
     let history = history(&[
         commit(3, 3, "speed up parsing", &["src/parse.py"]),

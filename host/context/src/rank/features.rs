@@ -36,6 +36,8 @@ pub(crate) enum Feature {
     Similar,
     /// The share of such commits, compared with the file that has most.
     SimilarShare,
+    /// Changed in the last commits, if their messages resemble the task.
+    SimilarLate,
     /// Words of the task in the messages of all its commits.
     Messages,
     /// Files of its directory that changed in commits whose messages resemble the task.
@@ -66,6 +68,7 @@ pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "sibling",
     "similar",
     "similar_share",
+    "similar_late",
     "messages",
     "similar_folder",
     "together",

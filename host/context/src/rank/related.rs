@@ -158,6 +158,7 @@ fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direc
             for (feature, value) in [
                 (Feature::Similar, past.similar.min(1.0)),
                 (Feature::SimilarShare, past.similar_share),
+                (Feature::SimilarLate, past.similar_late),
                 (Feature::Messages, past.messages),
                 (Feature::Recent, past.recent),
                 (Feature::Fresh, past.fresh),
