@@ -324,6 +324,7 @@ impl MeasuredFile {
                 format!("words of the task: {}{place}", words.join(", ")),
                 part(&[Window, Whole, Coverage]),
             ),
+            ("defines names with words of the task".to_owned(), part(&[DefinedWords])),
             ("its name matches the task".to_owned(), part(&[Name, Named])),
             ("its directory matches the task".to_owned(), part(&[Directory])),
             ("imported by or importing relevant files".to_owned(), part(&[Graph])),
@@ -412,6 +413,7 @@ fn measure_alone(
     features.set(Feature::Definition, definition);
     features.set(Feature::Named, named(query, path, place.stem, statistics, weights));
     features.set(Feature::Coverage, covered / all.max(f64::MIN_POSITIVE));
+    features.set(Feature::DefinedWords, defined_words(facts, statistics));
     MeasuredFile {
         index: place.at,
         features,
@@ -457,6 +459,18 @@ fn best_definition(
     }
     let all: f64 = wholes.values().sum();
     (best.0.max(all), best.1)
+}
+
+/// Words of the task in the names of all definitions: a file about a thing has several, of which none need be the best.
+fn defined_words(facts: &Facts, statistics: &Statistics) -> f64 {
+    let terms = facts.definitions.iter().flat_map(|definition| &definition.terms);
+    let mut terms: Vec<u16> = terms.copied().collect();
+    terms.sort_unstable();
+    let value = |same: &[u16]| {
+        let count = same.len() as f64;
+        statistics.rarity[usize::from(same[0])] * count / (count + 1.0)
+    };
+    terms.chunk_by(|a, b| a == b).map(value).sum()
 }
 
 /// True where the task says the path, or an end of it.

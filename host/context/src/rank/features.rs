@@ -24,6 +24,8 @@ pub(crate) enum Feature {
     Graph,
     /// Share of the task's words that the file has at all.
     Coverage,
+    /// Words of the task in the names of all its definitions.
+    DefinedWords,
     /// The task names the part of the project that the file belongs to.
     Area,
     /// The header of a source that matches, or the source of a header.
@@ -62,6 +64,7 @@ pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "named",
     "graph",
     "coverage",
+    "defined_words",
     "area",
     "partner",
     "package",

@@ -64,6 +64,27 @@ fn first(task: &str, files: &[(&str, &str)]) -> String {
 }
 
 #[test]
+fn a_file_that_defines_more_words_of_the_task_comes_first() {
+    let ranked = ranking(
+        "expire cached tokens early",
+        &[
+            (
+                "a.py",
+                "def expire_all(now):\n    return now\n\ndef other(now): token\n",
+            ),
+            (
+                "b.py",
+                "def expire_all(now):\n    return now\n\ndef token_of(now): pass\n",
+            ),
+        ],
+    );
+    let (path, best) = &ranked[0];
+    assert_eq!(path, "b.py");
+    let reasons: Vec<&str> = best.evidence.iter().map(|(reason, _)| &**reason).collect();
+    assert!(reasons.contains(&"defines names with words of the task"), "{reasons:?}");
+}
+
+#[test]
 fn words_tables_are_sorted_for_the_search() {
     for word in ["a", "the", "your", "x"] {
         assert!(is_function_word(word.as_bytes()), "{word}");
