@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -29,13 +30,20 @@ def read(*command):
 
 
 def strip_binary(built, binaries, triple):
-    """Splits a built binary into the one that is shipped and its debug symbols."""
+    """Splits a built binary into the one that is shipped and its debug symbols, with a build id that debuggers compare.
+
+    The id is made from the shipped bytes. A checksum of the symbols in the binary, as `.gnu_debuglink` has it, would bring
+    a path of this machine into the binary: the linker's own C library is compiled with the folder that it lies in.
+    """
     folder = binaries / triple
     folder.mkdir(parents=True, exist_ok=True)
     tool, symbols = folder / "tool", folder / "tool.debug"
     run("llvm-objcopy", "--only-keep-debug", "--compress-debug-sections=zlib", built, symbols)
     run("llvm-objcopy", "--strip-all", built, tool)
-    run("llvm-objcopy", f"--add-gnu-debuglink={symbols}", tool)
+    note = folder / "build-id"
+    note.write_bytes(struct.pack("<III4s", 4, 20, 3, b"GNU\0") + hashlib.sha1(tool.read_bytes()).digest())
+    for path in (tool, symbols):
+        run("llvm-objcopy", f"--add-section=.note.gnu.build-id={note}", path)
     tool.chmod(0o755)
     return tool, symbols
 
