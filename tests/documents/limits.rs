@@ -200,6 +200,18 @@ const USER_LIMITS: &[UserLimit] = {
         ),
         limit(
             REPOSITORY,
+            "source files of which a selection reads the words of each",
+            Count(context::READ_ALL_FILES_MAX as u64),
+            "In a larger tree the index tells which files to read.",
+        ),
+        limit(
+            REPOSITORY,
+            "files of a larger tree of which a selection reads the words",
+            Count(context::READ_FILES_MAX as u64),
+            "Those that share most with the task; the others are counted.",
+        ),
+        limit(
+            REPOSITORY,
             "indexing after a selection",
             Seconds(context::OUTLINE_FILL_SECONDS_MAX),
             "The next selection goes on with the rest.",

@@ -68,10 +68,10 @@ const POSTINGS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const WORDS_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 /// Files up to which a selection reads the profile of each that a task could be about.
-const READ_ALL_FILES_MAX: usize = 8_000;
+pub const READ_ALL_FILES_MAX: usize = 8_000;
 
 /// Files of a larger tree whose profiles a selection reads: those that share most words with the task.
-const READ_FILES_MAX: usize = 2_000;
+pub const READ_FILES_MAX: usize = 2_000;
 
 /// Bytes of trigrams and words that were collected and are not written yet: those of some thousand files.
 const POSTINGS_PENDING_BYTES_MAX: usize = 32 * 1024 * 1024;

@@ -65,7 +65,7 @@ pub use endpoints::{Endpoint, Endpoints, find_endpoints};
 pub use history::{HistoryReader, NoHistory, RecentChanges, recent_changes};
 pub use index::{
     EXACT_CHECK_FILES_MAX, FileVerdict, INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX, PatternKind,
-    SearchPattern,
+    READ_ALL_FILES_MAX, READ_FILES_MAX, SearchPattern,
 };
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
 pub use modules::draw_modules;

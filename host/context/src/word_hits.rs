@@ -1,4 +1,4 @@
-//! Which files have the words of a task, as an index tells without their profiles.
+//! The files that have the words of a task, as an index tells without their profiles.
 
 /// Size of a file, in words and in blocks of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

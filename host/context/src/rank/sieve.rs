@@ -57,7 +57,7 @@ impl Unread {
     }
 }
 
-/// What tells files apart without their content.
+/// Divides files by what is known without their content.
 pub(crate) struct Sieve<'a> {
     pub(crate) query: &'a Query,
     pub(crate) paths: &'a [&'a str],
@@ -144,7 +144,9 @@ impl Sieve<'_> {
                 .map(|(area, rarity)| area[*file] * rarity)
                 .fold(0.0, f64::max);
             let past = self.history.and_then(|history| history.of(*file as u32));
-            let similar = past.map_or(0.0, |past| past.similar_share * past.similar.min(1.0));
+            let similar = past.map_or(0.0, |past| {
+                (past.similar_share * past.similar.min(1.0)).max(past.similar_late)
+            });
             *score += RELATED * best * (area + similar);
         }
         scores
