@@ -55,9 +55,9 @@ use trigrams::TrigramCollector;
 pub use narrow::FileVerdict;
 pub use pattern::{PatternKind, SearchPattern};
 
-/// Bytes that the index keeps of one repository. That of Django takes 6 MB, that of a Linux kernel tree some 150. Files
-/// beyond the bound are read anew for each selection.
-const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of the profiles that the index keeps of one repository. Those of Django take 7 MB, those of a Linux kernel tree 240,
+/// and a tenth more with syntax trees. Files beyond the bound are read anew for each selection.
+const INDEX_BYTES_MAX: u64 = 384 * 1024 * 1024;
 
 /// Bytes of the postings of one repository: a tenth of its text. Those of a Linux kernel tree take some 150 MB. Files beyond
 /// the bound are read by each search.
@@ -87,7 +87,7 @@ const OUTLINE_NOW_FILES_MAX: usize = 40;
 /// Bytes of these files together.
 const OUTLINE_NOW_BYTES_MAX: u64 = 512 * 1024;
 
-/// Bytes of all indexes on the disk, of which a large one has 640 MiB. The ones that were not used longest are removed.
+/// Bytes of all indexes on the disk, of which a large one has 768 MiB. The ones that were not used longest are removed.
 pub const INDEXES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Repositories with an index on the disk.
