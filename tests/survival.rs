@@ -37,8 +37,8 @@ fn count(pid: Pid, what: &str) -> usize {
     entries(pid, what).filter(|entry| !is_image(entry)).count()
 }
 
-/// Number of files that hold the memories that components begin with: a few for each component that was called, on each
-/// processor that has called it, and not closed again.
+/// Number of files that hold the code of components, and the memories that they begin with: a few for each component that was
+/// called, on each processor that has called it, and not closed again.
 fn images(pid: Pid) -> usize {
     entries(pid, "fd").filter(|entry| is_image(entry)).count()
 }
@@ -49,7 +49,8 @@ fn entries(pid: Pid, what: &str) -> impl Iterator<Item = PathBuf> {
 }
 
 fn is_image(entry: &Path) -> bool {
-    std::fs::read_link(entry).is_ok_and(|file| file.starts_with("/memfd:wasm-memory-image (deleted)"))
+    let of_components = ["/memfd:wasm-memory-image (deleted)", "/memfd:tool-code (deleted)"];
+    std::fs::read_link(entry).is_ok_and(|file| of_components.iter().any(|name| file.starts_with(name)))
 }
 
 /// A figure of `/proc/PID/status` in KiB.

@@ -325,8 +325,8 @@ fn cancelled_sessions_leave_nothing_open() {
     run(2);
     let before = (count(pid, "fd"), count(pid, "task"));
     run(60);
-    // The records of the index and its postings are opened once, some time after the first answer.
-    let index = 2;
+    // The records of the index and its two kinds of postings are opened once, some time after the first answer.
+    let index = 3;
     until("files and threads are given back", || {
         count(pid, "fd") <= before.0 + index && count(pid, "task") <= before.1
     });
