@@ -124,19 +124,21 @@ impl Runtime {
 
     /// Loads compiled code into the engine of the first pool, or into the one without where it does not fit there.
     pub fn load(&self, code: &[u8]) -> wasmtime::Result<NativeComponent> {
-        let engines = self.pools.first().into_iter().chain([&self.engine]);
         if let Some(file) = CodeFile::new(code)
-            && let Some(component) = engines.clone().find_map(|engine| map(engine, &file).ok())
+            && let Ok(component) = self.load_where_it_fits(|engine| map(engine, &file))
         {
             let code = Some(file);
             return Ok(NativeComponent { component, code });
         }
-        let pooled = self.pools.first().map(|pool| deserialize(pool, code));
-        let component = match pooled {
-            Some(Ok(component)) => component,
-            _ => deserialize(&self.engine, code)?,
-        };
+        let component = self.load_where_it_fits(|engine| deserialize(engine, code))?;
         Ok(NativeComponent { component, code: None })
+    }
+
+    fn load_where_it_fits(&self, load: impl Fn(&Engine) -> wasmtime::Result<Component>) -> wasmtime::Result<Component> {
+        match self.pools.first().map(&load) {
+            Some(Ok(component)) => Ok(component),
+            _ => load(&self.engine),
+        }
     }
 
     /// A compiler of code that this runtime loads.
