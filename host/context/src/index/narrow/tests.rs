@@ -123,18 +123,19 @@ fn what_changed_is_read_and_what_came_back_is_known() {
 
 #[test]
 fn what_is_hidden_by_now_leaves_the_postings() {
-    let world = World::new(&[("a.py", "x = 1\n"), ("secret.txt", "swordfish\n")]);
+    let world = World::new(&[("a.py", "x = 1\n"), ("secret.py", "swordfish = 1\n")]);
     world.settle();
     fill(&world, &world.indexes);
-    let secret = digest("secret.txt", b"swordfish\n");
+    let secret = digest("secret.py", b"swordfish = 1\n");
     let holds = |indexes: &Arc<Indexes>| {
         let index = indexes.index(&opened(&world).0);
-        index.lock().trigrams.place_of(&secret).is_some()
+        let state = index.lock();
+        [&state.trigrams, &state.words].map(|postings| postings.place_of(&secret).is_some())
     };
-    assert!(holds(&world.indexes) && holds(&world.other()));
-    world.put(".ignore", "secret.txt\n");
+    assert_eq!((holds(&world.indexes), holds(&world.other())), ([true; 2], [true; 2]));
+    world.put(".ignore", "secret.py\n");
     fill(&world, &world.indexes);
-    assert!(!holds(&world.indexes) && !holds(&world.other()));
+    assert_eq!((holds(&world.indexes), holds(&world.other())), ([false; 2], [false; 2]));
     assert_eq!(segments(&world).len(), 2);
 }
 
