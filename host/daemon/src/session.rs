@@ -454,7 +454,7 @@ impl Sessions {
 
     /// Takes the session in, and gives it its owner.
     fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, mut launch: Launch) -> SessionStart {
-        let turn = launch.place.take_turn();
+        let turn = launch.place.take_turn(&recorder);
         let start = recorder.summary().start;
         let secret = approvals::new_secret();
         let approver = SessionApprover::new(
@@ -531,7 +531,6 @@ impl Sessions {
             self.write_until_durable(&live).await;
         }
         self.lock().live.remove(&live.id);
-        // From now on another turn of the conversation may start.
         drop(turn);
         self.give_back_memory();
     }

@@ -172,7 +172,7 @@ impl Sessions {
         let sessions = Arc::clone(self);
         blocking(move || {
             let applied = sessions.put_in_place(&summary, &request, &settings);
-            drop((place.take_turn(), place));
+            drop(place);
             applied
         })
         .await
@@ -243,7 +243,7 @@ impl Sessions {
         let sessions = Arc::clone(self);
         blocking(move || {
             let dropped = sessions.drop_proposals(&summary);
-            drop((place.take_turn(), place));
+            drop(place);
             dropped
         })
         .await

@@ -1,11 +1,12 @@
 //! Running sessions, and admission of new ones: one look under one lock decides whether a session starts, whether
 //! nothing does, and whether a stop has seen it. What becomes of a session that runs is its owner's business.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::feed::Recorder;
 use super::{Live, Sessions};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
@@ -17,7 +18,19 @@ pub(super) struct Running {
     /// Sessions that have a place, and nothing else yet.
     starting: usize,
     /// Conversations of which a later turn starts or runs.
-    conversations: HashSet<String>,
+    conversations: HashMap<String, Arc<Turn>>,
+}
+
+/// A turn that has claimed its conversation: the recorder of its session, once it has one.
+#[derive(Default)]
+struct Turn(OnceLock<Arc<Recorder>>);
+
+impl Turn {
+    /// True once the end of its session is on the disk, which clients learn a moment before its owner's task is over.
+    fn has_ended(&self) -> bool {
+        let is_over = |recorder: &Arc<Recorder>| recorder.has_ended() && !recorder.has_unwritten_lines();
+        self.0.get().is_some_and(is_over)
+    }
 }
 
 /// A place among the sessions that may run at once, taken before there is anything of the session. A stop waits for it.
@@ -36,21 +49,33 @@ impl Drop for SessionPermit {
 impl SessionPermit {
     /// Claims a conversation for a turn: no other turn of it may start or run.
     pub(super) fn claim(&mut self, conversation: &str) -> Result<(), Problem> {
-        if !self.sessions.lock().conversations.insert(conversation.to_owned()) {
+        let mut running = self.sessions.lock();
+        if running
+            .conversations
+            .get(conversation)
+            .is_some_and(|turn| !turn.has_ended())
+        {
             let message = format!("A turn of the conversation `{conversation}` is running");
             return Err(Problem::new(ErrorKind::SessionRunning, message)
                 .with_hint("wait for its end, or cancel it: one turn of a conversation runs at a time"));
         }
+        let turn = Arc::<Turn>::default();
+        running.conversations.insert(conversation.to_owned(), Arc::clone(&turn));
+        drop(running);
         self.turn = Some(TurnPermit {
             sessions: Arc::clone(&self.sessions),
             conversation: conversation.to_owned(),
+            turn,
         });
         Ok(())
     }
 
-    /// Takes out the claim on a conversation, which outlives the start.
-    pub(super) fn take_turn(&mut self) -> Option<TurnPermit> {
-        self.turn.take()
+    /// Takes out the claim on a conversation, which outlives the start and ends with the session of `recorder`.
+    pub(super) fn take_turn(&mut self, recorder: &Arc<Recorder>) -> Option<TurnPermit> {
+        let permit = self.turn.take()?;
+        let is_new = permit.turn.0.set(Arc::clone(recorder)).is_ok();
+        debug_assert!(is_new, "a turn has one session");
+        Some(permit)
     }
 }
 
@@ -58,11 +83,17 @@ impl SessionPermit {
 pub(super) struct TurnPermit {
     sessions: Arc<Sessions>,
     conversation: String,
+    turn: Arc<Turn>,
 }
 
 impl Drop for TurnPermit {
     fn drop(&mut self) {
-        self.sessions.lock().conversations.remove(&self.conversation);
+        let mut running = self.sessions.lock();
+        let claimed = running.conversations.get(&self.conversation);
+        // The next turn may have claimed it since this one ended.
+        if claimed.is_some_and(|turn| Arc::ptr_eq(turn, &self.turn)) {
+            running.conversations.remove(&self.conversation);
+        }
     }
 }
 

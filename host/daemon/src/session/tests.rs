@@ -139,6 +139,40 @@ fn kinds(events: &[Event]) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_conversation_is_free_as_soon_as_the_end_of_its_turn_is_told() {
+    let world = World::new(vec![vec![Act::Say("It prints.")]]);
+    let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
+    world.idle().await;
+    let claim = || {
+        let mut place = world.sessions.take_place().expect("few run");
+        place.claim("c").map(|()| place)
+    };
+    let recorder = {
+        let (summary, sessions) = (world.sessions.store.summary(&result.session_id), &world.sessions);
+        let mut start = summary.expect("it has ended").start;
+        start.session_id = sessions.ids.next(api::now());
+        sessions.store.begin(start).expect("it can be written")
+    };
+    let mut first = claim().expect("no turn runs");
+    let first = first.take_turn(&recorder);
+    assert_eq!(
+        claim().err().map(|problem| problem.kind),
+        Some(ErrorKind::SessionRunning)
+    );
+    world.sessions.store.end(&recorder, Outcome::complete());
+    let second = claim().expect("the first turn has ended, and its task has not");
+    drop(first);
+    let refused = claim().err().map(|problem| problem.kind);
+    assert_eq!(
+        refused,
+        Some(ErrorKind::SessionRunning),
+        "the claim of the second turn stays"
+    );
+    drop(second);
+    assert!(claim().is_ok());
+}
+
+#[tokio::test]
 async fn an_operation_runs_to_its_end_and_leaves_everything_behind() {
     let call = Act::Call("read_file", json!({"path": "src/main.py"}));
     let world = World::new(vec![vec![Act::Say("Looking. "), call], vec![Act::Say("It prints.")]]);
