@@ -198,6 +198,7 @@ impl Store {
         } else {
             Writer::anew(self, base, bytes_max)?
         };
+        writer.reserve(added.iter().chain(&kept));
         // The new ones first: where a record was damaged, theirs takes its place under every path.
         for one in added.into_iter().chain(kept) {
             writer.take(one)?;
@@ -263,6 +264,10 @@ struct Writer<'a> {
     generation: u64,
     end: u64,
     live: u64,
+    /// Contents that are still to be placed and have a record in `base`, and the bytes of these records: no new record
+    /// takes their room.
+    waiting: HashSet<ContentDigest>,
+    reserved: u64,
     bytes_max: u64,
     is_full: bool,
     entries: Vec<FileRecord>,
@@ -304,6 +309,8 @@ impl<'a> Writer<'a> {
             generation,
             end: if appends { base.records_bytes } else { 0 },
             live: 0,
+            waiting: HashSet::new(),
+            reserved: 0,
             bytes_max,
             is_full: false,
             entries: Vec::new(),
@@ -311,8 +318,19 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes a file, without a profile where there is no room for it. One whose record cannot be read any more is left
-    /// out.
+    /// Keeps room for the records that the contents of these files have already.
+    fn reserve<'b>(&mut self, files: impl Iterator<Item = &'b Measured>) {
+        for Measured { entry, .. } in files.filter(|file| file.entry.place != RecordExtent::NONE) {
+            if let Some(place) = self.base.place_of(&entry.digest)
+                && self.waiting.insert(entry.digest)
+            {
+                self.reserved += u64::from(place.bytes);
+            }
+        }
+    }
+
+    /// Takes a file. Where there is no room for a new record, it keeps the one that its content has, or has none. A file
+    /// whose record cannot be read any more is left out.
     fn take(&mut self, one: Measured) -> io::Result<()> {
         let mut entry = one.entry;
         if entry.place != RecordExtent::NONE {
@@ -332,14 +350,15 @@ impl<'a> Writer<'a> {
             return Ok(Some(*place));
         }
         let known = self.base.place_of(digest);
-        let bytes = record.map_or_else(
-            || known.map_or(0, |place| place.bytes.into()),
-            |record| record.len() as u64,
-        );
-        if self.live + bytes > self.bytes_max {
-            self.is_full = true;
-            return Ok(None);
+        if self.waiting.remove(digest) {
+            self.reserved -= known.map_or(0, |place| u64::from(place.bytes));
         }
+        let record = record.filter(|record| self.has_room(record.len() as u64));
+        let bytes = match (record, known) {
+            (Some(record), _) => record.len() as u64,
+            (None, Some(place)) if self.has_room(place.bytes.into()) => place.bytes.into(),
+            _ => return Ok(None),
+        };
         let place = match (record, known) {
             (Some(record), _) => self.put(record)?,
             (None, Some(place)) if self.appends || place.bytes == 0 => place,
@@ -352,6 +371,13 @@ impl<'a> Writer<'a> {
         self.live += bytes;
         self.places.insert(*digest, place);
         Ok(Some(place))
+    }
+
+    /// True where a record of this size fits beside those that were placed and those that wait for it.
+    fn has_room(&mut self, bytes: u64) -> bool {
+        let fits = self.live + self.reserved + bytes <= self.bytes_max;
+        self.is_full |= !fits;
+        fits
     }
 
     fn put(&mut self, record: &[u8]) -> io::Result<RecordExtent> {

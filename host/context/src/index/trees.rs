@@ -2,7 +2,7 @@
 //!
 //! A tree takes ten times as long as the words of a file, and must never be in the way. So profiles are made of text
 //! first, and threads of low priority give them their trees later, for a bounded time. A file that no tree is to be had
-//! of, or one too large to keep, stays with its text and is not tried again. Tests stay with it, too: they are half of
+//! of, or one too large to keep, stays with its text and is not tried again; so do all others once the index is full. Tests stay with it, too: they are half of
 //! many a repository, mostly count for a fifth in a ranking, and lines tell what they import. The reading itself is
 //! `skill::outline`'s.
 
@@ -54,7 +54,8 @@ impl Look {
 
     /// Remembers that a file has no tree and will get one.
     pub(super) fn note_treeless(&self, at: usize, profile: Option<&Profile>) {
-        let waits = profile.is_some_and(|profile| profile.made() == Made::Text)
+        let waits = !self.index.lock().is_full
+            && profile.is_some_and(|profile| profile.made() == Made::Text)
             && self.layout.is_kept(at, self.list.files[at].size)
             && self.can_grow(at);
         self.treeless[at].store(waits, Ordering::Relaxed);
@@ -101,7 +102,8 @@ impl Look {
     }
 
     fn has_to_stop(&self, until: Instant) -> bool {
-        Instant::now() >= until || self.indexes.is_wanted.load(Ordering::Acquire)
+        let is_full = self.index.lock().is_full;
+        is_full || Instant::now() >= until || self.indexes.is_wanted.load(Ordering::Acquire)
     }
 
     /// A file's entry with the profile that its tree makes. Nothing where the file is another one by now.

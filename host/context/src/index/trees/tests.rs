@@ -245,6 +245,41 @@ fn a_tree_that_is_too_large_to_keep_is_made_once() {
 }
 
 #[test]
+fn a_full_index_keeps_profiles_without_trees_and_stops_to_read_them() {
+    let names: Vec<String> = (0..6).map(|number| format!("f{number}.rs")).collect();
+    let text = |number| format!("use {}{number}::{{one, two, three}};\n", "a".repeat(100));
+    let texts: Vec<String> = (0..6).map(text).collect();
+    let files: Vec<(&str, &str)> = names
+        .iter()
+        .map(String::as_str)
+        .zip(texts.iter().map(String::as_str))
+        .collect();
+    let bytes = |profile: Profile| profile.bytes().len() as u64;
+    let by_text: u64 = files.iter().map(|(path, text)| bytes(Profile::of(path, text))).sum();
+    let by_tree = |(path, text): &(&str, &str)| {
+        let tree = embedded().outline(path, text).expect("it can be read");
+        bytes(Profile::of(path, text).with_tree(text, &tree))
+    };
+    let by_tree: u64 = files.iter().map(by_tree).sum();
+    // There is room for the profiles, and for trees of two.
+    let bounds = IndexBounds {
+        bytes: by_text + (by_tree - by_text) / 6 * 5 / 2,
+        ..later()
+    };
+    let world = world(&files, bounds, false, embedded());
+    for _ in 0..3 {
+        world.look().finish();
+    }
+    let look = world.look();
+    let made: Vec<Made> = names.iter().map(|path| made(&look, path)).collect();
+    assert_eq!(made.iter().filter(|made| **made == Made::Tree).count(), 2, "{made:?}");
+    assert_eq!((look.treeless(), look.lacks_files()), (0, false));
+    for path in &names {
+        assert_eq!(defined(&look, path).1, 0, "`{path}` has lost its profile");
+    }
+}
+
+#[test]
 fn trees_take_a_bounded_time_and_the_next_selection_goes_on() {
     let bounds = IndexBounds {
         trees: Duration::ZERO,
