@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use host::api::PolicyRequest;
-use host::outline::SandboxedParser;
+use host::outline::{SandboxedParser, SandboxedSymbols};
 use host::repository::{Options, Repository};
 use host::skill::embedded::Packed;
 use host::skill::policy::{Cause, Policy};
@@ -285,7 +285,10 @@ impl HttpTransport for TicketServer {
 pub(super) fn warm_calls(section: &str, home: &Path, root: &Path, calls: &[(&str, Value)]) {
     let surroundings = Surroundings {
         transport: Some(Arc::new(TicketServer)),
-        symbols: Some(Arc::new(SandboxedParser(Outliners::new(python_parser())))),
+        symbols: Some(Arc::new(SandboxedSymbols {
+            parser: Arc::new(SandboxedParser(Outliners::new(python_parser()))),
+            indexes: None,
+        })),
         ..Surroundings::default()
     };
     let host = SkillHost::connected(&[], home, Limits::default(), surroundings).expect("the engine starts");

@@ -207,7 +207,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
     skill search_code pattern=^class \w+\(.*(Error|Exception|Warning)\) path= globs=["*.py","*.pyi"] limit=1 case=sensitive
     skill search_code pattern=logging\.getLogger\( path= globs=["*.py","*.pyi"] limit=1 case=sensitive
     skill find_references symbol=count limit=1
-    skill explain_function name=count path=app.py
+    skill explain_function name=count path=app.py callers=false
     # crates
 
     > Written by the embedded analyst from measurements of this repository. No language model was used.

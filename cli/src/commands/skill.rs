@@ -22,7 +22,7 @@ use host::api::{
     Effect, ErrorKind, Event, Media, Overrides, PolicyRequest, Problem, SkillCallRequest, SkillEntry, SkillState,
     Skills, TestStatus,
 };
-use host::outline::SandboxedParser;
+use host::outline::{SandboxedParser, SandboxedSymbols};
 use host::skill::{Limits, Outliners, SkillHost, SkillHostError, Surroundings};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
@@ -137,7 +137,10 @@ fn registry(context: &Context) -> Result<Arc<SkillHost>, Error> {
 /// A registry whose skills may ask for symbols, as those of a backend may. They reach no server.
 fn registry_with_symbols(context: &Context) -> Result<Arc<SkillHost>, Error> {
     let surroundings = Surroundings {
-        symbols: Some(Arc::new(SandboxedParser(Outliners::new(OUTLINERS)))),
+        symbols: Some(Arc::new(SandboxedSymbols {
+            parser: Arc::new(SandboxedParser(Outliners::new(OUTLINERS))),
+            indexes: None,
+        })),
         ..Surroundings::default()
     };
     SkillHost::connected(BUILTINS, &context.backend.home, Limits::default(), surroundings).map_err(refused)

@@ -410,7 +410,7 @@ fn explanations(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Vec
     let symbols = central::central_symbols(evidence, definitions);
     let explain = |(number, symbol): (usize, &central::CentralSymbol<'_>)| {
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
-        let arguments = json!({"name": name, "path": hit.path});
+        let arguments = json!({"name": name, "path": hit.path, "callers": false});
         call("function", number + 1, "explain_function", &arguments)
     };
     symbols

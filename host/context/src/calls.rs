@@ -55,6 +55,7 @@ pub fn draw_calls(
     let reader = SymbolReader {
         repository,
         parser: indexes.parser(),
+        indexes: Some(indexes),
         cancel,
     };
     let mut calls = CallReader {

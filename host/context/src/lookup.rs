@@ -1,7 +1,7 @@
 //! Answers questions about names in the files as they are now: definitions, references, outline, uses.
 //!
-//! A file is read before it is parsed, and only a file that holds the name is parsed, so an answer is never older than its
-//! file. Large questions are answered in pages of some files each. Matching is by syntax, without types.
+//! A file is read before it is parsed, and only a file that holds the name as a whole is parsed, so an answer is never older
+//! than its file. Files that the index knows to hold no such text are not read. Large questions are answered in pages of some files each. Matching is by syntax, without types.
 
 use std::ops::RangeInclusive;
 
@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
 use crate::text_of;
+use crate::{FileVerdict, Indexes, PatternKind, SearchPattern};
 use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX};
-use tool_repository::bulk::{Read, Wanted};
+use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError};
 
 /// Items after which a page ends. The file at hand is finished.
@@ -130,12 +131,14 @@ impl<'a> SoughtName<'a> {
 }
 
 /// Reads symbols of one repository. Blocks.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct SymbolReader<'a> {
     /// Opens the files.
     pub repository: &'a Repository,
     /// Parses them.
     pub parser: &'a dyn SyntaxParser,
+    /// Tells which files need not be read, where there is an index.
+    pub indexes: Option<&'a Indexes>,
     /// Ends the reading.
     pub cancel: &'a CancellationToken,
 }
@@ -237,6 +240,22 @@ impl SymbolReader<'_> {
         Ok(())
     }
 
+    /// The files that there are now, and by their order whether each can hold `name`, where the index tells.
+    fn candidates(&self, name: &str) -> Result<(Names, Option<Vec<FileVerdict>>), LookupError> {
+        let patterns = [SearchPattern {
+            kind: PatternKind::Literal,
+            text: name.to_owned(),
+            ignores_case: false,
+        }];
+        let can_narrow = |indexes: &&Indexes| indexes.can_narrow(self.repository, &patterns);
+        let Some(indexes) = self.indexes.filter(can_narrow) else {
+            return Ok((self.repository.names(self.cancel)?, None));
+        };
+        let names = self.repository.exact_names(self.cancel)?;
+        let verdicts = indexes.narrow(self.repository, names.list(), &patterns);
+        Ok((names, verdicts))
+    }
+
     /// Calls `visit` with each file that holds `name`, until the page is full. `visit` answers whether it parsed the file.
     pub(crate) fn each_file<T>(
         &self,
@@ -253,12 +272,12 @@ impl SymbolReader<'_> {
             let content = self
                 .repository
                 .read_within(&opened.path, TEXT_FILE_BYTES_MAX, self.cancel)?;
-            if after.is_none() && finder.find(&content).is_some() {
+            if after.is_none() && holds(&finder, &content) {
                 visit(&opened.path, content, &mut items);
             }
             return Ok(SymbolPage { items, next: None });
         }
-        let names = self.repository.names(self.cancel)?;
+        let (names, verdicts) = self.candidates(name)?;
         let list = names.list();
         let mut left = list.range_beneath(&opened.path);
         if let Some(after) = after {
@@ -272,6 +291,12 @@ impl SymbolReader<'_> {
         let (mut trees, mut bytes) = (0, 0);
         let mut content = Vec::new();
         for at in left.clone() {
+            if verdicts
+                .as_ref()
+                .is_some_and(|verdicts| verdicts[at] != FileVerdict::Candidate)
+            {
+                continue;
+            }
             let path = &list.files[at].path;
             self.check_cancel()?;
             content.clear();
@@ -279,7 +304,7 @@ impl SymbolReader<'_> {
                 .repository
                 .read_listed(&names, at, wanted, &mut content, self.cancel);
             bytes += content.len();
-            if matches!(read, Ok(Read::Whole)) && finder.find(&content).is_some() {
+            if matches!(read, Ok(Read::Whole)) && holds(&finder, &content) {
                 trees += usize::from(visit(path, std::mem::take(&mut content), &mut items));
             }
             let is_full = items.len() >= PAGE_ITEMS || trees >= PAGE_TREES_MAX || bytes >= PAGE_BYTES_MAX;
@@ -290,6 +315,20 @@ impl SymbolReader<'_> {
         }
         Ok(SymbolPage { items, next: None })
     }
+}
+
+/// True where the name stands somewhere and is no part of a longer word. A sign beside it, such as `$`, may belong to a name
+/// or not.
+fn holds(name: &Finder<'_>, content: &[u8]) -> bool {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let needle = name.needle();
+    let (begins_word, ends_word) = (is_word(needle.first()), is_word(needle.last()));
+    let is_whole = |at: usize| {
+        let before = at.checked_sub(1).and_then(|at| content.get(at));
+        let after = content.get(at + needle.len());
+        !(begins_word && is_word(before) || ends_word && is_word(after))
+    };
+    name.find_iter(content).any(is_whole)
 }
 
 fn found_definition(path: &str, symbol: &DetailedSymbol, text: &str) -> FoundDefinition {
@@ -368,4 +407,27 @@ fn words(path: &str, text: &str, word: &str) -> Vec<FoundReference> {
         container: String::new(),
     });
     found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_for_as_a_whole() {
+        for (name, text, expected) in [
+            ("Field", "class CharField: pass", false),
+            ("Field", "Fields Field_ _Field 9Field CharField", false),
+            ("Field", "CharField(Field)", true),
+            ("Field", "Field", true),
+            ("field", "$field", true),
+            ("saved?", "record.saved?(1)", true),
+            ("saved?", "unsaved?", false),
+            ("==", "a==b", true),
+            ("größe", "die größe", true),
+            ("name", "m\u{e4}name", true),
+        ] {
+            assert_eq!(holds(&Finder::new(name), text.as_bytes()), expected, "{name} in {text}");
+        }
+    }
 }

@@ -29,7 +29,7 @@ use crate::contents::IndexedContents;
 use crate::context::Indexes;
 use crate::http::{self, AppState, Traffic};
 use crate::limits;
-use crate::outline::SandboxedParser;
+use crate::outline::{SandboxedParser, SandboxedSymbols};
 use crate::past::GitHistory;
 use crate::scratch;
 use crate::session::Sessions;
@@ -162,7 +162,10 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let indexes = Indexes::new(&home, Arc::<SandboxedParser>::clone(&parser), Arc::new(GitHistory));
     let surroundings = Surroundings {
         transport: Some(Arc::new(SkillTransport::new(&home))),
-        symbols: Some(parser),
+        symbols: Some(Arc::new(SandboxedSymbols {
+            parser,
+            indexes: Some(Arc::clone(&indexes)),
+        })),
         contents: Some(Arc::new(IndexedContents(Arc::clone(&indexes)))),
         environment: environment.clone(),
     };

@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::context::symbols::{
     DetailedSymbol, ImportSite, Named, Span, SymbolForm, SymbolUse, Syntax, SyntaxDetails, SyntaxOutline, UseForm,
 };
-use crate::context::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolReader, SyntaxParser};
+use crate::context::{
+    FoundDefinition, FoundReference, Indexes, LookupError, ReferenceForm, SymbolReader, SyntaxParser,
+};
 use crate::skill::bindings::tool::skill::symbols as wit;
 use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::outline::{self, Language, Outliners};
@@ -48,7 +50,15 @@ impl SyntaxParser for SandboxedParser {
     }
 }
 
-impl SymbolLookup for SandboxedParser {
+/// Answers the questions of skills about symbols.
+pub struct SandboxedSymbols {
+    /// Reads the syntax trees.
+    pub parser: Arc<SandboxedParser>,
+    /// Tells which files need not be read, where this process has an index.
+    pub indexes: Option<Arc<Indexes>>,
+}
+
+impl SymbolLookup for SandboxedSymbols {
     fn find_definitions(
         &self,
         call: &CallBudget,
@@ -101,11 +111,12 @@ impl SymbolLookup for SandboxedParser {
     }
 }
 
-impl SandboxedParser {
+impl SandboxedSymbols {
     fn reader<'a>(&'a self, call: &'a CallBudget, context: &'a CallContext) -> SymbolReader<'a> {
         SymbolReader {
             repository: &context.repository,
-            parser: self,
+            parser: &*self.parser,
+            indexes: self.indexes.as_deref(),
             cancel: &call.token,
         }
     }

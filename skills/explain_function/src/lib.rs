@@ -39,8 +39,14 @@ struct ExplainFunctionArguments {
     name: String,
     #[serde(default)]
     path: Option<String>,
+    #[serde(default = "yes")]
+    callers: bool,
     #[serde(default)]
     cursor: Option<String>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Handler for ExplainFunction {
@@ -66,6 +72,10 @@ impl Handler for ExplainFunction {
                         "type": "string",
                         "description": "File or directory, relative to the repository root. Default: all."
                     },
+                    "callers": {
+                        "type": "boolean",
+                        "description": "False leaves out the callers, which parse every file with the name. Default: true."
+                    },
                     "cursor": {
                         "type": "string",
                         "description": "Cursor of a truncated answer; keep the other arguments."
@@ -87,8 +97,8 @@ impl Handler for ExplainFunction {
         let groups = symbols::find_groups(host, &name, &under)?;
         match (search.found.as_slice(), groups.as_slice()) {
             ([], []) => Err(find::not_found(host, &name, &under, &search)),
-            ([one], []) => show(host, one, cursor.line()?, &search),
-            ([], [one]) => show_group(host, one, cursor.line()?),
+            ([one], []) => show(host, one, cursor.line()?, &search, arguments.callers),
+            ([], [one]) => show_group(host, one, cursor.line()?, arguments.callers),
             (many, groups) => Ok(candidates(&name, many, groups, cursor.candidate()?, &search)),
         }
     }
@@ -188,7 +198,13 @@ fn candidates(name: &str, found: &[FoundDefinitions], groups: &[SymbolGroup], fr
 }
 
 /// One definition, or several of the same name in one file: a property with its setter, overloads, branches.
-fn show(host: &dyn Host, found: &FoundDefinitions, from: Option<usize>, search: &Search) -> Result<Outcome, Failure> {
+fn show(
+    host: &dyn Host,
+    found: &FoundDefinitions,
+    from: Option<usize>,
+    search: &Search,
+    callers: bool,
+) -> Result<Outcome, Failure> {
     let source = find::read(host, &found.path)?;
     let mut resolver = Resolver::new(host, &found.path, &source);
     let mut text = String::new();
@@ -199,11 +215,9 @@ fn show(host: &dyn Host, found: &FoundDefinitions, from: Option<usize>, search: 
             }
             describe(&mut text, found, definition, &mut resolver);
         }
-        list(
-            &mut text,
-            "called by, going by the name",
-            &symbols::callers_of(host, &found.definitions[0].name),
-        );
+        if callers {
+            symbols::list_callers(host, &found.definitions[0].name, &mut text);
+        }
         faults(&mut text, found);
         search.add_notes(&mut text);
         text.push_str("source:\n");
@@ -213,11 +227,14 @@ fn show(host: &dyn Host, found: &FoundDefinitions, from: Option<usize>, search: 
 }
 
 /// A definition in another language than Python.
-fn show_group(host: &dyn Host, group: &SymbolGroup, from: Option<usize>) -> Result<Outcome, Failure> {
+fn show_group(host: &dyn Host, group: &SymbolGroup, from: Option<usize>, callers: bool) -> Result<Outcome, Failure> {
     let source = symbols::read(host, group)?;
     let mut text = String::new();
     if from.is_none() {
         symbols::describe(host, group, &source, &mut text);
+        if callers {
+            symbols::list_callers(host, &group.first().name, &mut text);
+        }
         text.push_str("source:\n");
     }
     let lines = symbols::shown_lines(host, group);

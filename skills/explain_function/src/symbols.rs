@@ -110,7 +110,6 @@ pub(crate) fn describe(host: &dyn Host, group: &SymbolGroup, source: &[u8], text
             list(text, "calls", &calls(host, definition, &outline));
         }
     }
-    list(text, "called by, going by the name", &callers(host, group));
 }
 
 /// All lines of functions; of types, the bodies of their methods are left out.
@@ -233,13 +232,13 @@ fn places_near(host: &dyn Host, path: &str, name: &str) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The definitions that call this one, going by its name.
-fn callers(host: &dyn Host, group: &SymbolGroup) -> Vec<String> {
-    callers_of(host, &group.first().name)
+/// Adds the places that call a name.
+pub(crate) fn list_callers(host: &dyn Host, name: &str, text: &mut String) {
+    list(text, "called by, going by the name", &callers_of(host, name));
 }
 
 /// The places that call a name, with the definitions around them.
-pub(crate) fn callers_of(host: &dyn Host, name: &str) -> Vec<String> {
+fn callers_of(host: &dyn Host, name: &str) -> Vec<String> {
     let mut query = SymbolQuery {
         name: name.to_owned(),
         ..SymbolQuery::default()

@@ -275,9 +275,7 @@ fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: 
     }
     if python {
         if let Some(module) = Module::parse(source) {
-            for &at in &held {
-                python::search(&queries[at], path, &module, &mut tallies[at]);
-            }
+            python::search(queries, &held, path, &module, tallies);
             return;
         }
         tallies[0].unparsed.push(path.to_owned());

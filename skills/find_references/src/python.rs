@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use skill_sdk::Failure;
-use syntax::{Module, Use, UseKind, names};
+use syntax::{Import, Module, Use, UseKind, names};
 
 use crate::ReferenceQuery;
 use crate::tally::{Match, MatchKind, Tally};
@@ -56,21 +56,29 @@ impl Symbol {
     }
 }
 
-/// Adds the references of one file.
-pub(crate) fn search(request: &ReferenceQuery, path: &str, module: &Module<'_>, tally: &mut Tally) {
-    let symbol = &request.symbol;
-    let scope = FileNames::new(path, module, symbol);
-    let mut wanted: Vec<&str> = vec![symbol.last()];
-    wanted.extend(scope.aliases.iter().map(String::as_str));
-    let mut file = tally.file(request, path, module.source());
-    for found in module.uses(&wanted) {
-        if let Some(kind) = scope.judge(&found) {
-            file.push(Match::at(kind, found.at));
+/// Adds the references of one file to the symbols that it holds.
+pub(crate) fn search(
+    queries: &[ReferenceQuery],
+    held: &[usize],
+    path: &str,
+    module: &Module<'_>,
+    tallies: &mut [Tally],
+) {
+    let imports = module.imports();
+    let fault = module.faults(1).first().map(|fault| format!("{path}:{}", fault.line));
+    for &at in held {
+        let (query, tally) = (&queries[at], &mut tallies[at]);
+        let scope = FileNames::new(path, module, &imports, &query.symbol);
+        let mut wanted: Vec<&str> = vec![query.symbol.last()];
+        wanted.extend(scope.aliases.iter().map(String::as_str));
+        let mut file = tally.file(query, path, module.source());
+        for found in module.uses(&wanted) {
+            if let Some(kind) = scope.judge(&found) {
+                file.push(Match::at(kind, found.at));
+            }
         }
-    }
-    file.close();
-    if let [first, ..] = module.faults(1).as_slice() {
-        tally.broken.push(format!("{path}:{}", first.line));
+        file.close();
+        tally.broken.extend(fault.clone());
     }
 }
 
@@ -92,9 +100,8 @@ struct FileNames<'a> {
 }
 
 impl<'a> FileNames<'a> {
-    fn new(path: &'a str, module: &Module<'_>, symbol: &'a Symbol) -> Self {
-        let imports = module.imports();
-        let taken = |import: &&syntax::Import| {
+    fn new(path: &'a str, module: &Module<'_>, imports: &[Import], symbol: &'a Symbol) -> Self {
+        let taken = |import: &&Import| {
             let name = import.name.as_deref().unwrap_or(&import.module);
             names::ends_with(name, symbol.last())
                 && (!symbol.is_dotted() || names::ends_with(&import.meaning(path), &symbol.written))

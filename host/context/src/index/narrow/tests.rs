@@ -9,6 +9,8 @@ use crate::index::IndexBounds;
 use crate::index::pattern::PatternKind;
 use crate::index::postings::PostingsKind;
 use crate::index::tests::{World, bounds};
+use crate::symbols::{SyntaxDetails, SyntaxOutline};
+use crate::{SymbolReader, SyntaxParser};
 use tool_repository::Options;
 
 fn regex(text: &str) -> SearchPattern {
@@ -188,4 +190,58 @@ fn two_backends_answer_right_and_keep_what_the_other_wrote() {
     assert_eq!(verdicts(&world, &world.other(), "needle").as_deref(), Some(narrowed));
     let older = verdicts(&world, &other, "needle").expect("it is narrowed");
     assert!(older.ends_with("e.txt read, f.txt read"), "{older}");
+}
+
+/// Answers for each file that it is asked about, and counts them.
+#[derive(Debug, Default)]
+struct CountingParser(std::sync::atomic::AtomicUsize);
+
+impl SyntaxParser for CountingParser {
+    fn reads(&self, path: &str) -> bool {
+        path.ends_with(".py")
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn outline_within(&self, _path: &str, _text: &str, _wall: Duration) -> Option<SyntaxOutline> {
+        None
+    }
+
+    fn details(&self, _path: &str, _text: &str, _name: Option<&str>) -> Option<SyntaxDetails> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+#[test]
+fn references_are_looked_for_where_they_can_be_and_in_what_has_changed() {
+    let world = World::new(&[
+        ("a.py", "needle()\n"),
+        ("b.py", "needles = 1\n"),
+        ("c.py", "hay()\n"),
+        ("d.md", "A needle.\n"),
+    ]);
+    world.settle();
+    let indexes = world.other();
+    let parser = CountingParser::default();
+    let found = |indexes: Option<&Indexes>| {
+        let (repository, _) = opened(&world);
+        let reader = SymbolReader {
+            repository: &repository,
+            parser: &parser,
+            indexes,
+            cancel: &CancellationToken::new(),
+        };
+        let page = reader.find_references("needle", "", None).expect("it can be read");
+        let paths: Vec<String> = page.items.into_iter().map(|one| one.path).collect();
+        (paths.join(" "), parser.0.swap(0, Ordering::Relaxed))
+    };
+    let expected = ("a.py d.md".to_owned(), 1);
+    assert_eq!(found(None), expected, "`needles` is another name");
+    fill(&world, &indexes);
+    assert_eq!(found(Some(&indexes)), expected);
+    world.put("c.py", "needle() + 1\n");
+    assert_eq!(found(Some(&indexes)), ("a.py c.py d.md".to_owned(), 2));
 }

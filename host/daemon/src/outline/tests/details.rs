@@ -27,6 +27,7 @@ pub(super) fn told(path: &str, text: &str) -> String {
     let reader = SymbolReader {
         repository: &repository,
         parser: &*parser,
+        indexes: None,
         cancel: &cancel,
     };
     let mut told = String::new();
@@ -221,6 +222,7 @@ fn a_name_is_found_with_all_its_definitions_or_those_of_its_type() {
     let reader = SymbolReader {
         repository: &repository,
         parser: &*parser,
+        indexes: None,
         cancel: &cancel,
     };
     let defined = |name: &str, under: &str| {
@@ -261,6 +263,7 @@ fn an_answer_is_as_new_as_its_file() {
     let reader = SymbolReader {
         repository: &repository,
         parser: &*parser,
+        indexes: None,
         cancel: &cancel,
     };
     let line = |name: &str| {
@@ -289,6 +292,7 @@ fn hidden_files_have_no_symbols() {
     let reader = SymbolReader {
         repository: &repository,
         parser: &*parser,
+        indexes: None,
         cancel: &cancel,
     };
     let page = reader.find_references("open", "", None).expect("it is looked up");
@@ -318,6 +322,7 @@ fn many_answers_come_in_pages() {
     let reader = SymbolReader {
         repository: &repository,
         parser: &*parser,
+        indexes: None,
         cancel: &cancel,
     };
     let (mut count, mut pages, mut after) = (0, 0, None);
@@ -342,6 +347,7 @@ fn symbols_are_not_looked_up_for_a_cancelled_call() {
     let reader = SymbolReader {
         repository: &repository,
         parser: &*parser,
+        indexes: None,
         cancel: &cancel,
     };
     let found = reader.find_definitions("open", "", None);
