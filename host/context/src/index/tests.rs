@@ -6,7 +6,10 @@ use std::time::SystemTime;
 
 use tokio_util::sync::CancellationToken;
 
+use super::catalogue::RecordExtent;
 use super::*;
+use crate::profile::Profile;
+use crate::{Looked, Source};
 use tool_repository::Options;
 
 /// A repository and a home, both of which go at the end.
