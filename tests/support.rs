@@ -140,7 +140,7 @@ pub(crate) fn full() -> bool {
     std::env::var_os("TOOL_TEST_FULL").is_some_and(|value| value == "1")
 }
 
-/// Says a measured figure to whoever runs the tests with `--nocapture`.
+/// Prints a measured figure for a user who runs the tests with `--nocapture`.
 #[expect(clippy::print_stderr, reason = "figures are for people")]
 pub(crate) fn say(figure: &str) {
     eprintln!("{figure}");

@@ -1,4 +1,4 @@
-//! The start of a run. Whoever is killed in it, and at whatever step, nothing goes on without somebody who watches.
+//! The start of a run. If any process of it is killed, at any step, nothing goes on without a process that watches.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};

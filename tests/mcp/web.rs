@@ -189,7 +189,7 @@ fn requests_of_the_newest_revision_share_a_session() {
     assert_eq!(listed.matches("  mcp        mcp  running").count(), 2, "{listed}");
 }
 
-/// Answers to questions count there: whoever only knows the identifier of a connection is not its client.
+/// Answers to questions count there: a peer that only knows the identifier of a connection is not its client.
 #[test]
 fn a_connection_that_was_opened_with_the_token_is_reached_with_it_alone() {
     let (home, repository) = (Home::offline(), folder(FILES));

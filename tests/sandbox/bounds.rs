@@ -216,7 +216,7 @@ fn a_call_runs_in_parts() {
         assert_eq!(sum(""), "whole:66");
         return;
     }
-    // More than work at once, and in their order whoever is done first: two threads, of which each is asked for
+    // More than work at once, and in their order whichever is done first: two threads, of which each is asked for
     // `CALL_PARTS_PER_THREAD`.
     let parts = "part:1 part:5 part:9 part:13 part:17 part:21";
     assert_eq!(sum(""), parts);

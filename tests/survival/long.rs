@@ -1,4 +1,4 @@
-//! A journal that is longer than any session writes: whoever has to read it holds a part of it.
+//! A journal that is longer than any session writes: a reader holds a part of it.
 
 use std::fs::File;
 use std::io::Write;

@@ -232,7 +232,7 @@ fn another_user_of_the_machine_reaches_nothing() {
     assert!(statuses[1].contains(" 401 "), "{statuses:?}");
 }
 
-/// Asks from a thread that is another user from now on; sockets belong to whoever makes them.
+/// Asks from a thread that is another user from now on; a socket belongs to the user who makes it.
 #[expect(clippy::disallowed_methods, reason = "it asks a server of its own process")]
 fn ask_as(user: Uid, address: SocketAddr) -> io::Result<String> {
     rustix::thread::set_thread_uid(user)?;

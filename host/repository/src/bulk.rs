@@ -1,4 +1,4 @@
-//! Reading listed files one after the other, for whoever reads a whole tree.
+//! Reads listed files one after the other, for callers that read a whole tree.
 //!
 //! A bulk read saves the costs of a path of its own: only the names of the list are brought up to date, the list is not
 //! searched for a file, and one read takes both the content and the beginning by which a key is recognised. The same

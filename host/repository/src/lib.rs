@@ -252,7 +252,7 @@ pub struct Repository {
     ignore_files: Arc<IgnoreCache>,
     /// Result of the last walk.
     scanned: Mutex<Option<Arc<Scan>>>,
-    /// Held by whoever walks.
+    /// Held by the thread that walks.
     scanning: Mutex<()>,
     linked: Linked,
     layer: Option<Arc<Layer>>,
@@ -325,7 +325,7 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Heeds the file of the work tree that the root is a folder of: whoever names a folder has not asked for less.
+    /// Applies the file of the work tree that the root is a folder of: a user who names a folder has not asked for less.
     fn narrow_as_around(&mut self, cancel: &CancellationToken) -> Result<(), RepositoryError> {
         let around = find_root(&self.path);
         if around == self.path || around.join(ROOT_FILE).symlink_metadata().is_err() {

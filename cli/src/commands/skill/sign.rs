@@ -23,7 +23,7 @@ pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error
     let place = std::fs::canonicalize(&public).map_err(|error| Error::file("Key", &public, &error))?;
     context.output.line(&format!(
         "Wrote {}, the private key: it signs, has no password, and only you can read it. Keep it out of commits.\n\
-         Wrote {}, the public key. Whoever is to trust it puts this into config.toml:\n\n  \
+         Wrote {}, the public key. A user who trusts it puts this into config.toml:\n\n  \
          [skills.identities]\n  NAME = {:?}",
         private.display(),
         public.display(),

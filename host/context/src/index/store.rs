@@ -1,11 +1,11 @@
 //! The index on the disk: one folder a repository, private to the user.
 //!
-//! `catalogue` says what there is; `records-…` holds the profiles and is only ever appended to; `postings`, `words` and
-//! their segments are the module `postings`' business. A new catalogue takes the place of the old one by a rename, so that a reader sees
-//! either. Records that nothing leads to any more are left behind by writing all others into a new file: soon where they
-//! are many, and at once where a file is no longer listed, because it may be hidden by now. Whoever writes holds a lock;
-//! who does not get it leaves the work to the other. Whatever is damaged, foreign or readable by others counts as absent
-//! and is written anew.
+//! `catalogue` lists the files; `records-…` holds their profiles and is only ever appended to; the module `postings` keeps
+//! `postings`, `words` and their segments. A new catalogue takes the place of the old one by a rename, so that a reader
+//! sees either. A record without an entry goes when all others are written into a new file: soon where there are many, and
+//! at once where a file is no longer listed, because it may be hidden by now. A writer holds a lock; a process that does
+//! not get it leaves the work to the other. A file that is damaged, foreign or readable by others counts as absent and is
+//! written anew.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};

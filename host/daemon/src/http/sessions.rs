@@ -357,7 +357,7 @@ pub(super) async fn result(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ResultQuery {
-    /// False leaves `output` empty, for whoever has it from the stream.
+    /// False leaves `output` empty, for clients that have it from the stream.
     #[serde(default)]
     #[param(schema_with = Switch::of_output)]
     output: Option<Switch>,

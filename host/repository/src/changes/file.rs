@@ -15,7 +15,7 @@ use crate::{Root, mode, path};
 
 /// Returns the state of a path: `None` if nothing is there.
 ///
-/// Hidden files are read, too: whoever calls this has decided that the path may be changed.
+/// Hidden files are read, too: the caller has decided that the path may be changed.
 pub fn current(root: &Root, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
     let (parent, name) = path::split(path);
     let failed = |errno| Obstacle::from_errno(path, errno);

@@ -79,8 +79,8 @@ fn check_message(message: &str) -> Result<(), Failure> {
     }
     if clean(message) != message {
         return invalid(
-            "The commit message contains control characters, or marks that change the direction of writing: whoever \
-             reads it would not see what it says.",
+            "The commit message contains control characters, or marks that change the direction of writing: a \
+             reader would not see its real text.",
         );
     }
     if message.trim().is_empty() {

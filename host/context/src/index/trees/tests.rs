@@ -314,7 +314,7 @@ fn trees_make_way_for_files_that_nobody_has_read() {
     let look = world.look();
     look.profile("a.py");
     look.finish();
-    assert_eq!(made(&world.look(), "a.py"), Made::Tree, "whoever comes next goes on");
+    assert_eq!(made(&world.look(), "a.py"), Made::Tree, "the next one goes on");
 }
 
 #[test]

@@ -69,7 +69,7 @@ async fn a_connection_that_has_asked_nothing_is_given_up_before_others() {
     let read = tokio::time::timeout(patience, connection.read_u8()).await;
     assert!(read.is_err(), "it has the time of a connection in use");
     drop(connection);
-    assert_eq!(told(client).await, "", "whoever says nothing is told nothing");
+    assert_eq!(told(client).await, "", "a client that says nothing is told nothing");
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ impl Scene {
         self.home().join("sessions").join(&self.id).join("journal.jsonl")
     }
 
-    /// All files and their contents, whoever they belong to; empty directories as a path that ends in a slash.
+    /// All files and their contents, of all owners; empty directories as a path that ends in a slash.
     fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         let mut todo = vec![self.root()];
