@@ -24,6 +24,10 @@ const PAGE_TREES_MAX: usize = 256;
 /// Bytes that one page reads.
 const PAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Files of a directory up to which all are read. The index needs a look at each file of the repository first, which costs
+/// as much as reading some hundred.
+const UNNARROWED_FILES_MAX: usize = 500;
+
 /// Largest file in which a name is looked for as text.
 const TEXT_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -241,15 +245,17 @@ impl SymbolReader<'_> {
     }
 
     /// The files that there are now, and by their order whether each can hold `name`, where the index tells.
-    fn candidates(&self, name: &str) -> Result<(Names, Option<Vec<FileVerdict>>), LookupError> {
+    fn candidates(&self, name: &str, under: &str) -> Result<(Names, Option<Vec<FileVerdict>>), LookupError> {
+        let names = self.repository.names(self.cancel)?;
         let patterns = [SearchPattern {
             kind: PatternKind::Literal,
             text: name.to_owned(),
             ignores_case: false,
         }];
-        let can_narrow = |indexes: &&Indexes| indexes.can_narrow(self.repository, &patterns);
+        let is_large = names.list().range_beneath(under).len() > UNNARROWED_FILES_MAX;
+        let can_narrow = |indexes: &&Indexes| is_large && indexes.can_narrow(self.repository, &patterns);
         let Some(indexes) = self.indexes.filter(can_narrow) else {
-            return Ok((self.repository.names(self.cancel)?, None));
+            return Ok((names, None));
         };
         let names = self.repository.exact_names(self.cancel)?;
         let verdicts = indexes.narrow(self.repository, names.list(), &patterns);
@@ -277,7 +283,7 @@ impl SymbolReader<'_> {
             }
             return Ok(SymbolPage { items, next: None });
         }
-        let (names, verdicts) = self.candidates(name)?;
+        let (names, verdicts) = self.candidates(name, &opened.path)?;
         let list = names.list();
         let mut left = list.range_beneath(&opened.path);
         if let Some(after) = after {

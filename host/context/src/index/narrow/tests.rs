@@ -223,6 +223,8 @@ fn references_are_looked_for_where_they_can_be_and_in_what_has_changed() {
         ("c.py", "hay()\n"),
         ("d.md", "A needle.\n"),
     ]);
+    // So many that the index is asked.
+    (0..500).for_each(|number| world.put(&format!("hay/{number}.md"), "Hay.\n"));
     world.settle();
     let indexes = world.other();
     let parser = CountingParser::default();
