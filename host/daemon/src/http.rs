@@ -7,7 +7,6 @@ mod access;
 pub(crate) mod auth;
 mod body;
 mod changes;
-#[cfg(target_os = "linux")]
 pub(crate) mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;

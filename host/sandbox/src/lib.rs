@@ -5,6 +5,11 @@
 //! by cancellation), everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's
 //! rights. [`run_contained`] is one.
 
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "without a sandbox, its messages have no sender")
+)]
+
 pub mod build;
 pub mod confine;
 pub mod contain;
@@ -41,6 +46,18 @@ pub use output::keep_ends;
 use output::{CapturedOutput, LiveLines};
 pub use printed::{PrintError, read_printed};
 use proxy::{Proxy, Way};
+
+/// No signal where the other end is gone. Elsewhere the program ignores that signal from its start.
+pub(crate) const NO_SIGNAL: rustix::net::SendFlags = {
+    #[cfg(target_os = "linux")]
+    {
+        rustix::net::SendFlags::NOSIGNAL
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        rustix::net::SendFlags::empty()
+    }
+};
 
 /// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
 const PROCESS_OUTPUT_KEPT_BYTES: usize = 1024 * 1024;

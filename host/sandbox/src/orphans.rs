@@ -5,10 +5,10 @@
 //! dead one, in whatever namespace it is. Programs that cleared their environment escape this, as they escape the end
 //! of their run.
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Pid;
 
 use crate::limits;
-use crate::mark::{RunMark, list_processes, namespace, read_environment, start_ticks};
+use crate::mark::{RunMark, list_processes, namespace, start_ticks};
 
 /// Ends the processes of runs whose daemon is gone. Gives how many.
 pub fn end_orphans() -> usize {
@@ -28,12 +28,22 @@ pub fn end_orphans() -> usize {
 }
 
 /// The handle is taken before the mark is read, so that the id cannot pass to another process in between.
+#[cfg(target_os = "linux")]
 fn end_if_orphan(pid: Pid, namespace: u64) -> bool {
+    use crate::mark::read_environment;
+    use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
         return false;
     };
     let is_orphan = read_environment(pid).is_ok_and(|environment| is_of_the_dead(&environment, namespace));
     is_orphan && pidfd_send_signal(&handle, Signal::KILL).is_ok()
+}
+
+/// The system shows no environments.
+#[cfg(not(target_os = "linux"))]
+fn end_if_orphan(_pid: Pid, _namespace: u64) -> bool {
+    false
 }
 
 /// True for an environment that carries the mark of a process of this namespace which is gone. In another one, such as

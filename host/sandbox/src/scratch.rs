@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatVfsMountFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use tool_core::disk::Disk;
@@ -71,11 +71,19 @@ fn place(home: Option<&Path>) -> Option<PathBuf> {
 
 /// Returns the parent of private folders, if programs may be run there.
 fn place_for_programs(home: Option<&Path>) -> Option<PathBuf> {
-    let runs = |place: &PathBuf| {
-        let flags = rustix::fs::statvfs(place).map(|system| system.f_flag);
-        flags.is_ok_and(|flags| !flags.contains(StatVfsMountFlags::NOEXEC))
-    };
-    place(home).filter(runs)
+    place(home).filter(|place| runs_programs(place))
+}
+
+#[cfg(target_os = "linux")]
+fn runs_programs(place: &Path) -> bool {
+    let flags = rustix::fs::statvfs(place).map(|system| system.f_flag);
+    flags.is_ok_and(|flags| !flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+}
+
+/// The system does not tell.
+#[cfg(not(target_os = "linux"))]
+fn runs_programs(_place: &Path) -> bool {
+    true
 }
 
 /// Makes the place, for a daemon that holds the lock of `home`, and gives what lies there already: its owner has ended.

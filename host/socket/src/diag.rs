@@ -5,9 +5,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use rustix::net::netlink::{self, SocketAddrNetlink};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto, socket_with};
-
 /// Bytes of the head of a message.
 pub(crate) const HEAD: usize = 16;
 
@@ -53,7 +50,11 @@ pub fn find_owner(local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
 }
 
 /// Sends a question and receives its answer; gives the bytes of the answer.
+#[cfg(target_os = "linux")]
 fn exchange(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
+    use rustix::net::netlink::{self, SocketAddrNetlink};
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto, socket_with};
+
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
@@ -68,6 +69,12 @@ fn exchange(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
         0 => Ok(count.min(answer.len())),
         _ => Err(rustix::io::Errno::PROTO),
     }
+}
+
+/// Only Linux answers.
+#[cfg(not(target_os = "linux"))]
+fn exchange(_question: &[u8], _answer: &mut [u8]) -> rustix::io::Result<usize> {
+    Err(rustix::io::Errno::NOTSUP)
 }
 
 pub(crate) fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {

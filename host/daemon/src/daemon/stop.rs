@@ -3,31 +3,44 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, Signal};
 
 use super::lock;
 use super::socket::ReachedDaemon;
 use super::state::{self, Record};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
+#[cfg(target_os = "linux")]
 use crate::process::start_ticks;
 
 /// Stops a daemon and waits until it is gone.
 pub fn stop(daemon: &ReachedDaemon) -> Result<(), Problem> {
     let record = daemon.record();
-    let refuse = |why: &str| Err(not_stopped(record, why));
+    terminate(record).map_err(|why| not_stopped(record, &why))?;
+    ended(daemon.home(), record)
+}
+
+/// Tells the process to end, or gives the reason why it was not told.
+#[cfg(target_os = "linux")]
+fn terminate(record: &Record) -> Result<(), String> {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+
     let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
     // The handle is taken before the start time is compared: from then on it can mean no other process.
-    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
-        return refuse("its process is gone");
-    };
+    let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let process = process.ok_or("its process is gone")?;
     if start_ticks(record.pid) != Some(record.start_ticks) {
-        return refuse("its process id belongs to another process now");
+        return Err("its process id belongs to another process now".to_owned());
     }
-    if let Err(error) = pidfd_send_signal(&process, Signal::TERM) {
-        return refuse(&error.to_string());
-    }
-    ended(daemon.home(), record)
+    pidfd_send_signal(&process, Signal::TERM).map_err(|error| error.to_string())
+}
+
+/// As above, where the system has no handles of processes: the connection to the daemon shows that it lives.
+#[cfg(not(target_os = "linux"))]
+fn terminate(record: &Record) -> Result<(), String> {
+    let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or("its process is gone")?;
+    rustix::process::kill_process(pid, Signal::TERM).map_err(|error| error.to_string())
 }
 
 /// Waits for the end of a daemon that was told to end.

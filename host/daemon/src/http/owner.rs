@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 
 use super::auth::is_own_user;
 use super::stream::{ConnectionState, PeerStream};
-#[cfg(target_os = "linux")]
 use tool_socket::diag::{self, OwnerAnswer};
 use tool_socket::table;
 
@@ -77,7 +76,6 @@ struct KernelLookup {
 }
 
 impl KernelLookup {
-    #[cfg(target_os = "linux")]
     fn find_owner(&self, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
         let answer = diag::find_owner(peer, ours);
         if matches!(answer, OwnerAnswer::Owner(_) | OwnerAnswer::NoOwner) {
@@ -94,13 +92,7 @@ impl KernelLookup {
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn find_owner(&self, _peer: SocketAddr, _ours: SocketAddr) -> Option<u32> {
-        None
-    }
-
     /// True where the kernel has `sock_diag`: it has answered before, or answers about this socket.
-    #[cfg(target_os = "linux")]
     fn has_sock_diag(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         if !self.has_diag.load(Ordering::Relaxed) && diag::find_owner(local, remote) != OwnerAnswer::NoEntry {
             self.has_diag.store(true, Ordering::Relaxed);

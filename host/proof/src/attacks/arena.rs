@@ -210,16 +210,22 @@ fn lay_traps(base: &Path) -> io::Result<()> {
     for (hidden, other) in HARD_LINKS {
         fs::hard_link(repo.join(hidden), repo.join(other))?;
     }
-    rustix::fs::mknodat(
-        CWD,
-        repo.join("pipe"),
-        rustix::fs::FileType::Fifo,
-        Mode::RUSR | Mode::WUSR,
-        0,
-    )?;
+    make_pipe(&repo.join("pipe"))?;
     // The socket's file stays when the listener goes.
     drop(std::os::unix::net::UnixListener::bind(repo.join("socket"))?);
     Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn make_pipe(path: &Path) -> io::Result<()> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(rustix::fs::mknodat(CWD, path, rustix::fs::FileType::Fifo, mode, 0)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make_pipe(_path: &Path) -> io::Result<()> {
+    let message = "the attacks need a FIFO, and this build can make none";
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
 fn list(folder: &Path, found: &mut Listing) -> io::Result<()> {

@@ -9,12 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{HelperError, Until};
-use crate::limits;
+use crate::{NO_SIGNAL, limits};
 
 /// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
 const CONFINE_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -124,8 +124,7 @@ fn read_growing(stream: &UnixStream, length: usize, until: &Until) -> Result<Vec
 fn write(stream: &UnixStream, mut bytes: &[u8], until: &Until) -> Result<(), HelperError> {
     while !bytes.is_empty() {
         until.check()?;
-        // No signal where the other end is gone.
-        match rustix::net::send(stream, bytes, SendFlags::NOSIGNAL) {
+        match rustix::net::send(stream, bytes, NO_SIGNAL) {
             Ok(count) => bytes = &bytes[count..],
             Err(rustix::io::Errno::AGAIN) => wait(stream, PollFlags::OUT)?,
             Err(rustix::io::Errno::INTR) => {}

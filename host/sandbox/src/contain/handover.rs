@@ -6,15 +6,23 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage};
+
+use crate::NO_SIGNAL;
 
 /// Limit of a helper's messages in a run: some lines.
 const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
 /// Handles of one piece, and of one run: a listener, the repository, the folder of packages.
 const HANDLES_MAX: usize = 4;
+
+/// Handles that are received do not reach programs that this process starts. Elsewhere no sandbox sends any.
+#[cfg(target_os = "linux")]
+const RECEIVING: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::CMSG_CLOEXEC);
+
+/// See above.
+#[cfg(not(target_os = "linux"))]
+const RECEIVING: RecvFlags = RecvFlags::DONTWAIT;
 
 /// Sends bytes with handles; what does not fit at once follows without.
 pub(super) fn send(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -23,7 +31,7 @@ pub(super) fn send(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]
     if !handles.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(handles)) {
         return Err(io::Error::other("too many handles for one message"));
     }
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, NO_SIGNAL)?;
     (&*socket).write_all(&bytes[sent..])
 }
 
@@ -41,9 +49,8 @@ impl Inbox {
             let mut buffer = [0; 4096];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES_MAX))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
             let mut pieces = [IoSliceMut::new(&mut buffer)];
-            let count = match rustix::net::recvmsg(socket, &mut pieces, &mut ancillary, flags) {
+            let count = match rustix::net::recvmsg(socket, &mut pieces, &mut ancillary, RECEIVING) {
                 Ok(message) => message.bytes,
                 Err(rustix::io::Errno::AGAIN) => return Ok(true),
                 Err(rustix::io::Errno::INTR) => continue,

@@ -70,7 +70,7 @@ impl OpenedFolder {
         rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    pub(super) fn make(&self, name: &str, mode: u32) -> io::Result<File> {
+    pub(super) fn make(&self, name: &str, mode: rustix::fs::RawMode) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode);
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
