@@ -32,8 +32,8 @@ def read(*command):
 def strip_binary(built, binaries, triple):
     """Splits a built binary into the one that is shipped and its debug symbols, with a build id that debuggers compare.
 
-    The id is made from the shipped bytes. A checksum of the symbols in the binary, as `.gnu_debuglink` has it, would bring
-    a path of this machine into the binary: the linker's own C library is compiled with the folder that it lies in.
+    The id is made from the shipped bytes, so that they depend on nothing in the symbols. A checksum of the symbols, as
+    `.gnu_debuglink` has it, would change the binary with every path that is only in them.
     """
     folder = binaries / triple
     folder.mkdir(parents=True, exist_ok=True)
