@@ -37,6 +37,16 @@ class Equality(unittest.TestCase):
                 self.assertTrue(any(folder in argument for argument in command), (peer, folder))
 
 
+class Builds(unittest.TestCase):
+    def test_the_ratio_of_builds_has_a_name_and_each_value_its_unit(self):
+        text = page.builds_table({
+            "when": "now", "machine": "this", "load": "0", "builds": {"glibc": "one", "musl": "another"},
+            "rows": [{"what": "a start", "unit": "s", "values": [0.01, 0.012], "ratio": 1.2, "wanted": "0.10 s"}],
+        })
+        self.assertIn("| what | glibc | musl | musl / glibc | wanted |", text)
+        self.assertIn("| a start | 10.0 ms | 12.0 ms | 1.20 | 0.10 s |", text)
+
+
 class Criterion(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
