@@ -11,7 +11,7 @@ from rows import CALLS, SEARCHES, TASKS, UNNARROWED, call
 from timing import alternate, median, ratio
 
 EXPLAIN = "explain", "--repo", ".", "."
-FIRST_ROUNDS = 5
+FIRST_ROUNDS = 3
 STREAM_TOKENS = 200_000
 
 

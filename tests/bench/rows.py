@@ -351,7 +351,7 @@ def analyst(bench):
         ))
 
 
-# What a model reads in one answer.
+# Tool calls of one answer of the model: ten that read.
 CALLS = [
     ("read_file", {"path": "README.rst"}), ("list_files", {}), ("read_file", {"path": "pyproject.toml"}),
     ("list_files", {"path": "django/http"}), ("read_file", {"path": "django/__init__.py"}),
