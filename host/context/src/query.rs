@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use super::area::{Area, areas};
 use super::weights::Weights;
 use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
-use tool_repository::file_role::file_name;
 use tool_repository::file_role::stem as file_stem;
+use tool_repository::file_role::{file_name, language};
 
 /// A task, split into weighted words.
 #[derive(Debug, Clone, Default)]
@@ -85,6 +85,12 @@ impl Query {
         let name = file_name(path);
         let mut said = self.paths.iter();
         said.any(|said| ends_with(path, said) || ends_with(said, name))
+    }
+
+    /// True where the task says the language of a file, or its extension.
+    pub(super) fn says_language_of(&self, path: &str) -> bool {
+        let says = |word: &str| self.term(word.to_ascii_lowercase().as_bytes()).is_some();
+        language(path).is_some_and(says) || file_name(path).rsplit_once('.').is_some_and(|(_, end)| says(end))
     }
 
     /// The term of a lower-case word, where the task says it.

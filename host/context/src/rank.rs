@@ -18,6 +18,7 @@ use super::history::{FileHistory, HistorySignals};
 use super::map_all;
 use super::names::PathNames;
 use super::query::{Query, ends_with};
+use super::symbols::Syntax;
 use super::weights::{FeatureWeights, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY, Weights};
 #[cfg(test)]
 use super::words::{each_identifier, split};
@@ -25,9 +26,9 @@ use super::words::{has_inner_capital, joined};
 pub use features::FEATURE_NAMES;
 pub(crate) use features::{Feature, FeatureVector};
 pub(crate) use sieve::{Sieve, Unread};
-use tool_repository::file_role::Role;
 #[cfg(test)]
-use tool_repository::file_role::{self, stem as file_stem};
+use tool_repository::file_role::stem as file_stem;
+use tool_repository::file_role::{self, Role};
 use windows::{WINDOW_BLOCKS, windows};
 
 /// A file in the order of its relevance.
@@ -110,6 +111,7 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
 fn factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
     match role {
         _ if says_path(query, path) => 1.0,
+        Role::Source if holds_no_code(path) && !query.says_language_of(path) => weights.no_code,
         Role::Source => 1.0,
         Role::Test if query.about_tests => 1.2,
         Role::Test => weights.test,
@@ -375,6 +377,12 @@ fn describe_similar(history: &FileHistory) -> Option<String> {
 
 /// Digits that name a commit for a reader.
 const COMMIT_DIGITS: usize = 10;
+
+/// True for markup, styles and build recipes.
+fn holds_no_code(path: &str) -> bool {
+    // Most sources have a syntax, which is found sooner.
+    Syntax::of(path).is_none() && !file_role::is_code(path)
+}
 
 fn measure_alone(
     query: &Query,

@@ -29,6 +29,8 @@ pub(crate) struct Weights {
     pub graph: f64,
     /// Factor of tests, where the task is not about them.
     pub test: f64,
+    /// Factor of markup, styles and build recipes, where the task does not name their language.
+    pub no_code: f64,
     /// Factor of examples.
     pub example: f64,
     /// Saturation of BM25.
@@ -61,6 +63,7 @@ pub(crate) const WEIGHTS: Weights = Weights {
     path: 3.0,
     graph: 0.2,
     test: 0.2,
+    no_code: 0.5,
     example: 0.4,
     k1: 1.2,
     b: 0.75,

@@ -320,8 +320,8 @@ impl Above {
                     above.is_test = true;
                     above.is_test_of_python |= depth == 0;
                 }
-                "tests" | "__tests__" | "spec" | "specs" | "e2e" | "testdata" | "fixtures" | "__mocks__"
-                | "__fixtures__" | "__snapshots__" => {
+                "tests" | "testsuite" | "__tests__" | "spec" | "specs" | "e2e" | "testdata" | "fixtures"
+                | "__mocks__" | "__fixtures__" | "__snapshots__" => {
                     above.is_test_text = true;
                     above.is_test = true;
                     above.is_test_of_python = true;
@@ -703,6 +703,7 @@ mod tests {
             ("src/main/java/Latest.java", Source),
             ("src/test/java/Helper.java", Test),
             ("testing/acceptance.py", Test),
+            ("src/shop/testsuite/cart.py", Test),
             ("src/testing/plan.md", Test),
             ("src/app_tests/helper.rb", Test),
             ("src/Test/Helper.java", Test),

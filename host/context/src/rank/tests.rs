@@ -207,6 +207,17 @@ fn tests_come_after_sources_unless_the_task_is_about_them() {
 }
 
 #[test]
+fn styles_come_after_code_unless_the_task_says_their_language() {
+    let files = [
+        ("web/sidebar.css", ".sidebar { width: 1px }\n.sidebar a { }\n"),
+        ("web/sidebar.js", "export function sidebar() { return 1 }\n"),
+        ("z.js", "q"),
+    ];
+    assert_eq!(first("Show the width of the sidebar", &files), "web/sidebar.js");
+    assert_eq!(first("Set the width of the sidebar in CSS", &files), "web/sidebar.css");
+}
+
+#[test]
 fn what_relevant_files_import_gets_a_share() {
     let files = [
         ("a.py", "from helper import x\n# throttle throttle\n"),
