@@ -143,11 +143,19 @@ impl HistoryReader for NoHistory {
 struct KeptCommit {
     id: CommitId,
     seconds: i64,
-    /// Hashes of the stems of its message, sorted.
+    /// Hashes of the stems of its message: those of the title, sorted, then the others, sorted.
     words: Box<[u32]>,
+    /// Number of words in the title.
+    title_words: u8,
     /// As it has them: older names are translated when the history is used.
     changed: Box<[u32]>,
     renamed: Box<[(u32, u32)]>,
+}
+
+impl KeptCommit {
+    fn title(&self) -> &[u32] {
+        &self.words[..usize::from(self.title_words)]
+    }
 }
 
 /// The commits before a work tree, newest first.
@@ -241,10 +249,12 @@ impl PathTable {
         changed.dedup();
         let renamed = commit.renamed.iter().take(HISTORY_COMMIT_RENAMES_MAX);
         let renamed = renamed.filter_map(|(from, to)| Some((self.place(from)?, self.place(to)?)));
+        let (words, title_words) = message_words(&commit.message);
         KeptCommit {
             id: commit.id,
             seconds: commit.seconds,
-            words: message_words(&commit.message).into(),
+            words: words.into(),
+            title_words,
             renamed: renamed.collect(),
             changed: changed.into(),
         }
@@ -288,11 +298,13 @@ impl PathTable {
     }
 }
 
-/// Hashes of the stems of a message, sorted, without words that say nothing. Lines such as `Signed-off-by:` are left out.
-fn message_words(message: &str) -> Vec<u32> {
+/// Hashes of the stems of a message without words that say nothing, in the order of [`KeptCommit::words`], and how many
+/// of them are in the title. Lines such as `Signed-off-by:` are left out.
+fn message_words(message: &str) -> (Vec<u32>, u8) {
     let message = &message[..message.floor_char_boundary(HISTORY_MESSAGE_BYTES_MAX)];
+    let mut lines = message.lines().filter(|line| !super::query::is_trailer(line));
     let mut words = Vec::new();
-    for line in message.lines().filter(|line| !super::query::is_trailer(line)) {
+    let add_line = |words: &mut Vec<u32>, line: &str| {
         each_identifier(line.as_bytes(), |identifier| {
             split(identifier, |word, _| {
                 if words.len() < MESSAGE_WORDS_MAX && !is_function_word(word) {
@@ -300,8 +312,18 @@ fn message_words(message: &str) -> Vec<u32> {
                 }
             });
         });
-    }
+    };
+    add_line(&mut words, lines.next().unwrap_or(""));
     words.sort_unstable();
     words.dedup();
-    words
+    let title_words = words.len();
+    for line in lines {
+        add_line(&mut words, line);
+    }
+    let mut others = words.split_off(title_words);
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|word| words.binary_search(word).is_err());
+    words.append(&mut others);
+    (words, title_words as u8)
 }

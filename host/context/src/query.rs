@@ -14,6 +14,8 @@ use tool_repository::file_role::{file_name, language};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
     pub(super) terms: Vec<Term>,
+    /// Number of terms in the title, which are the first ones.
+    pub(super) title_terms: u16,
     /// Hashes of the stems with the places of their terms, sorted.
     pub(super) index: Vec<(u32, u16)>,
     /// Names that look like code, in the joined form of [`joined`], with the form as written.
@@ -51,6 +53,7 @@ impl Query {
             .filter(|line| !line.is_empty() && !is_trailer(line));
         let title = lines.next().unwrap_or("");
         query.read_line(title, 1.0, weights);
+        query.title_terms = query.terms.len() as u16;
         for line in lines {
             query.read_line(line, weights.body, weights);
         }

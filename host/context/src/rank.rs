@@ -352,12 +352,19 @@ impl MeasuredFile {
             part(&[SimilarFolder]),
         ));
         if let Some(history) = candidates.history.and_then(|history| history.of(self.index)) {
-            evidence.extend(describe_similar(history).map(|reason| (reason, part(&[Similar, SimilarShare, Messages]))));
+            let similar = describe_similar(history);
+            evidence.push((
+                similar.unwrap_or_else(|| "messages of its commits have words of the task".to_owned()),
+                part(&[Similar, SimilarShare, SimilarTitle, Messages]),
+            ));
             evidence.push((
                 "changed in one of the last commits, which are like this one".to_owned(),
                 part(&[SimilarLate]),
             ));
-            evidence.push(("changed lately or often".to_owned(), part(&[Recent, Fresh, Churn])));
+            evidence.push((
+                "changed lately or often".to_owned(),
+                part(&[Recent, Newest, Fresh, Churn]),
+            ));
         }
         evidence
     }

@@ -14,11 +14,25 @@ const SIMILARITY_MIN: f64 = 0.12;
 /// Commits after which a similar commit counts half.
 const SIMILAR_HALF_COMMITS: f64 = 5_000.0;
 
+/// Commits whose titles resemble that of a task and count for it.
+const SIMILAR_TITLES_MAX: usize = 60;
+
+/// Cosine below which two titles share no more than a common word.
+const TITLE_SIMILARITY_MIN: f64 = 0.1;
+
+/// Commits after which one with a similar title counts half.
+const SIMILAR_TITLES_HALF_COMMITS: f64 = 1_000.0;
+
+/// Commits after which one of the newest counts `1/e`, and how many count at all.
+const NEWEST_COMMITS: f64 = 3.0;
+const NEWEST_COMMITS_MAX: usize = 20;
+
 /// Cosine below which one of the last commits does not continue into the task. It is less than [`SIMILARITY_MIN`]: a
 /// person who works at one thing says it in other words in each commit.
 const LATE_SIMILARITY_MIN: f64 = 0.05;
 
-/// Commits after which one of the last commits counts half.
+/// Commits after which one of the last commits counts half. Work goes on for several commits: the next one is likely to
+/// change the files of those just before it.
 const LATE_HALF_COMMITS: f64 = 20.0;
 
 /// Commits that count as the last ones. Older ones would count less than a twenty-fifth.
@@ -42,8 +56,8 @@ pub(super) struct Statistics {
     files: Vec<Box<[u32]>>,
     /// By word: the number of counting commits whose message has it.
     holders: HashMap<u32, u32>,
-    /// By commit: the length of its message as a vector.
-    lengths: Vec<f64>,
+    /// By commit: the lengths of its message and of its title as vectors.
+    lengths: Vec<(f64, f64)>,
     /// Commits that count.
     counting: f64,
 }
@@ -71,8 +85,9 @@ impl Statistics {
             ..Self::default()
         };
         let square = |word: &u32| statistics.rarity(*word).powi(2);
-        let length = |commit: &super::KeptCommit| commit.words.iter().map(square).sum::<f64>().sqrt();
-        statistics.lengths = history.commits.iter().map(length).collect();
+        let length = |words: &[u32]| words.iter().map(square).sum::<f64>().sqrt();
+        let lengths = |commit: &super::KeptCommit| (length(&commit.words), length(commit.title()));
+        statistics.lengths = history.commits.iter().map(lengths).collect();
         statistics.files = files;
         statistics
     }
@@ -80,6 +95,40 @@ impl Statistics {
     fn rarity(&self, word: u32) -> f64 {
         let holders = f64::from(self.holders.get(&word).copied().unwrap_or(0));
         (1.0 + (self.counting - holders + 0.5) / (holders + 0.5)).ln()
+    }
+}
+
+/// The words of a task, or some of them, as a vector.
+struct TaskVector<'a> {
+    query: &'a Query,
+    /// By place in the index of the query: the word's part of a product with a message that has it.
+    parts: Vec<f64>,
+    length: f64,
+}
+
+impl<'a> TaskVector<'a> {
+    /// `weight` gives the weight of each term.
+    fn new(query: &'a Query, statistics: &Statistics, weight: impl Fn(u16) -> f64) -> Self {
+        let mut square = 0.0;
+        let part = |(word, term): &(u32, u16)| {
+            let (weight, rarity) = (weight(*term), statistics.rarity(*word));
+            square += (weight * rarity).powi(2);
+            weight * rarity.powi(2)
+        };
+        let parts = query.index.iter().map(part).collect();
+        Self {
+            query,
+            parts,
+            length: square.sqrt(),
+        }
+    }
+
+    fn cosine(&self, words: &[u32], length: f64) -> f64 {
+        let shared = words.iter().filter_map(|word| {
+            let at = self.query.index.binary_search_by_key(word, |known| known.0).ok()?;
+            Some(self.parts[at])
+        });
+        shared.sum::<f64>() / (self.length * length).max(f64::MIN_POSITIVE)
     }
 }
 
@@ -92,6 +141,8 @@ pub(crate) struct FileHistory {
     pub(crate) similar_share: f64,
     /// 1 for the file that changed most in the last commits, as far as they resemble the task.
     pub(crate) similar_late: f64,
+    /// 1 for the file that changed most in commits whose titles resemble the task's.
+    pub(crate) similar_title: f64,
     /// Commits that resemble the task.
     pub(crate) similar_commits: u32,
     /// The newest of them.
@@ -100,6 +151,8 @@ pub(crate) struct FileHistory {
     pub(crate) messages: f64,
     /// 1 for the files of the newest commit, 0 for those of the oldest.
     pub(crate) recent: f64,
+    /// 1 for the file that changed most in the newest commits.
+    pub(crate) newest: f64,
     /// 1 for a file that changed on the day of the newest commit, less the older its last change is.
     pub(crate) fresh: f64,
     /// 1 for the file of most commits.
@@ -146,6 +199,7 @@ impl HistorySignals {
                 known.churn = (1.0 + f64::from(count)).ln() / (1.0 + f64::from(most)).ln();
             }
         }
+        signals.add_newest();
         signals.add_similar(query, history, statistics);
         signals.add_messages(query, history, statistics);
         signals
@@ -204,30 +258,34 @@ impl HistorySignals {
 
     /// Finds the commits whose messages resemble the task most, and gives their files a share of the similarity.
     fn add_similar(&mut self, query: &Query, history: &History, statistics: &Statistics) {
-        let rarity: Vec<f64> = query.index.iter().map(|(word, _)| statistics.rarity(*word)).collect();
-        let weight = |at: usize| query.terms[usize::from(query.index[at].1)].weight;
-        let length = (0..rarity.len())
-            .map(|at| (weight(at) * rarity[at]).powi(2))
-            .sum::<f64>()
-            .sqrt();
+        let task = TaskVector::new(query, statistics, |term| query.terms[usize::from(term)].weight);
+        // Each word of a title counts, however common it is: titles are short.
+        let title = TaskVector::new(query, statistics, |term| f64::from(term < query.title_terms));
         let counting = history.commits.iter().zip(&statistics.files).zip(&statistics.lengths);
         let counting = counting.filter(|((_, files), _)| !files.is_empty());
-        let mut similar: Vec<(f64, usize, CommitId)> = Vec::new();
-        let mut late: Vec<(f64, usize)> = Vec::new();
-        for (position, ((commit, _), own_length)) in counting.enumerate() {
-            let shared = commit.words.iter().filter_map(|word| {
-                let at = query.index.binary_search_by_key(word, |known| known.0).ok()?;
-                Some(weight(at) * rarity[at].powi(2))
-            });
-            let cosine = shared.sum::<f64>() / (length * own_length).max(f64::MIN_POSITIVE);
+        let (mut similar, mut late, mut titles) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, ((commit, _), (own_length, own_title_length))) in counting.enumerate() {
+            let cosine = task.cosine(&commit.words, *own_length);
             if cosine >= SIMILARITY_MIN {
                 similar.push((cosine, position, commit.id));
             }
             if cosine >= LATE_SIMILARITY_MIN && position < LATE_COMMITS_MAX {
-                late.push((cosine, position));
+                late.push((position, cosine.powi(2) / (1.0 + position as f64 / LATE_HALF_COMMITS)));
+            }
+            let of_titles = title.cosine(commit.title(), *own_title_length);
+            if of_titles >= TITLE_SIMILARITY_MIN {
+                titles.push((of_titles, position));
             }
         }
-        self.add_late(&late);
+        self.add_shares(&late, |file| &mut file.similar_late);
+        titles.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        titles.truncate(SIMILAR_TITLES_MAX);
+        let aged = |(cosine, position): (f64, usize)| {
+            let age = 1.0 + position as f64 / SIMILAR_TITLES_HALF_COMMITS;
+            (position, cosine.powi(3) / age)
+        };
+        let titles: Vec<(usize, f64)> = titles.into_iter().map(aged).collect();
+        self.add_shares(&titles, |file| &mut file.similar_title);
         similar.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         similar.truncate(SIMILAR_COMMITS_MAX);
         // Newest first, so that the first commit of a file is its newest.
@@ -252,22 +310,30 @@ impl HistorySignals {
         }
     }
 
-    /// Gives files a share of the similarity of the last commits, which have a cosine and a position. Work goes on for
-    /// several commits: the next one is likely to change the files of those just before it.
-    fn add_late(&mut self, late: &[(f64, usize)]) {
-        for (cosine, position) in late {
+    /// Files of the newest commits, whatever the task is: work goes on where it was.
+    fn add_newest(&mut self) {
+        let newest = 0..self.commits.len().min(NEWEST_COMMITS_MAX);
+        let newest: Vec<(usize, f64)> = newest
+            .map(|position| (position, (-(position as f64) / NEWEST_COMMITS).exp()))
+            .collect();
+        self.add_shares(&newest, |file| &mut file.newest);
+    }
+
+    /// Adds the weights of commits to a signal of their files, and gives the file with most of it 1. A commit of many
+    /// files counts less for each.
+    fn add_shares(&mut self, commits: &[(usize, f64)], signal: impl Fn(&mut FileHistory) -> &mut f64) {
+        for (position, weight) in commits {
             let files = &self.commits[*position];
-            let age = 1.0 / (1.0 + *position as f64 / LATE_HALF_COMMITS);
-            let share = cosine.powi(2) * age / (files.len().max(1) as f64).sqrt();
+            let share = weight / (files.len().max(1) as f64).sqrt();
             for file in files {
                 if let Some(known) = self.files.get_mut(file) {
-                    known.similar_late += share;
+                    *signal(known) += share;
                 }
             }
         }
-        let most = self.files.values().map(|file| file.similar_late).fold(0.0, f64::max);
+        let most = self.files.values_mut().map(|file| *signal(file)).fold(0.0, f64::max);
         if most > 0.0 {
-            self.files.values_mut().for_each(|file| file.similar_late /= most);
+            self.files.values_mut().for_each(|file| *signal(file) /= most);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::codec::{RecordReader, checksum, put, put_bytes};
 use tool_repository::Identity;
 
 /// First bytes. The number changes with the form, and with anything that changes what is kept of a commit.
-const FORMAT: &[u8; 16] = b"tool history 01\n";
+const FORMAT: &[u8; 16] = b"tool history 02\n";
 
 /// Largest history that is read: ten thousand commits of fifty files each with long names.
 pub(crate) const HISTORY_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -24,6 +24,7 @@ impl History {
         for commit in &self.commits {
             bytes.extend_from_slice(&commit.id.0);
             bytes.extend_from_slice(&commit.seconds.to_le_bytes());
+            put(&mut bytes, u64::from(commit.title_words));
             put(&mut bytes, commit.words.len() as u64);
             for word in &commit.words {
                 bytes.extend_from_slice(&word.to_le_bytes());
@@ -81,7 +82,8 @@ fn commit(reader: &mut RecordReader<'_>, paths: usize) -> Option<KeptCommit> {
     let place = |reader: &mut RecordReader<'_>| reader.small().filter(|place| (*place as usize) < paths);
     let id = CommitId(reader.bytes(20)?.try_into().ok()?);
     let seconds = i64::from_le_bytes(reader.bytes(8)?.try_into().ok()?);
-    let count = length(reader, MESSAGE_WORDS_MAX)?;
+    let title_words = length(reader, MESSAGE_WORDS_MAX)?;
+    let count = length(reader, MESSAGE_WORDS_MAX).filter(|count| *count >= title_words)?;
     let (words, _) = reader.bytes(count * 4)?.as_chunks::<4>();
     let words = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
     let count = length(reader, HISTORY_COMMIT_FILES_MAX)?;
@@ -92,6 +94,7 @@ fn commit(reader: &mut RecordReader<'_>, paths: usize) -> Option<KeptCommit> {
         id,
         seconds,
         words,
+        title_words: u8::try_from(title_words).ok()?,
         changed: changed?,
         renamed: renamed?,
     })

@@ -85,6 +85,42 @@ fn the_work_of_the_last_commits_goes_on() {
 }
 
 #[test]
+fn a_title_is_compared_with_titles_alone() {
+    let history = history(&[
+        commit(
+            3,
+            3,
+            "Begin the log\n\nIt escapes the query of a redirect.",
+            &["src/log.py"],
+        ),
+        commit(2, 2, "speed up the cache", &["src/cache.py"]),
+        commit(
+            1,
+            1,
+            "Escape the query of a redirect\n\nThe log was wrong.",
+            &["src/url.py"],
+        ),
+    ]);
+    let paths = ["src/cache.py", "src/log.py", "src/url.py"];
+    let signals = signals("escape a redirect's query\n\nbegin the log", &history, &paths);
+    let alike = |file: u32| signals.of(file).expect("it has changed").similar_title;
+    assert_eq!([alike(0), alike(1), alike(2)], [0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn files_of_several_new_commits_stand_out() {
+    let history = history(&[
+        commit(3, 3, "a", &["a.py", "b.py"]),
+        commit(2, 2, "b", &["b.py"]),
+        commit(1, 1, "c", &["c.py"]),
+    ]);
+    let signals = signals("x", &history, &["a.py", "b.py", "c.py"]);
+    let newest = |file: u32| signals.of(file).expect("it has changed").newest;
+    assert_eq!(newest(1), 1.0);
+    assert!(newest(0) > newest(2) && newest(2) > 0.0, "{} {}", newest(0), newest(2));
+}
+
+#[test]
 fn a_file_keeps_the_history_of_its_old_names() {
     let history = history(&[
         commit(3, 3, "speed up parsing", &["src/parse.py"]),

@@ -40,6 +40,8 @@ pub(crate) enum Feature {
     SimilarShare,
     /// Changed in the last commits, if their messages resemble the task.
     SimilarLate,
+    /// Changed in commits whose titles resemble the task's title.
+    SimilarTitle,
     /// Words of the task in the messages of all its commits.
     Messages,
     /// Files of its directory that changed in commits whose messages resemble the task.
@@ -48,6 +50,8 @@ pub(crate) enum Feature {
     Together,
     /// Among the files of the newest commits.
     Recent,
+    /// Changed in the newest commits, above all several of them.
+    Newest,
     /// Changed in the last weeks.
     Fresh,
     /// Changed often.
@@ -72,10 +76,12 @@ pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "similar",
     "similar_share",
     "similar_late",
+    "similar_title",
     "messages",
     "similar_folder",
     "together",
     "recent",
+    "newest",
     "fresh",
     "churn",
 ];

@@ -159,8 +159,10 @@ fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direc
                 (Feature::Similar, past.similar.min(1.0)),
                 (Feature::SimilarShare, past.similar_share),
                 (Feature::SimilarLate, past.similar_late),
+                (Feature::SimilarTitle, past.similar_title),
                 (Feature::Messages, past.messages),
                 (Feature::Recent, past.recent),
+                (Feature::Newest, past.newest),
                 (Feature::Fresh, past.fresh),
                 (Feature::Churn, past.churn),
             ] {
