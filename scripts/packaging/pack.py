@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -38,14 +39,30 @@ def strip_binary(built, binaries, triple):
     folder = binaries / triple
     folder.mkdir(parents=True, exist_ok=True)
     tool, symbols = folder / "tool", folder / "tool.debug"
-    run("llvm-objcopy", "--only-keep-debug", "--compress-debug-sections=zlib", built, symbols)
+    # The numbers behind the names of functions that several modules share depend on the folder of the build.
+    names = set(re.findall(r"\S+\.llvm\.\d+", read("llvm-nm", built)))
+    renamed = folder / "renamed"
+    renamed.write_text("".join(f"{name} {name.rpartition('.')[0]}\n" for name in sorted(names)))
+    run("llvm-objcopy", "--only-keep-debug", "--compress-debug-sections=zlib", f"--redefine-syms={renamed}", built, symbols)
     run("llvm-objcopy", "--strip-all", built, tool)
     note = folder / "build-id"
     note.write_bytes(struct.pack("<III4s", 4, 20, 3, b"GNU\0") + hashlib.sha1(tool.read_bytes()).digest())
     for path in (tool, symbols):
         run("llvm-objcopy", f"--add-section=.note.gnu.build-id={note}", path)
+    clear_reserved(symbols)
     tool.chmod(0o755)
     return tool, symbols
+
+
+def clear_reserved(path):
+    """Zeroes the reserved field of compressed sections, which llvm-objcopy leaves as it was in its memory."""
+    data = bytearray(path.read_bytes())
+    start, (size, count) = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<HH", data, 58)
+    for header in range(start, start + size * count, size):
+        flags, _, offset = struct.unpack_from("<QQQ", data, header + 8)
+        if flags & 0x800:
+            data[offset + 4 : offset + 8] = bytes(4)
+    path.write_bytes(data)
 
 
 def write_extras(tool, folder):
