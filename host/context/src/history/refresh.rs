@@ -127,6 +127,10 @@ impl HistoryCell {
     ) -> Refreshed {
         self.lock().checked = Some(Instant::now());
         let refreshed = self.read(reader, repository, time, cancel);
+        if refreshed.is_none() && time < HISTORY_WALK_TIME {
+            // With more time it may succeed.
+            self.lock().checked = None;
+        }
         self.give_back();
         refreshed.unwrap_or(Refreshed::Unchanged)
     }
@@ -154,9 +158,11 @@ impl HistoryCell {
                 .ok()?,
             None => WalkedHistory::default(),
         };
-        // A walk that ran out of time goes on at the next refresh, as long as that finds new commits.
+        // A walk that ran out of time goes on at the next refresh, as long as that finds new commits. A short walk may find
+        // none on a busy machine.
         let is_new = |commit: &WalkedCommit| matches!(commit, WalkedCommit::Read(_));
-        let goes_on = !walked.is_complete && walked.commits.iter().any(is_new);
+        let has_new = walked.commits.iter().any(is_new);
+        let goes_on = !walked.is_complete && (has_new || time < HISTORY_WALK_TIME);
         let history = Arc::new(History::new(walked.commits, &before));
         let mut state = self.lock();
         state.history = history;

@@ -265,16 +265,14 @@ impl HistoryReader for ScriptedHistory {
 }
 
 fn refresh(cell: &HistoryCell, reader: &ScriptedHistory) -> Refreshed {
+    refresh_within(HISTORY_WALK_TIME, cell, reader)
+}
+
+fn refresh_within(time: Duration, cell: &HistoryCell, reader: &ScriptedHistory) -> Refreshed {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
     let permit = cell.permit().expect("nobody reads");
-    cell.refresh(
-        permit,
-        reader,
-        &repository,
-        HISTORY_WALK_TIME,
-        &CancellationToken::new(),
-    )
+    cell.refresh(permit, reader, &repository, time, &CancellationToken::new())
 }
 
 #[test]
@@ -311,6 +309,25 @@ fn a_walk_that_ran_out_of_time_goes_on_later() {
         assert_eq!(cell.current().commits.len(), expected);
     }
     assert_eq!(refresh(&cell, &reader), Refreshed::Unchanged);
+}
+
+#[test]
+fn a_short_walk_without_a_commit_is_not_the_end_of_the_history() {
+    let mut reader = ScriptedHistory {
+        read_max: Some(0),
+        ..ScriptedHistory::default()
+    };
+    *reader.commits.lock().expect("no panic") = vec![commit(1, 1, "a", &["a.py"])];
+    let cell = HistoryCell::default();
+    let short = HISTORY_WALK_TIME / 2;
+    refresh_within(short, &cell, &reader);
+    assert!(cell.is_due() && !cell.is_complete(), "a busy machine read none");
+    reader.is_broken = true;
+    refresh_within(short, &cell, &reader);
+    assert!(cell.is_due(), "it may have been too slow");
+    (reader.is_broken, reader.read_max) = (false, None);
+    assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
+    assert_eq!(cell.current().commits.len(), 1);
 }
 
 #[test]
