@@ -74,7 +74,7 @@ impl Handler for ExplainFunction {
                     },
                     "callers": {
                         "type": "boolean",
-                        "description": "False leaves out the callers, which parse every file with the name. Default: true."
+                        "description": "List the callers. Default: true."
                     },
                     "cursor": {
                         "type": "string",
