@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::catalogue::{Catalogue, FileFingerprint, FileRecord, RecordExtent};
+use super::catalogue::{Catalogue, ContentDigest, FileFingerprint, FileRecord, RecordExtent};
 use super::store::Measured;
 use super::trigrams::TrigramCollector;
 use super::{FIRST_HISTORY_TIME, FIRST_HISTORY_WAIT, Index, Indexes, IndexingPermit, digest, now_ns, yield_to_others};
@@ -20,7 +20,7 @@ use crate::profile::Profile;
 use crate::query::Query;
 use crate::word_hits::WordHits;
 use crate::{Looked, Source, share, text_of};
-use tool_repository::{FileList, Repository};
+use tool_repository::{FileEntry, FileList, Repository};
 
 /// Files that were measured since.
 #[derive(Debug, Default)]
@@ -175,14 +175,8 @@ impl Look {
             None => (None, text_of(content).map(|text| self.profiled(at, &text))),
         };
         if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
-            let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
-            let entry = FileRecord {
-                path: file.path.as_str().into(),
-                stamp: FileFingerprint::of(&read),
-                is_settled: read.changed_ns < began - settling,
-                digest,
-                place: place.unwrap_or_else(|| unplaced(profile.as_ref())),
-            };
+            let place_or_size = place.unwrap_or_else(|| unplaced(profile.as_ref()));
+            let entry = self.entry_of(&read, began, digest, place_or_size);
             let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
             let record = place.is_none().then(record);
             let words = profile.as_ref().and_then(|profile| self.words_of(&digest, profile));
@@ -194,6 +188,24 @@ impl Look {
             });
         }
         profile
+    }
+
+    /// The entry of a file whose reading began at `began`, in nanoseconds since 1970.
+    pub(super) fn entry_of(
+        &self,
+        read: &FileEntry,
+        began: i128,
+        digest: ContentDigest,
+        place: RecordExtent,
+    ) -> FileRecord {
+        let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
+        FileRecord {
+            path: read.path.as_str().into(),
+            stamp: FileFingerprint::of(read),
+            is_settled: read.changed_ns < began - settling,
+            digest,
+            place,
+        }
     }
 
     /// A file that does not fit is measured again when the index is filled.

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::catalogue::{ContentDigest, FileFingerprint, FileRecord, RecordExtent};
+use super::catalogue::{ContentDigest, RecordExtent};
 use super::pattern::{SearchPattern, TrigramQuery};
 use super::postings::{DocumentPlace, PostedDocument};
 use super::store::Measured;
@@ -171,14 +171,7 @@ impl Look {
         let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
         let Ok((content, Some(read))) = read else { return };
         let digest = digest(&file.path, &content);
-        let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
-        let entry = FileRecord {
-            path: file.path.as_str().into(),
-            stamp: FileFingerprint::of(&read),
-            is_settled: read.changed_ns < began - settling,
-            digest,
-            place: RecordExtent::NONE,
-        };
+        let entry = self.entry_of(&read, began, digest, RecordExtent::NONE);
         let trigrams = self.trigrams_of(&digest, &content);
         self.note(Measured {
             entry,
