@@ -127,10 +127,6 @@ impl HistoryCell {
     ) -> Refreshed {
         self.lock().checked = Some(Instant::now());
         let refreshed = self.read(reader, repository, time, cancel);
-        if refreshed.is_none() && time < HISTORY_WALK_TIME {
-            // With more time it may succeed.
-            self.lock().checked = None;
-        }
         self.give_back();
         refreshed.unwrap_or(Refreshed::Unchanged)
     }
