@@ -159,7 +159,16 @@ async fn a_conversation_is_free_as_soon_as_the_end_of_its_turn_is_told() {
         claim().err().map(|problem| problem.kind),
         Some(ErrorKind::SessionRunning)
     );
-    world.sessions.store.end(&recorder, Outcome::complete());
+    let room = recorder.fill_disk();
+    assert!(!world.sessions.store.end(&recorder, Outcome::complete()));
+    let refused = claim().err().map(|problem| problem.kind);
+    assert_eq!(
+        refused,
+        Some(ErrorKind::SessionRunning),
+        "the next turn could not read it"
+    );
+    drop(room);
+    assert!(world.sessions.store.write_waiting(&recorder));
     let second = claim().expect("the first turn has ended, and its task has not");
     drop(first);
     let refused = claim().err().map(|problem| problem.kind);
