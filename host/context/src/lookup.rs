@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
 use crate::text_of;
 use crate::{FileVerdict, Indexes, PatternKind, SearchPattern};
-use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX};
+use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX, SEARCHED_FILE_BYTES_MAX};
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError};
 
@@ -27,9 +27,6 @@ const PAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Files of a directory up to which all are read. The index needs a look at each file of the repository first, which costs
 /// as much as reading some hundred.
 const UNNARROWED_FILES_MAX: usize = 500;
-
-/// Largest file in which a name is looked for as text.
-const TEXT_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A definition in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -277,7 +274,7 @@ impl SymbolReader<'_> {
         if opened.kind == EntryKind::File {
             let content = self
                 .repository
-                .read_within(&opened.path, TEXT_FILE_BYTES_MAX, self.cancel)?;
+                .read_within(&opened.path, SEARCHED_FILE_BYTES_MAX, self.cancel)?;
             if after.is_none() && holds(&finder, &content) {
                 visit(&opened.path, content, &mut items);
             }
@@ -291,7 +288,7 @@ impl SymbolReader<'_> {
             left.start = left.start.max(passed);
         }
         let wanted = Wanted {
-            bytes_max: TEXT_FILE_BYTES_MAX,
+            bytes_max: SEARCHED_FILE_BYTES_MAX,
             text_only: true,
         };
         let (mut trees, mut bytes) = (0, 0);

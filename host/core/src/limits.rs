@@ -59,6 +59,9 @@ macro_rules! time_limits {
 /// files are not useful.
 pub const FILE_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
+/// Largest file in which a name is looked for. The index knows the trigrams of files up to this size.
+pub const SEARCHED_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// Time-out of a repository scan (specification: 60 seconds).
 pub const SCAN_SECONDS_MAX: u64 = 60;
 

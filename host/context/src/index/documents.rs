@@ -63,7 +63,7 @@ impl KnownDocuments {
         let lacks = move |at: &usize| {
             let lacks_trigrams = trigrams.places[*at].is_none()
                 && !trigrams.postings.is_full
-                && self.list.files[*at].size <= limits::FILE_READ_BYTES_MAX;
+                && self.list.files[*at].size <= limits::SEARCHED_FILE_BYTES_MAX;
             let lacks_words = words.places[*at].is_none() && !words.postings.is_full && self.has_profile(*at);
             lacks_trigrams || lacks_words
         };

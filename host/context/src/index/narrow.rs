@@ -167,7 +167,7 @@ impl Look {
     /// Reads a file that no selection asks for, and notes its trigrams.
     pub(super) fn post(&self, at: usize) {
         let file = &self.list.files[at];
-        let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
+        let (size_max, began) = (limits::SEARCHED_FILE_BYTES_MAX, now_ns());
         let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
         let Ok((content, Some(read))) = read else { return };
         let digest = digest(&file.path, &content);

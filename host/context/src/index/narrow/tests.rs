@@ -87,6 +87,19 @@ fn files_are_left_out_once_a_search_has_filled_the_index() {
 }
 
 #[test]
+fn a_file_is_left_out_up_to_the_size_that_is_searched() {
+    let largest = limits::SEARCHED_FILE_BYTES_MAX as usize;
+    let world = World::new(&[
+        ("a.h", &"hay\n".repeat(largest / 4)),
+        ("b.h", &"hay\n".repeat(largest / 4 + 1)),
+    ]);
+    world.settle();
+    fill(&world, &world.indexes);
+    let narrowed = "a.h text, b.h read";
+    assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(narrowed));
+}
+
+#[test]
 fn a_selection_fills_the_postings_too() {
     let world = World::new(&FILES);
     world.settle();
