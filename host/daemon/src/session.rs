@@ -2,8 +2,8 @@
 //!
 //! The journal of a session (`~/.tool/sessions/<id>/journal.jsonl`) is the truth: streams, tasks, history, results and
 //! the report are views of it, and a daemon that died finds at its next start what was under way, finishes or rolls
-//! back its changes, and closes it as failed. This file decides who may start what, and what becomes of a session
-//! whose client, task or daemon goes away; the work itself is in `run`.
+//! back its changes, and closes it as failed. This file owns the running sessions, and decides what becomes of one whose
+//! client, task or daemon goes away; `start` checks a request, and `run` does the work.
 
 pub mod approvals;
 mod checks;
@@ -16,6 +16,7 @@ pub mod feed;
 pub(crate) mod fuzz;
 pub mod history;
 mod ids;
+mod inspect;
 pub mod journal;
 mod planned;
 pub mod preflight;
@@ -26,6 +27,7 @@ pub mod report;
 mod run;
 mod running;
 mod selection;
+mod start;
 mod store;
 mod undo;
 
@@ -42,43 +44,34 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::analyst;
 use crate::api::{
-    self, ApprovalAnswer, CallGraph, CallGraphRequest, ContextRequest, ContextResult, ErrorKind, ExecuteRequest,
-    GraphRequest, History, ModuleGraph, OpenApproval, Operation, Problem, ScanRequest, ScanResult, SessionResult,
-    SessionStart, SessionUsage, SkillCallRequest, SkillEntry, Status, TaskEntry,
+    self, ApprovalAnswer, ErrorKind, History, OpenApproval, Problem, SessionResult, SessionStart, SessionUsage,
+    SkillEntry, Status, TaskEntry,
 };
-use crate::config::{Api, PolicySettings, Settings};
-use crate::context::{self, Indexes, Steer};
+use crate::config::PolicySettings;
+use crate::context::Indexes;
 use crate::limits;
 use crate::process;
-use crate::provider::{LabelMark, Usage};
+use crate::provider::Usage;
 use crate::redaction::Redactor;
 use crate::repository::{self, Repository, Scans};
 use crate::skill::SkillHost;
 use crate::skill::lock::Lock;
-use crate::skill::policy::{Cause, Policy};
-use crate::text;
+use crate::skill::policy::Policy;
 pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
-use checks::{
-    check_budget, check_provider, check_target, open_repository, own_keys, policy, reports_directory, shown_target,
-    working_directory,
-};
-use continuation::Continuation;
-use engine::{Engine, KeyObserver};
+use engine::Engine;
 pub use feed::JOURNAL_BYTES_MAX;
 use feed::{Events, Numbered, Recorder};
 use history::{Filter, Summary};
 use ids::Ids;
-use journal::{Start, Work};
+use journal::Start;
 pub use planned::plan_tests;
 use preview::InheritedLayer;
 pub use proposed::read_proposals;
 pub use report::REPORT_TRANSCRIPT_BYTES_MAX;
-use run::{OperationTask, Outcome, SessionRun, Task};
+use run::{Outcome, SessionRun, Task};
 use running::{Running, SessionPermit, TurnPermit};
-use selection::Selecting;
 use store::Store;
 pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
 
@@ -166,16 +159,6 @@ impl Sessions {
         Self::with_indexes(home, Arc::new(engine::Host(skills)), indexes, scan_time, keys)
     }
 
-    #[cfg(test)]
-    pub(crate) fn with_engine(
-        home: &Path,
-        engine: Arc<dyn Engine>,
-        scan_time: Option<Duration>,
-    ) -> Result<Arc<Self>, OpenSessionsError> {
-        let indexes = Indexes::new(home, Arc::new(context::NoParser), Arc::new(context::NoHistory));
-        Self::with_indexes(home, engine, indexes, scan_time, BTreeSet::new())
-    }
-
     fn with_indexes(
         home: &Path,
         engine: Arc<dyn Engine>,
@@ -201,230 +184,6 @@ impl Sessions {
             stopping: CancellationToken::new(),
             scan_time,
             is_giving_back: AtomicBool::new(false),
-        }))
-    }
-
-    /// Starts an operation. Returns once the request is checked; the stream reports later failures. `environment` is
-    /// what recipes may see of the starter's environment.
-    pub async fn start(
-        self: &Arc<Self>,
-        request: ExecuteRequest,
-        settings: Settings,
-        environment: BTreeMap<String, String>,
-    ) -> Result<SessionStart, Problem> {
-        let place = self.take_place()?;
-        self.begin_operation(place, request, settings, environment, None).await
-    }
-
-    /// Starts an operation, on its own or as the next turn of a conversation.
-    async fn begin_operation(
-        self: &Arc<Self>,
-        place: SessionPermit,
-        request: ExecuteRequest,
-        mut settings: Settings,
-        environment: BTreeMap<String, String>,
-        continuation: Option<Continuation>,
-    ) -> Result<SessionStart, Problem> {
-        check_provider(request.provider.as_deref(), settings.provider.name)?;
-        check_target(&request)?;
-        check_budget(&request.budget)?;
-        if settings.provider.api == Api::Analyst {
-            analyst::check(request.operation, request.model.as_deref())?;
-        }
-        if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
-            settings.provider.set_model(model);
-        }
-        let steer = Steer::new(&request.selection)?;
-        let (continued, past, inherited) = match continuation {
-            Some(Continuation { continued, past, layer }) => (Some(continued), Some(past), layer),
-            None => (None, None, InheritedLayer::default()),
-        };
-        let is_preview = request.preview || inherited.is_preview;
-        let session_id = self.ids.next(api::now());
-        let mark = past
-            .as_ref()
-            .and_then(|past| past.mark)
-            .unwrap_or_else(LabelMark::random);
-        let known_keys = past.as_ref().map_or(&[][..], |past| &past.keys);
-        let redactor = Arc::new(Redactor::continued(
-            &settings.policy.unredacted,
-            own_keys(&settings),
-            mark.to_string(),
-            known_keys,
-        )?);
-        own_keys(&settings).for_each(|key| self.store.conceal(key));
-        let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
-        let (repository, working_directory) = {
-            let opening = CancellationToken::new();
-            let _guard = opening.clone().drop_guard();
-            let mut options = self.repository_options(&settings.policy, &opening);
-            let layer = is_preview.then(|| (self.home.clone(), session_id.clone(), inherited.files.clone()));
-            let indexes = Arc::clone(&self.indexes);
-            let symbol = request
-                .target
-                .clone()
-                .filter(|_| request.operation == Operation::Explain);
-            blocking(move || {
-                if let Some((home, session_id, files)) = layer {
-                    let layer = preview::create_layer(&home, &session_id)?;
-                    layer.put(&files).map_err(|obstacle| preview::not_kept(&obstacle))?;
-                    options.layer = Some(layer);
-                }
-                let repository = open_repository(&repo_path, &options)?;
-                let working_directory = working_directory(asked.as_deref(), &repository)?;
-                if let Some(typed) = symbol {
-                    selection::check_symbol(&typed, &repository, &working_directory, &indexes, &options.cancel)?;
-                }
-                Ok((repository, working_directory))
-            })
-            .await?
-        };
-        let locked = self.locked(&repository, &request.policy).await?;
-        let mut policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
-        // A change of the private layer needs no yes: `tool apply` is one.
-        policy_request.ask_before_write &= !is_preview;
-        let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
-        // The analyst reads no instructions, and those of a repository that is not trusted are none.
-        let is_analyst = settings.provider.api == Api::Analyst;
-        let steer = steer
-            .without_instructions_if(policy_request.untrusted || is_analyst)
-            .without_history_if(denies_history(&policy_request.deny));
-        let steer = Arc::new(steer);
-        let start = Start {
-            session_id,
-            work: Work::Operation(request.operation),
-            target: shown_target(&request),
-            focus: request.focus.clone(),
-            repository: repository.root().to_string_lossy().into_owned(),
-            working_directory: reports_directory(&settings.reports, &repository, &working_directory)?,
-            provider: settings.provider.name.to_string(),
-            model: settings.provider.model.clone(),
-            policy: policy_request,
-            continues: continued,
-            interactive: request.interactive,
-            preview: is_preview,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        let task = Task::Operation(Box::new(OperationTask {
-            operation: request.operation,
-            target: request.target,
-            task: request.task,
-            focus: request.focus,
-            working_directory,
-            settings,
-            steer,
-            budget: request.budget,
-            verification: request.verification,
-            mark,
-            past: past.map(Arc::new),
-            on_key: self.key_observer(&redactor),
-        }));
-        let launch = Launch {
-            place,
-            repository,
-            policy,
-            locked,
-            environment,
-            redactor,
-            task,
-            attached: request.attached,
-            inherited,
-        };
-        self.launch(start, launch).await
-    }
-
-    /// Keeps keys that a program prints during a session out of what goes to the model, and out of reports.
-    fn key_observer(self: &Arc<Self>, redactor: &Arc<Redactor>) -> KeyObserver {
-        let (sessions, redactor) = (Arc::clone(self), Arc::clone(redactor));
-        Arc::new(move |key| {
-            redactor.know(key);
-            sessions.store.conceal(key);
-        })
-    }
-
-    /// Calls one skill as a session of its own, which ends when its last stream closes.
-    pub async fn call_skill(
-        self: &Arc<Self>,
-        name: &str,
-        request: SkillCallRequest,
-        settings: PolicySettings,
-        environment: BTreeMap<String, String>,
-    ) -> Result<SessionStart, Problem> {
-        let place = self.take_place()?;
-        let opening = CancellationToken::new();
-        let _guard = opening.clone().drop_guard();
-        let (repo_path, options) = (request.repo_path, self.repository_options(&settings, &opening));
-        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
-        let locked = self.locked(&repository, &request.policy).await?;
-        self.check_skill(name, locked.as_deref())?;
-        let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
-        let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
-        let root = repository.root().to_string_lossy().into_owned();
-        let start = Start {
-            session_id: self.ids.next(api::now()),
-            work: Work::Skill(name.to_owned()),
-            target: name.to_owned(),
-            focus: None,
-            repository: root.clone(),
-            working_directory: root,
-            provider: String::new(),
-            model: String::new(),
-            policy: policy_request,
-            continues: None,
-            interactive: request.interactive,
-            preview: false,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        let task = Task::Skill {
-            name: name.to_owned(),
-            arguments: request.arguments,
-        };
-        let launch = Launch {
-            place,
-            repository,
-            policy,
-            locked,
-            environment,
-            // The result goes to the user.
-            redactor: Arc::default(),
-            task,
-            attached: true,
-            inherited: InheritedLayer::default(),
-        };
-        self.launch(start, launch).await
-    }
-
-    /// Reads the repository's lock file. A frozen request is refused if the skills differ from it.
-    async fn locked(
-        &self,
-        repository: &Arc<Repository>,
-        request: &api::PolicyRequest,
-    ) -> Result<Option<Arc<Lock>>, Problem> {
-        let (repository, engine, frozen) = (Arc::clone(repository), Arc::clone(&self.engine), request.frozen);
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        blocking(move || {
-            let lock = checks::lock(&repository, &cancel)?;
-            if frozen {
-                let lock = checks::frozen(lock, |lock| engine.differences(lock, repository.root()))?;
-                return Ok(Some(Arc::new(lock.closed())));
-            }
-            Ok(lock.map(Arc::new))
-        })
-        .await
-    }
-
-    fn check_skill(&self, name: &str, lock: Option<&Lock>) -> Result<(), Problem> {
-        if self.engine.effects(name, lock).is_some() {
-            return Ok(());
-        }
-        let entries = self.engine.entries(lock.map(|lock| lock as _));
-        let functions = entries.iter().flat_map(|entry| &entry.functions);
-        let nearest = text::nearest(name, functions.map(|function| function.name.as_str()));
-        let problem = Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"));
-        Err(problem.with_hint(match nearest {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`tool skill list` shows them".to_owned(),
         }))
     }
 
@@ -696,89 +455,6 @@ impl Sessions {
     /// All skills.
     pub fn skills(&self) -> Vec<SkillEntry> {
         self.engine.entries(None)
-    }
-
-    /// Counts what an operation would see of a repository.
-    pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
-        let under_way = self.begin()?;
-        let cancel = CancellationToken::new();
-        // A caller that goes away ends its scan.
-        let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
-        blocking(move || {
-            let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            context::scan(&repository, &cancel).map_err(Problem::from)
-        })
-        .await
-    }
-
-    /// Builds the context that an operation would send to the model. Asks no model and records nothing.
-    pub async fn context(
-        &self,
-        request: ContextRequest,
-        settings: PolicySettings,
-        vault: Option<PathBuf>,
-    ) -> Result<ContextResult, Problem> {
-        let under_way = self.begin()?;
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
-        let steer = Steer::new(&request.selection)?;
-        let indexes = Arc::clone(&self.indexes);
-        let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
-        blocking(move || {
-            let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            let is_untrusted = settings.untrusted || repository.narrowing().untrusted;
-            let denied = denies_history(&settings.deny) || denies_history(&repository.narrowing().deny);
-            let steer = Arc::new(steer.without_instructions_if(is_untrusted).without_history_if(denied));
-            let selecting = Selecting {
-                operation: request.operation,
-                target: request.target,
-                task: request.task,
-                focus: request.focus,
-                working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
-                vault,
-                steer,
-                indexes,
-                redactor,
-                budget_tokens: limits::PACKET_TOKENS,
-            };
-            let (_, packet) = selecting.build(&repository, &cancel)?;
-            Ok(selection::describe_packet(packet))
-        })
-        .await
-    }
-
-    /// Draws the modules of a directory and the imports between them. Asks no model and records nothing.
-    pub async fn graph(&self, request: GraphRequest, settings: PolicySettings) -> Result<ModuleGraph, Problem> {
-        let under_way = self.begin()?;
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
-        let indexes = Arc::clone(&self.indexes);
-        blocking(move || {
-            let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            selection::draw_graph(&request, &repository, &indexes, &cancel)
-        })
-        .await
-    }
-
-    /// Draws the callers and callees of a symbol. Asks no model and records nothing.
-    pub async fn call_graph(&self, request: CallGraphRequest, settings: PolicySettings) -> Result<CallGraph, Problem> {
-        let under_way = self.begin()?;
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
-        let indexes = Arc::clone(&self.indexes);
-        blocking(move || {
-            let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            selection::draw_call_graph(&request, &repository, &indexes, &cancel)
-        })
-        .await
     }
 
     /// The options with which a request opens its repository; `cancel` cancels the opening.

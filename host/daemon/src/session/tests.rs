@@ -10,15 +10,30 @@ use std::task::Poll;
 
 use serde_json::json;
 
+use super::checks::open_repository;
+use super::journal::Work;
+use super::run::OperationTask;
 use super::*;
-use crate::api::ErrorKind;
-use crate::api::ProviderName;
-use crate::api::{Event, Operation, PolicyRequest};
-use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings};
+use crate::api::{ErrorKind, Event, ExecuteRequest, Operation, PolicyRequest, ProviderName, SkillCallRequest};
+use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings, Settings};
+use crate::context;
 use crate::provider::{Message, ProviderEvent, StopReason, Usage};
+use crate::skill::policy::Cause;
 pub(in crate::session) use fakes::test_report;
 pub(crate) use fakes::{Act, FakeEngine};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
+
+impl Sessions {
+    /// Sessions of another engine, with an index that knows no syntax and no history.
+    pub(crate) fn with_engine(
+        home: &Path,
+        engine: Arc<dyn Engine>,
+        scan_time: Option<Duration>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        let indexes = Indexes::new(home, Arc::new(context::NoParser), Arc::new(context::NoHistory));
+        Self::with_indexes(home, engine, indexes, scan_time, BTreeSet::new())
+    }
+}
 
 /// A home and a small repository, in a temporary folder.
 pub(crate) struct World {
