@@ -23,7 +23,7 @@ pub(crate) use answer::AnswerWriter;
 pub(crate) use clean::clean;
 pub(crate) use file::AnswerFile;
 pub(crate) use job_log::{Annotation, AnnotationLevel, without_commands};
-use markdown::{Look, Markdown};
+use markdown::{Markdown, Terminal};
 pub(crate) use status::{Status, TICK};
 
 /// Output streams of a command.
@@ -37,7 +37,7 @@ pub(crate) struct Output {
     /// Standard error is a terminal that understands more than lines.
     moves: bool,
     /// Standard output is such a terminal, and it looks so.
-    look: Option<Look>,
+    terminal: Option<Terminal>,
     /// A runner reads commands from standard error.
     is_job_log: bool,
 }
@@ -60,7 +60,7 @@ impl Output {
             verbose,
             colour: wanted && moves,
             moves,
-            look: shows.then(|| Look {
+            terminal: shows.then(|| Terminal {
                 width: columns(),
                 colour: wanted,
             }),
@@ -75,7 +75,7 @@ impl Output {
 
     /// Columns of the terminal that standard output is; absent where it is none.
     pub(crate) fn columns(self) -> Option<usize> {
-        self.look.map(|look| look.width)
+        self.terminal.map(|terminal| terminal.width)
     }
 
     /// Lines for the log of a job, on standard output: none of them is a command to a runner.
@@ -112,7 +112,7 @@ impl Output {
 
     /// A line of an examination: `ok    name            detail`.
     pub(crate) fn verdict(self, verdict: &str, name: &str, detail: &str) -> Result<(), Error> {
-        let coloured = self.look.is_some_and(|look| look.colour);
+        let coloured = self.terminal.is_some_and(|terminal| terminal.colour);
         let colour = match verdict {
             "ok" => "32",
             "warn" => "33",

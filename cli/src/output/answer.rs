@@ -36,8 +36,8 @@ fn is_one_file() -> bool {
 impl AnswerWriter {
     /// To standard output: rendered where that is a terminal.
     pub(crate) fn on_standard_output(output: Output) -> Self {
-        let sink = match output.look {
-            Some(look) => Sink::Terminal(Box::new(Markdown::new(look))),
+        let sink = match output.terminal {
+            Some(terminal) => Sink::Terminal(Box::new(Markdown::new(terminal))),
             None => Sink::Pipe {
                 open_line: false,
                 is_shared: std::io::stdout().is_terminal() || is_one_file(),

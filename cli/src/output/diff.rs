@@ -8,7 +8,7 @@ use crate::error::Error;
 impl Output {
     /// Prints a diff.
     pub(crate) fn diff(self, diff: &str) -> Result<(), Error> {
-        let coloured = self.look.is_some_and(|look| look.colour);
+        let coloured = self.terminal.is_some_and(|terminal| terminal.colour);
         write_out(&shown(diff, coloured))
     }
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-pub(crate) use wrap::Look;
+pub(crate) use wrap::Terminal;
 
 /// Bytes of an unfinished block from which it is parsed again only when it has grown by an eighth: a block of a
 /// thousand lines would otherwise cost a million.
@@ -22,7 +22,7 @@ const EAGER_BYTES: usize = 4096;
 /// A text on its way to the terminal.
 #[derive(Debug)]
 pub(crate) struct Markdown {
-    look: Look,
+    terminal: Terminal,
     /// The last line, not yet ended.
     line: String,
     /// Whole lines that are not yet rendered.
@@ -60,9 +60,9 @@ enum BlockEnd {
 
 impl Markdown {
     /// An empty text.
-    pub(crate) fn new(look: Look) -> Self {
+    pub(crate) fn new(terminal: Terminal) -> Self {
         Self {
-            look,
+            terminal,
             line: String::new(),
             pending: String::new(),
             parsed_bytes: 0,
@@ -142,7 +142,7 @@ impl Markdown {
         if self.last.is_some_and(|last| !close(last)) {
             out.push('\n');
         }
-        render::block(source, self.look, out);
+        render::block(source, self.terminal, out);
         self.last = Some(ListItem {
             is_item,
             ended_blank: source.ends_with("\n\n") || source.trim_end_matches(' ').ends_with("\n\n"),

@@ -194,7 +194,7 @@ impl Surface {
 
 /// Versions, imports and exports of a component, read without compiling or running it, also if it is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Look {
+pub struct Interfaces {
     /// The versions of the contract that it was built for, such as `tool:skill@1.0.0`; usually one.
     pub worlds: Vec<String>,
     /// Names of the interfaces that it imports.
@@ -204,10 +204,10 @@ pub struct Look {
 }
 
 /// Looks at a component, as far as it can be understood.
-pub fn look(wasm: &[u8]) -> Look {
-    let mut look = Look::default();
+pub fn read_interfaces(wasm: &[u8]) -> Interfaces {
+    let mut found = Interfaces::default();
     if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX || !wasm.starts_with(MAGIC) {
-        return look;
+        return found;
     }
     let mut depth = 0_u32;
     // The sections before the first unreadable one are still shown.
@@ -217,11 +217,11 @@ pub fn look(wasm: &[u8]) -> Look {
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 1 => {
                 let names = section.into_iter().map_while(Result::ok).map(|import| import.name.name);
-                look.imports.extend(names.map(str::to_owned));
+                found.imports.extend(names.map(str::to_owned));
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 let names = section.into_iter().map_while(Result::ok).map(|export| export.name.name);
-                look.exports.extend(names.map(str::to_owned));
+                found.exports.extend(names.map(str::to_owned));
             }
             _ => {}
         }
@@ -232,10 +232,10 @@ pub fn look(wasm: &[u8]) -> Look {
             name.strip_prefix("tool:skill/")?.split_once('@')?.1
         ))
     };
-    look.worlds = look.imports.iter().chain(&look.exports).filter_map(world).collect();
-    look.worlds.sort_unstable();
-    look.worlds.dedup();
-    look
+    found.worlds = found.imports.iter().chain(&found.exports).filter_map(world).collect();
+    found.worlds.sort_unstable();
+    found.worlds.dedup();
+    found
 }
 
 /// First bytes of every WebAssembly file. The parser's error for another file holds all its bytes.

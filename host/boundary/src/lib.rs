@@ -70,7 +70,7 @@ pub use arguments::{Schema, check as check_arguments, compile as compile_schema}
 pub use budget::{CallBudget, Stop, WritablePlace};
 pub use cache::Cache;
 pub use call::{PreparedCall, failures, kind_told};
-pub use component::{CONTRACT, Look, Surface, accepts_contract, inspect, look};
+pub use component::{CONTRACT, Interfaces, Surface, accepts_contract, inspect, read_interfaces};
 pub use contents::{ContentIndex, FileVerdict, PatternKind, SoughtPattern};
 pub use describe::{describe, is_name};
 pub use descriptor::{ComponentMetadata, Descriptor, FunctionDescriptor, FunctionExample, FunctionMetadata};

@@ -36,10 +36,10 @@ use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
     ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, FileVerdict, FunctionDescriptor, HeldTurn,
-    HostNotes, HttpTransport, InboundResponse, Limits, LockedSkills, Look, NoServices, Nobody, OutboundRequest,
+    HostNotes, HttpTransport, InboundResponse, Interfaces, Limits, LockedSkills, NoServices, Nobody, OutboundRequest,
     Outliners, PatternKind, Question, RawArguments, SessionFiles, SoughtPattern, SymbolLookup, TransportError,
-    Unrecorded, audit, bindings, details, embedded, failures, hinted, look, outline, policy, precompile_outliner,
-    runner, stage, taint, transport,
+    Unrecorded, audit, bindings, details, embedded, failures, hinted, outline, policy, precompile_outliner,
+    read_interfaces, runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target, both packed ([`embedded`]).

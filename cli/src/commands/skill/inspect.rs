@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::{Effect, ErrorKind, Problem, SkillEntry, SkillOrigin};
-use host::skill::{Inspection, Look, SkillHostError, look};
+use host::skill::{Inspection, Interfaces, SkillHostError, read_interfaces};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ struct Shown<About> {
     #[serde(flatten)]
     about: About,
     #[serde(flatten)]
-    look: Look,
+    interfaces: Interfaces,
 }
 
 /// Output for a built-in skill: its entry in the list, and its size.
@@ -36,7 +36,7 @@ struct Refused<'a> {
     size: usize,
     digest: String,
     #[serde(flatten)]
-    look: Look,
+    interfaces: Interfaces,
     refused: String,
 }
 
@@ -81,7 +81,7 @@ fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode
             size: wasm.len(),
             entry,
         },
-        look: look(&wasm),
+        interfaces: read_interfaces(&wasm),
     };
     if json {
         return print_json(&shown, context.output);
@@ -90,7 +90,7 @@ fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode
     head(&entry.name, &entry.version, &entry.description, context)?;
     line("origin", entry.origin.name(), context)?;
     line("effects", &listed(&entry.effects), context)?;
-    what_was_read(&shown.look, &entry.digest, shown.about.size, context)?;
+    what_was_read(&shown.interfaces, &entry.digest, shown.about.size, context)?;
     for function in &entry.functions {
         let head = (function.name.as_str(), function.description.as_str());
         show_function(head, &function.effects, &function.parameters, context)?;
@@ -101,7 +101,7 @@ fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode
 fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let wasm = read(&inspection.path)?;
     let shown = Shown {
-        look: look(&wasm),
+        interfaces: read_interfaces(&wasm),
         about: inspection,
     };
     if json {
@@ -111,7 +111,7 @@ fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<Exi
     head(&about.name, &about.version, &about.description, context)?;
     line("file", &about.path.display().to_string(), context)?;
     line("effects", &listed(&about.effects), context)?;
-    what_was_read(&shown.look, &about.digest, wasm.len(), context)?;
+    what_was_read(&shown.interfaces, &about.digest, wasm.len(), context)?;
     for function in &about.functions {
         let head = (function.name.as_str(), function.description.as_str());
         show_function(head, &function.effects, &function.parameters, context)?;
@@ -126,14 +126,14 @@ fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> R
         path,
         size: wasm.len(),
         digest: host::digest::sha256_hex(&wasm),
-        look: look(&wasm),
+        interfaces: read_interfaces(&wasm),
         refused: reason,
     };
     if json {
         print_json(&shown, context.output)?;
     } else {
         line("file", &path.display().to_string(), context)?;
-        what_was_read(&shown.look, &shown.digest, shown.size, context)?;
+        what_was_read(&shown.interfaces, &shown.digest, shown.size, context)?;
     }
     context.output.problem(&Problem::new(
         ErrorKind::Skill,
@@ -158,11 +158,11 @@ fn line(name: &str, value: &str, context: &Context) -> Result<(), Error> {
     context.output.line(&format!("  {name:8} {value}"))
 }
 
-fn what_was_read(look: &Look, digest: &str, size: usize, context: &Context) -> Result<(), Error> {
-    line("world", &or_none(look.worlds.join(", ")), context)?;
+fn what_was_read(read: &Interfaces, digest: &str, size: usize, context: &Context) -> Result<(), Error> {
+    line("world", &or_none(read.worlds.join(", ")), context)?;
     line("digest", digest, context)?;
     line("size", &format!("{size} bytes"), context)?;
-    for (name, interfaces) in [("imports", &look.imports), ("exports", &look.exports)] {
+    for (name, interfaces) in [("imports", &read.imports), ("exports", &read.exports)] {
         let all = interfaces.join("\n           ");
         line(name, if all.is_empty() { "none" } else { &all }, context)?;
     }

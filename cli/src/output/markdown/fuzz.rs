@@ -1,6 +1,6 @@
 //! Hostile Markdown: what is written depends on the text alone, and steers no terminal.
 
-use super::{Look, Markdown};
+use super::{Markdown, Terminal};
 
 /// Widths that are common, that are narrow, and that are too narrow for anything.
 const WIDTHS: [usize; 4] = [80, 40, 10, 1];
@@ -9,24 +9,24 @@ const WIDTHS: [usize; 4] = [80, 40, 10, 1];
 pub(crate) fn markdown(bytes: &[u8]) {
     let (choice, bytes) = bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest));
     let text = String::from_utf8_lossy(bytes);
-    let look = Look {
+    let terminal = Terminal {
         width: WIDTHS[usize::from(choice) % WIDTHS.len()],
         colour: choice & 4 != 0,
     };
-    let whole = written(look, [&*text]);
+    let whole = written(terminal, [&*text]);
     let characters: Vec<String> = text.chars().map(String::from).collect();
     assert_eq!(
-        written(look, characters.iter().map(String::as_str)),
+        written(terminal, characters.iter().map(String::as_str)),
         whole,
         "the pieces must not matter"
     );
-    let rest = if look.colour { without_styles(&whole) } else { whole };
+    let rest = if terminal.colour { without_styles(&whole) } else { whole };
     let is_plain = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
     assert!(rest.chars().all(is_plain), "{rest:?} steers a terminal");
 }
 
-fn written<'a>(look: Look, pieces: impl IntoIterator<Item = &'a str>) -> String {
-    let mut markdown = Markdown::new(look);
+fn written<'a>(terminal: Terminal, pieces: impl IntoIterator<Item = &'a str>) -> String {
+    let mut markdown = Markdown::new(terminal);
     let mut out: String = pieces.into_iter().map(|piece| markdown.push(piece)).collect();
     out.push_str(&markdown.finish());
     out

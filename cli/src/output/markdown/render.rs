@@ -9,7 +9,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
 use super::table::{self, Table};
-use super::wrap::{Line, Look, Span, Style, wrap, write};
+use super::wrap::{Line, Span, Style, Terminal, wrap, write};
 
 /// Columns beyond which lines are hard to read.
 const COLUMNS_MAX: usize = 100;
@@ -18,13 +18,13 @@ const COLUMNS_MAX: usize = 100;
 const COLUMNS_MIN: usize = 20;
 
 /// Renders the source of one block, every line ended by a newline.
-pub(super) fn block(source: &str, look: Look, out: &mut String) {
+pub(super) fn block(source: &str, terminal: Terminal, out: &mut String) {
     let mut reader = MarkdownReader {
         source,
-        look,
+        terminal,
         events: super::parse(source).collect::<Vec<_>>().into_iter().peekable(),
     };
-    let columns = look.width.clamp(COLUMNS_MIN, COLUMNS_MAX);
+    let columns = terminal.width.clamp(COLUMNS_MIN, COLUMNS_MAX);
     let rendered = reader.blocks(columns);
     let lines = if keeps_everything(source, &rendered) {
         rendered
@@ -33,7 +33,7 @@ pub(super) fn block(source: &str, look: Look, out: &mut String) {
         verbatim.map(|line| vec![Span::plain(line)]).collect()
     };
     for line in &lines {
-        write(line, look.colour, out);
+        write(line, terminal.colour, out);
     }
 }
 
@@ -55,7 +55,7 @@ type Events<'a> = std::iter::Peekable<std::vec::IntoIter<(Event<'a>, Range<usize
 
 struct MarkdownReader<'a> {
     source: &'a str,
-    look: Look,
+    terminal: Terminal,
     events: Events<'a>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> MarkdownReader<'a> {
     }
 
     fn heading(&mut self, level: HeadingLevel, columns: usize) -> Vec<Line> {
-        if self.look.colour {
+        if self.terminal.colour {
             let bold = Style {
                 bold: true,
                 ..Style::default()
@@ -163,7 +163,7 @@ impl<'a> MarkdownReader<'a> {
         };
         let mut row = Vec::new();
         let mut style = Style {
-            bold: self.look.colour,
+            bold: self.terminal.colour,
             ..Style::default()
         };
         while let Some((event, _)) = self.events.next() {
@@ -252,7 +252,7 @@ impl<'a> MarkdownReader<'a> {
 
     /// Content that its style makes stand out, or marks where there are no styles.
     fn marked(&mut self, mark: &str, spans: &mut Vec<Span>, content: impl FnOnce(&mut Self) -> Vec<Span>) {
-        let mark = (!self.look.colour).then(|| Span::plain(mark));
+        let mark = (!self.terminal.colour).then(|| Span::plain(mark));
         spans.extend(mark.clone());
         spans.extend(content(self));
         spans.extend(mark);

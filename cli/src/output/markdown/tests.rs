@@ -48,13 +48,13 @@ Ends with a hard
 break and <b>inline</b> html.
 "#;
 
-fn look(width: usize, colour: bool) -> Look {
-    Look { width, colour }
+fn terminal(width: usize, colour: bool) -> Terminal {
+    Terminal { width, colour }
 }
 
 /// All of a text at once.
-fn whole(text: &str, look: Look) -> String {
-    let mut markdown = Markdown::new(look);
+fn whole(text: &str, terminal: Terminal) -> String {
+    let mut markdown = Markdown::new(terminal);
     let begun = markdown.push(text);
     begun + &markdown.finish()
 }
@@ -65,14 +65,14 @@ fn names_with_underscores_stay_what_they_are() {
         "See src/click/__init__.py:8 and (a/_b_.py:1).",
         "__init__ calls _private_",
     ] {
-        assert_eq!(whole(text, look(80, true)).trim_end(), text);
+        assert_eq!(whole(text, terminal(80, true)).trim_end(), text);
     }
-    assert_eq!(whole("__two words__", look(80, false)).trim_end(), "**two words**");
+    assert_eq!(whole("__two words__", terminal(80, false)).trim_end(), "**two words**");
 }
 
 #[test]
 fn at_80_columns() {
-    insta::assert_snapshot!(whole(SAMPLE, look(80, false)), @r#"
+    insta::assert_snapshot!(whole(SAMPLE, terminal(80, false)), @r#"
     # A service with *two* faces
 
     It is a **daemon** and a `command line`, and everything that a model asks for
@@ -118,7 +118,7 @@ fn at_80_columns() {
 
 #[test]
 fn at_40_columns() {
-    insta::assert_snapshot!(whole(SAMPLE, look(40, false)), @r#"
+    insta::assert_snapshot!(whole(SAMPLE, terminal(40, false)), @r#"
     # A service with *two* faces
 
     It is a **daemon** and a `command line`,
@@ -173,7 +173,7 @@ fn at_40_columns() {
 #[test]
 fn styles_stand_for_the_marks_where_there_are_colours() {
     let text = "## Two words\n\nA **bold** and *slanted* `code` [link](url).\n";
-    insta::assert_snapshot!(whole(text, look(80, true)).replace('\x1b', "␛"), @r#"
+    insta::assert_snapshot!(whole(text, terminal(80, true)).replace('\x1b', "␛"), @r#"
     ␛[1mTwo words␛[0m
 
     A ␛[1mbold␛[0m and ␛[3mslanted␛[0m ␛[36mcode␛[0m link ␛[2m(url)␛[0m.
@@ -182,7 +182,7 @@ fn styles_stand_for_the_marks_where_there_are_colours() {
 
 #[test]
 fn a_block_is_shown_as_soon_as_it_is_whole() {
-    let mut markdown = Markdown::new(look(80, false));
+    let mut markdown = Markdown::new(terminal(80, false));
     assert_eq!(markdown.push("# Title"), "");
     assert_eq!(markdown.push("\n"), "# Title\n");
     assert_eq!(markdown.push("A paragraph\nof two lines.\n"), "");
@@ -196,14 +196,14 @@ fn a_block_is_shown_as_soon_as_it_is_whole() {
 #[test]
 fn a_row_with_a_cell_too_many_keeps_it() {
     let text = "| a | b |\n|---|---|\n| one | two | three |\n";
-    assert!(whole(text, look(80, false)).contains("three"));
+    assert!(whole(text, terminal(80, false)).contains("three"));
 }
 
 #[test]
 fn a_table_that_is_too_wide_becomes_records() {
     let text = "| Name | Description | Remark |\n|---|---|---|\n\
                 | extraordinarily_long_identifier | incomprehensibilities | internationalization |\n";
-    insta::assert_snapshot!(whole(text, look(40, false)), @r#"
+    insta::assert_snapshot!(whole(text, terminal(40, false)), @r#"
     Name: extraordinarily_long_identifier
     Description: incomprehensibilities
     Remark: internationalization
@@ -212,7 +212,7 @@ fn a_table_that_is_too_wide_becomes_records() {
 
 #[test]
 fn what_could_steer_a_terminal_is_not_in_the_rendering() {
-    let shown = whole("a\x1b[2Jb `c\x07d`\r\n\n    \x1b]0;x\x07\n", look(80, false));
+    let shown = whole("a\x1b[2Jb `c\x07d`\r\n\n    \x1b]0;x\x07\n", terminal(80, false));
     assert!(!shown.contains(['\x1b', '\x07', '\r']), "{shown:?}");
 }
 
@@ -223,7 +223,7 @@ fn a_long_block_is_not_parsed_again_at_each_line() {
         text.push_str(&format!("line {n}\n"));
     }
     let started = std::time::Instant::now();
-    let shown = whole(&text, look(80, false));
+    let shown = whole(&text, terminal(80, false));
     assert!(shown.contains("line 19999"));
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }
@@ -259,8 +259,8 @@ fn letters(text: &str) -> Vec<char> {
 proptest! {
     #[test]
     fn the_pieces_do_not_matter(text in lines(), cuts in prop::collection::vec(0_usize..60, 0..40), width in 10_usize..120) {
-        let look = look(width, false);
-        let mut markdown = Markdown::new(look);
+        let terminal = terminal(width, false);
+        let mut markdown = Markdown::new(terminal);
         let (mut streamed, mut rest) = (String::new(), text.as_str());
         for cut in cuts {
             let at = rest.char_indices().nth(cut).map_or(rest.len(), |(at, _)| at);
@@ -270,12 +270,12 @@ proptest! {
         }
         streamed.push_str(&markdown.push(rest));
         streamed.push_str(&markdown.finish());
-        prop_assert_eq!(streamed, whole(&text, look));
+        prop_assert_eq!(streamed, whole(&text, terminal));
     }
 
     #[test]
     fn no_letter_is_lost(text in lines(), width in 10_usize..120) {
-        let shown = letters(&whole(&text, look(width, false)));
+        let shown = letters(&whole(&text, terminal(width, false)));
         let mut at = shown.iter();
         for letter in letters(&text) {
             prop_assert!(at.any(|&other| other == letter), "{letter} is missing");
@@ -284,7 +284,7 @@ proptest! {
 
     #[test]
     fn prose_keeps_within_the_width(words in prop::collection::vec("[a-z]{1,20}", 1..60), width in 20_usize..120) {
-        let shown = whole(&words.join(" "), look(width, false));
+        let shown = whole(&words.join(" "), terminal(width, false));
         for line in shown.lines() {
             prop_assert!(line.width() <= width, "{line}");
         }

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// Width and colour of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Terminal {
     /// Columns of the terminal.
     pub(crate) width: usize,
     /// True where styles may be used; else marks stand for them.
