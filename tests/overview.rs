@@ -128,6 +128,21 @@ fn an_overview_lists_the_names_that_a_package_offers() {
             "package shop;\n\npublic class CartTest {}\n",
         ),
     ]);
+    let php_files = [
+        (
+            "src/Cart.php",
+            "<?php\n\nnamespace Shop;\n\nfinal class Cart\n{\n}\n\nfunction open() {}\n",
+        ),
+        (
+            "src/Internal/Inner.php",
+            "<?php\n\nnamespace Shop\\Internal;\n\nclass Inner\n{\n}\n",
+        ),
+        ("tests/CartTest.php", "<?php\n\nclass CartTest\n{\n}\n"),
+    ];
+    let php = |kind| {
+        let manifest = format!("{{\n  \"type\": \"{kind}\"\n}}\n");
+        folder(&[&[("composer.json", manifest.as_str())], &php_files[..]].concat())
+    };
     for (repository, names) in [
         (
             &python,
@@ -146,14 +161,20 @@ fn an_overview_lists_the_names_that_a_package_offers() {
             &java,
             "Names that the package in this directory offers:\n\n- `Cart` (src/main/java/shop/Cart.java:3)\n",
         ),
+        (
+            &php("library"),
+            "Names that the package in this directory offers:\n\n- `Cart` (src/Cart.php:5)\n",
+        ),
     ] {
         let finished = home.run(repository.path(), &["explain", "."]).expect(0);
         let section = format!("## Public interface\n\n{names}\n");
         assert!(finished.stdout.contains(&section), "{}", finished.stdout);
     }
     let program = folder(&[("main.go", "package main\n\nfunc Open() {}\n\nfunc main() {}\n")]);
-    let finished = home.run(program.path(), &["explain", "."]).expect(0);
-    assert!(!finished.stdout.contains("## Public interface"), "{}", finished.stdout);
+    for program in [program, php("project")] {
+        let finished = home.run(program.path(), &["explain", "."]).expect(0);
+        assert!(!finished.stdout.contains("## Public interface"), "{}", finished.stdout);
+    }
 }
 
 #[test]

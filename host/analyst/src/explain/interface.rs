@@ -1,7 +1,7 @@
 //! The names that a package offers to its users: those that the file at its root defines or passes on.
 //!
-//! Read line by line from one file, so that each name has the line where it stands. In Go, Java, Kotlin and Elixir no such
-//! file is needed: a definition says itself whether it is public. Other languages have no public interface here.
+//! Read line by line from one file, so that each name has the line where it stands. In Go, Java, Kotlin, Elixir and PHP no
+//! such file is needed: a definition says itself whether it is public. Other languages have no public interface here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -54,6 +54,7 @@ pub(super) fn interface_section(
                 Some("Go") => exported_in_go(brief, survey, evidence, definitions),
                 Some("Java" | "Kotlin") => exported_in_java(brief, survey, evidence, definitions),
                 Some("Elixir") => exported_in_elixir(survey, evidence, definitions),
+                Some("PHP") => exported_in_php(brief, survey, files, definitions),
                 _ => return String::new(),
             };
             ("the package in this directory".to_owned(), names)
@@ -225,6 +226,28 @@ fn exported_in_elixir(survey: &Survey, evidence: &Evidence<'_>, definitions: &[S
             && indent(&candidate.hit) == 0
             && survey.is_source(&candidate.hit.path)
             && !hidden.contains(&candidate.hit.place())
+    };
+    definitions.iter().filter(is_offered).map(ExportedName::of).collect()
+}
+
+/// Types of a library of Composer, which loads each by its name, without those of internal namespaces.
+fn exported_in_php(
+    brief: &Brief,
+    survey: &Survey,
+    files: &[ReadFile],
+    definitions: &[SymbolCandidate],
+) -> Vec<ExportedName> {
+    let manifest = join(&brief.target, "composer.json");
+    let is_program = pattern(r#"^\s*"type"\s*:\s*"project"|^\s*"bin"\s*:"#);
+    let manifest = files.iter().find(|file| file.path == manifest);
+    if manifest.is_none_or(|file| file.lines.iter().any(|line| is_program.is_match(&line.text))) {
+        return Vec::new();
+    }
+    let is_offered = |candidate: &&SymbolCandidate| {
+        let path = candidate.hit.path.as_str();
+        let is_type = candidate.name.starts_with(|first: char| first.is_uppercase());
+        let is_internal = path.split('/').any(|folder| folder.eq_ignore_ascii_case("internal"));
+        is_type && !is_internal && beneath(path, &brief.target).is_some() && survey.is_source(path)
     };
     definitions.iter().filter(is_offered).map(ExportedName::of).collect()
 }
