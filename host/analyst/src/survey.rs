@@ -332,26 +332,28 @@ fn is_build_file(path: &str) -> bool {
         || name.ends_with(".gradle.kts")
 }
 
-/// True below a folder of things beside the project: contributions, playgrounds, benchmarks, copies.
+/// True below a folder of things beside the project: contributions, playgrounds, benchmarks, copies, modules of tests.
 pub(super) fn is_beside_project(path: &str) -> bool {
     parent(path).split('/').any(|folder| {
-        matches!(
-            folder.to_ascii_lowercase().as_str(),
-            "contrib"
-                | "sandbox"
-                | "playground"
-                | "_examples"
-                | "fuzz"
-                | "fuzzing"
-                | "metrics"
-                | "hack"
-                | "misc"
-                | "perf"
-                | "single_include"
-                | "templates"
-                | "old"
-                | "legacy"
-        )
+        let folder = folder.to_ascii_lowercase();
+        folder.starts_with("test-")
+            || matches!(
+                folder.as_str(),
+                "contrib"
+                    | "sandbox"
+                    | "playground"
+                    | "_examples"
+                    | "fuzz"
+                    | "fuzzing"
+                    | "metrics"
+                    | "hack"
+                    | "misc"
+                    | "perf"
+                    | "single_include"
+                    | "templates"
+                    | "old"
+                    | "legacy"
+            )
     })
 }
 
@@ -394,4 +396,17 @@ fn rows(files: impl Iterator<Item = (String, f64)>) -> Vec<Row> {
         .collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.files));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_of_tests_and_playgrounds_are_beside_the_project() {
+        assert!(is_beside_project("test-shrinker/src/main/java/Main.java"));
+        assert!(is_beside_project("web/Playground/app.ts"));
+        assert!(!is_beside_project("latest-news/src/main/java/Main.java"));
+        assert!(!is_beside_project("src/test-plan.js"));
+    }
 }
