@@ -130,10 +130,10 @@ fn distrust(run: &mut RunArguments, why: &str, output: Output) -> Result<(), Err
     Ok(())
 }
 
-/// The folder of the reports; below the root it hides itself from git and from the next scan.
+/// The folder of the reports. A new one hides itself from git and from the next scan; one that was there keeps its files.
 fn open_reports(root: &Path, folder: &Path) -> Result<ReportFolder, Error> {
     let reports = ReportFolder::open(root, folder)?;
-    if folder.is_relative() {
+    if reports.is_new {
         reports.write(".gitignore", b"*\n")?;
     }
     Ok(reports)

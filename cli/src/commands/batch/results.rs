@@ -94,6 +94,7 @@ impl ResultsFolder {
         let name = format!("{}.jsonl", shard.name());
         let place = |folder: &str| path.join(folder).join(&name);
         for folder in [
+        let is_new = !path.exists();
             RESULTS.to_owned(),
             "attempts".to_owned(),
             format!("reports/{}", shard.name()),
@@ -101,8 +102,11 @@ impl ResultsFolder {
             let folder = path.join(folder);
             fs::create_dir_all(&folder).map_err(|error| Error::file("Results", &folder, &error))?;
         }
-        // The folder may lie in a repository of the list: neither git nor a scan should find it.
-        write_whole(&path.join(".gitignore"), b"*\n")?;
+        // The folder may lie in a repository of the list: neither git nor a scan should find it. One that was there may be
+        // the repository, and keeps its own file.
+        if is_new {
+            write_whole(&path.join(".gitignore"), b"*\n")?;
+        }
         let attempts = open_lines(&place("attempts"))?;
         if rustix::fs::flock(&attempts, FlockOperation::NonBlockingLockExclusive).is_err() {
             let message = format!("Another batch runs this shard in `{}`", path.display());

@@ -15,6 +15,8 @@ use crate::error::Error;
 pub(super) struct ReportFolder {
     handle: OwnedFd,
     path: PathBuf,
+    /// True for a folder below the root that was missing.
+    pub(super) is_new: bool,
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -25,12 +27,12 @@ impl ReportFolder {
     pub(super) fn open(root: &Path, folder: &Path) -> Result<Self, Error> {
         let path = root.join(folder);
         let opened = if folder.is_absolute() {
-            std::fs::create_dir_all(folder).and_then(|()| Ok(rustix::fs::open(folder, FOLDER, Mode::empty())?))
+            std::fs::create_dir_all(folder).and_then(|()| Ok((rustix::fs::open(folder, FOLDER, Mode::empty())?, false)))
         } else {
             open_below(root, folder)
         };
         match opened {
-            Ok(handle) => Ok(Self { handle, path }),
+            Ok((handle, is_new)) => Ok(Self { handle, path, is_new }),
             Err(error) => {
                 let message = format!("The folder of the reports cannot be used: {error}");
                 let hint = format!(
@@ -74,21 +76,27 @@ impl ReportFolder {
     }
 }
 
-fn open_below(root: &Path, folder: &Path) -> io::Result<OwnedFd> {
+/// The folder below the root, and true where it was missing.
+fn open_below(root: &Path, folder: &Path) -> io::Result<(OwnedFd, bool)> {
     let mut handle = rustix::fs::openat(CWD, root, FOLDER, Mode::empty())?;
+    let mut is_new = None;
     for part in folder.components() {
         let name = match part {
             Component::Normal(name) => name,
             Component::CurDir => continue,
             _ => return Err(io::Error::other("it leads out of the repository")),
         };
-        match rustix::fs::mkdirat(&handle, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        is_new = match rustix::fs::mkdirat(&handle, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) => Some(true),
+            Err(rustix::io::Errno::EXIST) => Some(false),
             Err(error) => return Err(error.into()),
-        }
+        };
         handle = rustix::fs::openat(&handle, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
     }
-    Ok(handle)
+    match is_new {
+        Some(is_new) => Ok((handle, is_new)),
+        None => Err(io::Error::other("it is the repository itself")),
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +115,7 @@ mod tests {
         assert!(ReportFolder::open(root.path(), Path::new("tool-ci")).is_err());
         assert!(ReportFolder::open(root.path(), Path::new("tool-ci/deep")).is_err());
         assert!(ReportFolder::open(root.path(), Path::new("../beside")).is_err());
+        assert!(ReportFolder::open(root.path(), Path::new("./.")).is_err());
         let folder = ReportFolder::open(root.path(), Path::new("a/b")).expect("it can be made");
         let victim = outside.path().join("victim");
         std::fs::write(&victim, "old").expect("the folder is writable");
