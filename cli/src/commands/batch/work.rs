@@ -56,7 +56,8 @@ impl From<Error> for ItemError {
     }
 }
 
-/// True for an error that has nothing to do with the repository: it would meet all of them.
+/// True for an error that has nothing to do with the repository: it would meet all of them. Errors that pass, such as a rate
+/// limit, are none.
 pub(super) fn stops_batch(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -64,10 +65,16 @@ pub(super) fn stops_batch(kind: &ErrorKind) -> bool {
             | ErrorKind::ProviderCredits
             | ErrorKind::ModelNotFound
             | ErrorKind::ConnectionRefused
+            | ErrorKind::ProviderUnreachable
             | ErrorKind::ProviderOtherUser
             | ErrorKind::NotAModelServer
+            | ErrorKind::ToolsUnsupported
+            | ErrorKind::InvalidProvider
             | ErrorKind::ConfigMissing
             | ErrorKind::ConfigInvalid
+            | ErrorKind::ConfigExposed
+            | ErrorKind::ConfigLock
+            | ErrorKind::ConfigDrift
             | ErrorKind::ConfigKeyMissing
             | ErrorKind::ConfigModelMissing
             | ErrorKind::ConfigPriceMissing
@@ -76,8 +83,17 @@ pub(super) fn stops_batch(kind: &ErrorKind) -> bool {
             | ErrorKind::SandboxUnavailable
             | ErrorKind::BackendDown
             | ErrorKind::StartFailed
+            | ErrorKind::Stopping
+            | ErrorKind::Stranger
+            | ErrorKind::OtherVersion
+            | ErrorKind::AlreadyRunning
+            | ErrorKind::ForeignHome
+            | ErrorKind::OpenHome
+            | ErrorKind::Home
             | ErrorKind::Interrupted
+            | ErrorKind::JournalFailed
             | ErrorKind::Disk
+            | ErrorKind::TemporaryFolder
     )
 }
 
