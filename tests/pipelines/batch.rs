@@ -365,6 +365,28 @@ fn results_within_a_repository_are_no_part_of_it() {
         let text = fs::read_to_string(root.join(name).join("results/1-of-1.jsonl")).expect("it is there");
         let line: Value = serde_json::from_str(&text).expect("JSON");
         line["output"].as_str().expect("a text").to_owned()
+/// Sessions in one folder would see and report each other's changes.
+#[test]
+fn sessions_in_one_folder_run_one_after_the_other() {
+    let world = BatchWorld::new(Home::offline(), 1);
+    let list: String = ["main.py", "README.md", "main"]
+        .map(|task| format!("{{\"repository\": \"repositories/r0\", \"task\": \"{task}\"}}\n"))
+        .concat();
+    fs::write(world.path().join("list.txt"), list).expect("the folder is writable");
+    world
+        .home
+        .run(world.path(), &BatchWorld::arguments("out", &["--parallel", "3"]))
+        .expect(0);
+    let attempts = world.lines("out/attempts/1-of-1.jsonl");
+    let types: Vec<&str> = attempts.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(types, ["started", "ended"].repeat(3));
+    let other = world
+        .home
+        .run(world.path(), &BatchWorld::arguments("other", &["--shard", "2/2"]))
+        .expect(0);
+    holds(&other.stderr, &["0 repositories"]);
+}
+
     };
     holds(&output("second"), &["Counts to 0."]);
     assert!(!output("second").contains("first/"), "{}", output("second"));

@@ -1,8 +1,8 @@
 //! `tool batch`: one operation on many repositories, in parallel sessions of one daemon, with results that outlive an
 //! interruption.
 //!
-//! This is no scheduler: `--shard I/N` picks every N-th line of the list, and whatever starts jobs on machines starts the
-//! shards. A shard has a home, a daemon and files of its own.
+//! This is no scheduler: `--shard I/N` picks every N-th repository of the list, and whatever starts jobs on machines starts
+//! the shards. A shard has a home, a daemon and files of its own.
 
 mod budget;
 mod list;
@@ -11,8 +11,8 @@ mod results;
 mod shard_home;
 mod work;
 
-use std::collections::VecDeque;
-use std::path::Path;
+use std::collections::{HashSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::client::Backend;
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 use budget::SharedBudget;
-use list::{BatchItem, DefaultWork};
+use list::{BatchItem, DefaultWork, RepositorySource};
 use results::{BatchResult, ResultsFolder};
 use work::{BatchSettings, ItemError, StartedItem, run_item};
 
@@ -74,9 +74,9 @@ fn shard_items(arguments: &BatchArguments) -> Result<Vec<BatchItem>, Error> {
             _ => arguments.task.clone().filter(|task| !task.trim().is_empty()),
         },
     };
-    let items = list::read_list(&arguments.list, &work)?.into_iter().enumerate();
-    let own = items.filter(|(position, _)| arguments.shard.holds(*position));
-    Ok(own.map(|(_, item)| item).collect())
+    let mut items = list::read_list(&arguments.list, &work)?;
+    items.retain(|item| arguments.shard.holds(item.position));
+    Ok(items)
 }
 
 fn say_start(all: usize, left: usize, output: Output) {
@@ -125,6 +125,7 @@ async fn run_queue(
         parallel: arguments.parallel as usize,
         settings: Arc::new(settings),
         tasks: JoinSet::new(),
+        folders_in_use: HashSet::new(),
         stop: None,
     };
     let ended = runner.run().await;
@@ -151,6 +152,8 @@ struct BatchRunner {
     parallel: usize,
     settings: Arc<BatchSettings>,
     tasks: JoinSet<(StartedItem, Result<BatchResult, ItemError>)>,
+    /// Folders of the running items. Two sessions in one folder would see and report each other's changes.
+    folders_in_use: HashSet<PathBuf>,
     /// Set once no further session is started.
     stop: Option<BatchEnd>,
 }
@@ -177,7 +180,10 @@ impl BatchRunner {
 
     /// Starts as many sessions as there are free places and money for.
     fn start_items(&mut self) -> Result<(), Error> {
-        while self.stop.is_none() && self.tasks.len() < self.parallel && !self.queue.is_empty() {
+        while self.stop.is_none() && self.tasks.len() < self.parallel {
+            let Some(next) = self.queue.iter().position(|item| !self.must_wait(item)) else {
+                return Ok(());
+            };
             let slots = (self.parallel - self.tasks.len()).min(self.queue.len());
             let bound = match &mut self.budget {
                 None => None,
@@ -191,13 +197,25 @@ impl BatchRunner {
                     }
                 },
             };
-            let item = self.queue.pop_front().expect("it is not empty");
+            let item = self.queue.remove(next).expect("it was found");
+            if let RepositorySource::Folder(folder) = &item.source {
+                self.folders_in_use.insert(folder.clone());
+            }
             self.folder.start(&item.id, bound)?;
             let clone = self.folder.clone_of(&item.id);
             let started = StartedItem { item, bound, clone };
             self.tasks.spawn(run_item(Arc::clone(&self.settings), started));
         }
         Ok(())
+    }
+
+    /// True while another session works in the folder of the item.
+    fn must_wait(&self, item: &BatchItem) -> bool {
+        match &item.source {
+            RepositorySource::Folder(folder) => self.folders_in_use.contains(folder),
+            // Each session has a clone of its own.
+            RepositorySource::Url(_) => false,
+        }
     }
 
     fn too_little_money(&self) -> Error {
@@ -207,6 +225,9 @@ impl BatchRunner {
     }
 
     fn end_item(&mut self, started: StartedItem, result: Result<BatchResult, ItemError>) -> Result<(), Error> {
+        if let RepositorySource::Folder(folder) = &started.item.source {
+            self.folders_in_use.remove(folder);
+        }
         let cost = result.as_ref().map_or(None, BatchResult::cost);
         if let (Some(budget), Some(bound)) = (&mut self.budget, started.bound) {
             if result.as_ref().is_ok_and(was_too_expensive) {

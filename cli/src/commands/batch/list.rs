@@ -1,6 +1,6 @@
 //! The list of a batch: one repository a line, as a path, a git URL, or an object in JSON.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use host::api::{ErrorKind, Operation, Problem};
@@ -27,13 +27,16 @@ pub(super) struct BatchItem {
     /// As it was written.
     pub(super) repository: String,
     pub(super) source: RepositorySource,
+    /// Position of the repository among those of the list, from 0. Items of one repository have the same one.
+    pub(super) position: usize,
     pub(super) operation: Operation,
     pub(super) task: Option<String>,
 }
 
 /// Place of a repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum RepositorySource {
+    /// By its real path, where it exists: one folder may be written in several ways.
     Folder(PathBuf),
     Url(CloneUrl),
 }
@@ -68,15 +71,21 @@ pub(super) fn read_list(path: &Path, work: &DefaultWork) -> Result<Vec<BatchItem
 
 fn parse_list(text: &str, folder: &Path, work: &DefaultWork) -> Result<Vec<BatchItem>, Error> {
     let mut items: Vec<BatchItem> = Vec::new();
-    let mut lines_by_id = BTreeMap::new();
+    let mut lines_by_work = HashMap::new();
+    let mut positions = HashMap::new();
+    // Editors on Windows begin a file with this mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, line) in text.lines().enumerate() {
         let (number, line) = (index + 1, line.trim());
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let item =
+        let mut item =
             parse_line(line, folder, work).map_err(|why| usage(format!("Line {number} of the list: {why}"), None))?;
-        if let Some(earlier) = lines_by_id.insert(item.id.clone(), number) {
+        let next = positions.len();
+        item.position = *positions.entry(item.source.clone()).or_insert(next);
+        let work = (item.position, item.operation, item.task.clone());
+        if let Some(earlier) = lines_by_work.insert(work, number) {
             let hint = "leave one of them out, or give them different tasks";
             return Err(usage(
                 format!("Line {number} of the list repeats line {earlier}"),
@@ -113,12 +122,16 @@ fn parse_line(line: &str, folder: &Path, work: &DefaultWork) -> Result<BatchItem
         }
     };
     let operation = parsed.operation.unwrap_or(work.operation);
-    let task = parsed.task.or_else(|| work.task.clone());
+    let task = parsed.task.filter(|task| !task.trim().is_empty());
+    let task = task.or_else(|| work.task.clone());
     if task.is_none() && operation != Operation::Explain {
         return Err(format!("{operation} needs a task: give --task, or `task` in the line"));
     }
     let source = match CloneUrl::parse(&parsed.repository) {
-        None => RepositorySource::Folder(folder.join(&parsed.repository)),
+        None => {
+            let folder = folder.join(&parsed.repository);
+            RepositorySource::Folder(folder.canonicalize().unwrap_or(folder))
+        }
         Some(url) => RepositorySource::Url(url.map_err(|error| error.to_string())?),
     };
     let named = format!(
@@ -132,6 +145,7 @@ fn parse_line(line: &str, folder: &Path, work: &DefaultWork) -> Result<BatchItem
         id,
         repository: parsed.repository,
         source,
+        position: 0,
         operation,
         task,
     })
@@ -166,6 +180,26 @@ mod tests {
             (Operation::Architect, Some("split it"))
         );
         assert!(items[0].id != items[2].id && items[0].id.len() == ID_DIGITS);
+    }
+
+    #[test]
+    fn a_folder_is_one_repository_however_it_is_written() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(folder.path().join("a")).expect("the folder is writable");
+        std::os::unix::fs::symlink("a", folder.path().join("link")).expect("it can be linked");
+        let parse = |text: &str| {
+            let work = DefaultWork {
+                operation: Operation::Explain,
+                task: None,
+            };
+            parse_list(text, folder.path(), &work)
+        };
+        for again in ["./a", "link", "a/"] {
+            assert!(parse(&format!("\u{feff}a\n{again}\n")).is_err(), "{again}");
+        }
+        let items = parse("a\nb\n{\"repository\": \"link\", \"task\": \"why\"}\n").expect("the work differs");
+        let positions: Vec<usize> = items.iter().map(|item| item.position).collect();
+        assert_eq!(positions, [0, 1, 0]);
     }
 
     #[test]
