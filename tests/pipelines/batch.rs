@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tool_model_server::{ModelServer, Round, Script, ScriptedUsage, ServerStep};
@@ -188,14 +190,23 @@ fn two_shards_at_once_give_the_union() {
     assert_eq!(world.lines("out/results/1-of-1.jsonl"), Vec::<Value>::new());
 }
 
+/// Under `nohup` the end of the terminal ends nothing.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a shell ignores the signal as nohup does")]
 fn an_interrupted_batch_cancels_its_sessions() {
     let hang = Round::new([ServerStep::Stall]);
     let server = ModelServer::start(Script::new(vec![hang; 6])).expect("a free port");
     let world = BatchWorld::new(Home::configured(&scripted(&server)), 3);
-    let mut batch = world
+    let tool = world
         .home
-        .tool(world.path(), &BatchWorld::arguments("out", &["--parallel", "2"]))
+        .tool(world.path(), &BatchWorld::arguments("out", &["--parallel", "2"]));
+    let mut batch = Command::new("/bin/sh")
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(tool.get_program())
+        .args(tool.get_args())
+        .current_dir(world.path())
+        .env_clear()
+        .envs(tool.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -208,8 +219,11 @@ fn an_interrupted_batch_cancels_its_sessions() {
             .count()
             == 2
     });
-    let pid = rustix::process::Pid::from_child(&batch);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
+    let pid = Pid::from_child(&batch);
+    kill_process(pid, Signal::HUP).expect("it is ours");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(batch.try_wait().expect("it is ours").is_none(), "the batch goes on");
+    kill_process(pid, Signal::TERM).expect("it is ours");
     assert_eq!(batch.wait().expect("it ends").code(), Some(130));
     assert!(!is_alive(pid));
     assert_eq!(world.done("out/results/1-of-1.jsonl"), Vec::<String>::new());
@@ -351,20 +365,6 @@ fn changes_are_in_the_results_with_their_diff() {
     assert!(!world.path().join("repositories/r0/session-reports").exists());
 }
 
-/// The folder of the results may lie in a repository of the list.
-#[test]
-fn results_within_a_repository_are_no_part_of_it() {
-    let world = BatchWorld::new(Home::offline(), 1);
-    let root = world.path().join("repositories/r0");
-    git(&root, &["init", "--quiet"]);
-    fs::write(root.join("list.txt"), ".\n").expect("the folder is writable");
-    for results in ["first", "second"] {
-        world.home.run(&root, &BatchWorld::arguments(results, &[])).expect(0);
-    }
-    let output = |name: &str| {
-        let text = fs::read_to_string(root.join(name).join("results/1-of-1.jsonl")).expect("it is there");
-        let line: Value = serde_json::from_str(&text).expect("JSON");
-        line["output"].as_str().expect("a text").to_owned()
 /// Sessions in one folder would see and report each other's changes.
 #[test]
 fn sessions_in_one_folder_run_one_after_the_other() {
@@ -387,6 +387,20 @@ fn sessions_in_one_folder_run_one_after_the_other() {
     holds(&other.stderr, &["0 repositories"]);
 }
 
+/// The folder of the results may lie in a repository of the list.
+#[test]
+fn results_within_a_repository_are_no_part_of_it() {
+    let world = BatchWorld::new(Home::offline(), 1);
+    let root = world.path().join("repositories/r0");
+    git(&root, &["init", "--quiet"]);
+    fs::write(root.join("list.txt"), ".\n").expect("the folder is writable");
+    for results in ["first", "second"] {
+        world.home.run(&root, &BatchWorld::arguments(results, &[])).expect(0);
+    }
+    let output = |name: &str| {
+        let text = fs::read_to_string(root.join(name).join("results/1-of-1.jsonl")).expect("it is there");
+        let line: Value = serde_json::from_str(&text).expect("JSON");
+        line["output"].as_str().expect("a text").to_owned()
     };
     holds(&output("second"), &["Counts to 0."]);
     assert!(!output("second").contains("first/"), "{}", output("second"));

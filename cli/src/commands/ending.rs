@@ -1,13 +1,19 @@
 //! The signals that end a command which has something to clear away.
 
+use std::future::pending;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::Error;
 use host::api::ErrorKind;
 
-/// SIGINT, SIGTERM and SIGHUP.
+/// SIGINT, SIGTERM and, unless `nohup` has turned it off, SIGHUP.
 #[derive(Debug)]
-pub(super) struct Ending([Signal; 3]);
+pub(super) struct Ending {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Option<Signal>,
+}
 
 impl Ending {
     /// Listens from now on; within a runtime.
@@ -15,20 +21,36 @@ impl Ending {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::new(ErrorKind::Runtime, format!("Ctrl-C cannot be handled: {error}")))
         };
-        Ok(Self([
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ]))
+        Ok(Self {
+            hangup: if is_hangup_ignored() {
+                None
+            } else {
+                Some(listen(SignalKind::hangup())?)
+            },
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
     }
 
     /// Waits for one of the signals.
     pub(super) async fn asked(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
+        let hung_up = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hung_up => {}
         }
     }
+}
+
+/// True where the starting process ignores SIGHUP. Only Linux tells it in a file; elsewhere the signal counts.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1))
 }
