@@ -1,12 +1,15 @@
 //! The reports of `tool ci` in other systems than GitHub.
 
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tool_model_server::{ModelServer, Round, Script};
+use tool_model_server::{ModelServer, Round, Script, ServerStep};
 
 use super::attacks::check_sarif;
 use super::scripted;
 use crate::conformance::world::SHOP;
-use crate::support::{Home, finish, folder, holds};
+use crate::support::{Home, finish, folder, holds, until};
 
 const ANSWER: &str =
     "## 1. Move the rate\n\nIt is in shop/prices.py:1 and shop/cart.py:4.\n\n## 2. Guess\n\nnone.py:3\n";
@@ -122,6 +125,40 @@ fn a_backend_without_a_port_serves_the_command_line() {
     assert_eq!(home.record()["port"], 0);
     let repository = folder(SHOP);
     home.run(repository.path(), &["explain", "."]).expect(0);
+#[test]
+fn a_job_that_is_told_to_end_cancels_its_session_and_ends_its_backend() {
+    let server = ModelServer::start(Script::new([Round::new([ServerStep::Stall])])).expect("a free port");
+    let home = Home::configured(&scripted(&server));
+    let repository = folder(SHOP);
+    let mut job = home
+        .tool(repository.path(), &["ci", "explain"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    until("the session waits for the model", || {
+        server.requests().iter().any(|request| request.method == "POST")
+    });
+    kill_process(Pid::from_child(&job), Signal::TERM).expect("it is ours");
+    assert_eq!(job.wait().expect("it ends").code(), Some(130));
+    assert!(
+        !home.path().join("backend.json").exists(),
+        "the job's backend ends with it"
+    );
+}
+
+#[test]
+fn reports_leave_the_files_of_a_folder_that_was_there() {
+    let home = Home::offline();
+    let repository = folder(&[("README.md", "# Shop\n"), ("docs/.gitignore", "site\n")]);
+    run_ci(&home, repository.path(), &[], &["ci", "explain", "--reports", "docs"]).expect(0);
+    let ignored = std::fs::read_to_string(repository.path().join("docs/.gitignore")).expect("it is there");
+    assert_eq!(ignored, "site\n");
+    assert!(repository.path().join("docs/summary.md").exists());
+    let refused = run_ci(&home, repository.path(), &[], &["ci", "explain", "--reports", "."]).expect(1);
+    holds(&refused.stderr, &["it is the repository itself"]);
+}
+
     let status = home.run(repository.path(), &["service", "status"]).expect(0);
     holds(
         &status.stdout,

@@ -1,10 +1,9 @@
 //! The events of a session, with what shows while none comes, and the user's interruption.
 
-use host::api::ErrorKind;
 use host::api::Event;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::ending::Ending;
 use super::tally::SessionTally;
 use crate::client::Events;
 use crate::error::Error;
@@ -15,21 +14,20 @@ use crate::output::{Output, Status, TICK};
 pub(super) struct Follow {
     events: Events,
     waiting: Waiting,
-    interrupts: Signal,
+    /// A CI system ends a job by SIGTERM, which cancels the session as Ctrl-C does.
+    ending: Ending,
     tick: Interval,
 }
 
 impl Follow {
     /// Follows a stream. `model` answers, where one does.
     pub(super) fn new(events: Events, waiting: Waiting) -> Result<Self, Error> {
-        let interrupts = signal(SignalKind::interrupt())
-            .map_err(|error| Error::new(ErrorKind::Runtime, format!("Ctrl-C cannot be handled: {error}")))?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             events,
             waiting,
-            interrupts,
+            ending: Ending::new()?,
             tick,
         })
     }
@@ -59,7 +57,7 @@ impl Follow {
         loop {
             let event = tokio::select! {
                 biased;
-                _ = self.interrupts.recv() => Err(Error::Interrupted),
+                () = self.ending.asked() => Err(Error::Interrupted),
                 event = self.events.next() => event,
                 _ = self.tick.tick() => {
                     self.waiting.status.draw();
