@@ -84,6 +84,37 @@ fn a_job_without_configuration_takes_it_from_the_environment() {
     );
     let ignored = std::fs::read_to_string(repository.path().join("tool-ci/.gitignore")).expect("it is there");
     assert_eq!(ignored, "*\n");
+    let with_key = run_ci(
+        &Home::empty(),
+        repository.path(),
+        &[("HOSTED_API_KEY", "k")],
+        &["ci", "explain"],
+    )
+    .expect(0);
+    holds(
+        &with_key.stderr,
+        &["HOSTED_API_KEY is set, and no model is named", "set HOSTED_MODEL"],
+    );
+    let unfinished = Home::empty();
+    let refused = run_ci(
+        &unfinished,
+        repository.path(),
+        &[],
+        &["ci", "explain", "--vendor", "groq"],
+    )
+    .expect(2);
+    holds(&refused.stderr, &["No API key for the vendor `groq`"]);
+    assert!(
+        !unfinished.path().join("config.toml").exists(),
+        "the next job would have it"
+    );
+    for (vendor, code) in [("groq", 2), ("analyst", 0)] {
+        let again = run_ci(&home, repository.path(), &[], &["ci", "explain", "--vendor", vendor]).expect(code);
+        let said = again
+            .stderr
+            .contains("The configuration enables `local`, and not `groq`");
+        assert_eq!(said, code == 2, "{}", again.stderr);
+    }
     let unknown = run_ci(
         &Home::empty(),
         repository.path(),
@@ -94,37 +125,6 @@ fn a_job_without_configuration_takes_it_from_the_environment() {
     holds(&unknown.stderr, &["cannot be the name of a vendor"]);
 }
 
-#[test]
-fn a_change_that_is_not_trusted_runs_nothing_without_the_sandbox() {
-    let home = Home::offline();
-    let repository = folder(SHOP);
-    let fork = [
-        ("GITLAB_CI", "true"),
-        ("CI_PIPELINE_SOURCE", "merge_request_event"),
-        ("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", "2"),
-        ("CI_MERGE_REQUEST_PROJECT_ID", "1"),
-    ];
-    let arguments = ["ci", "refactor", "x", "--unsandboxed", "--allow", "run-process"];
-    let refused = run_ci(&home, repository.path(), &fork, &arguments).expect(2);
-    holds(
-        &refused.stderr,
-        &["would run a change that is not trusted: it comes from a fork"],
-    );
-}
-
-/// A job's backend listens on no port, so that jobs share a machine.
-#[test]
-fn a_backend_without_a_port_serves_the_command_line() {
-    let home = Home::offline();
-    let mut daemon = home
-        .tool(std::path::Path::new("/"), &["__daemon"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("the binary runs");
-    crate::support::until("it is ready", || home.path().join("backend.json").exists());
-    assert_eq!(home.record()["port"], 0);
-    let repository = folder(SHOP);
-    home.run(repository.path(), &["explain", "."]).expect(0);
 #[test]
 fn a_job_that_is_told_to_end_cancels_its_session_and_ends_its_backend() {
     let server = ModelServer::start(Script::new([Round::new([ServerStep::Stall])])).expect("a free port");
@@ -159,6 +159,37 @@ fn reports_leave_the_files_of_a_folder_that_was_there() {
     holds(&refused.stderr, &["it is the repository itself"]);
 }
 
+#[test]
+fn a_change_that_is_not_trusted_runs_nothing_without_the_sandbox() {
+    let home = Home::offline();
+    let repository = folder(SHOP);
+    let fork = [
+        ("GITLAB_CI", "true"),
+        ("CI_PIPELINE_SOURCE", "merge_request_event"),
+        ("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", "2"),
+        ("CI_MERGE_REQUEST_PROJECT_ID", "1"),
+    ];
+    let arguments = ["ci", "refactor", "x", "--unsandboxed", "--allow", "run-process"];
+    let refused = run_ci(&home, repository.path(), &fork, &arguments).expect(2);
+    holds(
+        &refused.stderr,
+        &["would run a change that is not trusted: it comes from a fork"],
+    );
+}
+
+/// A job's backend listens on no port, so that jobs share a machine.
+#[test]
+fn a_backend_without_a_port_serves_the_command_line() {
+    let home = Home::offline();
+    let mut daemon = home
+        .tool(std::path::Path::new("/"), &["__daemon"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    crate::support::until("it is ready", || home.path().join("backend.json").exists());
+    assert_eq!(home.record()["port"], 0);
+    let repository = folder(SHOP);
+    home.run(repository.path(), &["explain", "."]).expect(0);
     let status = home.run(repository.path(), &["service", "status"]).expect(0);
     holds(
         &status.stdout,

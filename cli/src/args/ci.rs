@@ -26,7 +26,7 @@ pub(crate) struct CiArguments {
     /// Folder for the reports, relative to the repository root
     #[arg(long, value_name = "DIR", default_value = "tool-ci")]
     pub(crate) reports: PathBuf,
-    /// Vendor to enable if there is no configuration yet; its key comes from the environment
+    /// Vendor to enable if there is no configuration yet, and to insist on otherwise; its key comes from the environment
     #[arg(long, value_name = "NAME")]
     pub(crate) vendor: Option<String>,
     /// Send no request that could make the session cost more than DOLLARS

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::{ErrorKind, Problem, ProviderName};
-use host::config::{self, Init, Secret, WrittenConfig};
+use host::config::{self, Environment, Init, PRESETS, Preset, Secret, WrittenConfig};
 
 use super::Context;
 use super::models::server_named;
@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
 pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: &Context) -> Result<(), Error> {
     let home = &context.backend.home;
     if config::path(home).exists() {
-        return Ok(());
+        return vendor.map_or(Ok(()), |vendor| check_vendor(vendor, context));
     }
     let init = match vendor {
         Some(vendor) => Init {
@@ -59,8 +59,28 @@ pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: 
         },
         None => by_itself(context),
     };
+    // A configuration that cannot work would be in the way of the next job in this home.
+    config::preview(home, &context.backend.environment, &init)?;
     config::write_initial(home, &init)?;
     Ok(())
+}
+
+/// Refuses another vendor than the configured one: the code would go to a server that the job does not name.
+fn check_vendor(vendor: &str, context: &Context) -> Result<(), Error> {
+    let servers = config::servers(&context.backend.home, &context.backend.environment)?;
+    let is_meant = |server: &config::ConfiguredServer| {
+        server.name == vendor || (vendor == "analyst" && server.url.as_deref() == Some(config::ANALYST_URL))
+    };
+    match servers.iter().find(|server| server.enabled) {
+        Some(server) if !is_meant(server) => {
+            let message = format!("The configuration enables `{}`, and not `{vendor}`", server.name);
+            let hint = "leave --vendor out, or set TOOL_HOME to a folder without a configuration";
+            Err(Problem::new(ErrorKind::ProviderMismatch, message)
+                .with_hint(hint)
+                .into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Asks the questions of a set-up, for a command that found no configuration.
@@ -204,8 +224,32 @@ fn by_itself(context: &Context) -> Init {
             .progress("HOSTED_API_KEY and HOSTED_MODEL are set: enabling the provider `hosted`.");
         return Init::of(ProviderName::Hosted);
     }
-    context
-        .output
-        .progress("No key in the environment: enabling the embedded analyst, which uses no language model.");
+    let analyst = "enabling the embedded analyst, which uses no language model.";
+    match key_without_model(environment) {
+        Some((variable, hint)) => context.output.notice(
+            &format!("{variable} is set, and no model is named: {analyst}"),
+            Some(&hint),
+        ),
+        None => context
+            .output
+            .progress(&format!("No key in the environment: {analyst}")),
+    }
     Init::offline()
+}
+
+/// A variable with the key of a vendor, and the way to use it.
+fn key_without_model(environment: &Environment) -> Option<(&'static str, String)> {
+    if environment.get("HOSTED_API_KEY").is_some() {
+        return Some((
+            "HOSTED_API_KEY",
+            "set HOSTED_MODEL to the model's identifier".to_owned(),
+        ));
+    }
+    let presets = PRESETS.iter().filter_map(|preset| Preset::find(preset.name));
+    presets.filter(|preset| preset.needs_key).find_map(|preset| {
+        let variable = preset
+            .variables()
+            .find(|variable| environment.get(variable).is_some())?;
+        Some((variable, format!("`--vendor {} --model MODEL` uses it", preset.name)))
+    })
 }
