@@ -94,18 +94,18 @@ fn github_distrust(environment: &Environment) -> Result<Option<&'static str>, Er
     })
 }
 
+/// A merge request of GitLab. Its child pipelines have another source, and the variables of the merge request.
 fn gitlab_distrust(environment: &Environment) -> Option<&'static str> {
-    match environment.get("CI_PIPELINE_SOURCE")? {
-        "external_pull_request_event" => Some("it comes from another system"),
-        "merge_request_event" => {
-            let (source, target) = (
-                environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"),
-                environment.get("CI_MERGE_REQUEST_PROJECT_ID"),
-            );
-            (source.is_none() || source != target).then_some(OF_A_FORK)
-        }
-        _ => None,
+    let (event, source, target) = (
+        environment.get("CI_PIPELINE_SOURCE"),
+        environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"),
+        environment.get("CI_MERGE_REQUEST_PROJECT_ID"),
+    );
+    if event == Some("external_pull_request_event") {
+        return Some("it comes from another system");
     }
+    let is_known = source.is_some() || event != Some("merge_request_event");
+    (!is_known || source != target).then_some(OF_A_FORK)
 }
 
 fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
@@ -202,15 +202,22 @@ mod tests {
         assert_eq!(of_github("pull_request", &gone), Some(OF_A_FORK));
         assert!(of_github("pull_request", "/no/such/file").is_some());
         assert!(of_github("workflow_run", &own).is_some());
-        let of_gitlab = |source: &str| {
-            distrust(&[
-                ("GITLAB_CI", "true"),
-                ("CI_PIPELINE_SOURCE", "merge_request_event"),
-                ("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", source),
-                ("CI_MERGE_REQUEST_PROJECT_ID", "1"),
-            ])
-        };
-        assert_eq!((of_gitlab("1"), of_gitlab("2")), (None, Some(OF_A_FORK)));
+        for event in ["merge_request_event", "parent_pipeline"] {
+            let of_gitlab = |source: &str| {
+                distrust(&[
+                    ("GITLAB_CI", "true"),
+                    ("CI_PIPELINE_SOURCE", event),
+                    ("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", source),
+                    ("CI_MERGE_REQUEST_PROJECT_ID", "1"),
+                ])
+            };
+            assert_eq!((of_gitlab("1"), of_gitlab("2")), (None, Some(OF_A_FORK)), "{event}");
+        }
+        let of_gitlab = |event: &str| distrust(&[("GITLAB_CI", "true"), ("CI_PIPELINE_SOURCE", event)]);
+        assert_eq!(
+            (of_gitlab("push"), of_gitlab("merge_request_event")),
+            (None, Some(OF_A_FORK))
+        );
         let of_buildkite = |number: &str, source: &str| {
             distrust(&[
                 ("BUILDKITE", "true"),
