@@ -15,9 +15,9 @@ const ANSWER_BYTES_MAX: usize = 512 * 1024;
 const FILES_MAX: usize = 50;
 
 /// HTML elements that load something.
-const LOADING: [&str; 14] = [
-    "img", "image", "picture", "source", "video", "audio", "track", "svg", "iframe", "object", "embed", "link",
-    "style", "script",
+const LOADING: [&str; 19] = [
+    "img", "image", "input", "picture", "source", "video", "audio", "track", "svg", "iframe", "frame", "object",
+    "embed", "link", "base", "meta", "body", "style", "script",
 ];
 
 /// The whole summary.
@@ -102,10 +102,10 @@ pub(crate) fn cell(text: &str) -> String {
 
 /// Markdown of a model, shortened, in which nothing loads by itself and no line is a command to a runner.
 pub(crate) fn harmless_markdown(markdown: &str, bytes_max: usize) -> String {
-    let cleaned = clean(markdown);
-    let end = cleaned.floor_char_boundary(bytes_max);
-    let mut text = without_commands(&without_loading(&cleaned[..end]));
-    if end < cleaned.len() {
+    let mut text = without_commands(&without_loading(&clean(markdown)));
+    let end = text.floor_char_boundary(bytes_max);
+    if end < text.len() {
+        text.truncate(end);
         text.push_str("\n\n… The rest is in answer.md.\n");
     }
     text
@@ -157,6 +157,8 @@ mod tests {
             "! [a](https://a.example/?k=1) &lt;IMG src=x> &lt;!-- hidden -->\n: :add-mask::x\n `! [b][c]` a < b, Vec<T>"
         );
         assert_eq!(harmless_markdown("éé", 3), "é\n\n… The rest is in answer.md.\n");
+        let cut = harmless_markdown(&"<!".repeat(100), 100);
+        assert!(cut.len() < 150, "what was added counts: {cut}");
     }
 
     #[test]
