@@ -82,7 +82,8 @@ pub(super) struct ResultsFolder {
     attempts: File,
     /// Identifiers that have a result, in any shard.
     done: BTreeSet<String>,
-    /// Money that earlier runs of this shard have spent, or may have.
+    /// Money that earlier runs have spent, or may have: those of this shard, and this shard's part of those of a list that
+    /// was divided otherwise.
     pub(super) spent: Dollars,
 }
 
@@ -93,8 +94,8 @@ impl ResultsFolder {
         let path = std::path::absolute(path).map_err(|error| Error::file("Results", path, &error))?;
         let name = format!("{}.jsonl", shard.name());
         let place = |folder: &str| path.join(folder).join(&name);
-        for folder in [
         let is_new = !path.exists();
+        for folder in [
             RESULTS.to_owned(),
             "attempts".to_owned(),
             format!("reports/{}", shard.name()),
@@ -118,13 +119,15 @@ impl ResultsFolder {
         if retry_failed {
             keep_complete(&place(RESULTS))?;
         }
-        let spent = spent(&read_lines(&place("attempts"))?);
+        let spent = spent(&read_lines(&place("attempts"))?)
+            .nanos()
+            .saturating_add(spent_otherwise(&path.join("attempts"), shard)?);
         let done = read_results(&path)?.into_iter().map(|result| result.id).collect();
         Ok(Self {
             results: open_lines(&place(RESULTS))?,
             attempts,
             done,
-            spent,
+            spent: Dollars::from_nanos(spent),
             path,
             shard,
         })
@@ -172,16 +175,20 @@ impl ResultsFolder {
 
 /// The results of all shards, in the order of their files.
 pub(super) fn read_results(folder: &Path) -> Result<Vec<BatchResult>, Error> {
-    let place = folder.join(RESULTS);
-    let entries = fs::read_dir(&place).map_err(|error| Error::file("Results", &place, &error))?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
-    files.sort();
     let mut results = Vec::new();
-    for file in files {
+    for file in files_of_lines(&folder.join(RESULTS))? {
         results.extend(read_lines(&file)?);
     }
     Ok(results)
+}
+
+/// The files of all shards in a folder, by their names.
+fn files_of_lines(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(folder).map_err(|error| Error::file("Results", folder, &error))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    Ok(files)
 }
 
 /// Money of the attempts: the cost of those that ended, and the bound of those that did not.
@@ -201,6 +208,19 @@ fn spent(lines: &[AttemptLine]) -> Dollars {
         }
     }
     Dollars::from_nanos(open.into_values().fold(nanos, u64::saturating_add))
+}
+
+/// A shard's part, in billionths of a dollar, of the money of runs with another number of shards.
+fn spent_otherwise(attempts: &Path, shard: Shard) -> Result<u64, Error> {
+    let mut nanos: u64 = 0;
+    for file in files_of_lines(attempts)? {
+        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let count = name.split_once("-of-").and_then(|(_, count)| count.parse().ok());
+        if count.is_some_and(|count: usize| count != shard.count()) {
+            nanos = nanos.saturating_add(spent(&read_lines(&file)?).nanos());
+        }
+    }
+    Ok(nanos / shard.count() as u64)
 }
 
 fn open_lines(path: &Path) -> Result<File, Error> {
@@ -330,6 +350,32 @@ mod tests {
         assert_eq!(["a", "b", "c"].map(|id| results.is_done(id)), [true, false, true]);
         let other = ResultsFolder::open(folder.path(), "2/3".parse().expect("a shard"), false).expect("it opens");
         assert!(other.is_done("a"), "results of all shards count");
+    }
+
+    #[test]
+    fn a_folder_of_the_user_keeps_its_files_and_a_new_one_is_hidden() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let ignored = |path: &Path| fs::read_to_string(path.join(".gitignore")).unwrap_or_default();
+        fs::write(folder.path().join(".gitignore"), "target\n").expect("the folder is writable");
+        drop(ResultsFolder::open(folder.path(), shard(), false).expect("it opens"));
+        assert_eq!(ignored(folder.path()), "target\n");
+        let new = folder.path().join("new");
+        drop(ResultsFolder::open(&new, shard(), false).expect("it opens"));
+        assert_eq!(ignored(&new), "*\n");
+    }
+
+    #[test]
+    fn money_of_another_number_of_shards_counts_for_each_shard_in_part() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let open = |shard: &str| {
+            let shard = shard.parse().expect("a shard");
+            ResultsFolder::open(folder.path(), shard, false).expect("it opens")
+        };
+        let mut whole = open("1/1");
+        whole.start("a", Some(Dollars::from_nanos(900))).expect("it is written");
+        drop(whole);
+        assert_eq!(open("2/3").spent, Dollars::from_nanos(300));
+        assert_eq!(open("1/1").spent, Dollars::from_nanos(900));
     }
 
     #[test]
