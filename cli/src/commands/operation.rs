@@ -170,7 +170,7 @@ pub(super) fn text_of(typed: &str) -> Result<String, Error> {
     }
 }
 
-/// A task as text: bounded, and not empty.
+/// A task as text: bounded, and not empty. A piped diff may hold lines of another encoding, and end within a character.
 fn task_of(input: impl Read) -> Result<String, Error> {
     let usage = |message: String| Error::new(ErrorKind::Usage, message);
     let mut bytes = Vec::new();
@@ -181,7 +181,10 @@ fn task_of(input: impl Read) -> Result<String, Error> {
     if bytes.len() as u64 > TASK_BYTES_MAX {
         return Err(usage(format!("The task is larger than {} KiB", TASK_BYTES_MAX / 1024)));
     }
-    let text = String::from_utf8(bytes).map_err(|_| usage("The task is not UTF-8".to_owned()))?;
+    if bytes.contains(&0) {
+        return Err(usage("The task is no text: it has a zero byte".to_owned()));
+    }
+    let text = String::from_utf8_lossy(&bytes);
     match text.trim() {
         "" => Err(usage("Standard input holds no task".to_owned())),
         task => Ok(task.to_owned()),
@@ -539,7 +542,11 @@ mod tests {
     fn a_task_from_standard_input_is_bounded_text() {
         assert_eq!(task_of(&b"  do it\n\nwell\n"[..]).expect("a task"), "do it\n\nwell");
         assert_eq!(message(b" \n"), "Standard input holds no task");
-        assert_eq!(message(b"\xff"), "The task is not UTF-8");
+        assert_eq!(message(b"a\0b"), "The task is no text: it has a zero byte");
+        assert_eq!(
+            task_of(&b"+caf\xe9 gr\xc3"[..]).expect("a task"),
+            "+caf\u{fffd} gr\u{fffd}"
+        );
         assert_eq!(message(&vec![b'x'; 70_000]), "The task is larger than 64 KiB");
     }
 
