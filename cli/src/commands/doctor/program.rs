@@ -36,10 +36,14 @@ fn update_command(program: &Path, files: &dyn Fn(&Path) -> Vec<PathBuf>) -> Opti
         return Some("brew upgrade tool".to_owned());
     }
     if has("node_modules") {
-        return Some(format!("npm install --global {PACKAGE}@latest"));
+        return Some(update_by_npm(program));
     }
     if has("uv") && has("tools") {
         return Some(format!("uv tool upgrade {PACKAGE}"));
+    }
+    // The cache of uv.
+    if has("archive-v0") {
+        return Some(format!("uvx --from {PACKAGE}@latest tool"));
     }
     if has("pipx") {
         return Some(format!("pipx upgrade {PACKAGE}"));
@@ -62,6 +66,19 @@ fn update_command(program: &Path, files: &dyn Fn(&Path) -> Vec<PathBuf>) -> Opti
     holds(&prefix.join("share/doc/tool"), "LICENSES.txt").then(|| "sh install.sh".to_owned())
 }
 
+/// Global packages lie in `lib/node_modules`, and those of npx in its cache. Others belong to a project.
+fn update_by_npm(program: &Path) -> String {
+    let parts: Vec<&str> = program.iter().filter_map(|part| part.to_str()).collect();
+    let is_at = |above: &str| parts.windows(2).any(|pair| pair == [above, "node_modules"]);
+    if parts.contains(&"_npx") {
+        format!("npx {PACKAGE}@latest")
+    } else if is_at("lib") {
+        format!("npm install --global {PACKAGE}@latest")
+    } else {
+        format!("npm install {PACKAGE}@latest")
+    }
+}
+
 /// True where the Python environment around the program has the package.
 fn is_from_wheel(prefix: &Path, files: &dyn Fn(&Path) -> Vec<PathBuf>) -> bool {
     let module = format!("{}-", PACKAGE.replace('-', "_"));
@@ -69,10 +86,13 @@ fn is_from_wheel(prefix: &Path, files: &dyn Fn(&Path) -> Vec<PathBuf>) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with(&module) && name.ends_with(".dist-info")
     };
-    let of_versions = files(&prefix.join("lib"));
-    of_versions
-        .iter()
-        .any(|version| files(&version.join("site-packages")).iter().any(is_ours))
+    // Fedora has a folder for packages with native code, and Debian's own Python another name within it.
+    let of_versions = ["lib", "lib64"].map(|name| files(&prefix.join(name))).concat();
+    let has_ours = |version: &PathBuf| {
+        let folders = ["site-packages", "dist-packages"].map(|name| version.join(name));
+        folders.iter().any(|folder| files(folder).iter().any(is_ours))
+    };
+    of_versions.iter().any(has_ours)
 }
 
 #[cfg(test)]
@@ -84,6 +104,10 @@ mod tests {
         let machine = [
             "/venv/lib/python3.11",
             "/venv/lib/python3.11/site-packages/tool_assistant-0.1.0.dist-info",
+            "/usr/local/lib/python3.11",
+            "/usr/local/lib/python3.11/dist-packages/tool_assistant-0.1.0.dist-info",
+            "/opt/python/lib64/python3.13",
+            "/opt/python/lib64/python3.13/site-packages/tool_assistant-0.1.0.dist-info",
             "/var/lib/dpkg/info/tool.list",
             "/home/u/src/tool/scripts/build",
             "/home/u/.local/share/doc/tool/LICENSES.txt",
@@ -103,6 +127,20 @@ mod tests {
                 "/usr/lib/node_modules/tool-assistant/node_modules/tool-assistant-linux-x64/tool",
                 Some("npm install --global tool-assistant@latest"),
             ),
+            (
+                "/home/u/app/node_modules/tool-assistant-linux-x64/tool",
+                Some("npm install tool-assistant@latest"),
+            ),
+            (
+                "/home/u/.npm/_npx/3f1b/node_modules/tool-assistant-linux-x64/tool",
+                Some("npx tool-assistant@latest"),
+            ),
+            (
+                "/home/u/.cache/uv/archive-v0/x7Qd/bin/tool",
+                Some("uvx --from tool-assistant@latest tool"),
+            ),
+            ("/usr/local/bin/tool", Some("pip install --upgrade tool-assistant")),
+            ("/opt/python/bin/tool", Some("pip install --upgrade tool-assistant")),
             ("/home/u/.local/bin/tool", Some("sh install.sh")),
             ("/home/u/src/tool/target/debug/tool", Some("git pull && scripts/build")),
             ("/nix/store/abc-tool-0.1.0/bin/tool", Some("nix profile upgrade tool")),
