@@ -155,11 +155,99 @@ fn a_signature_of_the_checksums_holds_for_these_bytes_alone() {
             openssl dgst -sha256 -verify public -signature signature SUMS
             python3 -c 'import json; print(json.load(open("SUMS.sigstore.json"))["messageSignature"]["signature"])' | cmp - SUMS.sig
             echo 'another list' >SUMS
+    let unchecked = command("/bin/sh")
+        .arg(dist.join("install.sh"))
+        .env_clear()
+        .env("HOME", &home)
+        .env("PATH", programs_without(work.path(), "sha256sum"))
+        .output()
+        .expect("a shell is there");
+    assert!(
+        text(&unchecked.stderr).contains("sha256sum is missing"),
+        "{unchecked:?}"
+    );
             ! openssl dgst -sha256 -verify public -signature signature SUMS"#,
         )
         .current_dir(work.path())
         .env("PYTHONPATH", scripts)
         .output()
+/// A folder with the programs that the install script calls, but one.
+fn programs_without(work: &Path, missing: &str) -> PathBuf {
+    let folder = work.join("programs");
+    fs::create_dir(&folder).expect("the folder is ours");
+    for name in [
+        "uname",
+        "sha256sum",
+        "mktemp",
+        "dirname",
+        "cp",
+        "rm",
+        "tar",
+        "xz",
+        "mkdir",
+    ] {
+        if name != missing {
+            std::os::unix::fs::symlink(Path::new("/usr/bin").join(name), folder.join(name)).expect("it can be linked");
+        }
+    }
+    folder
+}
+
+#[test]
+fn the_install_script_takes_a_prefix_without_a_home_and_explains_itself() {
+    let work = pack();
+    let dist = work.path().join("dist");
+    let run = |arguments: &[&str]| {
+        let ran = command("sh")
+            .arg(dist.join("install.sh"))
+            .args(arguments)
+            .current_dir(work.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .output();
+        ran.expect("a shell is there")
+    };
+    let installed = run(&["--prefix", "my tools"]);
+    assert!(installed.status.success(), "{}", text(&installed.stderr));
+    let binary = work.path().join("my tools/bin/tool");
+    assert!(text(&installed.stdout).contains(&format!("installed {}", binary.display())));
+    assert_eq!(
+        fs::read_dir(work.path().join("my tools/bin"))
+            .expect("it is there")
+            .count(),
+        1
+    );
+    for nowhere in [&[][..], &["--prefix", ""]] {
+        let refused = run(nowhere);
+        assert!(
+            text(&refused.stderr).contains("set HOME, or pass --prefix"),
+            "{refused:?}"
+        );
+    }
+    let help = text(&run(&["--help"]).stdout);
+    assert!(
+        help.starts_with("Installs tool 0.1.0 for this user") && help.ends_with("sh install.sh --prefix /opt/tool\n"),
+        "{help}"
+    );
+}
+
+#[test]
+fn licences_name_those_who_hold_the_copyright() {
+    let work = tempfile::tempdir().expect("a temporary folder");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let ran = command("python3")
+        .args(["-B", "-c", LICENCES])
+        .arg(work.path())
+        .env("PYTHONPATH", root.join("scripts/packaging"))
+        .output()
+        .expect("Python is there");
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(
+        text(&ran.stdout),
+        "(c) their own file\n(c) A. Author\n(c) the authors of nameless\nas it was found\n1.3.2\n22.1.8\n"
+    );
+}
+
         .expect("a shell is there");
     assert!(signed.status.success(), "{}", text(&signed.stderr));
     assert_eq!(text(&signed.stdout), "Verified OK\nVerification failure\n");

@@ -6,7 +6,7 @@
 #   sh install.sh --prefix /opt/tool
 set -eu
 version=@VERSION@
-prefix=${HOME:?set HOME, or pass --prefix}/.local
+prefix=${HOME:+$HOME/.local}
 
 fail() {
     echo "error: $1" >&2
@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
         shift
         ;;
     -h | --help)
-        sed -n 's/^# \{0,1\}//p' "$0" | sed 1d
+        sed -n '2,/^set -eu$/s/^# \{0,1\}//p' "$0"
         exit
         ;;
     *) fail "unknown argument $1; see sh install.sh --help" ;;
@@ -29,16 +29,21 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+[ -n "$prefix" ] || fail "there is no folder to install into: set HOME, or pass --prefix"
 [ "$(uname -s)" = Linux ] || fail "tool runs on Linux; on Windows use WSL 2"
 case $(uname -m) in
-x86_64 | amd64) machine=x86_64 sum=@SHA256_X86_64@ ;;
-aarch64 | arm64) machine=aarch64 sum=@SHA256_AARCH64@ ;;
+x86_64 | amd64) machine=x86_64 sum='@SHA256_X86_64@' ;;
+aarch64 | arm64) machine=aarch64 sum='@SHA256_AARCH64@' ;;
 *) fail "there is no binary for $(uname -m)" ;;
 esac
+[ "$sum" != 'not built' ] || fail "this release has no binary for $machine"
+command -v sha256sum >/dev/null || fail "sha256sum is missing, and without it the archive cannot be checked; install coreutils"
 name=tool-$version-$machine-linux
 source=${TOOL_RELEASE:-$(dirname "$0")}
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT INT TERM
+trap 'rm -rf "$work" "$prefix/bin/.tool.new"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 echo "tool $version for $machine, from $source"
 case $source in
@@ -57,6 +62,7 @@ echo "checksum is right"
 (cd "$work" && xz -dc "$name.tar.xz" 2>/dev/null | tar -xf -) || (cd "$work" && tar -xJf "$name.tar.xz") ||
     fail "the archive could not be unpacked; install xz"
 
+mkdir -p -- "$prefix" && prefix=$(CDPATH= cd -- "$prefix" && pwd) || fail "$prefix cannot be used; choose another folder with --prefix"
 mkdir -p "$prefix/bin" "$prefix/share/man/man1" "$prefix/share/bash-completion/completions" \
     "$prefix/share/zsh/site-functions" "$prefix/share/fish/vendor_completions.d" "$prefix/share/doc/tool"
 # Renamed into place, so that a running command keeps its own file.
