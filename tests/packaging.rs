@@ -33,6 +33,26 @@ packages.write_npm(release)
 packages.write_descriptions(release)
 "#;
 
+/// Licence texts of crates with a file, with authors, with neither, and with a text that was recognised; versions of headers.
+const LICENCES: &str = r#"
+import sys
+from pathlib import Path
+import components
+work = Path(sys.argv[1])
+for name in ("filed", "authored"):
+    (work / name).mkdir()
+(work / "filed/LICENSE").write_text("(c) their own file\n")
+(work / "filed/header.h").write_text('#define VERSION "1.3.2"\n#define NUMBER 220108\n')
+blank = {"text": "(c) <year> <copyright holders>", "source_path": None}
+for name, authors in (("filed", []), ("authored", ["A. Author"]), ("nameless", [])):
+    folder = "authored" if name == "nameless" else name
+    crate = {"name": name, "authors": authors, "manifest_path": str(work / folder / "Cargo.toml")}
+    print(components.crate_text(crate, blank))
+print(components.crate_text(crate, {"text": "as it was found\n", "source_path": "LICENSE"}))
+print(components.header_version(work / "filed", "header.h", r'VERSION "([\d.]+)"'))
+print(components.header_version(work / "filed", "header.h", r"NUMBER (\d\d)(\d\d)(\d\d)"))
+"#;
+
 #[expect(clippy::disallowed_methods, reason = "the tests do what a packager and a user do")]
 fn command(program: &str) -> Command {
     Command::new(program)
@@ -135,26 +155,6 @@ fn the_install_script_refuses_an_archive_with_another_checksum() {
         text(&missing.stderr).contains("is missing; set TOOL_RELEASE"),
         "{missing:?}"
     );
-    let unknown = install(&dist, &home, &["--user"]);
-    assert!(text(&unknown.stderr).contains("unknown argument --user"), "{unknown:?}");
-    assert_eq!(fs::read_dir(&home).expect("it is there").count(), 0);
-}
-
-#[test]
-fn a_signature_of_the_checksums_holds_for_these_bytes_alone() {
-    let work = tempfile::tempdir().expect("a temporary folder");
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/packaging");
-    let signed = command("sh")
-        .arg("-ec")
-        .arg(
-            r#"openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key 2>/dev/null
-            openssl pkey -in key -pubout -out public
-            echo 'a list' >SUMS
-            python3 -B -c 'import pathlib, signing; signing.sign(pathlib.Path("SUMS"), "key")'
-            openssl base64 -d -A -in SUMS.sig -out signature
-            openssl dgst -sha256 -verify public -signature signature SUMS
-            python3 -c 'import json; print(json.load(open("SUMS.sigstore.json"))["messageSignature"]["signature"])' | cmp - SUMS.sig
-            echo 'another list' >SUMS
     let unchecked = command("/bin/sh")
         .arg(dist.join("install.sh"))
         .env_clear()
@@ -166,11 +166,11 @@ fn a_signature_of_the_checksums_holds_for_these_bytes_alone() {
         text(&unchecked.stderr).contains("sha256sum is missing"),
         "{unchecked:?}"
     );
-            ! openssl dgst -sha256 -verify public -signature signature SUMS"#,
-        )
-        .current_dir(work.path())
-        .env("PYTHONPATH", scripts)
-        .output()
+    let unknown = install(&dist, &home, &["--user"]);
+    assert!(text(&unknown.stderr).contains("unknown argument --user"), "{unknown:?}");
+    assert_eq!(fs::read_dir(&home).expect("it is there").count(), 0);
+}
+
 /// A folder with the programs that the install script calls, but one.
 fn programs_without(work: &Path, missing: &str) -> PathBuf {
     let folder = work.join("programs");
@@ -248,6 +248,26 @@ fn licences_name_those_who_hold_the_copyright() {
     );
 }
 
+#[test]
+fn a_signature_of_the_checksums_holds_for_these_bytes_alone() {
+    let work = tempfile::tempdir().expect("a temporary folder");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/packaging");
+    let signed = command("sh")
+        .arg("-ec")
+        .arg(
+            r#"openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key 2>/dev/null
+            openssl pkey -in key -pubout -out public
+            echo 'a list' >SUMS
+            python3 -B -c 'import pathlib, signing; signing.sign(pathlib.Path("SUMS"), "key")'
+            openssl base64 -d -A -in SUMS.sig -out signature
+            openssl dgst -sha256 -verify public -signature signature SUMS
+            python3 -c 'import json; print(json.load(open("SUMS.sigstore.json"))["messageSignature"]["signature"])' | cmp - SUMS.sig
+            echo 'another list' >SUMS
+            ! openssl dgst -sha256 -verify public -signature signature SUMS"#,
+        )
+        .current_dir(work.path())
+        .env("PYTHONPATH", scripts)
+        .output()
         .expect("a shell is there");
     assert!(signed.status.success(), "{}", text(&signed.stderr));
     assert_eq!(text(&signed.stdout), "Verified OK\nVerification failure\n");

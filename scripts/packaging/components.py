@@ -5,6 +5,7 @@ Three sources: `cargo cyclonedx` and `cargo about` for the crates of the program
 """
 
 import json
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -100,11 +101,21 @@ def read_native(release, zig):
     for row in rows:
         if "crate" in row:
             folder = Path(crates[row["crate"]]["manifest_path"]).parent
-            row.setdefault("version", crates[row["crate"]]["version"].split("+")[-1])
+            row.setdefault("version", crates[row["crate"]]["version"].split("+")[-1].split("-")[0])
         else:
             folder = {"zig": zig, "system": Path("/")}[row["from"]]
+        if isinstance(row["version"], list):
+            row["version"] = header_version(folder, *row["version"])
         row["text"] = "\n\n".join((folder / name).read_text(errors="replace").strip() for name in row["texts"])
     return rows
+
+
+def header_version(folder, name, pattern):
+    """A version that a header defines, which moves with the source, as a number of this repository would not."""
+    found = re.search(pattern, (folder / name).read_text())
+    if not found:
+        raise SystemExit(f"error: {folder / name} does not match {pattern}; see scripts/packaging/native.toml")
+    return ".".join(part.lstrip("0") or "0" if part.isdigit() else part for part in found.groups())
 
 
 def licence_texts(release, bill, native):
@@ -116,30 +127,41 @@ def licence_texts(release, bill, native):
         ).stdout
     )
     wanted = {(part["name"], part["version"]) for part in bill["components"]}
-    own = {part["name"] for part in bill["components"] if part["purl"].startswith("pkg:cargo") and is_own(release, part)}
     sections, covered = [], set()
     for licence in found["licenses"]:
-        users = {(use["crate"]["name"], use["crate"]["version"]) for use in licence["used_by"]} & wanted
-        if users:
-            covered |= users
-            names = ", ".join(f"{name} {version}" for name, version in sorted(users))
-            sections.append(f"{licence['name']}\n\nUsed by: {names}\n\n{licence['text'].strip()}\n")
+        users_by_text = {}
+        for crate in (use["crate"] for use in licence["used_by"]):
+            part = (crate["name"], crate["version"])
+            # Our own crates have no text of theirs: the texts of the whole come first.
+            if part in wanted and crate["source"]:
+                users_by_text.setdefault(crate_text(crate, licence), []).append(" ".join(part))
+                covered.add(part)
+        for text, users in users_by_text.items():
+            sections.append(f"{licence['name']}\n\nUsed by: {', '.join(sorted(users))}\n\n{text}\n")
+    own = [(release.root / name).read_text() for name in ("LICENSE-MIT", "LICENSE-APACHE")]
     for row in native:
         covered.add((row["name"], row["version"]))
         sections.append(f"{row['license']}\n\nUsed by: {row['name']} {row['version']}\n\n{row['text']}\n")
-    missing = sorted(part for part in wanted - covered if part[0] not in own)
+    members = {crate["package"]["name"] for crate in found["crates"] if not crate["package"]["source"]}
+    missing = sorted(part for part in wanted - covered if part[0] not in members)
     if missing:
         raise SystemExit(f"error: no licence text for {missing}; see scripts/packaging/about.toml")
     rule = "\n" + "-" * 100 + "\n\n"
-    head = "tool is licensed under MIT OR Apache-2.0. It contains the work of others under these licences.\n"
-    return head + rule + rule.join(sections)
+    head = "tool is licensed under MIT OR Apache-2.0. It contains the work of others under the licences below these two.\n"
+    return head + rule + rule.join([*own, *sections])
 
 
-def is_own(release, part):
-    return any(f'name = "{part["name"]}"' in path.read_text() for path in own_manifests(release.root))
+def crate_text(crate, licence):
+    """The text of a crate's licence, with its copyright.
 
-
-def own_manifests(root):
-    for pattern in ("cli/Cargo.toml", "host/*/Cargo.toml", "skills/*/Cargo.toml", "skills/outline/*/Cargo.toml"):
-        yield from root.glob(pattern)
-    yield root / "tests/guests/hostile/Cargo.toml"
+    Where `cargo about` does not recognise a file, its text is that of the licence with blanks for the names of people.
+    """
+    if licence["source_path"]:
+        return licence["text"].strip()
+    names = ("licen", "copying", "notice")
+    folder = Path(crate["manifest_path"]).parent
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name.lower().startswith(names)]
+    if files:
+        return "\n\n".join(path.read_text(errors="replace").strip() for path in files)
+    authors = ", ".join(crate["authors"]) or f"the authors of {crate['name']}"
+    return re.sub(r"<year> <copyright holders>|\[year\] \[fullname\]", lambda _: authors, licence["text"].strip())

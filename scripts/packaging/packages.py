@@ -174,7 +174,7 @@ def write_npm(release):
         release,
         manifest,
         [(f"package/{name}", release.root / "scripts/packaging/npm" / name, mode) for name, mode in files]
-        + [("package/README.md", release.root / "README.md", 0o644)],
+        + [(f"package/{name}", release.root / name, 0o644) for name in ("README.md", "LICENSE-MIT", "LICENSE-APACHE")],
     )
 
 
