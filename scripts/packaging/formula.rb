@@ -3,14 +3,16 @@ class Tool < Formula
   version "@VERSION@"
   license any_of: ["MIT", "Apache-2.0"]
 
-  # TOOL_RELEASE is the address of the folder with the archives; it is filled in where a release is published.
+  # The archives lie beside this file, or at the address that HOMEBREW_TOOL_RELEASE names.
+  release = ENV.fetch("HOMEBREW_TOOL_RELEASE", "file://#{File.expand_path(__dir__ || ".")}")
+
   on_linux do
     on_intel do
-      url "#{ENV.fetch("HOMEBREW_TOOL_RELEASE")}/tool-@VERSION@-x86_64-linux.tar.xz"
+      url "#{release}/tool-@VERSION@-x86_64-linux.tar.xz"
       sha256 "@SHA256_X86_64@"
     end
     on_arm do
-      url "#{ENV.fetch("HOMEBREW_TOOL_RELEASE")}/tool-@VERSION@-aarch64-linux.tar.xz"
+      url "#{release}/tool-@VERSION@-aarch64-linux.tar.xz"
       sha256 "@SHA256_AARCH64@"
     end
   end

@@ -54,9 +54,8 @@ def fill(text, **values):
     return text
 
 
-def digest(path, form="hex"):
-    value = hashlib.sha256(path.read_bytes())
-    return value.hexdigest() if form == "hex" else base64.b64encode(value.digest()).decode()
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def write(release):
@@ -192,7 +191,6 @@ def write_descriptions(release):
         path = release.archive(triple)
         is_there = path.exists()
         values[f"sha256_{machine(triple)}"] = digest(path) if is_there else "not built"
-        values[f"sri_{machine(triple)}"] = f"sha256-{digest(path, 'base64')}" if is_there else "not built"
     for template, name in (("install.sh", "install.sh"), ("formula.rb", "tool.rb"), ("flake.nix", "flake.nix")):
         text = fill((release.root / "scripts/packaging" / template).read_text(), **values)
         path = release.dist / name
