@@ -320,8 +320,8 @@ impl Above {
                     above.is_test = true;
                     above.is_test_of_python |= depth == 0;
                 }
-                "tests" | "testsuite" | "__tests__" | "spec" | "specs" | "e2e" | "testdata" | "fixtures"
-                | "__mocks__" | "__fixtures__" | "__snapshots__" => {
+                "tests" | "testsuite" | "regress" | "__tests__" | "spec" | "specs" | "e2e" | "testdata"
+                | "fixtures" | "__mocks__" | "__fixtures__" | "__snapshots__" => {
                     above.is_test_text = true;
                     above.is_test = true;
                     above.is_test_of_python = true;
