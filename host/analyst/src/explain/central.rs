@@ -9,6 +9,7 @@ use crate::evidence::{Evidence, Hit, hits};
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
 use crate::survey::{Survey, beneath, is_beside_project};
+use crate::text::cut_text;
 use tool_repository::file_role::{file_name, language, stem};
 
 /// Symbols whose uses are counted.
@@ -23,6 +24,8 @@ const MENTION_POINTS_MAX: i32 = 3;
 const IMPORT_POINTS_MAX: u32 = 4;
 /// Definitions that a row of the module map names.
 const MODULE_DEFINITIONS_MAX: usize = 3;
+/// Characters of a symbol's documentation.
+const WORDS_CHARACTERS_MAX: usize = 240;
 /// Symbols that are explained.
 pub(super) const EXPLAINED_MAX: usize = 3;
 
@@ -185,9 +188,9 @@ impl DefinitionReader {
 
     /// The name that a line defines.
     fn defined_name(&self, line: &str) -> Option<String> {
-        const KEYWORDS: [&str; 13] = [
+        const KEYWORDS: [&str; 21] = [
             "for", "while", "switch", "return", "else", "sizeof", "main", "defined", "operator", "catch", "decltype",
-            "noexcept", "unsigned",
+            "noexcept", "unsigned", "signed", "void", "char", "int", "long", "float", "double", "bool",
         ];
         let name = self.group_of(line, &["name", "function", "exported", "constant"])?;
         (name.len() > 2 && !KEYWORDS.contains(&name.as_str())).then_some(name)
@@ -312,7 +315,8 @@ impl CandidateJudge {
             Some(bytes) if *bytes > 6_000.0 => 1,
             _ => 0,
         };
-        if hit.text.starts_with("static ") || matches!(name, "Error" | "Result") {
+        // What starts with `yy` is of a generated parser.
+        if hit.text.starts_with("static ") || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
             points -= 4;
         }
         if name.starts_with('_') || is_failure(name) || is_type && words_of(after).any(is_failure) {
@@ -351,14 +355,22 @@ pub(super) struct CentralSymbol<'d> {
 
 impl CentralSymbol<'_> {
     /// Points times the root of the mean of uses and files: neither one busy file nor a word that stands once in many
-    /// files decides, and a name such as `text`, which is found everywhere, does not win by that alone.
+    /// files decides, and a name such as `text`, which is found everywhere, does not win by that alone. Uses in code
+    /// count where there are any: translations and documents are full of words such as `Version`.
     fn weight(&self) -> u64 {
         let points = u64::from(self.candidate.points.max(1).unsigned_abs());
-        let spread = self.uses.all.saturating_mul(self.uses.files).isqrt();
+        let uses = if self.uses.in_code > 0 {
+            self.uses.in_code
+        } else {
+            self.uses.all
+        };
+        let spread = uses.saturating_mul(self.uses.files.min(uses)).isqrt();
         // In hundredths, so that small counts stay apart.
         let weight = spread.saturating_mul(10_000 * points * points).isqrt();
+        // In C every function may be called by a plain word.
         let is_word = self.candidate.name.chars().all(|c| c.is_ascii_lowercase());
-        if is_word { weight / 4 } else { weight }
+        let is_plain = is_word && language(&self.candidate.hit.path) != Some("C");
+        if is_plain { weight / 4 } else { weight }
     }
 
     /// False for a word of prose that only looked like a definition: syntax trees know no use of it.
@@ -442,6 +454,16 @@ fn number(digits: &str) -> Option<u64> {
     digits.replace(',', "").parse().ok()
 }
 
+/// A documentation comment without the HTML and the links of Javadoc.
+fn without_tags(words: &str) -> String {
+    const TAGS: &str = r"(?i)</?(p|br|b|i|em|strong|a|img|ul|ol|li|pre|code|div|span|h\d)(\s[^>]*)?/?>";
+    let tag = Regex::new(TAGS).expect("the expression is a constant");
+    let link = Regex::new(r"\{@\w+\s+#?([^}]*)\}").expect("the expression is a constant");
+    let plain = tag.replace_all(words, " ");
+    let plain = link.replace_all(&plain, "$1");
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
 fn explained(text: &str) -> String {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -451,7 +473,8 @@ fn explained(text: &str) -> String {
     // `path:first-last`: attributes and annotations come before the line of the signature.
     let mut paragraph = format!("\n`{signature}` ({file})\n");
     if let Some(words) = field("docstring:").or_else(|| field("comment:")) {
-        let _ = writeln!(paragraph, "{}", words.trim_end_matches(" […]"));
+        let words = without_tags(words.trim_end_matches(" […]"));
+        let _ = writeln!(paragraph, "{}", cut_text(&words, WORDS_CHARACTERS_MAX));
     }
     let calls: Vec<String> = text
         .lines()
