@@ -199,10 +199,18 @@ impl Collector<'_> {
                 on_line(file, Test, "meson test -C build", r"\btest\s*\(|subdir\s*\(\s*'tests?'"),
             ]),
             "Makefile" | "GNUmakefile" | "makefile" => make_targets(file),
-            "Makefile.am" => found(vec![
-                on_line(file, Build, "./configure && make", r"\S"),
-                on_line(file, Test, "make check", r"^(TESTS|check_PROGRAMS)\b|^check"),
-            ]),
+            "Makefile.am" => {
+                // In a checkout the script is often still to be made.
+                let made = match (self.has("configure"), self.has("autogen.sh")) {
+                    (true, _) => "",
+                    (false, true) => "./autogen.sh && ",
+                    (false, false) => "autoreconf -i && ",
+                };
+                found(vec![
+                    on_line(file, Build, &format!("{made}./configure && make"), r"^\w+\s*\+?="),
+                    on_line(file, Test, "make check", r"^(TESTS|check_PROGRAMS)\b|^check"),
+                ])
+            }
             "justfile" => found(vec![
                 on_line(file, Build, "just build", r"^build\b.*:"),
                 on_line(file, Test, "just test", r"^test\b.*:"),

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::evidence::{Brief, Evidence, lines};
+use super::evidence::{Brief, Evidence, Hit, hits, lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
 use super::survey::{self, Survey, beneath, is_beside_project, join, literal_glob};
 use super::{Reply, call};
 use central::SymbolCandidate;
 use tool_provider::ToolCall;
-use tool_repository::file_role::{entry_point_by_path, file_name, stem};
+use tool_repository::file_role::{entry_point_by_path, file_name, is_test, parent, stem};
 
 mod central;
 mod endpoints;
@@ -220,6 +220,8 @@ fn entry_points(survey: &Survey) -> Vec<String> {
     found
         .into_iter()
         .filter(|&(rank, _, path)| rank >= SURE_RANK && !is_beside_project(path))
+        // The site that the tests of a framework run is no start of the framework.
+        .filter(|(_, _, path)| !is_test(path) && !parent(path).split('/').any(|folder| folder == "test"))
         // A package of npm declares its commands, and what else lies in `bin` are tools of its authors.
         .filter(|(_, _, path)| !(path.starts_with("bin/") && survey.has("package.json")))
         .take(ENTRY_POINTS_MAX)
@@ -239,6 +241,18 @@ fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
         .collect();
     headers.sort_by_key(|path| path.matches('/').count());
     headers.first().map(|path| (*path).to_owned())
+}
+
+/// That header, unless the source of its name is a program: `tmux.h` beside a `tmux.c` with a `main`.
+fn library_header(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> Option<String> {
+    let header = public_header(brief, survey)?;
+    let is_beside = |hit: &Hit| parent(&hit.path) == parent(&header) && stem(&hit.path) == stem(&header);
+    (!mains(evidence).iter().any(is_beside)).then_some(header)
+}
+
+/// The functions in which programs start.
+fn mains(evidence: &Evidence<'_>) -> Vec<Hit> {
+    evidence.of("mains").flat_map(|answer| hits(answer.text())).collect()
 }
 
 /// The file that `require` loads: the one in `lib` that is named after the gem.

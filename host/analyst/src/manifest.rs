@@ -123,7 +123,10 @@ impl ReadFile {
         match self.name() {
             "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "name"),
             "Cargo.toml" => self.table_value(&["[package]"], "name"),
-            "package.json" => self.json_text("name"),
+            // The root of a workspace is named for no reader.
+            "package.json" => self
+                .json_text("name")
+                .filter(|name| !matches!(file_name(&name.text), "root" | "monorepo" | "workspace")),
             "composer.json" => {
                 let name = self.json_text("name")?;
                 Some(Quotation::new(name.text.rsplit('/').next()?, name.line))
@@ -177,8 +180,23 @@ impl ReadFile {
         (!text.is_empty()).then(|| Quotation::new(text, self.line_of_key(key)))
     }
 
-    /// Commands and modules that the manifest declares as starts: a sentence part and its line.
-    pub(super) fn declared_starts(&self) -> Vec<Quotation> {
+    /// The language of the projects that have such a manifest.
+    pub(super) fn ecosystem(&self) -> Option<&'static str> {
+        match self.name() {
+            "pyproject.toml" | "setup.cfg" | "setup.py" => Some("Python"),
+            "Cargo.toml" => Some("Rust"),
+            "go.mod" => Some("Go"),
+            "pom.xml" => Some("Java"),
+            "composer.json" => Some("PHP"),
+            "mix.exs" => Some("Elixir"),
+            name if name.ends_with(".gemspec") => Some("Ruby"),
+            _ => None,
+        }
+    }
+
+    /// Commands and modules that the manifest declares as starts: a sentence part and its line. `exists` tells whether
+    /// there is such a file beside the manifest.
+    pub(super) fn declared_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
         let setting = |line: &NumberedLine| {
             let (name, value) = line.text.split_once('=')?;
             let (name, value) = (
@@ -200,7 +218,7 @@ impl ReadFile {
                 .filter_map(setting)
                 .collect(),
             "Cargo.toml" => self.cargo_programs(),
-            "package.json" => self.npm_starts(),
+            "package.json" => self.npm_starts(exists),
             "composer.json" => self
                 .json()
                 .and_then(|value| Some(value.get("bin")?.as_array()?.clone()))
@@ -251,7 +269,7 @@ impl ReadFile {
             .collect()
     }
 
-    fn npm_starts(&self) -> Vec<Quotation> {
+    fn npm_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
         let Some(value) = self.json() else {
             return Vec::new();
         };
@@ -271,8 +289,13 @@ impl ReadFile {
             })),
             _ => {}
         }
+        // A file in a folder may be built later; `npm init` writes an `index.js` that may never be.
+        let is_there = |path: &&str| {
+            let path = path.trim_start_matches("./");
+            path.contains('/') || exists(path)
+        };
         for key in ["main", "module"] {
-            if let Some(path) = value[key].as_str() {
+            if let Some(path) = value[key].as_str().filter(is_there) {
                 starts.push(Quotation::new(
                     &format!("`{key}` module: `{path}`"),
                     self.line_of_key(key),
@@ -334,6 +357,7 @@ mod tests {
                 "{\"author\": {\"name\": \"A\"}, \"name\": \"express\"}",
                 Some("express"),
             ),
+            ("package.json", "{\"name\": \"@shop/root\"}", None),
             ("go.mod", "module github.com/spf13/cobra\n", Some("cobra")),
             ("go.mod", "module github.com/go-chi/chi/v5\n", Some("chi")),
             (
@@ -363,7 +387,7 @@ mod tests {
             ),
             (
                 "package.json",
-                "{\"name\": \"@a/b\", \"bin\": \"cli.js\", \"main\": \"lib.js\"}",
+                "{\"name\": \"@a/b\", \"bin\": \"cli.js\", \"main\": \"lib.js\", \"module\": \"none.js\"}",
                 &["command `b`: `cli.js`", "`main` module: `lib.js`"],
             ),
             (
@@ -372,7 +396,7 @@ mod tests {
                 &["exported module: `a.d.ts`"],
             ),
         ] {
-            let starts = file(path, text).declared_starts();
+            let starts = file(path, text).declared_starts(|path| path == "lib.js");
             let starts: Vec<&str> = starts.iter().map(|start| start.text.as_str()).collect();
             assert_eq!(starts, expected, "{path}");
         }

@@ -61,11 +61,11 @@ impl Readme {
             names.join("|")
         ))
         .expect("names are escaped");
-        let introduction = paragraphs
-            .iter()
-            .find(|paragraph| !names.is_empty() && introduces.is_match(&paragraph.words.text));
+        let paragraphs = || paragraphs.iter().filter(|paragraph| !is_remark(&paragraph.words.text));
+        let introduction =
+            paragraphs().find(|paragraph| !names.is_empty() && introduces.is_match(&paragraph.words.text));
         let first = || {
-            let mut leading = paragraphs.iter().filter(|paragraph| paragraph.is_leading);
+            let mut leading = paragraphs().filter(|paragraph| paragraph.is_leading);
             leading.find(|paragraph| !paragraph.words.text.ends_with(':'))
         };
         let leading_introduction = introduction.filter(|paragraph| paragraph.is_leading);
@@ -78,6 +78,27 @@ impl Readme {
             });
         Self { title, purpose }
     }
+}
+
+/// True for a paragraph about the document or the state of a release.
+fn is_remark(text: &str) -> bool {
+    const BEGINNINGS: [&str; 9] = [
+        "please note",
+        "note:",
+        "note that",
+        "important:",
+        "warning:",
+        "attention:",
+        "this is the readme",
+        "this readme",
+        "you are reading",
+    ];
+    let lower = text.to_lowercase();
+    let words = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
+    BEGINNINGS.iter().any(|beginning| words.starts_with(beginning))
+        || ["beta testing", "breaking changes"]
+            .iter()
+            .any(|state| words.contains(state))
 }
 
 /// A paragraph of prose.
@@ -417,6 +438,10 @@ mod tests {
 
     #[test]
     fn a_paragraph_that_introduces_the_project_comes_before_news() {
+        let remark =
+            "# Shop\n\nPlease note that this is the README of the next version.\n\nCarts for everybody who sells.\n";
+        let expected = "Carts for everybody who sells.".to_owned();
+        assert_eq!(told("README.md", remark).1, Some((expected, 5)));
         let text = "# Shop\n\nWe are excited to announce version two of it.\n\n**Shop** is a library of carts.\n";
         let expected = "Shop is a library of carts.".to_owned();
         assert_eq!(told("README.md", text), (Some(("Shop".into(), 1)), Some((expected, 5))));

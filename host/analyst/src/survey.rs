@@ -351,6 +351,8 @@ pub(super) fn is_beside_project(path: &str) -> bool {
                     | "perf"
                     | "single_include"
                     | "templates"
+                    | "project_template"
+                    | "app_template"
                     | "old"
                     | "legacy"
             )
@@ -394,7 +396,7 @@ fn rows(files: impl Iterator<Item = (String, f64)>) -> Vec<Row> {
         .into_iter()
         .map(|(name, (files, bytes))| Row { name, files, bytes })
         .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.files));
+    rows.sort_by(|a, b| b.files.cmp(&a.files).then(b.bytes.total_cmp(&a.bytes)));
     rows
 }
 

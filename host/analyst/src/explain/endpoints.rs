@@ -7,7 +7,7 @@ use crate::evidence::Brief;
 use crate::survey::{Survey, is_beside_project};
 
 /// Entries of a section.
-const ENTRIES_MAX: usize = 40;
+const ENTRIES_MAX: usize = 20;
 
 pub(super) fn routes_section(brief: &Brief, survey: &Survey) -> String {
     let routes = own(&brief.facts.routes, survey);

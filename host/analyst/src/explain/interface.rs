@@ -9,7 +9,7 @@ use std::fmt::Write;
 use regex::Regex;
 
 use super::central::SymbolCandidate;
-use super::{public_header, ruby_library};
+use super::{library_header, mains, public_header, ruby_library};
 use crate::evidence::{Brief, Evidence, Hit, NumberedLine, hits};
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, beneath, is_beside_project, join};
@@ -45,6 +45,10 @@ pub(super) fn interface_section(
     files: &[ReadFile],
     definitions: &[SymbolCandidate],
 ) -> String {
+    let is_program = || public_header(brief, survey) != library_header(brief, survey, evidence);
+    if survey.main_language() == Some("C") && is_program() {
+        return String::new();
+    }
     let root = root_file(brief, survey);
     let file = root.and_then(|path| files.iter().find(|file| file.path == path));
     let (of, names) = match file {
@@ -159,8 +163,10 @@ fn exported_in_go(
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
     let is_here = |path: &str| parent(path) == brief.target;
-    let mut programs = evidence.of("mains").flat_map(|answer| hits(answer.text()));
-    if programs.any(|hit| is_here(&hit.path) && survey.is_source(&hit.path)) {
+    if mains(evidence)
+        .iter()
+        .any(|hit| is_here(&hit.path) && survey.is_source(&hit.path))
+    {
         return Vec::new();
     }
     let here = definitions.iter().filter(|candidate| is_here(&candidate.hit.path));
@@ -186,8 +192,10 @@ fn exported_in_java(
             && survey.is_source(path)
             && !is_internal
     };
-    let mut programs = evidence.of("mains").flat_map(|answer| hits(answer.text()));
-    if programs.any(|hit| beneath(&hit.path, folder).is_some() && survey.is_source(&hit.path)) {
+    if mains(evidence)
+        .iter()
+        .any(|hit| beneath(&hit.path, folder).is_some() && survey.is_source(&hit.path))
+    {
         return Vec::new();
     }
     let is_public = |candidate: &&SymbolCandidate| {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::central::{SymbolCandidate, central_section, definitions_of, exports_names};
 use super::endpoints::{commands_section, routes_section};
 use super::interface::interface_section;
-use super::{ROWS_MAX, entry_points, heads_of, holdings, patterns, public_header, ruby_library};
+use super::{ROWS_MAX, entry_points, heads_of, holdings, library_header, mains, patterns, ruby_library};
 use crate::NO_MODEL;
 use crate::commands::project_commands;
 use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits, size_text};
@@ -16,7 +16,7 @@ use crate::readme::{Readme, is_readme};
 use crate::survey::{Survey, is_beside_project, join};
 use crate::text::cut_text;
 use tool_core::api::ModuleGraph;
-use tool_repository::file_role::{Role, file_name, is_code, parent, role};
+use tool_repository::file_role::{Role, file_name, is_code, parent, role, stem};
 
 /// Edges of a picture: it is read in a text.
 const PICTURE_EDGES_MAX: usize = 30;
@@ -52,7 +52,7 @@ pub(super) fn overview(
         .filter(|file| is_readme(&file.path))
         .map(|file| (*file, Readme::read(&file.path, &file.lines, &names)))
         .collect();
-    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n", title(brief, &speaking, &readmes));
+    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n", title(brief, survey, &speaking, &readmes));
     for section in [
         what_it_is(brief, survey, &speaking, &readmes),
         commands(brief, survey, files),
@@ -94,12 +94,20 @@ fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) 
     own_files(brief, files).chain(packaged).collect()
 }
 
+/// The files that speak, first those of the main language: a library of another one may have a `package.json` for its site.
+fn manifests<'f>(survey: &Survey, speaking: &[&'f ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
+    let main = survey.main_language();
+    let mut files = speaking.to_vec();
+    files.sort_by_key(|file| main.is_none() || file.ecosystem() != main);
+    files.into_iter()
+}
+
 /// The name that a manifest or the README gives, else the target's own.
-fn title(brief: &Brief, speaking: &[&ReadFile], readmes: &[(&ReadFile, Readme)]) -> String {
+fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&ReadFile, Readme)]) -> String {
     if !brief.target.is_empty() {
         return format!("`{}/`", brief.target);
     }
-    let named = speaking.iter().find_map(|file| file.project_name());
+    let named = manifests(survey, speaking).find_map(ReadFile::project_name);
     let heading = || readmes.iter().find_map(|(_, readme)| readme.title.clone());
     match named.or_else(heading) {
         Some(name) => name.text,
@@ -116,10 +124,11 @@ fn what_it_is(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &
     if let Some((file, purpose)) = purpose {
         let _ = writeln!(text, "{} ({})\n", purpose.text, file.place(purpose.line));
     }
-    for file in speaking {
-        if let Some(words) = file.description() {
-            let _ = writeln!(text, "Its manifest says: {} ({})\n", words.text, file.place(words.line));
-        }
+    let described = manifests(survey, speaking).find_map(|file| Some((file, file.description()?)));
+    let plain = |text: &str| text.trim_end_matches('.').to_lowercase();
+    let is_said = |words: &str| purpose.is_some_and(|(_, purpose)| plain(&purpose.text) == plain(words));
+    if let Some((file, words)) = described.filter(|(_, words)| !is_said(&words.text)) {
+        let _ = writeln!(text, "Its manifest says: {} ({})\n", words.text, file.place(words.line));
     }
     let what = if brief.target.is_empty() {
         "The repository"
@@ -237,15 +246,14 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
     let mut text = "## Entry points\n\n".to_owned();
     let before = text.len();
     for file in speaking_files(brief, survey, files) {
-        for start in file.declared_starts() {
+        let folder = parent(&file.path);
+        for start in file.declared_starts(|name| survey.has(&join(folder, name))) {
             let _ = writeln!(text, "- {} ({})", start.text, file.place(start.line));
         }
     }
-    let programs: Vec<_> = evidence
-        .of("mains")
-        .flat_map(|answer| hits(answer.text()))
-        .filter(|hit| is_program(&hit.path) || survey.is_aside)
-        .collect();
+    let mut programs = mains(evidence);
+    programs.retain(|hit| is_program(&hit.path) || survey.is_aside);
+    programs.sort_by_key(|hit| hit.path.matches('/').count());
     for hit in programs.iter().take(PROGRAMS_MAX) {
         let words = purpose_in(&hit.path, files).map_or_else(String::new, |(words, _)| format!(": {words}"));
         let _ = writeln!(text, "- program `{}`{words} ({})", hit.path, hit.place());
@@ -266,7 +274,7 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
     }
     for path in ruby_library(brief, survey)
         .into_iter()
-        .chain(public_header(brief, survey))
+        .chain(library_header(brief, survey, evidence))
     {
         let _ = writeln!(text, "- library `{path}` ({path}:1)");
     }
@@ -423,7 +431,7 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     if survey.dependencies.is_empty() && survey.broken.is_empty() {
         return String::new();
     }
-    let mut text = "## Dependencies\n\n".to_owned();
+    let mut text = String::new();
     for problem in &survey.broken {
         let _ = writeln!(text, "- a manifest could not be read: {problem}");
     }
@@ -446,7 +454,11 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
             let _ = writeln!(text, "- … and {} more", dependencies.len() - ROWS_MAX);
         }
     }
-    let others: Vec<_> = by_manifest.iter().filter(|(path, _)| !is_near(path)).collect();
+    // A manifest in JSON has another role than the code beside it.
+    let role_beside = |path: &str| role(&join(parent(path), "main.c"));
+    let is_own = |path: &str| survey.is_aside || role_beside(path) == Role::Source && !is_beside_project(path);
+    let others = by_manifest.iter().filter(|(path, _)| !is_near(path) && is_own(path));
+    let others: Vec<_> = others.collect();
     for (path, dependencies) in others.iter().take(ROWS_MAX) {
         let first = dependencies.first().map_or("", |dependency| &dependency.place);
         let _ = writeln!(text, "- {} in `{path}` ({first})", dependencies.len());
@@ -454,7 +466,10 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     if others.len() > ROWS_MAX {
         let _ = writeln!(text, "- … and {} more manifests", others.len() - ROWS_MAX);
     }
-    text
+    if text.is_empty() {
+        return text;
+    }
+    format!("## Dependencies\n\n{text}")
 }
 
 fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
@@ -480,9 +495,15 @@ fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
 
 fn tests(survey: &Survey) -> String {
     let tests: Vec<_> = survey.tests().filter(|file| file.bytes > 0.0).collect();
-    let first = tests
-        .iter()
-        .min_by_key(|file| (file.path.matches('/').count(), &file.path));
+    let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
+    for file in &tests {
+        *folders.entry(parent(&file.path)).or_default() += 1;
+    }
+    // A test from the folder of most tests, rather than what helps them.
+    let first = tests.iter().min_by_key(|file| {
+        let is_test = stem(&file.path).to_ascii_lowercase().contains("test");
+        (std::cmp::Reverse(folders[parent(&file.path)]), !is_test, &file.path)
+    });
     let Some(first) = first else {
         return match survey.main_language() {
             Some(_) => "## Tests\n\nNo file was recognised as a test by its name.\n".to_owned(),
