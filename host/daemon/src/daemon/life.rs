@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +20,9 @@ use crate::session::Sessions;
 /// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
 const HOME_LOOK_MS: u64 = 2000;
 
+/// Minutes without a request after which the daemon of a job ends. Jobs end theirs themselves, unless they are killed.
+const JOB_IDLE_MINUTES: u32 = 10;
+
 /// Why a daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
@@ -26,7 +30,7 @@ pub(super) enum End {
     /// The lock that it holds is no longer the one in its home: a user who removed the folder could not find this
     /// process again, let alone stop it.
     HomeGone,
-    /// Nothing ran and no request came for as long as `[server] idle_minutes` says.
+    /// Nothing ran and no request came for as long as [`idle_minutes`] says.
     Idle,
     /// A client of another version asked for it, and nothing was under way.
     Replaced,
@@ -47,6 +51,12 @@ pub(super) struct Life {
 /// The inode of the lock that is held.
 pub(super) fn inode(lock: &File) -> Option<u64> {
     lock.metadata().ok().map(|metadata| metadata.ino())
+}
+
+/// Minutes without a request after which a daemon ends. Only jobs have one without a port.
+fn idle_minutes(configured: Option<NonZeroU32>, port: u16) -> Option<u32> {
+    let of_a_job = (port == 0).then_some(JOB_IDLE_MINUTES);
+    configured.map(NonZeroU32::get).or(of_a_job)
 }
 
 impl Life {
@@ -104,9 +114,9 @@ impl Life {
     }
 
     fn idle_time_wanted(&self) -> Option<Duration> {
-        let minutes = self.live.current().server.idle_minutes;
+        let minutes = idle_minutes(self.live.current().server.idle_minutes, self.record.port);
         self.idle_time
-            .or_else(|| minutes.map(|minutes| Duration::from_secs(60 * u64::from(minutes.get()))))
+            .or_else(|| minutes.map(|minutes| Duration::from_secs(60 * u64::from(minutes))))
     }
 
     fn is_idle(&self) -> bool {
@@ -134,5 +144,16 @@ impl Life {
         if let Err(error) = state::publish(&self.home, &record) {
             tracing::warn!(%error, "the state file could not be written");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_of_a_job_that_was_killed_does_not_stay() {
+        assert_eq!((idle_minutes(None, 8000), idle_minutes(None, 0)), (None, Some(10)));
+        assert_eq!(idle_minutes(NonZeroU32::new(90), 0), Some(90));
     }
 }
