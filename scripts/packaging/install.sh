@@ -79,4 +79,4 @@ case :$PATH: in
 *":$prefix/bin:"*) ;;
 *) echo "add $prefix/bin to your PATH: export PATH=\"$prefix/bin:\$PATH\"" ;;
 esac
-echo "next: tool init --offline && tool explain ."
+echo "next, in a repository: tool init --offline && tool explain ."
