@@ -4,7 +4,6 @@ mod answers;
 mod architecture;
 mod asking;
 mod authoring;
-mod automation;
 mod benchmarks;
 mod browser;
 mod cli;

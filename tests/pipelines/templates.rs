@@ -36,6 +36,13 @@ fn templates_of_other_systems_keep_text_out_of_the_script() {
 }
 
 #[test]
+fn the_configuration_of_pre_commit_names_a_hook_that_exists() {
+    let configuration = read_yaml("docs/pipelines/pre-commit.yml");
+    let hooks = read_yaml(".pre-commit-hooks.yaml");
+    assert_eq!(configuration["repos"][0]["hooks"][0]["id"], hooks[0]["id"]);
+}
+
+#[test]
 fn the_workflow_of_the_book_uses_inputs_that_exist_and_gives_forks_nothing() {
     let workflow = read_yaml("docs/pipelines/github.yml");
     assert!(workflow["on"]["pull_request_target"].is_null() && workflow["on"].get("pull_request").is_some());
