@@ -17,6 +17,17 @@ import archives
 NAME = "tool-assistant"
 SUMMARY = "A repository-aware code assistant that keeps the model in a sandbox"
 LICENSE = "MIT OR Apache-2.0"
+# The README is about the folder of a release, and links to files that no package has.
+PAGE = f"""# tool
+
+{SUMMARY}, for Linux on x86_64 and aarch64.
+
+    tool init --offline
+    tool explain .
+
+This explains the repository that you are in, without a model, a key or the network. `tool init` sets up a model, `tool help` lists
+the commands, and `tool doctor` checks your machine.
+"""
 
 
 @dataclass
@@ -116,7 +127,7 @@ def write_wheel(release, triple):
                 f"License-Expression: {LICENSE}\nLicense-File: LICENSES.txt\nRequires-Python: >=3.8\n"
                 "Description-Content-Type: text/markdown\n\n"
             ).encode()
-            + (release.root / "README.md").read_bytes(),
+            + PAGE.encode(),
             0o644,
         ),
         f"{info}/WHEEL": (
@@ -173,7 +184,8 @@ def write_npm(release):
         release,
         manifest,
         [(f"package/{name}", release.root / "scripts/packaging/npm" / name, mode) for name, mode in files]
-        + [(f"package/{name}", release.root / name, 0o644) for name in ("README.md", "LICENSE-MIT", "LICENSE-APACHE")],
+        + [(f"package/{name}", release.root / name, 0o644) for name in ("LICENSE-MIT", "LICENSE-APACHE")]
+        + [("package/README.md", PAGE.encode(), 0o644)],
     )
 
 
