@@ -2,7 +2,7 @@
 //!
 //! The work tree is checked out in a step of its own, after an attributes file that takes effect over those of the
 //! repository has turned every filter off. Hooks, templates, submodules and file system monitors are off as well. git
-//! may ask nobody: keys come from an agent, passwords from a credential helper.
+//! may not ask the user: keys come from an agent, passwords from a credential helper.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,7 +64,7 @@ pub struct CloneUrl {
 enum Transport {
     Https,
     Ssh,
-    /// Without encryption: on this machine alone.
+    /// Without encryption: only on this machine.
     LoopbackHttp,
 }
 

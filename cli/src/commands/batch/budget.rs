@@ -38,7 +38,7 @@ impl SharedBudget {
         Some(Dollars::from_nanos(bound))
     }
 
-    /// Learns that a session could not send a request for this much. Its money is free again.
+    /// Frees a bound that was too small for one request, and starts no session with so little again.
     pub(super) fn refuse(&mut self, bound: Dollars) {
         self.release(bound, Some(Dollars::default()));
         self.useful_nanos = self.useful_nanos.max(bound.nanos().saturating_add(1));

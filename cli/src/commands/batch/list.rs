@@ -22,7 +22,7 @@ const ID_DIGITS: usize = 16;
 /// One repository with its work.
 #[derive(Debug, Clone)]
 pub(super) struct BatchItem {
-    /// Follows from the repository as it was written, the operation and the task.
+    /// Hash of the operation, the task, and the repository as it was written.
     pub(super) id: String,
     /// As it was written.
     pub(super) repository: String,

@@ -186,7 +186,7 @@ impl BatchSettings {
             .map_err(|error| Error::file("Repository", root, &error))?;
         let run = self.session.run_arguments(started.bound);
         let mut policy = policy(&run.session.policy);
-        // The list names an address; nobody has looked at what it serves today.
+        // A URL may serve something else today than when it was listed.
         policy.untrusted |= matches!(started.item.source, RepositorySource::Url(_));
         Ok(ExecuteRequest {
             operation: started.item.operation,
@@ -283,7 +283,7 @@ impl StartedItem {
     }
 }
 
-/// Removes a clone; what cannot be removed is in nobody's way until the next run of its item, which says so.
+/// Removes a clone. An error is ignored: the next run of the item would report it.
 async fn remove_clone(folder: PathBuf) {
     let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
 }

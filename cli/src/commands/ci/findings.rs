@@ -1,6 +1,6 @@
 //! Findings of a job in the forms of CI systems: SARIF, GitLab's code quality, and GitHub's annotations.
 //!
-//! Title and text are a model's words: they are data in JSON, and escaped where the form gives signs a meaning.
+//! Title and text are a model's words: they are strings in JSON, and escaped where the form gives characters a meaning.
 
 use std::path::Path;
 

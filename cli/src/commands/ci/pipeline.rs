@@ -1,4 +1,4 @@
-//! The CI system of a job: found by its environment variables, with whose change the job looks at.
+//! The CI system of a job, and whether strangers may have made the change that it looks at: both from environment variables.
 
 use std::fs::File;
 use std::io::Read;
@@ -116,7 +116,7 @@ fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
         environment.get("BUILDKITE_PULL_REQUEST_REPO"),
         environment.get("BUILDKITE_REPO"),
     );
-    // The two may be written differently (https, ssh): a difference in form only costs trust.
+    // A repository has an https and an ssh URL. If only their form differs, the change is not trusted, which is safe.
     (is_pull_request && source != own).then_some(OF_A_FORK)
 }
 

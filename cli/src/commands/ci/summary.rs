@@ -111,8 +111,8 @@ pub(crate) fn harmless_markdown(markdown: &str, bytes_max: usize) -> String {
     text
 }
 
-/// Takes the meaning from images, HTML comments and elements that load something. Code is treated alike: a parser that
-/// disagrees with that of the CI system about what is code would be a way around it.
+/// Turns images, HTML comments and elements that load something into text, also in code: the CI system may take something
+/// else for code than a parser here.
 fn without_loading(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
