@@ -77,9 +77,15 @@ impl CitedText {
 
 /// By citation, in their order: the claims of its sentence. `citations` are those of `text`.
 pub(super) fn claims_of(text: &str, citations: &[Citation]) -> Vec<Vec<Claim>> {
+    let blocks = code_blocks(text);
     let mut found: Vec<Vec<Claim>> = Vec::with_capacity(citations.len());
     for (at, citation) in citations.iter().enumerate() {
-        let sentence = sentence_around(text, &citation.at);
+        let is_code = blocks.iter().any(|block| block.contains(&citation.at.start));
+        let sentence = if is_code {
+            line_around(text, &citation.at)
+        } else {
+            sentence_around(text, &citation.at)
+        };
         let previous = at.checked_sub(1).map(|at| citations[at].at.end);
         let before = sentence.start.max(previous.unwrap_or(0)).min(citation.at.start)..citation.at.start;
         let next = citations.get(at + 1).map_or(text.len(), |next| next.at.start);
@@ -96,6 +102,31 @@ pub(super) fn claims_of(text: &str, citations: &[Citation]) -> Vec<Vec<Claim>> {
         found.push(claims);
     }
     found
+}
+
+/// Fenced blocks of Markdown. The lines of a diagram or a program are no sentence together.
+fn code_blocks(text: &str) -> Vec<Range<usize>> {
+    let (mut blocks, mut opened, mut at) = (Vec::new(), None, 0);
+    for line in text.split_inclusive('\n') {
+        let is_fence = line.trim_start().starts_with("```");
+        match opened {
+            Some(start) if is_fence => {
+                blocks.push(start..at);
+                opened = None;
+            }
+            None if is_fence => opened = Some(at),
+            _ => {}
+        }
+        at += line.len();
+    }
+    blocks.extend(opened.map(|start| start..at));
+    blocks
+}
+
+fn line_around(text: &str, at: &Range<usize>) -> Range<usize> {
+    let start = text[..at.start].rfind('\n').map_or(0, |end| end + 1);
+    let end = text[at.end..].find('\n').map_or(text.len(), |length| at.end + length);
+    start..end
 }
 
 /// True where text between two citations says more than that the second one belongs to the first.
@@ -311,6 +342,21 @@ mod tests {
         ] {
             assert_eq!(lines.supports(std::slice::from_ref(&claim)), expected, "{claim:?}");
         }
+    }
+
+    #[test]
+    fn lines_of_a_code_block_are_no_sentence_together() {
+        insta::assert_snapshot!(
+            shown(
+                "```mermaid\ngraph LR\n  n1[\"top level (src/a.js:5)\"]\n  n2[\"readPrice (src/b.js:3)\"]\n  \
+                 n3([\"7 callers\"])\n```\n\nThe class `Cart`\nis in src/a.js:7."
+            ),
+            @r#"
+        src/a.js:5: 
+        src/b.js:3: Symbol("readPrice")
+        src/a.js:7: Symbol("Cart")
+        "#
+        );
     }
 
     #[test]
