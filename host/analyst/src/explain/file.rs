@@ -238,17 +238,7 @@ fn more(text: &mut String, found: usize, shown_max: usize, asked_max: usize) {
 }
 
 fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) -> String {
-    let starts = ["import ", "from ", "use ", "#include", "require "];
-    let is_import = |line: &&NumberedLine| {
-        let trimmed = line.text.trim_start();
-        starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
-    };
-    let has_imports = language(path).is_some_and(|name| !globs_of(Some(name)).is_empty())
-        || matches!(
-            language(path),
-            Some("C" | "C++" | "Ruby" | "Swift" | "Scala" | "PHP" | "Dart")
-        );
-    let found: Vec<&NumberedLine> = read.iter().filter(|_| has_imports).filter(is_import).collect();
+    let found = import_lines(path, read);
     let mut text = String::new();
     for line in found.iter().take(IMPORTS_MAX) {
         let _ = writeln!(text, "- `{}` ({path}:{})", line.text.trim(), line.number);
@@ -261,6 +251,35 @@ fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) ->
         let _ = writeln!(text, "\nOnly lines 1 to {last} were looked at.");
     }
     text
+}
+
+/// Lines of a file that import something, as far as the line tells.
+fn import_lines<'r>(path: &str, read: &'r [NumberedLine]) -> Vec<&'r NumberedLine> {
+    let starts = ["import ", "from ", "use ", "#include", "require "];
+    let has_imports = match language(path) {
+        Some("Go") => return go_import_lines(read),
+        Some("Swift" | "Scala" | "PHP" | "Dart") => true,
+        name => !globs_of(name).is_empty(),
+    };
+    let is_import = |line: &&NumberedLine| {
+        let trimmed = line.text.trim_start();
+        starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
+    };
+    read.iter().filter(|_| has_imports).filter(is_import).collect()
+}
+
+/// `import "path"`, and the lines of `import (`.
+fn go_import_lines(read: &[NumberedLine]) -> Vec<&NumberedLine> {
+    let (mut found, mut is_in_block) = (Vec::new(), false);
+    for line in read {
+        match line.text.trim() {
+            "import (" => is_in_block = true,
+            ")" => is_in_block = false,
+            text if text.starts_with("import ") || is_in_block && text.contains('"') => found.push(line),
+            _ => {}
+        }
+    }
+    found
 }
 
 fn importers(path: &str, evidence: &Evidence<'_>) -> String {
@@ -325,6 +344,20 @@ mod tests {
             assert_eq!(imports_it(path, line), expected, "{path}: {line}");
         }
         assert_eq!(import_pattern("scripts/run", "run"), None);
+    }
+
+    #[test]
+    fn imports_of_go_are_the_lines_of_the_block() {
+        let source = "package a\n\nimport (\n\t\"fmt\"\n\n\tb \"x/b\"\n)\n\nimport \"os\"\n\nuse := f(\"c\")\n";
+        let read: Vec<NumberedLine> = (1..)
+            .zip(source.lines())
+            .map(|(number, text)| NumberedLine {
+                number,
+                text: text.to_owned(),
+            })
+            .collect();
+        let numbers: Vec<usize> = import_lines("a.go", &read).iter().map(|line| line.number).collect();
+        assert_eq!(numbers, [4, 6, 9]);
     }
 
     #[test]
