@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tool_model_server::{ModelServer, Round, Script, ScriptedUsage, ServerStep};
 
 use super::scripted;
-use crate::support::{Home, folder, git, holds, is_alive, until};
+use crate::support::{Home, finish, folder, git, holds, is_alive, until};
 
 /// Repositories of the long test.
 const MANY: usize = 200;
@@ -125,7 +125,7 @@ fn a_batch_that_is_killed_goes_on_and_each_repository_is_once_in_the_results() {
     let finished = world.home.run(world.path(), &arguments).expect(0);
     holds(
         &finished.stderr,
-        &[&format!("{MANY} repositories, {} have a result", done_before.len())],
+        &[&format!("{MANY} repositories, {} with a result", done_before.len())],
     );
     let done = world.done(results);
     assert_eq!((done.len(), unique(&done).len()), (MANY, MANY));
@@ -352,7 +352,7 @@ fn changes_are_in_the_results_with_their_diff() {
     let world = BatchWorld::new(Home::configured(&scripted(&server)), 1);
     git(&world.path().join("repositories/r0"), &["init", "--quiet"]);
     let more = ["--operation", "refactor", "--task", "add notes", "--unverified"];
-    world
+    let finished = world
         .home
         .run(world.path(), &BatchWorld::arguments("out", &more))
         .expect(0);
@@ -363,6 +363,18 @@ fn changes_are_in_the_results_with_their_diff() {
     let reports = fs::read_dir(world.path().join("out/reports/1-of-1/session-reports")).expect("they are there");
     assert!(reports.count() >= 2);
     assert!(!world.path().join("repositories/r0/session-reports").exists());
+    let shard = world.shard_homes().remove(0);
+    let command = format!(
+        "undo, in a repository: TOOL_HOME={} TOOL_BACKEND_PORT=0 tool undo",
+        shard.display()
+    );
+    holds(&finished.stderr, &[&command]);
+    let mut undo = world.home.tool(&world.path().join("repositories/r0"), &["undo"]);
+    undo.env("TOOL_HOME", &shard);
+    finish(undo.output().expect("the binary runs")).expect(0);
+    assert!(!world.path().join("repositories/r0/NOTES.md").exists());
+    let mut stop = world.home.tool(world.path(), &["service", "stop"]);
+    finish(stop.env("TOOL_HOME", &shard).output().expect("the binary runs")).expect(0);
 }
 
 /// Sessions in one folder would see and report each other's changes.

@@ -11,7 +11,7 @@ mod results;
 mod shard_home;
 mod work;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
     // A configuration that is wrong is better found before the first session.
     config::load(&context.backend.home, &context.backend.environment)?;
     let folder = ResultsFolder::open(&arguments.results, arguments.shard, arguments.retry_failed)?;
-    let ids: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
+    let ids: BTreeSet<String> = items.iter().map(|item| item.id.clone()).collect();
     let queue: VecDeque<BatchItem> = items.into_iter().filter(|item| !folder.is_done(&item.id)).collect();
     say_start(ids.len(), queue.len(), context.output);
     let place = folder.path().to_owned();
@@ -51,16 +51,31 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
     } else {
         run_queue(queue, folder, &arguments, context).await?
     };
-    let all_complete = write_summary(&place, &ids, context.output)?;
+    let mut results = write_summary(&place, context.output)?;
+    results.retain(|result| ids.contains(&result.id));
+    if results.iter().any(BatchResult::has_changed_in_place) {
+        let home = shard_home::path(&context.backend.home, &place, arguments.shard);
+        let undo = format!(
+            "undo, in a repository: TOOL_HOME={} TOOL_BACKEND_PORT=0 tool undo",
+            home.display()
+        );
+        context.output.progress(&undo);
+    }
+    let complete = results.iter().filter(|result| result.status == Status::Complete);
+    let complete: BTreeSet<&str> = complete.map(|result| result.id.as_str()).collect();
     match ended {
         BatchEnd::Interrupted => {
-            let hint = "the same command goes on where it was";
+            let hint = "start the same command again to go on";
             context.output.notice("The batch was interrupted.", Some(hint));
             Err(Error::Interrupted)
         }
         BatchEnd::Stopped(error) => Err(error),
-        BatchEnd::Done if all_complete => Ok(ExitCode::SUCCESS),
-        BatchEnd::Done => Ok(ExitCode::from(FAILED)),
+        BatchEnd::Done if complete.len() == ids.len() => Ok(ExitCode::SUCCESS),
+        BatchEnd::Done => {
+            let hint = "start the same command with --retry-failed to run them again";
+            context.output.notice("Some repositories failed.", Some(hint));
+            Ok(ExitCode::from(FAILED))
+        }
     }
 }
 
@@ -82,8 +97,8 @@ fn shard_items(arguments: &BatchArguments) -> Result<Vec<BatchItem>, Error> {
 fn say_start(all: usize, left: usize, output: Output) {
     let done = all - left;
     output.progress(&match done {
-        0 => format!("{all} repositories"),
-        _ => format!("{all} repositories, {done} have a result"),
+        0 => page::counted(all),
+        _ => format!("{}, {done} with a result", page::counted(all)),
     });
 }
 
@@ -219,8 +234,8 @@ impl BatchRunner {
     }
 
     fn too_little_money(&self) -> Error {
-        let message = format!("--max-cost is used up; {} repositories did not run", self.queue.len());
-        let hint = "the same command with a higher --max-cost goes on";
+        let message = format!("--max-cost is used up; {} did not run", page::counted(self.queue.len()));
+        let hint = "start the same command with a higher --max-cost to go on";
         Problem::new(ErrorKind::BudgetExhausted, message).with_hint(hint).into()
     }
 
@@ -290,21 +305,16 @@ fn was_too_expensive(result: &BatchResult) -> bool {
 
 /// `--summarize`.
 fn summarize(results: &Path, output: Output) -> Result<ExitCode, Error> {
-    write_summary(results, &[], output)?;
+    write_summary(results, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the summaries of all shards. True where each of these items has a complete result.
-fn write_summary(folder: &Path, ids: &[String], output: Output) -> Result<bool, Error> {
+/// Writes the summaries of all shards, and gives their results.
+fn write_summary(folder: &Path, output: Output) -> Result<Vec<BatchResult>, Error> {
     let results = results::read_results(folder)?;
     results::write_whole(&folder.join("summary.md"), page::markdown(&results).as_bytes())?;
     results::write_whole(&folder.join("summary.html"), page::page(&results).as_bytes())?;
     output.line(&page::totals_line(&results))?;
     output.progress(&format!("summary {}", folder.join("summary.html").display()));
-    let complete: std::collections::BTreeSet<&str> = results
-        .iter()
-        .filter(|result| result.status == Status::Complete)
-        .map(|result| result.id.as_str())
-        .collect();
-    Ok(ids.iter().all(|id| complete.contains(id.as_str())))
+    Ok(results)
 }

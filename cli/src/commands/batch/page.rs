@@ -48,14 +48,22 @@ impl BatchTotals {
     /// `200 repositories: 198 complete, 2 failed, 5 changed, 1200 tokens, $0.0312`.
     fn line(&self) -> String {
         format!(
-            "{} repositories: {} complete, {} failed, {} changed, {} tokens, {}",
-            self.complete + self.failed,
+            "{}: {} complete, {} failed, {} changed, {} tokens, {}",
+            counted(self.complete + self.failed),
             self.complete,
             self.failed,
             self.changed,
             self.tokens,
             Dollars::from_nanos(self.cost_nanos)
         )
+    }
+}
+
+/// `1 repository` or `200 repositories`.
+pub(super) fn counted(repositories: usize) -> String {
+    match repositories {
+        1 => "1 repository".to_owned(),
+        _ => format!("{repositories} repositories"),
     }
 }
 

@@ -50,9 +50,14 @@ pub(super) struct BatchResult {
 }
 
 impl BatchResult {
-    /// Money that it has cost: nothing where no model was asked, and absent where nobody knows.
+    /// Money that it has cost: zero if no model was asked, absent if the model has no known price.
     pub(super) fn cost(&self) -> Option<Dollars> {
         self.usage.as_ref().map_or(Some(Dollars::default()), |usage| usage.cost)
+    }
+
+    /// True if the session changed a repository of the user, not a clone.
+    pub(super) fn has_changed_in_place(&self) -> bool {
+        self.clone.is_none() && !self.files_modified.is_empty()
     }
 }
 

@@ -18,12 +18,17 @@ use crate::error::Error;
 /// Files and folders of the user's home that a shard uses.
 const SHARED: [&str; 4] = ["config.toml", "tests.toml", "skills", "secrets.json"];
 
+/// Path of the home.
+pub(super) fn path(user_home: &Path, results: &Path, shard: Shard) -> PathBuf {
+    let name = sha256_hex(results.as_os_str().as_encoded_bytes());
+    user_home
+        .join("batch")
+        .join(format!("{}-{}", &name[..16], shard.name()))
+}
+
 /// Makes the home, or finds it.
 pub(super) fn prepare(user_home: &Path, results: &Path, shard: Shard) -> Result<PathBuf, Error> {
-    let name = sha256_hex(results.as_os_str().as_encoded_bytes());
-    let home = user_home
-        .join("batch")
-        .join(format!("{}-{}", &name[..16], shard.name()));
+    let home = path(user_home, results, shard);
     make(user_home, &home).map_err(|error| {
         let message = format!("`{}` cannot be used for this batch: {error}", home.display());
         Problem::new(ErrorKind::Home, message).with_hint(config::SET_HOME)
