@@ -184,13 +184,13 @@ Examples:
         run: RunArguments,
     },
 
-    /// Run an operation as a job of a CI system does: reports, annotations, and an exit code
+    /// Run an operation in a job of a CI system: reports, annotations, and an exit code
     ///
-    /// Writes a configuration from the environment if there is none, runs the operation, and prints the answer. The folder
-    /// of the reports gets summary.md, answer.md and result.json; for architect also findings.sarif and, on GitLab,
-    /// code-quality.json. On GitHub it adds the summary to the job, annotations to the lines of the findings, and outputs to
-    /// the step. Nothing that a model or a file says can be a command to the runner. A change request from a fork is not
-    /// trusted, and `pull_request_target` is refused. The backend listens on no port and ends with the job.
+    /// If there is no configuration, HOSTED_API_KEY and HOSTED_MODEL enable the hosted provider, --vendor enables a vendor,
+    /// and the embedded analyst answers otherwise. The folder of the reports gets summary.md, answer.md, result.json and
+    /// session.md; for architect also findings.sarif and, on GitLab, code-quality.json. On GitHub the job gets the summary,
+    /// annotations on the lines of the findings, and outputs of the step. A change from a fork is not trusted, and
+    /// `pull_request_target` is refused. The backend listens on no port and ends with the job.
     #[command(after_help = "\
 Examples:
   tool ci explain
@@ -785,7 +785,7 @@ pub(crate) struct RunArguments {
 /// Flags about the tests that an operation runs.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TestFlags {
-    /// Run the tests with this command: words as for a shell, of which none runs
+    /// Run the tests with this command; quotes group words as in a shell, and no shell runs
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test_command: Option<String>,
     /// Form of the results of your own test command: exit, junit:GLOB, tap or json:RUNNER

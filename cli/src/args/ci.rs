@@ -26,7 +26,7 @@ pub(crate) struct CiArguments {
     /// Folder for the reports, relative to the repository root
     #[arg(long, value_name = "DIR", default_value = "tool-ci")]
     pub(crate) reports: PathBuf,
-    /// Vendor to enable if there is no configuration yet, and to insist on otherwise; its key comes from the environment
+    /// Vendor to enable if there is no configuration; another configured one is an error. Its key comes from the environment
     #[arg(long, value_name = "NAME")]
     pub(crate) vendor: Option<String>,
     /// Send no request that could make the session cost more than DOLLARS
@@ -64,7 +64,7 @@ impl SessionFlags {
     pub(crate) fn run_arguments(&self, max_cost: Option<Dollars>) -> RunArguments {
         RunArguments {
             provider: None,
-            // Nobody can be asked.
+            // As events in JSON: no terminal is asked.
             json: true,
             output: None,
             detach: false,
@@ -83,6 +83,6 @@ pub(crate) enum CiHost {
     Gitlab,
     Buildkite,
     Jenkins,
-    /// Any other: reports in files alone
+    /// Any other: only reports in files
     Other,
 }

@@ -1,4 +1,4 @@
-//! `tool ci`: one operation as a job of a CI system runs it, with reports in files and annotations in the system's form.
+//! `tool ci`: one operation in a job of a CI system, with reports in files and annotations in the system's form.
 //!
 //! The exit code is that of the operation. Everything that a model or a file says goes to the log through
 //! [`Output::job_log`], so that no line is a command to the runner.
@@ -30,7 +30,7 @@ use report_folder::ReportFolder;
 /// Part of a session's report that is kept: the transcript, and what stands above it.
 const SESSION_REPORT_BYTES_MAX: u64 = 2 * REPORT_TRANSCRIPT_BYTES_MAX as u64;
 
-/// Everything that reports tell of a job.
+/// Content of the reports.
 struct JobReport<'a> {
     result: &'a SessionResult,
     findings: &'a [PlacedProposal],
@@ -217,6 +217,8 @@ impl Job<'_> {
             self.append("GITHUB_STEP_SUMMARY", &summary)?;
             self.append("GITHUB_OUTPUT", &self.step_outputs(report))?;
         }
+        let place = self.reports.path("summary.md");
+        self.context.output.progress(&format!("summary {}", place.display()));
         if let Some(problem) = &report.result.error {
             self.context.output.problem(problem);
         }
@@ -238,7 +240,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Keeps the transcript beside the other reports. One that cannot be read is in the backend's home still.
+    /// Keeps the transcript beside the other reports. One that cannot be read is still in the backend's home.
     fn copy_session_report(&self, result: &SessionResult) -> Result<(), Error> {
         let mut text = Vec::new();
         let read = File::open(self.root.join(&result.report_path))

@@ -50,7 +50,8 @@ impl ReportFolder {
         let path = self.path(name);
         written.map_err(|error| {
             let message = format!("`{}` could not be written: {error}", path.display());
-            Error::new(ErrorKind::ReportFailed, message)
+            let hint = "choose another folder with --reports";
+            Problem::new(ErrorKind::ReportFailed, message).with_hint(hint)
         })?;
         Ok(path)
     }

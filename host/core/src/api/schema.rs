@@ -23,7 +23,7 @@ impl PartialSchema for JsonObject {
 
 impl ToSchema for JsonObject {}
 
-/// Variable with the user's own test command: words as for a shell, of which none runs.
+/// Variable with the user's own test command. Quotes group words as in a shell, and no shell runs.
 pub const TEST_COMMAND: &str = "TOOL_TEST_COMMAND";
 
 /// Variable with the form of that command's results: `exit`, `junit:GLOB`, `tap` or `json:RUNNER`.
