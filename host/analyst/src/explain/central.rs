@@ -315,7 +315,7 @@ impl CandidateJudge {
             Some(bytes) if *bytes > 6_000.0 => 1,
             _ => 0,
         };
-        // What starts with `yy` is of a generated parser.
+        // A name that starts with `yy` is of a generated parser.
         if hit.text.starts_with("static ") || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
             points -= 4;
         }
