@@ -135,9 +135,13 @@ impl Collector<'_> {
             }
             "build.gradle" | "build.gradle.kts" => {
                 let program = if self.has("gradlew") { "./gradlew" } else { "gradle" };
+                let declared = r"^\s*(plugins|buildscript|apply|allprojects|subprojects|dependencies)\b";
+                let of = |purpose, command: &str| {
+                    on_line(file, purpose, command, declared).or_else(|| on_line(file, purpose, command, r"^\s*[a-z]"))
+                };
                 found(vec![
-                    on_line(file, Build, &format!("{program} build"), r"^\s*[a-z]"),
-                    on_line(file, Test, &format!("{program} test"), r"^\s*[a-z]"),
+                    of(Build, &format!("{program} build")),
+                    of(Test, &format!("{program} test")),
                 ])
             }
             "mix.exs" => found(vec![

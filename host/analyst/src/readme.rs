@@ -81,7 +81,7 @@ impl Readme {
 }
 
 /// True for a paragraph about the document or the state of a release.
-fn is_remark(text: &str) -> bool {
+pub(super) fn is_remark(text: &str) -> bool {
     const BEGINNINGS: [&str; 9] = [
         "please note",
         "note:",

@@ -218,21 +218,21 @@ impl Survey {
         )
     }
 
-    /// The programming language with the most source files.
+    /// The programming language with the most bytes of sources. SQL is it only where there is nothing else: a project may
+    /// have more migrations than sources.
     pub(super) fn main_language(&self) -> Option<&'static str> {
-        let mut counts: BTreeMap<&'static str, (usize, f64)> = BTreeMap::new();
+        let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
         let has_own = self.sources().any(|file| !is_beside_project(&file.path));
         for file in self.sources().filter(|file| !has_own || !is_beside_project(&file.path)) {
             if let Some(language) = self.language(&file.path) {
-                let (files, bytes) = counts.entry(language).or_default();
-                *files += 1;
-                *bytes += file.bytes;
+                *sums.entry(language).or_default() += file.bytes;
             }
         }
-        let of_most =
-            |(_, a): &(&str, (usize, f64)), (_, b): &(&str, (usize, f64))| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
-        // Of those that are alike in both, the first by name.
-        counts.into_iter().rev().max_by(of_most).map(|(name, _)| name)
+        let of_most = |(a_name, a): &(&str, f64), (b_name, b): &(&str, f64)| {
+            (*a_name != "SQL").cmp(&(*b_name != "SQL")).then(a.total_cmp(b))
+        };
+        // Of those that are alike, the first by name.
+        sums.into_iter().rev().max_by(of_most).map(|(name, _)| name)
     }
 
     /// The directory whose parts make the most telling map, and those parts, largest first.
@@ -308,7 +308,13 @@ fn is_in_fixture(problem: &str) -> bool {
 
 /// True for programs that only configure tools.
 fn is_build_file(path: &str) -> bool {
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; 18] = [
+        "gradlew",
+        "gradlew.bat",
+        "mvnw",
+        "mvnw.cmd",
+        "flake.nix",
+        "default.nix",
         "gemfile",
         "rakefile",
         "dangerfile",

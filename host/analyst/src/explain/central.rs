@@ -34,7 +34,7 @@ pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
     match language {
         Some("Python" | "Cython") => r"^(async\s+)?(class|def)\s+(?P<name>[A-Za-z]\w*)",
         Some("Rust") => {
-            r"^pub\s+(async\s+|unsafe\s+|const\s+)*(fn|struct|enum|trait|type|union)\s+(?P<name>[A-Za-z]\w*)|^impl(<[^>]*>)?\s+(.*\sfor\s+)?(?P<receiver>[A-Z]\w*)"
+            r"^pub(\([^)]*\))?\s+(async\s+|unsafe\s+|const\s+)*(fn|struct|enum|trait|type|union)\s+(?P<name>[A-Za-z]\w*)|^impl(<[^>]*>)?\s+(.*\sfor\s+)?(?P<receiver>[A-Z]\w*)"
         }
         Some("Go") => {
             r"^(type\s+(?P<name>[A-Z]\w*)\s|func\s+(?P<function>[A-Z]\w*)\s*[\[(]|func\s+\(\w*\s*\*?(?P<receiver>[A-Z]\w*))"

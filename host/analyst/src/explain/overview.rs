@@ -12,7 +12,7 @@ use crate::commands::project_commands;
 use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
-use crate::readme::{Readme, is_readme};
+use crate::readme::{Readme, is_readme, is_remark};
 use crate::survey::{Survey, is_beside_project, join};
 use crate::text::cut_text;
 use tool_core::api::ModuleGraph;
@@ -252,7 +252,12 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
         }
     }
     let mut programs = mains(evidence);
-    programs.retain(|hit| is_program(&hit.path) || survey.is_aside);
+    // A `main` in a source that has a header is the test of a part.
+    let is_part = |path: &str| {
+        let header = join(parent(path), &format!("{}.h", stem(path)));
+        stem(path) != brief.repository && path.ends_with(".c") && survey.has(&header)
+    };
+    programs.retain(|hit| is_program(&hit.path) && !is_part(&hit.path) || survey.is_aside);
     programs.sort_by_key(|hit| hit.path.matches('/').count());
     for hit in programs.iter().take(PROGRAMS_MAX) {
         let words = purpose_in(&hit.path, files).map_or_else(String::new, |(words, _)| format!(": {words}"));
@@ -409,7 +414,7 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
         let words = file.description().or_else(|| file_purpose(path, &file.lines))?;
         // The comment of a package in Go is about all of its files.
         let is_of_package = words.text.starts_with("Package ") && !part.ends_with('/');
-        (!is_of_package).then(|| format!("{} ({})", words.text, file.place(words.line)))
+        (!is_of_package && !is_remark(&words.text)).then(|| format!("{} ({})", words.text, file.place(words.line)))
     })
 }
 
@@ -501,7 +506,8 @@ fn tests(survey: &Survey) -> String {
     }
     // A test from the folder of most tests, rather than what helps them.
     let first = tests.iter().min_by_key(|file| {
-        let is_test = stem(&file.path).to_ascii_lowercase().contains("test");
+        let name = stem(&file.path).to_ascii_lowercase();
+        let is_test = name.contains("test") && name != "conftest";
         (std::cmp::Reverse(folders[parent(&file.path)]), !is_test, &file.path)
     });
     let Some(first) = first else {
