@@ -563,9 +563,41 @@ fn graph_draws_callers_and_callees_of_a_symbol() {
 }
 
 #[test]
-fn an_explained_symbol_is_drawn_with_its_callers_and_callees() {
+fn an_explained_symbol_is_shown_and_drawn_with_its_callers_and_callees() {
     let (home, repository) = (Home::offline(), folder(&CALLS));
+    let finished = home.run(repository.path(), &["explain", "total"]).expect(0);
+    let (shown, _) = finished.stdout.split_once("## Callers").unwrap_or_default();
+    insta::assert_snapshot!(shown, @r"
+    # `total`
+
+    > Written by the embedded analyst from measurements of this repository. No language model was used.
+
+    ## What it is
+
+    `def total(self)` (shop/cart.py:5-6)
+    It calls `round_price` (shop/price.py:1), `self.prices` (shop/cart.py:8).
+
+    ```text
+         5      def total(self):
+         6          return round_price(sum(self.prices()))
+    ```
+
+    `def total(self)` (shop/order.py:10-11)
+    It calls `Cart.total` (shop/cart.py:5).
+
+    ```text
+        10      def total(self):
+        11          return Cart.total(self)
+    ```
+
+    The name is defined 2 times: shop/cart.py:5, shop/order.py:10.
+    ");
     let finished = home.run(repository.path(), &["explain", "Cart.total"]).expect(0);
+    assert!(
+        finished.stdout.contains("\n## Its file, `shop/cart.py`\n"),
+        "{}",
+        finished.stdout
+    );
     let (_, picture) = finished
         .stdout
         .split_once("## Callers and callees of `Cart.total`\n\n")

@@ -111,7 +111,10 @@ pub struct TargetFacts {
     pub packages: ModuleGraph,
     /// The files that changed in most of the newest commits, where there is a history.
     pub changes: Option<RecentChanges>,
-    /// Callers and callees of a symbol.
+    /// The symbol that the target names.
+    #[serde(default)]
+    pub symbol: Option<TargetSymbol>,
+    /// Its callers and callees.
     #[serde(default)]
     pub calls: CallGraph,
     /// HTTP routes that the sources declare.
@@ -120,6 +123,15 @@ pub struct TargetFacts {
     /// Commands of the command line that the sources declare.
     #[serde(default)]
     pub commands: Vec<DeclaredEndpoint>,
+}
+
+/// A symbol with the places that define it.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSymbol {
+    /// As it was typed.
+    pub name: String,
+    /// Paths and first lines, from 1.
+    pub places: Vec<(String, u32)>,
 }
 
 /// A route or a command with its place.

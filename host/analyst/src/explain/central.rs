@@ -465,7 +465,7 @@ fn without_tags(words: &str) -> String {
 }
 
 /// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
-fn explained(text: &str) -> String {
+pub(super) fn explained(text: &str) -> String {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let (Some(signature), Some(file)) = (field("signature:"), field("file:")) else {
         return String::new();
@@ -482,7 +482,9 @@ fn explained(text: &str) -> String {
         .take_while(|line| *line != "source:")
         .filter_map(|line| {
             let (name, place) = line.strip_prefix("  ")?.split_once(" -> ")?;
-            Some(format!("`{name}` ({})", place.split_whitespace().next()?))
+            // Of several definitions it may be any.
+            let place = place.split_whitespace().next().filter(|place| !place.ends_with(','))?;
+            Some(format!("`{name}` ({place})"))
         })
         .take(6)
         .collect();

@@ -7,13 +7,13 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::central::{SymbolCandidate, central_section, definitions};
+use super::central::{SymbolCandidate, central_section, definitions, explained};
 use super::{globs_of, symbol_calls};
 use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
 use crate::file_doc::file_purpose;
 use crate::survey::{join, literal_glob};
 use crate::text::cut_text;
-use crate::{NO_MODEL, Reply, call};
+use crate::{NO_MODEL, Reply, TargetSymbol, call};
 use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, language, parent, stem};
@@ -30,6 +30,10 @@ const IMPORTS_MAX: usize = 20;
 /// Importers that are asked for, and those that are listed.
 const IMPORTERS_ASKED_MAX: usize = 100;
 const IMPORTERS_MAX: usize = 15;
+/// Files that define a symbol in which it is looked up, places of it that are listed, and lines of its source.
+const SYMBOL_FILES_MAX: usize = 3;
+const SYMBOL_PLACES_MAX: usize = 10;
+const SOURCE_LINES: usize = 40;
 
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     if !evidence.asked("read") {
@@ -49,6 +53,7 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
             call("definitions", 1, "search_code", &definitions),
         ];
         calls.extend(search_of_importers(&brief.target));
+        calls.extend(brief.facts.symbol.iter().flat_map(lookups));
         return Reply::Calls(calls);
     }
     let definitions = definitions(evidence, &[], None);
@@ -56,6 +61,17 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
         return Reply::Calls(calls);
     }
     Reply::Text(overview(brief, evidence, &definitions))
+}
+
+/// Asks for the source of a symbol in each file that defines it.
+fn lookups(symbol: &TargetSymbol) -> Vec<ToolCall> {
+    let mut paths: Vec<&str> = symbol.places.iter().map(|(path, _)| path.as_str()).collect();
+    paths.dedup();
+    let lookup = |(number, path): (usize, &&str)| {
+        let arguments = json!({"name": symbol.name, "path": path, "callers": false});
+        call("symbol", number + 1, "explain_function", &arguments)
+    };
+    paths.iter().take(SYMBOL_FILES_MAX).enumerate().map(lookup).collect()
 }
 
 /// Finds lines that may import the file.
@@ -147,7 +163,17 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
     }
     let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
     let extent = evidence.of("read").find_map(|answer| extent(answer.text()));
-    let mut text = format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\n");
+    let mut text = String::new();
+    match &brief.facts.symbol {
+        Some(symbol) => {
+            text.push_str(&symbol_section(symbol, evidence));
+            text.push_str(&callers_and_callees(&brief.facts.calls));
+            let _ = writeln!(text, "## Its file, `{path}`\n");
+        }
+        None => {
+            let _ = writeln!(text, "# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n");
+        }
+    }
     if let Some(purpose) = file_purpose(path, &read) {
         let _ = writeln!(text, "{} ({path}:{})\n", purpose.text, purpose.line);
     }
@@ -159,9 +185,47 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
     text.push_str("\n## Who uses it\n\n");
     text.push_str(&importers(path, evidence));
     text.push('\n');
-    text.push_str(&callers_and_callees(&brief.facts.calls));
     text.push_str(&central_section(evidence, definitions));
     text
+}
+
+/// The signatures, documentation and sources of the symbol that was asked about, and its other places.
+fn symbol_section(symbol: &TargetSymbol, evidence: &Evidence<'_>) -> String {
+    let mut text = format!("# `{}`\n\n> {NO_MODEL}\n\n## What it is\n", symbol.name);
+    for answer in evidence.of("symbol") {
+        text.push_str(&explained(answer.text()));
+        text.push_str(&source(answer.text()));
+    }
+    if let [_, _, ..] = &symbol.places[..] {
+        let place = |(path, line): &(String, u32)| format!("{path}:{line}");
+        let places: Vec<String> = symbol.places.iter().take(SYMBOL_PLACES_MAX).map(place).collect();
+        let _ = write!(
+            text,
+            "\nThe name is defined {} times: {}",
+            symbol.places.len(),
+            places.join(", ")
+        );
+        text.push_str(if symbol.places.len() > places.len() {
+            ", …\n"
+        } else {
+            ".\n"
+        });
+    }
+    text.push('\n');
+    text
+}
+
+/// The first lines of the source in an answer of explain_function, as code.
+fn source(text: &str) -> String {
+    let lines = text.lines().skip_while(|line| *line != "source:").skip(1);
+    let lines: Vec<&str> = lines.take_while(|line| line.starts_with(' ')).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let shown = lines[..lines.len().min(SOURCE_LINES)].join("\n");
+    let more = if lines.len() > SOURCE_LINES { "\n     …" } else { "" };
+    let fence = if shown.contains("```") { "````" } else { "```" };
+    format!("\n{fence}text\n{shown}{more}\n{fence}\n")
 }
 
 /// A picture of the symbol that was asked about; empty where nothing calls it and it calls nothing.

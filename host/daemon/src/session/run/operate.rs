@@ -16,7 +16,7 @@ use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
-use crate::analyst::{self, DeclaredEndpoint, RecentChanges, TargetFacts};
+use crate::analyst::{self, DeclaredEndpoint, RecentChanges, TargetFacts, TargetSymbol};
 use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::{Api, TokenPrice};
 use crate::context::{self, Indexes, Packet, Target};
@@ -285,8 +285,13 @@ fn add_facts(
     let directory = match target {
         Target::Root => "",
         Target::Directory(path) => path,
-        Target::Symbol { name, .. } => {
+        Target::Symbol { name, places } => {
+            let place = |place: &context::SymbolPlace| (place.path.clone(), place.first);
             let facts = TargetFacts {
+                symbol: Some(TargetSymbol {
+                    name: name.clone(),
+                    places: places.iter().map(place).collect(),
+                }),
                 calls: context::draw_calls(repository, indexes, name, "", cancel).unwrap_or_default(),
                 ..TargetFacts::default()
             };
