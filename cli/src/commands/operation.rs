@@ -75,9 +75,12 @@ impl Task {
         }
         // An empty path comes from a variable without a value more often than from a user who means it.
         if self.typed.iter().any(|typed| typed.trim().is_empty()) {
-            let problem = Problem::new(ErrorKind::Usage, "The path is empty");
-            return Err(problem
-                .with_hint("name a file or a directory; `.` is the whole repository")
+            let hint = match self.operation {
+                Operation::TestGen => "name the source file that tests are wanted for",
+                _ => "name a file or a directory; `.` is the whole repository",
+            };
+            return Err(Problem::new(ErrorKind::Usage, "The path is empty")
+                .with_hint(hint)
                 .into());
         }
         let (root, here) = context.places()?;
