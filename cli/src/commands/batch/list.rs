@@ -111,18 +111,9 @@ fn usage(message: String, hint: Option<&str>) -> Error {
     }
 }
 
-/// The words of an error in a line, which is the first one for the parser.
-fn in_column(error: &serde_json::Error) -> String {
-    let words = error.to_string();
-    let words = words
-        .rsplit_once(" at line ")
-        .map_or(words.as_str(), |(words, _)| words);
-    format!("{words} (column {})", error.column())
-}
-
 fn parse_line(line: &str, folder: &Path, work: &DefaultWork) -> Result<BatchItem, String> {
     let parsed = if line.starts_with('{') {
-        serde_json::from_str(line).map_err(|error| in_column(&error))?
+        serde_json::from_str(line).map_err(|error| error.to_string())?
     } else {
         JsonLine {
             repository: line.to_owned(),
