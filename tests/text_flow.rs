@@ -38,7 +38,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
             "runtime",
         ],
     ),
-    ("host/analyst/src/explain/file.rs", "source code", &["= require("]),
+    (
+        "host/analyst/src/explain/file.rs",
+        "source code",
+        &["= require(", "import ("],
+    ),
     (
         "host/analyst/src/explain/interface.rs",
         "source code",
