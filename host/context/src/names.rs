@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use super::area::{Area, Step};
 use super::query::Query;
-use super::symbols::Syntax;
 use super::words::{each_identifier, hash, joined, split, stem};
 use tool_repository::file_role::{parent, stem as file_stem};
 
@@ -24,8 +23,6 @@ pub(crate) struct PathNames {
     words: Rows<(u32, bool)>,
     /// By file: its name without extensions, in the form of [`joined`].
     stems: Rows<u8>,
-    /// Sources and headers of C with the same name.
-    families: Vec<Vec<u32>>,
 }
 
 /// Lists of different lengths in one piece of memory.
@@ -59,7 +56,6 @@ impl PathNames {
     pub(crate) fn new(paths: &[&str]) -> Self {
         let mut names = Self::default();
         let mut numbers: HashMap<&str, u32> = HashMap::new();
-        let mut families: HashMap<String, Vec<u32>> = HashMap::new();
         for (at, path) in (0_u32..).zip(paths) {
             let next = numbers.len() as u32;
             let folder = *numbers.entry(parent(path)).or_insert(next);
@@ -78,11 +74,7 @@ impl PathNames {
             let own = joined(own);
             names.stems.items.extend_from_slice(own.as_bytes());
             names.stems.end_row();
-            if Syntax::of(path) == Some(Syntax::C) {
-                families.entry(own).or_default().push(at);
-            }
         }
-        names.families = families.into_values().filter(|family| family.len() > 1).collect();
         names.words.items.shrink_to_fit();
         names
     }
@@ -102,11 +94,6 @@ impl PathNames {
     /// Number of directories that hold files.
     pub(crate) fn folder_count(&self) -> usize {
         self.examples.len()
-    }
-
-    /// Groups of two and more files of C with one name, in the order of the list.
-    pub(crate) fn families(&self) -> &[Vec<u32>] {
-        &self.families
     }
 
     /// The name of a file without its extensions, in the form of [`joined`].

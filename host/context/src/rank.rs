@@ -271,7 +271,6 @@ pub(crate) struct MeasuredFile {
     pub(crate) factor: f64,
     definition_at: Option<(String, u32)>,
     area: Option<String>,
-    partner: Option<u32>,
     together: Option<u32>,
     terms: Vec<(u16, f64)>,
     windows: Vec<(u32, u32, f64)>,
@@ -330,19 +329,13 @@ impl MeasuredFile {
             ("its name matches the task".to_owned(), part(&[Name, Named])),
             ("its directory matches the task".to_owned(), part(&[Directory])),
             ("imported by or importing relevant files".to_owned(), part(&[Graph])),
-            (
-                "beside relevant files of its package".to_owned(),
-                part(&[Package, Sibling]),
-            ),
+            ("beside relevant files of its directory".to_owned(), part(&[Sibling])),
         ];
         if let Some((name, line)) = &self.definition_at {
             evidence.push((format!("defines `{name}` (line {line})"), part(&[Definition])));
         }
         if let Some(area) = &self.area {
             evidence.push((format!("belongs to `{area}`, which the task names"), part(&[Area])));
-        }
-        if let Some(partner) = named(self.partner) {
-            evidence.push((format!("header or source of `{partner}`"), part(&[Partner])));
         }
         if let Some(other) = named(self.together) {
             evidence.push((format!("changes together with `{other}`"), part(&[Together])));
@@ -355,16 +348,13 @@ impl MeasuredFile {
             let similar = describe_similar(history);
             evidence.push((
                 similar.unwrap_or_else(|| "messages of its commits have words of the task".to_owned()),
-                part(&[Similar, SimilarShare, SimilarTitle, Messages]),
+                part(&[Similar, SimilarTitle, Messages]),
             ));
             evidence.push((
                 "changed in one of the last commits, which are like this one".to_owned(),
                 part(&[SimilarLate]),
             ));
-            evidence.push((
-                "changed lately or often".to_owned(),
-                part(&[Recent, Newest, Fresh, Churn]),
-            ));
+            evidence.push(("changed lately".to_owned(), part(&[Recent, Newest, Fresh])));
         }
         evidence
     }
@@ -435,7 +425,6 @@ fn measure_alone(
         factor: 1.0,
         definition_at,
         area: None,
-        partner: None,
         together: None,
         terms,
         windows,

@@ -155,8 +155,6 @@ pub(crate) struct FileHistory {
     pub(crate) newest: f64,
     /// 1 for a file that changed on the day of the newest commit, less the older its last change is.
     pub(crate) fresh: f64,
-    /// 1 for the file of most commits.
-    pub(crate) churn: f64,
 }
 
 /// Signals of a history about the files of a list.
@@ -174,7 +172,6 @@ impl HistorySignals {
         let listed = listed(history, paths);
         let mut signals = Self::default();
         let newest = history.commits.iter().map(|commit| commit.seconds).max().unwrap_or(0);
-        let mut counts: HashMap<u32, u32> = HashMap::new();
         let last = (1.0 + statistics.counting).ln().max(1.0);
         for (commit, changed) in history.commits.iter().zip(&statistics.files) {
             if changed.is_empty() {
@@ -184,7 +181,6 @@ impl HistorySignals {
             let position = signals.commits.len() as f64;
             let age_days = (newest - commit.seconds).max(0) as f64 / DAY_SECONDS;
             for file in &files {
-                *counts.entry(*file).or_default() += 1;
                 signals.files.entry(*file).or_insert_with(|| FileHistory {
                     recent: (1.0 - (1.0 + position).ln() / last).max(0.0),
                     fresh: 1.0 / (1.0 + age_days / FRESH_HALF_DAYS),
@@ -192,12 +188,6 @@ impl HistorySignals {
                 });
             }
             signals.commits.push(files);
-        }
-        let most = counts.values().copied().max().unwrap_or(1);
-        for (file, count) in counts {
-            if let Some(known) = signals.files.get_mut(&file) {
-                known.churn = (1.0 + f64::from(count)).ln() / (1.0 + f64::from(most)).ln();
-            }
         }
         signals.add_newest();
         signals.add_similar(query, history, statistics);

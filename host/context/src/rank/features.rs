@@ -28,16 +28,10 @@ pub(crate) enum Feature {
     DefinedWords,
     /// The task names the part of the project that the file belongs to.
     Area,
-    /// The header of a source that matches, or the source of a header.
-    Partner,
-    /// Files of the same package, in languages whose packages need no imports.
-    Package,
-    /// Files of the same directory.
+    /// Files of the same directory, except in languages whose packages are directories.
     Sibling,
     /// Changed in commits whose messages resemble the task.
     Similar,
-    /// The share of such commits, compared with the file that has most.
-    SimilarShare,
     /// Changed in the last commits, if their messages resemble the task.
     SimilarLate,
     /// Changed in commits whose titles resemble the task's title.
@@ -54,8 +48,6 @@ pub(crate) enum Feature {
     Newest,
     /// Changed in the last weeks.
     Fresh,
-    /// Changed often.
-    Churn,
 }
 
 /// The names of the features, for files of weights and reports.
@@ -70,11 +62,8 @@ pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "coverage",
     "defined_words",
     "area",
-    "partner",
-    "package",
     "sibling",
     "similar",
-    "similar_share",
     "similar_late",
     "similar_title",
     "messages",
@@ -83,7 +72,6 @@ pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "recent",
     "newest",
     "fresh",
-    "churn",
 ];
 
 /// The features of one file.

@@ -21,7 +21,6 @@ pub(super) fn add_related(
         one.features.set(Feature::Coverage, coverage * scale);
     }
     add_areas(query, candidates, measured, scale);
-    add_partners(candidates, measured, &direct);
     add_neighbours(candidates, measured, &direct);
     add_history(candidates, measured, &direct, scale);
 }
@@ -78,40 +77,10 @@ fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [Measure
     }
 }
 
-/// Files of one name that stand for more than a partner.
-const PARTNERS_MAX: usize = 4;
-
-/// The header of a source, and the source of a header.
-fn add_partners(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64]) {
-    let place = |index: &u32| measured_at(measured, *index);
-    let families: Vec<Vec<usize>> = candidates
-        .names
-        .families()
-        .iter()
-        .map(|family| family.iter().filter_map(place).collect())
-        .filter(|family: &Vec<usize>| (2..=PARTNERS_MAX).contains(&family.len()))
-        .collect();
-    for family in families {
-        for at in &family {
-            let others = family.iter().filter(|other| *other != at);
-            let best = others.max_by(|a, b| direct[**a].total_cmp(&direct[**b])).copied();
-            if let Some(best) = best.filter(|best| direct[*best] > 0.0) {
-                measured[*at].partner = Some(measured[best].index);
-                measured[*at].features.set(Feature::Partner, direct[best]);
-            }
-        }
-    }
-}
-
-/// The place of a file among those that were measured, which are in the order of the list.
-fn measured_at(measured: &[MeasuredFile], index: u32) -> Option<usize> {
-    measured.binary_search_by_key(&index, |one| one.index).ok()
-}
-
 /// Best files of a directory whose mean its other files get a share of.
 const NEIGHBOURS_MAX: usize = 3;
 
-/// Files beside relevant ones: of one package in languages that need no imports for that, else of one directory.
+/// Files beside relevant ones. In languages whose packages are directories, a place says nothing more than the words do.
 fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64]) {
     let mut by_folder: Vec<Vec<usize>> = vec![Vec::new(); candidates.names.folder_count()];
     for (at, one) in measured.iter().enumerate() {
@@ -128,8 +97,9 @@ fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], di
             let mean = others.map(|other| direct[*other]).sum::<f64>() / NEIGHBOURS_MAX as f64;
             let path = candidates.paths[measured[*at].index as usize];
             let is_package = matches!(Syntax::of(path), Some(Syntax::Go | Syntax::Java));
-            let feature = if is_package { Feature::Package } else { Feature::Sibling };
-            measured[*at].features.set(feature, mean);
+            if !is_package {
+                measured[*at].features.set(Feature::Sibling, mean);
+            }
         }
     }
 }
@@ -157,14 +127,12 @@ fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direc
             seed += past.similar_share * past.similar.min(1.0) * one.factor;
             for (feature, value) in [
                 (Feature::Similar, past.similar.min(1.0)),
-                (Feature::SimilarShare, past.similar_share),
                 (Feature::SimilarLate, past.similar_late),
                 (Feature::SimilarTitle, past.similar_title),
                 (Feature::Messages, past.messages),
                 (Feature::Recent, past.recent),
                 (Feature::Newest, past.newest),
                 (Feature::Fresh, past.fresh),
-                (Feature::Churn, past.churn),
             ] {
                 one.features.set(feature, value * scale);
             }
