@@ -250,9 +250,9 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
 
     | Language | Files | Size |
     |---|---:|---:|
-    | Markdown | 1 | 25 B |
-    | Python | 1 | 42 B |
     | TOML | 1 | 54 B |
+    | Python | 1 | 42 B |
+    | Markdown | 1 | 25 B |
 
     Largest sources: `app.py` (42 B).
 
