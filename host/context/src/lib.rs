@@ -16,6 +16,7 @@ mod codec;
 mod definitions;
 mod endpoints;
 mod entry;
+mod exact;
 mod facts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

@@ -16,7 +16,7 @@ use crate::words::{each_identifier, hash, split, stem};
 pub(crate) const BLOCK_LINES: u32 = 10;
 
 /// Longer lines are data.
-const LINE_BYTES_MAX: usize = 2000;
+pub(crate) const LINE_BYTES_MAX: usize = 2000;
 
 /// The profile of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use super::area::{Area, areas};
+use super::exact::each_exact;
 use super::weights::Weights;
 use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
 use tool_repository::file_role::stem as file_stem;
@@ -22,6 +23,10 @@ pub(crate) struct Query {
     pub(super) names: HashMap<String, Name>,
     /// Hashes of the keys of `names`, sorted: most names of a tree are none of them, and need not be joined to see it.
     name_hashes: Vec<u32>,
+    /// Terms that follow each other in the task, with their weights, sorted.
+    pub(super) pairs: Vec<((u16, u16), f64)>,
+    /// Names and quotations as written, with their weights.
+    pub(super) exact: Vec<(String, f64)>,
     /// Paths and parts of paths as written, lower case.
     pub(super) paths: Vec<String>,
     /// Parts of the project that the title names before a colon.
@@ -57,6 +62,7 @@ impl Query {
         for line in lines {
             query.read_line(line, weights.body, weights);
         }
+        query.pairs.sort_unstable_by_key(|(pair, _)| *pair);
         query.about_tests = is_about_tests(title);
         query.areas = areas(title);
         query.name_hashes = query.names.keys().map(|name| hash(name.as_bytes())).collect();
@@ -116,6 +122,7 @@ impl Query {
     }
 
     fn read_line(&mut self, line: &str, weight: f64, weights: &Weights) {
+        let mut said = Vec::new();
         for token in
             line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | '[' | ']' | '{' | '}'))
         {
@@ -132,12 +139,48 @@ impl Query {
                 let run = run.trim_matches('-');
                 let code =
                     quoted || run.contains('_') || token.contains('.') && !run.is_empty() || has_inner_capital(run);
-                self.read_run(run, weight * if code { weights.code } else { 1.0 }, code, weights);
+                let weight = weight * if code { weights.code } else { 1.0 };
+                self.read_run(run, weight, code, weights, &mut said);
+            }
+        }
+        self.add_pairs(&said, weight);
+        each_exact(line, |text, share| {
+            self.add_exact(text, weight.max(EXACT_WEIGHT_MIN) * share)
+        });
+    }
+
+    /// Adds the pairs of a line's terms that are not far from each other. `said` has each term with its weight in pairs.
+    fn add_pairs(&mut self, said: &[(u16, f64)], weight: f64) {
+        for (at, (first, first_weight)) in said.iter().enumerate() {
+            for (distance, (second, second_weight)) in (1..=PAIR_DISTANCE_MAX).zip(&said[at + 1..]) {
+                let weight = weight * first_weight * second_weight / f64::from(distance).sqrt();
+                match self.pairs.iter().position(|(pair, _)| *pair == (*first, *second)) {
+                    Some(at) => self.pairs[at].1 = self.pairs[at].1.max(weight),
+                    None if first != second && self.pairs.len() < PAIRS_MAX => {
+                        self.pairs.push(((*first, *second), weight));
+                    }
+                    None => {}
+                }
             }
         }
     }
 
-    fn read_run(&mut self, run: &str, weight: f64, code: bool, weights: &Weights) {
+    fn add_exact(&mut self, text: &str, weight: f64) {
+        match self.exact.iter().position(|(known, _)| known == text) {
+            Some(at) => self.exact[at].1 = self.exact[at].1.max(weight),
+            None if self.exact.len() < EXACT_MAX => self.exact.push((text.to_owned(), weight)),
+            None => {}
+        }
+    }
+
+    /// The place of a pair of terms, where the task has them in this order.
+    pub(super) fn pair(&self, first: u16, second: u16) -> Option<usize> {
+        self.pairs
+            .binary_search_by_key(&(first, second), |(pair, _)| *pair)
+            .ok()
+    }
+
+    fn read_run(&mut self, run: &str, weight: f64, code: bool, weights: &Weights, said: &mut Vec<(u16, f64)>) {
         if run.len() < 2 || self.terms.len() + 8 > TERMS_MAX {
             return;
         }
@@ -150,7 +193,11 @@ impl Query {
                 }
                 let stemmed = stem(word);
                 let common = !whole && !code && is_common(word);
-                self.add(stemmed, word, weight * if common { weights.common } else { 1.0 });
+                let share = if common { weights.common } else { 1.0 };
+                let term = self.add(stemmed, word, weight * share);
+                if !whole {
+                    said.push((term, share));
+                }
             });
         }
         let joined = joined(run);
@@ -165,7 +212,7 @@ impl Query {
         }
     }
 
-    fn add(&mut self, stemmed: &[u8], word: &[u8], weight: f64) {
+    fn add(&mut self, stemmed: &[u8], word: &[u8], weight: f64) -> u16 {
         let hash = hash(stemmed);
         let at = match self.index.binary_search_by_key(&hash, |known| known.0) {
             Ok(place) => self.index[place].1,
@@ -181,6 +228,7 @@ impl Query {
         };
         let term = &mut self.terms[usize::from(at)];
         term.weight = term.weight.max(weight);
+        at
     }
 }
 
@@ -193,6 +241,18 @@ pub(super) fn ends_with(text: &str, end: &str) -> bool {
     let from = text.len().checked_sub(end.len());
     from.is_some_and(|from| text.as_bytes()[from..].eq_ignore_ascii_case(end.as_bytes()))
 }
+
+/// Terms of a line that make a pair: in `fix parsing of quoted flags`, `parse` and `flag` do.
+const PAIR_DISTANCE_MAX: u32 = 3;
+
+/// Pairs of a task that count, those of the title first.
+const PAIRS_MAX: usize = 200;
+
+/// Weight of a name as written in the explanation of a task.
+const EXACT_WEIGHT_MIN: f64 = 0.5;
+
+/// Names and quotations of a task that count.
+const EXACT_MAX: usize = 40;
 
 /// Most terms of a task that count; a longer one repeats itself.
 const TERMS_MAX: usize = 400;

@@ -3,13 +3,14 @@
 //! A task's words are looked for in regions of the files (BM25 over windows of lines, not over whole files), in their
 //! paths and in the names that they define; then files that belong to relevant ones get a share: by imports, by their
 //! place, and by the commits that changed them. `features` names these numbers, [`measure`] computes them for fitting and
-//! for use, and learned weights add them up. Pure functions of facts, which `facts` reads from profiles, and of a history;
-//! nothing here reads a file.
+//! for use, and learned weights add them up. Pure functions of facts, which `facts` reads from profiles, of a history, and
+//! of the texts of the best files.
 
 mod features;
 mod related;
 mod sieve;
 mod windows;
+mod wording;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -58,14 +59,22 @@ pub(crate) struct Candidates<'a> {
     pub(crate) areas: &'a [Vec<f64>],
     /// Absent where no history is known.
     pub(crate) history: Option<&'a HistorySignals>,
+    /// Reads the text of a file. Without it, files are ranked by what is known of them already.
+    pub(crate) read: Option<&'a (dyn Fn(u32) -> Option<String> + Sync)>,
+}
+
+impl Candidates<'_> {
+    fn learned(&self) -> &'static FeatureWeights {
+        match self.history {
+            Some(_) => &WEIGHTS_WITH_HISTORY,
+            None => &WEIGHTS_WITHOUT_HISTORY,
+        }
+    }
 }
 
 /// Ranks measured files and describes the best of them, `most` at the most.
 pub(crate) fn rank(query: &Query, candidates: &Candidates<'_>, weights: &Weights, most: usize) -> Vec<Ranked> {
-    let learned = match candidates.history {
-        Some(_) => &WEIGHTS_WITH_HISTORY,
-        None => &WEIGHTS_WITHOUT_HISTORY,
-    };
+    let learned = candidates.learned();
     let mut ranked: Vec<(f64, MeasuredFile)> = measure(query, candidates, weights)
         .into_iter()
         .map(|one| (one.score(learned), one))
@@ -104,6 +113,7 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
         one
     });
     related::add_related(query, candidates, weights, &mut measured);
+    wording::add_wording(query, candidates, &statistics, weights, &mut measured);
     measured
 }
 
@@ -330,6 +340,14 @@ impl MeasuredFile {
             ("its directory matches the task".to_owned(), part(&[Directory])),
             ("imported by or importing relevant files".to_owned(), part(&[Graph])),
             ("beside relevant files of its directory".to_owned(), part(&[Sibling])),
+            (
+                "has words of the task side by side".to_owned(),
+                part(&[Phrase, Identifier]),
+            ),
+            (
+                "has names or quotations of the task as written".to_owned(),
+                part(&[Exact]),
+            ),
         ];
         if let Some((name, line)) = &self.definition_at {
             evidence.push((format!("defines `{name}` (line {line})"), part(&[Definition])));

@@ -28,6 +28,12 @@ pub(crate) enum Feature {
     DefinedWords,
     /// The task names the part of the project that the file belongs to.
     Area,
+    /// Words of the task side by side, as the task has them.
+    Phrase,
+    /// Several words of the task in one identifier.
+    Identifier,
+    /// Names and quotations of the task, letter by letter.
+    Exact,
     /// Files of the same directory, except in languages whose packages are directories.
     Sibling,
     /// Changed in commits whose messages resemble the task.
@@ -62,6 +68,9 @@ pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "coverage",
     "defined_words",
     "area",
+    "phrase",
+    "identifier",
+    "exact",
     "sibling",
     "similar",
     "similar_late",

@@ -41,6 +41,7 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
         })
         .collect();
     let names = PathNames::new(&paths);
+    let read = |at: u32| Some(files[at as usize].1.to_owned());
     let candidates = Candidates {
         paths: &paths,
         roles: &roles,
@@ -49,6 +50,7 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
         names: &names,
         areas: &names.areas(&query, &paths),
         history: None,
+        read: Some(&read),
     };
     let ranked = rank(&query, &candidates, &WEIGHTS, usize::MAX);
     ranked
@@ -169,7 +171,7 @@ fn a_definition_that_the_task_names_outweighs_mentions() {
 fn a_file_or_path_that_the_task_names_comes_first() {
     let files = [
         ("lib/rules/no-eval.js", "x"),
-        ("lib/rules/no-implied-eval.js", "no eval eval eval"),
+        ("lib/rules/no-implied-eval.js", "eval eval eval no"),
         ("lib/eval.js", "eval no"),
         ("z.js", "y"),
     ];
@@ -319,4 +321,45 @@ fn a_directory_that_holds_much_of_a_small_project_says_little() {
         .collect();
     let first = first("ext4: avoid deadlock when journal commit fails", &files);
     assert!(first.ends_with("/journal.c"), "{first}");
+}
+
+/// The best file for a task and its reasons.
+fn best_with_reasons(task: &str, files: &[(&str, &str)]) -> (String, Vec<String>) {
+    let (path, best) = ranking(task, files).swap_remove(0);
+    (path, best.evidence.into_iter().map(|(reason, _)| reason).collect())
+}
+
+#[test]
+fn words_side_by_side_count_more_than_words_apart() {
+    let apart = "def slash(one):\n    return leading\n";
+    let together = "def strip(one):\n    return one.leading_slash\n";
+    let files = [
+        ("a.py", apart),
+        ("b.py", together),
+        ("c.py", "x = leading\ny = slash\n"),
+    ];
+    let (path, reasons) = best_with_reasons("keep the leading slash", &[files[1], files[2]]);
+    assert_eq!(path, "b.py");
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason == "has words of the task side by side"),
+        "{reasons:?}"
+    );
+    assert_eq!(
+        best_with_reasons("keep the leading slash", &[("d.py", together), ("c.py", files[2].1)]).0,
+        "d.py"
+    );
+}
+
+#[test]
+fn a_name_as_written_counts_more_than_its_words() {
+    let files = [
+        ("a.py", "x = 'max cost'\ny = 'max'\nz = 'cost'\n"),
+        ("b.py", "x = '--max-cost'\ny = 1\nz = 2\n"),
+    ];
+    let (path, reasons) = best_with_reasons("accept --max-cost twice", &files);
+    assert_eq!(path, "b.py");
+    let expected = "has names or quotations of the task as written";
+    assert!(reasons.iter().any(|reason| reason == expected), "{reasons:?}");
 }

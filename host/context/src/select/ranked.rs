@@ -54,6 +54,7 @@ impl Draft<'_, '_> {
         let facts = self.facts(directory, query, &files, unread.count);
         // After the files were read: until then the history may have been read beside it.
         let history = self.history(query);
+        let read = |at: u32| (!tree.is_over()).then(|| tree.text(tree.paths[at as usize]))?;
         work(&rank::Candidates {
             paths: &tree.paths,
             roles: &tree.layout.roles,
@@ -62,6 +63,7 @@ impl Draft<'_, '_> {
             names: tree.names(),
             areas: &areas,
             history: history.as_ref(),
+            read: Some(&read),
         })
     }
 
@@ -138,6 +140,7 @@ impl Draft<'_, '_> {
             names: &names,
             areas: &names.areas(query, &[path]),
             history: None,
+            read: None,
         };
         let ranked = rank::rank(query, &candidates, &WEIGHTS, 1);
         if let Some(first) = ranked.into_iter().next() {

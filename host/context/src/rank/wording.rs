@@ -1,0 +1,206 @@
+//! The wording of the best files: words of the task side by side, several of them in one identifier, and its names and
+//! quotations letter by letter.
+//!
+//! Profiles do not keep the order of words, so this takes the texts of files. It reads those of the best only, and of
+//! them the blocks of lines that have words of the task.
+
+use std::sync::Mutex;
+
+use memchr::memmem::Finder;
+
+use super::{Candidates, Feature, MeasuredFile, Statistics};
+use crate::facts::Facts;
+use crate::profile::{BLOCK_LINES, LINE_BYTES_MAX};
+use crate::query::Query;
+use crate::weights::{FeatureWeights, Weights};
+use crate::words::{each_identifier, split};
+
+/// Files that are read. They hold 97 % of the files that a task's commit changes.
+const FILES_READ_MAX: usize = 30;
+
+/// A text's wording, compared with a task's.
+struct Wording {
+    /// By pair of the task: how often the text has it.
+    pairs: Vec<u32>,
+    /// By name or quotation of the task: how often the text has it.
+    exact: Vec<u32>,
+    /// The best identifier.
+    identifier: f64,
+    words: u32,
+}
+
+/// Adds the features to the best files by those that are known.
+pub(super) fn add_wording(
+    query: &Query,
+    candidates: &Candidates<'_>,
+    statistics: &Statistics,
+    weights: &Weights,
+    measured: &mut [MeasuredFile],
+) {
+    let Some(read) = candidates.read else { return };
+    let learned = candidates.learned();
+    let found = read_best(query, candidates, statistics, learned, measured, read);
+    let count = found.len() as f64;
+    let words_mean = found.iter().map(|(_, one)| f64::from(one.words)).sum::<f64>() / count.max(1.0);
+    // Rarity among the files that were read: how often the others have a pair or a name is not known. If most of these
+    // have it, it tells none of them from the others.
+    let rarity = |holders: usize| match holders as f64 {
+        holders if holders > count / 2.0 => 0.0,
+        holders => (1.0 + (count - holders + 0.5) / (holders + 0.5)).ln(),
+    };
+    let rarities = |counts: &dyn Fn(&Wording) -> &[u32], said: &[f64]| -> Vec<f64> {
+        let holders = |at: usize| found.iter().filter(|(_, one)| counts(one)[at] > 0).count();
+        said.iter()
+            .enumerate()
+            .map(|(at, weight)| weight * rarity(holders(at)))
+            .collect()
+    };
+    let pair_weights: Vec<f64> = query.pairs.iter().map(|(_, weight)| *weight).collect();
+    let exact_weights: Vec<f64> = query.exact.iter().map(|(_, weight)| *weight).collect();
+    let pairs = rarities(&|one| &one.pairs, &pair_weights);
+    let exact = rarities(&|one| &one.exact, &exact_weights);
+    let sum = |counts: &[u32], rarities: &[f64], words: u32, words_mean: f64| -> f64 {
+        let said = counts.iter().zip(rarities).filter(|(count, _)| **count > 0);
+        said.map(|(count, rarity)| rarity * weights.saturate(f64::from(*count), words, words_mean))
+            .sum()
+    };
+    for (at, one) in &found {
+        let features = &mut measured[*at].features;
+        features.set(Feature::Phrase, sum(&one.pairs, &pairs, one.words, words_mean));
+        features.set(Feature::Exact, sum(&one.exact, &exact, 1, 1.0));
+        features.set(Feature::Identifier, one.identifier);
+    }
+}
+
+/// Reads the best files. The numbers are places among `measured`.
+fn read_best(
+    query: &Query,
+    candidates: &Candidates<'_>,
+    statistics: &Statistics,
+    learned: &FeatureWeights,
+    measured: &[MeasuredFile],
+    read: &(dyn Fn(u32) -> Option<String> + Sync),
+) -> Vec<(usize, Wording)> {
+    let mut best: Vec<(f64, usize)> = measured
+        .iter()
+        .enumerate()
+        .map(|(at, one)| (one.score(learned), at))
+        .filter(|(score, _)| *score > 0.0)
+        .collect();
+    best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    best.truncate(FILES_READ_MAX);
+    let finders: Vec<Finder<'_>> = query.exact.iter().map(|(text, _)| Finder::new(text)).collect();
+    let found: Vec<(usize, Mutex<Option<Wording>>)> = best.iter().map(|(_, at)| (*at, Mutex::default())).collect();
+    crate::share(&found, |(at, into)| {
+        let index = measured[*at].index;
+        if let Some(facts) = &candidates.facts[index as usize]
+            && let Some(text) = read(index)
+        {
+            let wording = Wording::of(query, &finders, statistics, facts, &text);
+            *into.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(wording);
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    let mut all: Vec<(usize, Wording)> = found
+        .into_iter()
+        .filter_map(|(at, one)| Some((at, one.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)?)))
+        .collect();
+    all.sort_by_key(|(at, _)| *at);
+    all
+}
+
+impl Wording {
+    fn of(query: &Query, finders: &[Finder<'_>], statistics: &Statistics, facts: &Facts, text: &str) -> Self {
+        let mut wording = Self {
+            pairs: vec![0; query.pairs.len()],
+            exact: vec![0; query.exact.len()],
+            identifier: 0.0,
+            words: facts.length,
+        };
+        let text = text.as_bytes();
+        for (count, finder) in wording.exact.iter_mut().zip(finders) {
+            *count = finder.find_iter(text).count() as u32;
+        }
+        let mut blocks = BlockStarts::new(text);
+        for hits in facts.hits.chunk_by(|a, b| a.0 == b.0) {
+            // Hits are sorted by block and then by term.
+            if hits.first().map(|hit| hit.1) == hits.last().map(|hit| hit.1) {
+                continue;
+            }
+            let Some(block) = blocks.block(hits[0].0) else { break };
+            wording.read_block(query, statistics, block);
+        }
+        wording
+    }
+
+    fn read_block(&mut self, query: &Query, statistics: &Statistics, block: &[u8]) {
+        let mut before = None;
+        let mut said: Vec<u16> = Vec::new();
+        for line in block
+            .split(|byte| *byte == b'\n')
+            .filter(|line| line.len() <= LINE_BYTES_MAX)
+        {
+            each_identifier(line, |identifier| {
+                said.clear();
+                let mut words = 0_u32;
+                split(identifier, |word, whole| {
+                    if whole {
+                        return;
+                    }
+                    words += 1;
+                    let term = query.term(word);
+                    if let (Some(before), Some(term)) = (before, term)
+                        && let Some(at) = query.pair(before, term)
+                    {
+                        self.pairs[at] += 1;
+                    }
+                    before = term;
+                    said.extend(term);
+                });
+                if said.len() > 1 {
+                    let share = said.len() as f64 / f64::from(words);
+                    said.sort_unstable();
+                    said.dedup();
+                    if said.len() > 1 {
+                        let rarity: f64 = said.iter().map(|term| statistics.rarity[usize::from(*term)]).sum();
+                        self.identifier = self.identifier.max(rarity * share);
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Blocks of lines of a text, which are asked for in ascending order.
+struct BlockStarts<'t> {
+    text: &'t [u8],
+    line_ends: memchr::Memchr<'t>,
+    /// The next block and its first byte.
+    next: (u32, usize),
+}
+
+impl<'t> BlockStarts<'t> {
+    fn new(text: &'t [u8]) -> Self {
+        Self {
+            text,
+            line_ends: memchr::memchr_iter(b'\n', text),
+            next: (0, 0),
+        }
+    }
+
+    /// The lines of a block; absent after the last one.
+    fn block(&mut self, number: u32) -> Option<&'t [u8]> {
+        loop {
+            let (block, from) = self.next;
+            if from >= self.text.len() {
+                return None;
+            }
+            let last = self.line_ends.by_ref().take(BLOCK_LINES as usize).last();
+            let to = last.map_or(self.text.len(), |at| at + 1);
+            self.next = (block + 1, to);
+            if block == number {
+                return Some(&self.text[from..to]);
+            }
+        }
+    }
+}
