@@ -3,23 +3,27 @@
 mod author;
 mod batch;
 mod ci;
+mod mcp;
 mod rollout;
+mod session;
 mod setup;
+mod skill;
 mod test_commands;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::api::{Dollars, Operation, Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
-use host::config::Api;
+use host::api::Operation;
 
 pub(crate) use author::{Author, Language};
 pub(crate) use batch::{BatchArguments, Shard};
 pub(crate) use ci::{CiArguments, CiHost, SessionFlags};
+pub(crate) use mcp::{Install, Mcp, McpClient, McpCommand};
 pub(crate) use rollout::{Consent, Keys, Rollout, SecretCommand, StoreCommand};
+pub(crate) use session::{PolicyFlags, Provider, RunArguments, Steer, TestFlags, Wire};
 pub(crate) use setup::{Init, ModelsArguments, ModelsCommand};
+pub(crate) use skill::Skill;
 pub(crate) use test_commands::{Check, TestsArguments, TestsCommand};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
@@ -657,42 +661,6 @@ pub(crate) struct Probes {
     pub(crate) fallback: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Provider {
-    Hosted,
-    Local,
-    Router,
-}
-
-impl From<Provider> for ProviderName {
-    fn from(provider: Provider) -> Self {
-        match provider {
-            Provider::Hosted => Self::Hosted,
-            Provider::Local => Self::Local,
-            Provider::Router => Self::Router,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Wire {
-    Messages,
-    Chat,
-    GenerateContent,
-    Responses,
-}
-
-impl From<Wire> for Api {
-    fn from(wire: Wire) -> Self {
-        match wire {
-            Wire::Messages => Self::Messages,
-            Wire::Chat => Self::Chat,
-            Wire::GenerateContent => Self::GenerateContent,
-            Wire::Responses => Self::Responses,
-        }
-    }
-}
-
 /// `tool context`.
 #[derive(Debug, Args)]
 pub(crate) struct Select {
@@ -746,173 +714,6 @@ pub(crate) enum GraphFormat {
     Json,
 }
 
-/// Flags that steer the selection.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Steer {
-    /// Select these files first: a path or a glob from the root
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) include: Vec<String>,
-    /// Never select these files: a path or a glob from the root
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) exclude: Vec<String>,
-    /// Leave out the instruction files of the project, such as AGENTS.md
-    #[arg(long)]
-    pub(crate) no_instructions: bool,
-}
-
-/// Flags that the four operations share.
-#[derive(Debug, Args)]
-pub(crate) struct RunArguments {
-    /// Fail unless this provider is the enabled one
-    #[arg(long, value_enum)]
-    pub(crate) provider: Option<Provider>,
-    /// Print events as JSON, one a line, instead of the answer
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write the answer to FILE instead of standard output; FILE changes only after the operation is complete
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Leave the session running if this command is interrupted or its terminal closes
-    #[arg(long)]
-    pub(crate) detach: bool,
-    /// Send no request that could make the session cost more than DOLLARS
-    #[arg(long, value_name = "DOLLARS")]
-    pub(crate) max_cost: Option<Dollars>,
-    #[command(flatten)]
-    pub(crate) session: SessionFlags,
-}
-
-/// Flags about the tests that an operation runs.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct TestFlags {
-    /// Run the tests with this command; quotes group words as in a shell, and no shell runs
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) test_command: Option<String>,
-    /// Form of the results of your own test command: exit, junit:GLOB, tap or json:RUNNER
-    #[arg(long, value_name = "FORM", requires = "test_command")]
-    pub(crate) test_results: Option<String>,
-    /// refactor: do not fail where tests exist and could not run
-    #[arg(long, conflicts_with = "require_verified")]
-    pub(crate) unverified: bool,
-    /// refactor: fail unless tests have verified the change
-    #[arg(long)]
-    pub(crate) require_verified: bool,
-}
-
-impl TestFlags {
-    pub(crate) fn verification(&self) -> VerificationRule {
-        match (self.unverified, self.require_verified) {
-            (true, _) => VerificationRule::Optional,
-            (_, true) => VerificationRule::Required,
-            (false, false) => VerificationRule::WherePossible,
-        }
-    }
-
-    /// The starter's environment with the command of these flags.
-    pub(crate) fn overrides(&self, mut environment: BTreeMap<String, String>) -> Overrides {
-        if let Some(command) = &self.test_command {
-            environment.insert(TEST_COMMAND.to_owned(), command.clone());
-            // The form belongs to the command: one from the environment would be that of another.
-            environment.remove(TEST_RESULTS);
-        }
-        environment.extend(self.test_results.clone().map(|form| (TEST_RESULTS.to_owned(), form)));
-        Overrides(environment)
-    }
-}
-
-/// Flags that allow a session more than the defaults of its operation.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct PolicyFlags {
-    /// Allow an effect: write-repository, commit-git, run-process, install. `commit-git:tainted` and `install:tainted`
-    /// also count after text from outside your own files has entered the conversation
-    #[arg(long, value_name = "EFFECT")]
-    pub(crate) allow: Vec<String>,
-    /// Deny an effect; wins over --allow
-    #[arg(long, value_name = "EFFECT")]
-    pub(crate) deny: Vec<String>,
-    /// Fail if tests would run without the full sandbox
-    #[arg(long, conflicts_with = "unsandboxed")]
-    pub(crate) require_sandbox: bool,
-    /// Run without a sandbox, with your own rights; needs --allow run-process or --allow install
-    #[arg(long)]
-    pub(crate) unsandboxed: bool,
-    /// Do not trust the repository: commits and installations need a new yes
-    #[arg(long)]
-    pub(crate) untrusted: bool,
-    /// Allow changes of one protected path, relative to the root, or one new dot folder
-    #[arg(long, value_name = "PATH")]
-    pub(crate) allow_path: Vec<String>,
-    /// Show each change of files and ask before it is made; without a terminal none is made
-    #[arg(long)]
-    pub(crate) ask_before_write: bool,
-    /// Fail without asking if your skills differ from the repository's skills.lock
-    #[arg(long)]
-    pub(crate) frozen: bool,
-}
-
-/// `tool mcp`.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Mcp {
-    /// Repository for the skills; the same as --repo
-    #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) policy: PolicyFlags,
-    #[command(subcommand)]
-    pub(crate) command: Option<McpCommand>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum McpCommand {
-    /// Print or write the entry for another agent's configuration
-    ///
-    /// `--write` merges the entry into the file and shows the difference; the rest of the file stays. JSON with
-    /// comments is never written, and links in the repository are not followed.
-    #[command(after_help = "\
-Examples:
-  tool mcp install vscode
-  tool mcp install claude-desktop --root ~/project --write
-  tool mcp install json                      for any other client")]
-    Install(Install),
-}
-
-/// `tool mcp install`.
-#[derive(Debug, Args)]
-pub(crate) struct Install {
-    /// The agent
-    #[arg(value_enum)]
-    pub(crate) client: McpClient,
-    /// Repository for the skills; the same as --repo
-    #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
-    /// Grant an effect to that agent, as `tool mcp --allow` does
-    #[arg(long, value_name = "EFFECT")]
-    pub(crate) allow: Vec<String>,
-    /// Name of the entry [default: `tool`, with the folder's name if one file serves all repositories]
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Write the entry into the agent's file instead of printing it
-    #[arg(long)]
-    pub(crate) write: bool,
-    /// Replace a different entry of the same name
-    #[arg(long, requires = "write")]
-    pub(crate) yes: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum McpClient {
-    ClaudeDesktop,
-    ClaudeCode,
-    Cursor,
-    Vscode,
-    Zed,
-    Codex,
-    Gemini,
-    /// The form that most clients read
-    Json,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Service {
     /// Start the backend
@@ -941,63 +742,6 @@ Examples:
   tool service status
   tool service status --json | jq .port")]
     Status {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Skill {
-    /// List the skills with their effects and digests
-    #[command(after_help = "\
-Examples:
-  tool skill list
-  tool skill list --json | jq '.skills[] | select(.name == \"read_file\").functions[0].parameters'")]
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Run one skill in the sandbox and print its result
-    #[command(after_help = "\
-Examples:
-  tool skill call list_files
-  tool skill call search_code '{\"pattern\": \"TODO\"}'
-  tool skill call run_tests --allow run-process --receipt")]
-    Call {
-        /// Name of the skill
-        name: String,
-        /// Arguments: `NAME=VALUE` each, or one JSON object; `-` reads an object from standard input
-        #[arg(value_name = "ARGUMENTS")]
-        arguments: Vec<String>,
-        /// Print the receipt as JSON on standard error
-        #[arg(long)]
-        receipt: bool,
-        /// Print the whole answer as JSON
-        #[arg(long)]
-        json: bool,
-        /// Print on standard error what the skill prints and logs
-        #[arg(long)]
-        log: bool,
-        #[command(flatten)]
-        policy: PolicyFlags,
-    },
-    #[command(flatten)]
-    Author(Author),
-    #[command(flatten)]
-    Rollout(Rollout),
-    /// Show the description and the imports of a component, without running anything but `describe`
-    ///
-    /// If the component is refused, shows the reason and what can be read without running it; exits with 1.
-    #[command(after_help = "\
-Examples:
-  tool skill inspect read_file
-  tool skill inspect ./todo.wasm --json")]
-    Inspect {
-        /// The component: a file, or the name of a skill
-        #[arg(value_name = "FILE_OR_NAME")]
-        component: PathBuf,
         /// Print JSON
         #[arg(long)]
         json: bool,

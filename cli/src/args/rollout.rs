@@ -1,4 +1,4 @@
-//! `tool skill`, for who installs skills, agrees on them and hands them on.
+//! `tool skill`: commands that install skills, agree on them and hand them on.
 
 use std::path::PathBuf;
 
