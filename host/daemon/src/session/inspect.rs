@@ -16,21 +16,31 @@ use crate::config::PolicySettings;
 use crate::context::{self, Steer};
 use crate::limits;
 use crate::redaction::Redactor;
+use crate::repository::Repository;
 
 impl Sessions {
-    /// Counts what an operation would see of a repository.
-    pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
+    /// Opens a repository and looks at it, on a blocking thread. A caller that goes away ends the look.
+    async fn inspect<T: Send + 'static>(
+        &self,
+        repo_path: String,
+        settings: &PolicySettings,
+        look: impl FnOnce(&Arc<Repository>, &CancellationToken) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         let under_way = self.begin()?;
         let cancel = CancellationToken::new();
-        // A caller that goes away ends its scan.
         let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
+        let options = self.repository_options(settings, &cancel);
         blocking(move || {
             let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            context::scan(&repository, &cancel).map_err(Problem::from)
+            look(&open_repository(&repo_path, &options)?, &cancel)
         })
         .await
+    }
+
+    /// Counts what an operation would see of a repository.
+    pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
+        let scan = |repository: &Arc<Repository>, cancel: &_| context::scan(repository, cancel).map_err(Problem::from);
+        self.inspect(request.repo_path, &settings, scan).await
     }
 
     /// Builds the context that an operation would send to the model. Asks no model and records nothing.
@@ -40,32 +50,28 @@ impl Sessions {
         settings: PolicySettings,
         vault: Option<PathBuf>,
     ) -> Result<ContextResult, Problem> {
-        let under_way = self.begin()?;
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
         let steer = Steer::new(&request.selection)?;
         let indexes = Arc::clone(&self.indexes);
         let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
-        blocking(move || {
-            let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            let is_untrusted = settings.untrusted || repository.narrowing().untrusted;
-            let denied = denies_history(&settings.deny) || denies_history(&repository.narrowing().deny);
-            let steer = Arc::new(steer.without_instructions_if(is_untrusted).without_history_if(denied));
+        let (is_untrusted, denied) = (settings.untrusted, denies_history(&settings.deny));
+        self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
+            let narrowing = repository.narrowing();
+            let steer = steer
+                .without_instructions_if(is_untrusted || narrowing.untrusted)
+                .without_history_if(denied || denies_history(&narrowing.deny));
             let selecting = Selecting {
                 operation: request.operation,
                 target: request.target,
                 task: request.task,
                 focus: request.focus,
-                working_directory: working_directory(request.working_directory.as_deref(), &repository)?,
+                working_directory: working_directory(request.working_directory.as_deref(), repository)?,
                 vault,
-                steer,
+                steer: Arc::new(steer),
                 indexes,
                 redactor,
                 budget_tokens: limits::PACKET_TOKENS,
             };
-            let (_, packet) = selecting.build(&repository, &cancel)?;
+            let (_, packet) = selecting.build(repository, cancel)?;
             Ok(selection::describe_packet(packet))
         })
         .await
@@ -73,30 +79,18 @@ impl Sessions {
 
     /// Draws the modules of a directory and the imports between them. Asks no model and records nothing.
     pub async fn graph(&self, request: GraphRequest, settings: PolicySettings) -> Result<ModuleGraph, Problem> {
-        let under_way = self.begin()?;
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
         let indexes = Arc::clone(&self.indexes);
-        blocking(move || {
-            let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            selection::draw_graph(&request, &repository, &indexes, &cancel)
+        self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
+            selection::draw_graph(&request, repository, &indexes, cancel)
         })
         .await
     }
 
     /// Draws the callers and callees of a symbol. Asks no model and records nothing.
     pub async fn call_graph(&self, request: CallGraphRequest, settings: PolicySettings) -> Result<CallGraph, Problem> {
-        let under_way = self.begin()?;
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        let options = self.repository_options(&settings, &cancel);
         let indexes = Arc::clone(&self.indexes);
-        blocking(move || {
-            let _under_way = under_way;
-            let repository = open_repository(&request.repo_path, &options)?;
-            selection::draw_call_graph(&request, &repository, &indexes, &cancel)
+        self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
+            selection::draw_call_graph(&request, repository, &indexes, cancel)
         })
         .await
     }
