@@ -157,14 +157,12 @@ impl Wording {
                     before = term;
                     said.extend(term);
                 });
+                let share = said.len() as f64 / f64::from(words);
+                said.sort_unstable();
+                said.dedup();
                 if said.len() > 1 {
-                    let share = said.len() as f64 / f64::from(words);
-                    said.sort_unstable();
-                    said.dedup();
-                    if said.len() > 1 {
-                        let rarity: f64 = said.iter().map(|term| statistics.rarity[usize::from(*term)]).sum();
-                        self.identifier = self.identifier.max(rarity * share);
-                    }
+                    let rarity: f64 = said.iter().map(|term| statistics.rarity[usize::from(*term)]).sum();
+                    self.identifier = self.identifier.max(rarity * share);
                 }
             });
         }
