@@ -178,6 +178,53 @@ fn an_overview_lists_the_names_that_a_package_offers() {
 }
 
 #[test]
+fn an_overview_of_a_program_is_no_overview_of_a_library() {
+    let home = Home::offline();
+    let place = folder(&[
+        (
+            "mux/mux.c",
+            "#include \"mux.h\"\n\nint\nmain(int argc, char **argv)\n{\n\treturn run(argc);\n}\n",
+        ),
+        ("mux/mux.h", "int run(int);\n"),
+        (
+            "mux/list.c",
+            "#include \"list.h\"\n\nint main(void)\n{\n\treturn 0;\n}\n",
+        ),
+        ("mux/list.h", "struct list;\n"),
+        ("mux/autogen.sh", "#!/bin/sh\n"),
+        ("mux/Makefile.am", "# Sources\nbin_PROGRAMS = mux\n"),
+        ("mux/db/1.sql", "CREATE TABLE a (b int);\n"),
+        ("mux/db/2.sql", "CREATE TABLE b (b int);\n"),
+        ("mux/db/3.sql", "CREATE TABLE c (b int);\n"),
+        ("mux/db/4.sql", "CREATE TABLE d (b int);\n"),
+        ("mux/db/5.sql", "CREATE TABLE e (b int);\n"),
+        ("mux/regress/list.sh", "#!/bin/sh\n./mux\n"),
+        (
+            "mux/examples/web/package.json",
+            "{\n  \"dependencies\": {\"left-pad\": \"1\"}\n}\n",
+        ),
+    ]);
+    let finished = home.run(&place.path().join("mux"), &["explain", "."]).expect(0);
+    let shown = finished.stdout;
+    for present in [
+        "its sources are mainly C.",
+        "- build: `./autogen.sh && ./configure && make` (`bin_PROGRAMS = mux`, Makefile.am:2)\n",
+        "- program `mux.c` (mux.c:4)\n",
+        "1 test file, `regress/list.sh`.",
+    ] {
+        assert!(shown.contains(present), "{present}: {shown}");
+    }
+    for absent in [
+        "program `list.c`",
+        "library `mux.h`",
+        "## Public interface",
+        "## Dependencies",
+    ] {
+        assert!(!shown.contains(absent), "{absent}: {shown}");
+    }
+}
+
+#[test]
 fn a_manifest_that_tests_hold_broken_is_no_problem_of_the_project() {
     let home = Home::offline();
     let repository = folder(&[

@@ -82,23 +82,13 @@ impl Readme {
 
 /// True for a paragraph about the document or the state of a release.
 pub(super) fn is_remark(text: &str) -> bool {
-    const BEGINNINGS: [&str; 9] = [
-        "please note",
-        "note:",
-        "note that",
-        "important:",
-        "warning:",
-        "attention:",
-        "this is the readme",
-        "this readme",
-        "you are reading",
-    ];
-    let lower = text.to_lowercase();
-    let words = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
-    BEGINNINGS.iter().any(|beginning| words.starts_with(beginning))
-        || ["beta testing", "breaking changes"]
-            .iter()
-            .any(|state| words.contains(state))
+    static REMARK: LazyLock<Regex> = LazyLock::new(|| {
+        let note = "please note|note that|this is the readme|this readme|you are reading";
+        let label = "(note|important|warning|attention):";
+        let state = r"\S+ is (currently |still |now )?(in )?(alpha|beta|deprecated|archived|unmaintained)\b";
+        Regex::new(&format!(r"(?i)^\W*({note}|{label}|{state})")).expect("the expression is a constant")
+    });
+    REMARK.is_match(text)
 }
 
 /// A paragraph of prose.
@@ -442,6 +432,8 @@ mod tests {
             "# Shop\n\nPlease note that this is the README of the next version.\n\nCarts for everybody who sells.\n";
         let expected = "Carts for everybody who sells.".to_owned();
         assert_eq!(told("README.md", remark).1, Some((expected, 5)));
+        assert!(is_remark("Shop2 is currently in beta testing and may change."));
+        assert!(!is_remark("Shop finds breaking changes of an interface."));
         let text = "# Shop\n\nWe are excited to announce version two of it.\n\n**Shop** is a library of carts.\n";
         let expected = "Shop is a library of carts.".to_owned();
         assert_eq!(told("README.md", text), (Some(("Shop".into(), 1)), Some((expected, 5))));

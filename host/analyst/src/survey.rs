@@ -174,7 +174,8 @@ impl Survey {
         survey.has_headers_of_cpp = count(&[".cc", ".cpp", ".cxx", ".hpp", ".hh"]) > count(&[".c"]);
         survey.is_aside = !survey.files.iter().any(|file| survey.is_source(&file.path));
         if !survey.is_aside {
-            survey.broken.retain(|problem| !is_in_fixture(problem));
+            let path = |problem: &str| problem.split(':').next().unwrap_or_default().to_owned();
+            survey.broken.retain(|problem| !is_aside_manifest(&path(problem)));
         }
         survey
     }
@@ -300,10 +301,12 @@ impl Survey {
     }
 }
 
-/// True for a problem, `path:line: words`, in a manifest that tests, examples or copies hold: it may be broken on purpose.
-fn is_in_fixture(problem: &str) -> bool {
-    let path = problem.split(':').next().unwrap_or_default();
-    matches!(role(path), Role::Test | Role::Example | Role::Vendored)
+/// True for a manifest that tests, examples, documents or copies hold: its dependencies are not the project's, and it may be
+/// broken on purpose.
+pub(super) fn is_aside_manifest(path: &str) -> bool {
+    // Code has the role of its folder; a manifest may be a text, or of no known kind.
+    let code = join(parent(path), "main.c");
+    matches!(role(&code), Role::Test | Role::Example | Role::Vendored) || is_beside_project(path)
 }
 
 /// True for programs that only configure tools.

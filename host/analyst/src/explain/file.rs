@@ -65,8 +65,12 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
 
 /// Asks for the source of a symbol in each file that defines it.
 fn lookups(symbol: &TargetSymbol) -> Vec<ToolCall> {
-    let mut paths: Vec<&str> = symbol.places.iter().map(|(path, _)| path.as_str()).collect();
-    paths.dedup();
+    let mut paths: Vec<&str> = Vec::new();
+    for (path, _) in &symbol.places {
+        if !paths.contains(&path.as_str()) {
+            paths.push(path);
+        }
+    }
     let lookup = |(number, path): (usize, &&str)| {
         let arguments = json!({"name": symbol.name, "path": path, "callers": false});
         call("symbol", number + 1, "explain_function", &arguments)
@@ -224,8 +228,8 @@ fn source(text: &str) -> String {
     }
     let shown = lines[..lines.len().min(SOURCE_LINES)].join("\n");
     let more = if lines.len() > SOURCE_LINES { "\n     …" } else { "" };
-    let fence = if shown.contains("```") { "````" } else { "```" };
-    format!("\n{fence}text\n{shown}{more}\n{fence}\n")
+    // A line begins with its number, so that none ends the block.
+    format!("\n```text\n{shown}{more}\n```\n")
 }
 
 /// A picture of the symbol that was asked about; empty where nothing calls it and it calls nothing.
@@ -408,6 +412,21 @@ mod tests {
             assert_eq!(imports_it(path, line), expected, "{path}: {line}");
         }
         assert_eq!(import_pattern("scripts/run", "run"), None);
+    }
+
+    #[test]
+    fn a_symbol_is_looked_up_once_in_each_file() {
+        let symbol = TargetSymbol {
+            name: "run".to_owned(),
+            places: [("b.rs", 1), ("a.rs", 2), ("b.rs", 9), ("c.rs", 1), ("d.rs", 1)]
+                .map(|(path, line)| (path.to_owned(), line))
+                .into(),
+        };
+        let asked: Vec<String> = lookups(&symbol).into_iter().map(|call| call.arguments).collect();
+        assert_eq!(asked.len(), SYMBOL_FILES_MAX);
+        for (arguments, path) in asked.iter().zip(["b.rs", "a.rs", "c.rs"]) {
+            assert!(arguments.contains(&format!("\"path\":\"{path}\"")), "{arguments}");
+        }
     }
 
     #[test]

@@ -45,11 +45,10 @@ pub(super) fn interface_section(
     files: &[ReadFile],
     definitions: &[SymbolCandidate],
 ) -> String {
-    let is_program = || public_header(brief, survey) != library_header(brief, survey, evidence);
-    if survey.main_language() == Some("C") && is_program() {
-        return String::new();
-    }
-    let root = root_file(brief, survey);
+    let root = match survey.main_language() {
+        Some("C") => library_header(brief, survey, evidence),
+        _ => root_file(brief, survey),
+    };
     let file = root.and_then(|path| files.iter().find(|file| file.path == path));
     let (of, names) = match file {
         Some(file) => (format!("`{}`", file.path), exported_by(file, definitions)),

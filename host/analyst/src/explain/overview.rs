@@ -13,7 +13,7 @@ use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme, is_remark};
-use crate::survey::{Survey, is_beside_project, join};
+use crate::survey::{Survey, is_aside_manifest, is_beside_project, join};
 use crate::text::cut_text;
 use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{Role, file_name, is_code, parent, role, stem};
@@ -459,9 +459,7 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
             let _ = writeln!(text, "- … and {} more", dependencies.len() - ROWS_MAX);
         }
     }
-    // A manifest in JSON has another role than the code beside it.
-    let role_beside = |path: &str| role(&join(parent(path), "main.c"));
-    let is_own = |path: &str| survey.is_aside || role_beside(path) == Role::Source && !is_beside_project(path);
+    let is_own = |path: &str| survey.is_aside || !is_aside_manifest(path);
     let others = by_manifest.iter().filter(|(path, _)| !is_near(path) && is_own(path));
     let others: Vec<_> = others.collect();
     for (path, dependencies) in others.iter().take(ROWS_MAX) {
