@@ -68,25 +68,20 @@ impl Readme {
             let mut leading = paragraphs().filter(|paragraph| paragraph.is_leading);
             leading.find(|paragraph| !paragraph.words.text.ends_with(':'))
         };
-        let leading_introduction = introduction.filter(|paragraph| paragraph.is_leading);
-        let purpose = leading_introduction
-            .or_else(first)
-            .or(introduction)
-            .map(|Paragraph { words, .. }| {
-                let text = words.text.trim_end_matches(':');
-                Quotation::new(&cut_text(text, PURPOSE_CHARACTERS_MAX), words.line)
-            });
+        let purpose = introduction.or_else(first).map(|Paragraph { words, .. }| {
+            let text = words.text.trim_end_matches(':');
+            Quotation::new(&cut_text(text, PURPOSE_CHARACTERS_MAX), words.line)
+        });
         Self { title, purpose }
     }
 }
 
-/// True for a paragraph about the document or the state of a release.
+/// True for a paragraph about the document, or a warning.
 pub(super) fn is_remark(text: &str) -> bool {
     static REMARK: LazyLock<Regex> = LazyLock::new(|| {
         let note = "please note|note that|this is the readme|this readme|you are reading";
         let label = "(note|important|warning|attention):";
-        let state = r"\S+ is (currently |still |now )?(in )?(alpha|beta|deprecated|archived|unmaintained)\b";
-        Regex::new(&format!(r"(?i)^\W*({note}|{label}|{state})")).expect("the expression is a constant")
+        Regex::new(&format!(r"(?i)^\W*({note}|{label})")).expect("the expression is a constant")
     });
     REMARK.is_match(text)
 }
@@ -432,8 +427,12 @@ mod tests {
             "# Shop\n\nPlease note that this is the README of the next version.\n\nCarts for everybody who sells.\n";
         let expected = "Carts for everybody who sells.".to_owned();
         assert_eq!(told("README.md", remark).1, Some((expected, 5)));
-        assert!(is_remark("Shop2 is currently in beta testing and may change."));
+        assert!(is_remark("**WARNING:** the interface will change."));
         assert!(!is_remark("Shop finds breaking changes of an interface."));
+        let later =
+            "# Shop\n\nVersion two is in beta testing.\n\n## What is it?\n\nShop (short: S) is a list of carts.\n";
+        let expected = "Shop (short: S) is a list of carts.".to_owned();
+        assert_eq!(told("README.md", later).1, Some((expected, 7)));
         let text = "# Shop\n\nWe are excited to announce version two of it.\n\n**Shop** is a library of carts.\n";
         let expected = "Shop is a library of carts.".to_owned();
         assert_eq!(told("README.md", text), (Some(("Shop".into(), 1)), Some((expected, 5))));
