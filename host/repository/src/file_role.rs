@@ -292,8 +292,10 @@ impl Above {
                 }
                 "changelog" | "changelogs" | "newsfragments" => above.is_changelog = true,
                 "docs" | "doc" | "documentation" | "examples" | "example" | "samples" | "demo" | "demos"
-                | "tutorials" | "benchmarks" | "benchmark" | "bench" | "benches" | "extras" => {
-                    above.is_example |= depth < package_depth;
+                | "tutorials" | "extras" => above.is_example |= depth < package_depth,
+                // A module of a product may measure something.
+                "benchmarks" | "benchmark" | "bench" | "benches" => {
+                    above.is_example |= depth < package_depth && !lower.starts_with("src/");
                 }
                 "testing" => {
                     above.is_test_text = true;
@@ -687,6 +689,8 @@ mod tests {
         use Role::{Changelog, Configuration, Documentation, Example, Generated, Other, Source, Test, Vendored};
         let table = [
             ("src/client.py", Source),
+            ("src/benchmark/run.rs", Source),
+            ("benchmark/run.rs", Example),
             ("README.md", Documentation),
             ("LICENSE", Documentation),
             ("CHANGES.rst", Changelog),
