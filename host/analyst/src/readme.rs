@@ -1,13 +1,14 @@
 //! The title and the purpose that a README gives: its first heading, and its first paragraph of prose.
 //!
-//! Badges, HTML, code, lists, tables, quotations and lines of links are no prose. A paragraph below a heading such as
-//! "Installation" does not say what the project is.
+//! Badges, code, lists, tables and lines of links are no prose. A paragraph below a heading such as "Installation" does
+//! not say what the project is. A quotation is the purpose only as a motto below the title, and a paragraph in HTML or a
+//! heading that welcomes only if nothing else is.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use crate::evidence::{NumberedLine, Quotation};
 use crate::text::cut_text;
@@ -51,7 +52,12 @@ impl Readme {
         }
     }
 
-    fn from_parts(title: Option<Quotation>, paragraphs: &[Paragraph], names: &[String]) -> Self {
+    fn from_parts(
+        title: Option<Quotation>,
+        paragraphs: &[Paragraph],
+        other: Option<Quotation>,
+        names: &[String],
+    ) -> Self {
         let title = title.filter(|title| is_name(&title.text));
         let names = names.iter().chain(title.as_ref().map(|title| &title.text));
         let names: Vec<String> = names.map(|name| regex::escape(name)).collect();
@@ -61,19 +67,45 @@ impl Readme {
             names.join("|")
         ))
         .expect("names are escaped");
+        let denies = Regex::new(r"^\s*(not|no longer)\b").expect("the expression is a constant");
+        let is_introduction = |paragraph: &&Paragraph| {
+            let text = paragraph.words.text.as_str();
+            let verb = introduces.find(text).filter(|_| !names.is_empty());
+            verb.is_some_and(|verb| !denies.is_match(&text[verb.end()..]))
+                || paragraph.is_leading && is_description(text)
+        };
         let paragraphs = || paragraphs.iter().filter(|paragraph| !is_remark(&paragraph.words.text));
-        let introduction =
-            paragraphs().find(|paragraph| !names.is_empty() && introduces.is_match(&paragraph.words.text));
         let first = || {
             let mut leading = paragraphs().filter(|paragraph| paragraph.is_leading);
-            leading.find(|paragraph| !paragraph.words.text.ends_with(':'))
+            leading.find(|paragraph| !without_lead_in(&paragraph.words.text).ends_with(':'))
         };
-        let purpose = introduction.or_else(first).map(|Paragraph { words, .. }| {
-            let text = words.text.trim_end_matches(':');
+        let purpose = paragraphs().find(is_introduction).or_else(first);
+        let purpose = purpose.map(|paragraph| &paragraph.words).or(other.as_ref());
+        let purpose = purpose.map(|words| {
+            let text = without_lead_in(&words.text).trim_end_matches(':');
             Quotation::new(&cut_text(text, PURPOSE_CHARACTERS_MAX), words.line)
         });
         Self { title, purpose }
     }
+}
+
+/// A paragraph without a last sentence that only leads to a list or an example, if there is another sentence.
+fn without_lead_in(text: &str) -> &str {
+    let end = text.rfind(". ").filter(|_| text.ends_with(':'));
+    end.map_or(text, |end| &text[..=end])
+}
+
+/// True for a noun with its attributes, such as "Fast JSON parser for …": no verb and no pronoun is near its beginning.
+fn is_description(text: &str) -> bool {
+    const WORDS: usize = 6;
+    const OTHERS: [&str; 24] = [
+        "is", "are", "was", "were", "has", "have", "had", "will", "can", "may", "should", "must", "i", "we", "you",
+        "it", "they", "this", "these", "that", "our", "your", "please", "see",
+    ];
+    let words = text.split_whitespace().take(WORDS).map(str::to_lowercase);
+    let mut plain = words.map(|word| word.replace(|c: char| !c.is_alphanumeric(), ""));
+    let is_heading = !text.contains(char::is_lowercase);
+    !is_heading && plain.all(|word| !OTHERS.contains(&word.as_str()))
 }
 
 /// True for a paragraph about the document, or a warning.
@@ -81,7 +113,8 @@ pub(super) fn is_remark(text: &str) -> bool {
     static REMARK: LazyLock<Regex> = LazyLock::new(|| {
         let note = "please note|note that|this is the readme|this readme|you are reading";
         let label = "(note|important|warning|attention):";
-        Regex::new(&format!(r"(?i)^\W*({note}|{label})")).expect("the expression is a constant")
+        let licence = "(dual-)?licen[sc]ed under";
+        Regex::new(&format!(r"(?i)^\W*({note}|{label}|{licence})")).expect("the expression is a constant")
     });
     REMARK.is_match(text)
 }
@@ -135,15 +168,31 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
         lines.get(at).map_or(1, |line| line.number)
     };
     let (mut title, mut paragraphs, mut is_leading) = (None, Vec::new(), true);
+    let (mut in_html, mut welcome) = (None, None);
     let mut reader = MarkdownReader::default();
     for (event, range) in Parser::new_ext(&source, Options::ENABLE_TABLES).into_offset_iter() {
         match reader.step(event, range) {
             Some(MarkdownBlock::Heading(block, level)) => {
-                reader.is_aside = is_aside(&block.text);
+                let is_title = title.is_none() && level == HeadingLevel::H1 && !block.text.is_empty();
+                // A project may be called like one: Testify.
+                reader.is_aside = !is_title && is_aside(&block.text);
                 is_leading &= level == HeadingLevel::H1;
-                if title.is_none() && level == HeadingLevel::H1 && !block.text.is_empty() {
+                if is_title {
                     title = Some(Quotation::new(&block.text, line_of(block.start)));
                 }
+                let welcomed = block.text.strip_prefix("Welcome to ").filter(|rest| rest.contains(','));
+                welcome = welcome.or_else(|| welcomed.map(|rest| Quotation::new(rest, line_of(block.start))));
+            }
+            Some(MarkdownBlock::Html(block)) if in_html.is_none() && is_leading && block.is_prose(true) => {
+                in_html = Some(Quotation::new(&block.text, line_of(block.start)));
+            }
+            Some(MarkdownBlock::Quotation(block))
+                if is_leading && paragraphs.is_empty() && !block.text.starts_with('[') && block.is_prose(true) =>
+            {
+                paragraphs.push(Paragraph {
+                    words: Quotation::new(&block.text, line_of(block.start)),
+                    is_leading,
+                });
             }
             Some(MarkdownBlock::Paragraph(block)) if !reader.is_aside && block.is_prose(is_leading) => {
                 paragraphs.push(Paragraph {
@@ -151,13 +200,13 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
                     is_leading,
                 });
             }
-            Some(MarkdownBlock::Paragraph(_)) | None => {}
+            Some(MarkdownBlock::Paragraph(_) | MarkdownBlock::Quotation(_) | MarkdownBlock::Html(_)) | None => {}
         }
         if paragraphs.len() == PARAGRAPHS_MAX {
             break;
         }
     }
-    Readme::from_parts(title, &paragraphs, names)
+    Readme::from_parts(title, &paragraphs, in_html.or(welcome), names)
 }
 
 /// A heading that is a name: short, and not a greeting.
@@ -202,6 +251,10 @@ fn is_aside(heading: &str) -> bool {
 enum MarkdownBlock {
     Heading(ReadmeBlock, HeadingLevel),
     Paragraph(ReadmeBlock),
+    /// A paragraph of a quotation that stands by itself.
+    Quotation(ReadmeBlock),
+    /// A paragraph that is written as HTML.
+    Html(ReadmeBlock),
 }
 
 /// Collects the text of top-level headings and paragraphs.
@@ -210,6 +263,8 @@ struct MarkdownReader {
     block: ReadmeBlock,
     /// Lists, quotations, tables and code around the event.
     nested: usize,
+    /// Of them, the quotations.
+    quotations: usize,
     links: usize,
     images: usize,
     html: String,
@@ -232,14 +287,23 @@ impl MarkdownReader {
             Event::End(TagEnd::Paragraph) if self.nested == 0 => {
                 return Some(MarkdownBlock::Paragraph(std::mem::take(&mut self.block).trimmed()));
             }
-            Event::Start(
-                Tag::BlockQuote(_) | Tag::List(_) | Tag::Table(_) | Tag::CodeBlock(_) | Tag::MetadataBlock(_),
-            ) => {
+            Event::End(TagEnd::Paragraph) if self.nested == 1 && self.quotations == 1 => {
+                return Some(MarkdownBlock::Quotation(std::mem::take(&mut self.block).trimmed()));
+            }
+            Event::Start(Tag::BlockQuote(_)) => {
+                self.nested += 1;
+                self.quotations += 1;
+            }
+            Event::End(TagEnd::BlockQuote(_)) => {
+                self.nested -= 1;
+                self.quotations -= 1;
+            }
+            Event::Start(Tag::List(_) | Tag::Table(_) | Tag::CodeBlock(_) | Tag::MetadataBlock(_)) => {
                 self.nested += 1;
             }
-            Event::End(
-                TagEnd::BlockQuote(_) | TagEnd::List(_) | TagEnd::Table | TagEnd::CodeBlock | TagEnd::MetadataBlock(_),
-            ) => self.nested -= 1,
+            Event::End(TagEnd::List(_) | TagEnd::Table | TagEnd::CodeBlock | TagEnd::MetadataBlock(_)) => {
+                self.nested -= 1
+            }
             Event::Start(Tag::Link { .. }) => self.links += 1,
             Event::End(TagEnd::Link) => self.links -= 1,
             Event::Start(Tag::Image { .. }) => self.images += 1,
@@ -256,31 +320,44 @@ impl MarkdownReader {
                 self.html_start = range.start;
             }
             Event::Html(html) => self.html.push_str(&html),
-            Event::End(TagEnd::HtmlBlock) => return self.html_heading(),
+            Event::End(TagEnd::HtmlBlock) => return self.html_block(),
             _ => {}
         }
         None
     }
 
-    /// The text of a heading that is written as HTML.
-    fn html_heading(&mut self) -> Option<MarkdownBlock> {
-        let heading = Regex::new(r"(?is)<h1[^>]*>(.*?)</h1>").expect("the expression is a constant");
-        let tag = Regex::new(r"(?s)<[^>]*>").expect("the expression is a constant");
-        let found = heading.captures(&self.html)?;
-        let inside = found.get(1)?;
-        let words: Vec<String> = tag
-            .replace_all(inside.as_str(), " ")
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
-        (!words.is_empty()).then(|| {
-            let block = ReadmeBlock {
-                text: words.join(" "),
-                start: self.html_start + found.get(0).map_or(0, |heading| heading.start()),
-                linked: 0,
-            };
-            MarkdownBlock::Heading(block, HeadingLevel::H1)
-        })
+    /// The heading in a block of HTML, else its first paragraph that describes something.
+    fn html_block(&self) -> Option<MarkdownBlock> {
+        static BLOCK: LazyLock<[Regex; 2]> = LazyLock::new(|| {
+            [r"(?is)<h1[^>]*>(.*?)</h1>", r"(?is)<p\b[^>]*>(.*?)</p>"]
+                .map(|pattern| Regex::new(pattern).expect("the expression is a constant"))
+        });
+        let [heading, paragraph] = &*BLOCK;
+        let blocks_of = |pattern: &Regex| -> Vec<ReadmeBlock> {
+            let found = pattern.captures_iter(&self.html);
+            found.map(|found| self.block_of_html(&found)).collect()
+        };
+        let heading = blocks_of(heading).into_iter().find(|block| !block.text.is_empty());
+        let paragraph = || blocks_of(paragraph).into_iter().find(|block| block.is_prose(true));
+        let heading = heading.map(|block| MarkdownBlock::Heading(block, HeadingLevel::H1));
+        heading.or_else(|| paragraph().map(MarkdownBlock::Html))
+    }
+
+    fn block_of_html(&self, found: &Captures<'_>) -> ReadmeBlock {
+        static TAG: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"(?s)<[^>]*>").expect("the expression is a constant"));
+        static LINK: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"(?is)<a\b[^>]*>(.*?)</a>").expect("the expression is a constant"));
+        let (whole, inside) = (found.get(0), &found[1]);
+        let linked = LINK.captures_iter(inside);
+        let block = ReadmeBlock {
+            text: TAG.replace_all(inside, "").into_owned(),
+            start: self.html_start + whole.map_or(0, |whole| whole.start()),
+            linked: linked
+                .map(|link| TAG.replace_all(&link[1], "").trim().chars().count())
+                .sum(),
+        };
+        block.trimmed()
     }
 }
 
@@ -336,7 +413,7 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
             break;
         }
     }
-    Readme::from_parts(title, &paragraphs, names)
+    Readme::from_parts(title, &paragraphs, None, names)
 }
 
 /// The title among the lines of a paragraph: one between or above lines of the same punctuation mark, or one marked with `=`.
@@ -436,6 +513,37 @@ mod tests {
         let text = "# Shop\n\nWe are excited to announce version two of it.\n\n**Shop** is a library of carts.\n";
         let expected = "Shop is a library of carts.".to_owned();
         assert_eq!(told("README.md", text), (Some(("Shop".into(), 1)), Some((expected, 5))));
+    }
+
+    #[test]
+    fn a_motto_comes_before_licences_and_denials_and_html_comes_last() {
+        let motto = "# Shop\n\n> **Carts and prices for shops**\n\nDual-licensed under A or B.\n";
+        let expected = "Carts and prices for shops".to_owned();
+        assert_eq!(told("README.md", motto).1, Some((expected, 3)));
+        let noun = "# Shop\n\nFast list of carts for shops.\n\n## More\n\nShop is written in C.\n";
+        let expected = "Fast list of carts for shops.".to_owned();
+        assert_eq!(told("README.md", noun).1, Some((expected, 3)));
+        let denied = "# Shop\n\nCarts and prices for people who sell.\n\n## More\n\nShop is not a bank.\n";
+        let expected = "Carts and prices for people who sell.".to_owned();
+        assert_eq!(told("README.md", denied).1, Some((expected, 3)));
+        let list = "# Shop\n\nA list of carts for shops. It is:\n\n* fast\n\n## More\n\nShop is a service.\n";
+        let expected = "A list of carts for shops.".to_owned();
+        assert_eq!(told("README.md", list).1, Some((expected, 3)));
+        let html = "<p><a href=\"x\">Home of the carts and prices</a></p>\n<p>Shop counts <b>carts</b>.</p>\n";
+        assert_eq!(told("README.md", html).1, Some(("Shop counts carts.".to_owned(), 2)));
+        let welcome = "# Shop\n\n## Welcome to **Shop**, the list of carts!\n";
+        assert_eq!(
+            told("README.md", welcome).1,
+            Some(("Shop, the list of carts!".to_owned(), 3))
+        );
+    }
+
+    #[test]
+    fn a_project_may_be_called_like_a_section() {
+        let text =
+            "Testify - Carts\n===\n\n> [!NOTE]\n> Words about the version of it.\n\nGo code that counts carts.\n";
+        let expected = "Go code that counts carts.".to_owned();
+        assert_eq!(told("README.md", text).1, Some((expected, 7)));
     }
 
     #[test]
