@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::manifest::ReadFile;
-use crate::survey::{Survey, join};
+use crate::survey::{Survey, is_test_helper, join};
 use crate::text::cut_text;
 
 /// Purpose of a command.
@@ -75,7 +75,7 @@ fn evidence_of(line: &str) -> String {
 
 /// Collects the commands that manifests and build files declare, by purpose.
 pub(super) fn project_commands(target: &str, survey: &Survey, files: &[&ReadFile]) -> Vec<ProjectCommand> {
-    let collector = Collector { target, survey };
+    let collector = Collector { target, survey, files };
     let mut commands: Vec<ProjectCommand> = files.iter().flat_map(|file| collector.of_file(file)).collect();
     commands.extend(collector.of_names());
     commands.sort_by_key(|command| command.purpose);
@@ -86,6 +86,7 @@ pub(super) fn project_commands(target: &str, survey: &Survey, files: &[&ReadFile
 struct Collector<'a> {
     target: &'a str,
     survey: &'a Survey,
+    files: &'a [&'a ReadFile],
 }
 
 impl Collector<'_> {
@@ -110,8 +111,13 @@ impl Collector<'_> {
                     on_line(file, Test, &format!("cargo test{workspace}"), declared),
                 ];
                 let programs = join(self.target, "src/bin/");
-                let has_programs = self.survey.files.iter().any(|file| file.path.starts_with(&programs));
-                if self.has("src/main.rs") || has_programs || file.find(r"^\[\[bin\]\]").is_some() {
+                let is_program = |path: &str| path.starts_with(&programs) && !is_test_helper(path);
+                let has_programs = self.survey.files.iter().any(|file| is_program(&file.path));
+                let has_declared = file
+                    .cargo_programs()
+                    .iter()
+                    .any(|program| !is_test_helper(&program.text));
+                if self.has("src/main.rs") || has_programs || has_declared {
                     commands.push(on_line(file, Run, "cargo run", declared));
                 }
                 found(commands)
@@ -178,7 +184,7 @@ impl Collector<'_> {
                 on_line(file, Test, "bundle exec rake spec", r"RSpec::Core::RakeTask"),
             ]),
             ".rspec" => found(vec![on_line(file, Test, "bundle exec rspec", r"\S")]),
-            "phpunit.xml" | "phpunit.xml.dist" => found(vec![on_line(file, Test, "vendor/bin/phpunit", "<phpunit")]),
+            "phpunit.xml" | "phpunit.xml.dist" => found(vec![on_line(file, Test, self.phpunit(), "<phpunit")]),
             "CMakeLists.txt" => found(vec![
                 on_line(
                     file,
@@ -223,6 +229,23 @@ impl Collector<'_> {
             ".pre-commit-config.yaml" => found(vec![on_line(file, Lint, "pre-commit run --all-files", r"^repos:")]),
             ".golangci.yml" | ".golangci.yaml" => found(vec![on_line(file, Lint, "golangci-lint run", r"^[a-z]")]),
             _ => Vec::new(),
+        }
+    }
+
+    /// PHPUnit, as the packages of the project install it.
+    fn phpunit(&self) -> &'static str {
+        let installs = |package: &str| {
+            let manifests = self.files.iter().filter(|file| file.name() == "composer.json");
+            manifests
+                .flat_map(|file| &file.lines)
+                .any(|line| line.text.contains(package))
+        };
+        if installs("\"phpunit/phpunit\"") {
+            "vendor/bin/phpunit"
+        } else if installs("\"symfony/phpunit-bridge\"") {
+            "vendor/bin/simple-phpunit"
+        } else {
+            "phpunit"
         }
     }
 
@@ -280,7 +303,7 @@ impl Collector<'_> {
                 command,
                 script: cut_text(script, 120),
                 evidence: String::new(),
-                line: Some(file.line_of_key(name)),
+                line: Some(file.line_of_script(name)),
                 path: file.path.clone(),
             })
         };
@@ -294,6 +317,8 @@ impl Collector<'_> {
             ("tests/runtests.py", "python tests/runtests.py"),
             ("runtests", "./runtests"),
             ("runtest", "./runtest"),
+            ("script/test", "script/test"),
+            ("scripts/test", "scripts/test"),
         ] {
             if self.has(name) {
                 commands.push(ProjectCommand {
@@ -351,7 +376,7 @@ fn composer_scripts(file: &ReadFile) -> Vec<ProjectCommand> {
                 purpose,
                 command: format!("composer {name}"),
                 script: String::new(),
-                line: Some(file.line_of_key(name)),
+                line: Some(file.line_of_script(name)),
                 evidence: name.clone(),
                 path: file.path.clone(),
             });
@@ -388,6 +413,7 @@ fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
     commands.extend([
         target(Run, "run"),
         target(Test, "test"),
+        target(Test, "tests"),
         target(Test, "check"),
         target(Lint, "lint"),
     ]);
@@ -453,6 +479,19 @@ mod tests {
                     "build cmake -B build && cmake --build build:1",
                     "test ctest --test-dir build:2",
                 ],
+            ),
+            (
+                "package.json",
+                "{\n\"directories\": {\n\"test\": \"a\"\n},\n\"scripts\": {\n\"test\": \"mocha\"\n}}",
+                &[],
+                &["test npm test:6"],
+            ),
+            ("phpunit.xml", "<phpunit>\n", &[], &["test phpunit:1"]),
+            (
+                "Cargo.toml",
+                "[package]\n[[bin]]\nname = \"stdio-fixture\"\n",
+                &["src/bin/stdio-fixture.rs"],
+                &["build cargo build:1", "test cargo test:1"],
             ),
             (
                 "pyproject.toml",

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::evidence::{Brief, Evidence, Hit, hits, lines};
+use super::evidence::{Brief, Evidence, Hit, Listed, hits, lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
-use super::survey::{self, Survey, beneath, is_beside_project, join, literal_glob};
+use super::survey::{self, Survey, beneath, is_beside_project, is_test_helper, join, literal_glob};
 use super::{Reply, call};
 use central::SymbolCandidate;
 use tool_provider::ToolCall;
@@ -35,6 +35,8 @@ const ROWS_MAX: usize = 12;
 const SYMBOL_FILES_MAX: usize = 240;
 /// Files of one search, which takes 64 globs.
 const SEARCHED_FILES_MAX: usize = 60;
+/// Bytes of them: a search shows no more lines than [`LINES_MAX`].
+const SEARCHED_BYTES_MAX: f64 = 1.5e6;
 /// Commits whose authors are counted.
 const LOG_COMMITS: usize = 200;
 /// Lines that a search answers.
@@ -78,7 +80,7 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
             &json!({"path": path, "limit": limit}),
         ));
     };
-    let heads = entry_points(survey)
+    let heads = entry_points(brief, survey)
         .into_iter()
         .chain(public_header(brief, survey))
         .chain(module_heads(brief, survey))
@@ -96,8 +98,8 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         }
     }
     let pattern = central::definition_pattern(survey.main_language());
-    for (number, searched) in symbol_files(brief, survey).chunks(SEARCHED_FILES_MAX).enumerate() {
-        let globs: Vec<String> = searched.iter().map(|path| literal_glob(path)).collect();
+    for (number, searched) in searches(symbol_files(brief, survey)).iter().enumerate() {
+        let globs: Vec<String> = searched.iter().map(|file| literal_glob(&file.path)).collect();
         let arguments = json!({"pattern": pattern, "globs": globs, "limit": LINES_MAX, "case": "sensitive"});
         calls.push(call("definitions", number + 1, "search_code", &arguments));
     }
@@ -133,7 +135,7 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
             "pattern": pattern,
             "path": brief.target,
             "globs": globs_of(survey.main_language()),
-            "limit": 100,
+            "limit": LINES_MAX,
             "case": "sensitive"
         });
         calls.push(call("mains", 1, "search_code", &arguments));
@@ -191,7 +193,7 @@ fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
 /// Finds the functions in which programs of a language start.
 fn main_pattern(language: Option<&str>) -> Option<&'static str> {
     match language? {
-        "Rust" => Some(r"^(pub )?(async )?fn main\s*\("),
+        "Rust" => Some(r"^(pub )?(async )?fn main\s*\(\s*\)"),
         "Go" => Some(r"^func main\(\)"),
         "C" | "C++" => Some(r"^\s*(int|void|auto)?\s*main\s*\(([^;]*)$"),
         "Java" => Some(r"public static void main\s*\("),
@@ -205,7 +207,9 @@ fn main_pattern(language: Option<&str>) -> Option<&'static str> {
 const SURE_RANK: u32 = 5;
 
 /// Files that start something by their place, best first.
-fn entry_points(survey: &Survey) -> Vec<String> {
+fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
+    let package = survey.main_package(&brief.repository);
+    let is_outside = |path: &str| package.as_ref().is_some_and(|package| beneath(path, package).is_none());
     let mut found: Vec<(u32, usize, &str)> = survey
         .sources()
         .filter_map(|file| {
@@ -216,7 +220,7 @@ fn entry_points(survey: &Survey) -> Vec<String> {
             ))
         })
         .collect();
-    found.sort_by_key(|&(rank, depth, path)| (std::cmp::Reverse(rank), depth, path));
+    found.sort_by_key(|&(rank, depth, path)| (std::cmp::Reverse(rank), is_outside(path), depth, path));
     found
         .into_iter()
         .filter(|&(rank, _, path)| rank >= SURE_RANK && !is_beside_project(path))
@@ -224,9 +228,16 @@ fn entry_points(survey: &Survey) -> Vec<String> {
         .filter(|(_, _, path)| !is_test(path) && !parent(path).split('/').any(|folder| folder == "test"))
         // A package of npm declares its commands, and what else lies in `bin` are tools of its authors.
         .filter(|(_, _, path)| !(path.starts_with("bin/") && survey.has("package.json")))
+        .filter(|(_, _, path)| !is_test_helper(path) && !is_adapter(path, survey))
         .take(ENTRY_POINTS_MAX)
         .map(|(_, _, path)| path.to_owned())
         .collect()
+}
+
+/// True for a module that is called like the gateway of a site, and belongs to no site: part of a library.
+fn is_adapter(path: &str, survey: &Survey) -> bool {
+    let is_site = || survey.has("manage.py") || survey.has(&join(parent(path), "settings.py"));
+    matches!(file_name(path), "wsgi.py" | "asgi.py") && path.matches('/').count() > 1 && !is_site()
 }
 
 /// The header that is named after the repository: the public interface of a library in C.
@@ -240,7 +251,28 @@ fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
         })
         .collect();
     headers.sort_by_key(|path| path.matches('/').count());
-    headers.first().map(|path| (*path).to_owned())
+    let header = headers.first().map(|path| (*path).to_owned());
+    header.or_else(|| header_of_folder(brief, survey))
+}
+
+/// The header that is named after its folder in `include`, first in the part that is named after the repository.
+fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
+    let package = survey.main_package(&brief.repository);
+    let is_named = |path: &str| {
+        let (folder, extension) = (
+            parent(path),
+            path.rsplit_once('.').map_or("", |(_, extension)| extension),
+        );
+        matches!(extension, "h" | "hpp") && file_name(parent(folder)) == "include" && stem(path) == file_name(folder)
+    };
+    let headers = survey
+        .sources()
+        .map(|file| file.path.as_str())
+        .filter(|path| is_named(path));
+    let is_outside = |path: &str| package.as_ref().is_some_and(|package| beneath(path, package).is_none());
+    headers
+        .min_by_key(|path| (is_outside(path), path.matches('/').count(), path.len()))
+        .map(str::to_owned)
 }
 
 /// That header, unless the source of its name is a program: `tmux.h` beside a `tmux.c` with a `main`.
@@ -255,9 +287,14 @@ fn mains(evidence: &Evidence<'_>) -> Vec<Hit> {
     evidence.of("mains").flat_map(|answer| hits(answer.text())).collect()
 }
 
-/// The file that `require` loads: the one in `lib` that is named after the gem.
-fn ruby_library(brief: &Brief, survey: &Survey) -> Option<String> {
-    let path = join(&brief.target, &format!("lib/{}.rb", brief.repository));
+/// The file of a library in Ruby or Elixir: the one in `lib` that is named after it.
+fn named_library(brief: &Brief, survey: &Survey) -> Option<String> {
+    let extension = match survey.main_language()? {
+        "Ruby" => "rb",
+        "Elixir" => "ex",
+        _ => return None,
+    };
+    let path = join(&brief.target, &format!("lib/{}.{extension}", brief.repository));
     (survey.has(&path) && !brief.repository.is_empty()).then_some(path)
 }
 
@@ -326,7 +363,7 @@ fn holdings(brief: &Brief, survey: &Survey) -> Vec<String> {
 }
 
 /// Sources in which central symbols are looked for: the chosen ones, then those that lie high in the tree, larger ones first.
-fn symbol_files(brief: &Brief, survey: &Survey) -> Vec<String> {
+fn symbol_files<'s>(brief: &Brief, survey: &'s Survey) -> Vec<&'s Listed> {
     let language = survey.main_language();
     let package = survey.main_package(&brief.repository);
     let directory = package.unwrap_or_else(|| survey.modules(&brief.target).0);
@@ -334,8 +371,11 @@ fn symbol_files(brief: &Brief, survey: &Survey) -> Vec<String> {
         .sources()
         .filter(|file| survey.language(&file.path) == language)
         .collect();
+    if sources.iter().any(|file| !is_beside_project(&file.path)) {
+        sources.retain(|file| !is_beside_project(&file.path));
+    }
     sources.sort_by(|a, b| {
-        let is_outside = |path: &str| beneath(path, &directory).is_none() || is_beside_project(path);
+        let is_outside = |path: &str| beneath(path, &directory).is_none();
         let depth = |path: &str| path.matches('/').count() / 2;
         let is_chosen = |path: &String| brief.chosen.contains(path);
         (is_outside(&a.path).cmp(&is_outside(&b.path)))
@@ -343,11 +383,25 @@ fn symbol_files(brief: &Brief, survey: &Survey) -> Vec<String> {
             .then(depth(&a.path).cmp(&depth(&b.path)))
             .then(b.bytes.total_cmp(&a.bytes))
     });
+    sources.truncate(SYMBOL_FILES_MAX);
     sources
-        .into_iter()
-        .take(SYMBOL_FILES_MAX)
-        .map(|file| file.path.clone())
-        .collect()
+}
+
+/// The files of each search.
+fn searches(files: Vec<&Listed>) -> Vec<Vec<&Listed>> {
+    let mut searches: Vec<Vec<&Listed>> = Vec::new();
+    let mut bytes = f64::INFINITY;
+    for file in files {
+        bytes += file.bytes;
+        match searches.last_mut() {
+            Some(search) if bytes <= SEARCHED_BYTES_MAX && search.len() < SEARCHED_FILES_MAX => search.push(file),
+            _ => {
+                searches.push(vec![file]);
+                bytes = file.bytes;
+            }
+        }
+    }
+    searches
 }
 
 /// Patterns of the main language that tell how the code is built: what they show, and how they are found.
@@ -406,17 +460,17 @@ pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     }
 }
 
-/// Counts the uses of the candidates, in one pass over the files.
+/// Counts the uses of the candidates, of many in one pass over the files.
 fn count_uses(candidates: &[SymbolCandidate]) -> Vec<ToolCall> {
-    let mut names = candidates.iter().map(|candidate| &candidate.name);
-    let Some(first) = names.next() else {
-        return Vec::new();
+    let count = |(number, candidates): (usize, &[SymbolCandidate])| {
+        let mut names = candidates.iter().map(|candidate| candidate.name.as_str());
+        let mut arguments = json!({"symbol": names.next(), "limit": 1});
+        if names.len() > 0 {
+            arguments["also"] = names.collect();
+        }
+        call("uses", number + 1, "find_references", &arguments)
     };
-    let mut arguments = json!({"symbol": first, "limit": 1});
-    if names.len() > 0 {
-        arguments["also"] = names.map(String::as_str).collect();
-    }
-    vec![call("uses", 1, "find_references", &arguments)]
+    candidates.chunks(central::COUNTED_MAX).enumerate().map(count).collect()
 }
 
 /// Asks for the source of the symbols that are used most.

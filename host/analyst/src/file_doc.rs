@@ -94,6 +94,9 @@ fn purpose_of(comment: &Comment) -> Option<Quotation> {
         let Some(first) = paragraph.first() else {
             continue;
         };
+        if first.text.starts_with("- ") {
+            continue;
+        }
         let has_foreign = paragraph.iter().any(|line| is_foreign(&line.text));
         let words: Vec<&str> = paragraph
             .iter()
@@ -146,6 +149,9 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"</?[a-zA-Z][^>]*>", ""),
         (r"\[`([^`\]]+)`\](\([^)]*\)|\[[^\]]*\])?", "`$1`"),
         (r"\[([^\]]+)\]\([^)]*\)", "$1"),
+        (r"``([^`]+)``", "`$1`"),
+        (r"^>\s+", ""),
+        (r"\*\*", ""),
         (r":[a-z:]+:`~?([^`]+)`", "`$1`"),
         (r"^[\w./-]+\.(c|h|cc|cpp|hpp|sh|lua|pl|el|rb|py|js)\s*(--?|:|—)+\s*", ""),
         (r"^\\?@?(file|brief|fileoverview|overview|module)\s+", ""),
@@ -469,6 +475,12 @@ mod tests {
                 "defmodule A do\n  @moduledoc \"\"\"\n  Sums of carts.\n  \"\"\"\n",
                 "Sums of carts.",
                 3,
+            ),
+            (
+                "a.rs",
+                "//! # Start\n//!\n//! - For one, see two\n//!\n//! > **Sums of carts**\n",
+                "Sums of carts",
+                5,
             ),
             ("a.lua", "-- Sums of carts.\nlocal a = 1\n", "Sums of carts.", 1),
         ] {

@@ -4,6 +4,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::evidence::{NumberedLine, Quotation};
+use crate::survey::is_test_helper;
 use tool_repository::file_role::file_name;
 
 /// Manifests and build files that are read, in the order in which they tell most.
@@ -39,6 +40,9 @@ pub(super) const MANIFESTS: [&str; 30] = [
     ".golangci.yaml",
     ".rspec",
 ];
+
+/// Beginning of a script's key in the table `[project]` of a `pyproject.toml`.
+const DOTTED_SCRIPTS: &str = "scripts.";
 
 /// A file that was read, as far as it was read.
 #[derive(Debug)]
@@ -83,14 +87,14 @@ impl ReadFile {
 
     /// The line on which a key of a JSON object stands; the first one where it is repeated.
     pub(super) fn line_of_key(&self, key: &str) -> usize {
-        let quoted = format!("\"{key}\"");
-        let line = self.lines.iter().find(|line| {
-            let text = line.text.trim_start();
-            text.strip_prefix(&quoted)
-                .is_some_and(|rest| rest.trim_start().starts_with(':'))
-        });
-        line.or_else(|| self.lines.iter().find(|line| line.text.contains(&quoted)))
-            .map_or(1, |line| line.number)
+        line_of_key(&self.lines, key)
+    }
+
+    /// The line of a script of `package.json` or `composer.json`: other objects before may have a key of its name.
+    pub(super) fn line_of_script(&self, name: &str) -> usize {
+        let scripts = self.line_of_key("scripts");
+        let at = self.lines.iter().position(|line| line.number == scripts);
+        line_of_key(&self.lines[at.unwrap_or_default()..], name)
     }
 
     /// The settings beneath one of these headings of a TOML or INI file.
@@ -112,6 +116,10 @@ impl ReadFile {
         self.in_table(headings).into_iter().find_map(|line| {
             let (name, value) = line.text.split_once('=')?;
             let value = value.trim();
+            if name.trim() == key && value == "\"\"\"" {
+                let next = self.lines.iter().find(|next| next.number == line.number + 1)?;
+                return Some(Quotation::new(next.text.trim().trim_end_matches("\"\"\""), next.number));
+            }
             let inside = value.strip_prefix(['"', '\''])?;
             let inside = inside.split(['"', '\'']).next()?;
             (name.trim() == key && !inside.is_empty()).then(|| Quotation::new(inside, line.number))
@@ -199,8 +207,11 @@ impl ReadFile {
     pub(super) fn declared_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
         let setting = |line: &NumberedLine| {
             let (name, value) = line.text.split_once('=')?;
+            let name = name.trim();
             let (name, value) = (
-                name.trim().trim_matches(['"', '\'']),
+                name.strip_prefix(DOTTED_SCRIPTS)
+                    .unwrap_or(name)
+                    .trim_matches(['"', '\'']),
                 value.trim().trim_matches(['"', '\'', ',']),
             );
             Some(Quotation::new(&format!("command `{name}`: `{value}`"), line.number))
@@ -209,6 +220,11 @@ impl ReadFile {
             "pyproject.toml" => self
                 .in_table(&["[project.scripts]", "[project.gui-scripts]", "[tool.poetry.scripts]"])
                 .into_iter()
+                .chain(
+                    self.in_table(&["[project]"])
+                        .into_iter()
+                        .filter(|line| line.text.trim_start().starts_with(DOTTED_SCRIPTS)),
+                )
                 .filter_map(setting)
                 .collect(),
             "setup.cfg" => self
@@ -217,8 +233,18 @@ impl ReadFile {
                 .filter(|line| line.text.contains(':'))
                 .filter_map(setting)
                 .collect(),
-            "Cargo.toml" => self.cargo_programs(),
+            "Cargo.toml" => {
+                let mut programs = self.cargo_programs();
+                programs.retain(|program| !is_test_helper(&program.text));
+                programs
+            }
             "package.json" => self.npm_starts(exists),
+            name if name.ends_with(".gemspec") => self.gem_commands(exists),
+            "mix.exs" => {
+                let module = self.capture(r"^\s*mod:\s*\{\s*([\w.]+)");
+                let start = |module: Quotation| Quotation::new(&format!("application `{}`", module.text), module.line);
+                module.map(start).into_iter().collect()
+            }
             "composer.json" => self
                 .json()
                 .and_then(|value| Some(value.get("bin")?.as_array()?.clone()))
@@ -235,7 +261,7 @@ impl ReadFile {
         }
     }
 
-    fn cargo_programs(&self) -> Vec<Quotation> {
+    pub(super) fn cargo_programs(&self) -> Vec<Quotation> {
         let mut programs: Vec<(Option<&NumberedLine>, String, String)> = Vec::new();
         let mut is_inside = false;
         for line in &self.lines {
@@ -267,6 +293,20 @@ impl ReadFile {
                 Some(Quotation::new(&format!("program `{name}`{starts}"), line?.number))
             })
             .collect()
+    }
+
+    /// Commands of a gem; their files are in `exe` or `bin`.
+    fn gem_commands(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
+        let Some(listed) = self.capture(r"\.executables\s*=\s*(?:\[|%w[\[({])([^\])}]*)") else {
+            return Vec::new();
+        };
+        let names = listed.text.split(|c: char| c.is_whitespace() || "\"',".contains(c));
+        let command = |name: &str| {
+            let paths = ["exe", "bin"].map(|folder| format!("{folder}/{name}"));
+            let path = paths.into_iter().find(|path| exists(path))?;
+            Some(Quotation::new(&format!("command `{name}`: `{path}`"), listed.line))
+        };
+        names.filter(|name| !name.is_empty()).filter_map(command).collect()
     }
 
     fn npm_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
@@ -304,6 +344,8 @@ impl ReadFile {
         }
         let exported = match &value["exports"] {
             Value::String(path) => Some(path.as_str()),
+            // Without paths as keys, they are the conditions of the package itself.
+            Value::Object(paths) if !paths.keys().any(|key| key.starts_with('.')) => first_path(&value["exports"]),
             Value::Object(paths) => paths.get(".").and_then(first_path),
             _ => None,
         };
@@ -317,11 +359,26 @@ impl ReadFile {
     }
 }
 
-/// The first path of conditional exports.
+fn line_of_key(lines: &[NumberedLine], key: &str) -> usize {
+    let quoted = format!("\"{key}\"");
+    let line = lines.iter().find(|line| {
+        let text = line.text.trim_start();
+        text.strip_prefix(&quoted)
+            .is_some_and(|rest| rest.trim_start().starts_with(':'))
+    });
+    line.or_else(|| lines.iter().find(|line| line.text.contains(&quoted)))
+        .map_or(1, |line| line.number)
+}
+
+/// The first path of conditional exports; that of types only if there is no other.
 fn first_path(value: &Value) -> Option<&str> {
     match value {
         Value::String(path) => Some(path),
-        Value::Object(conditions) => conditions.values().find_map(first_path),
+        Value::Object(conditions) => {
+            let runs = conditions.iter().filter(|(condition, _)| *condition != "types");
+            let mut paths = runs.map(|(_, path)| path).chain(conditions.get("types"));
+            paths.find_map(first_path)
+        }
         _ => None,
     }
 }
@@ -395,8 +452,28 @@ mod tests {
                 "{\"exports\": {\".\": {\"types\": \"a.d.ts\"}}}",
                 &["exported module: `a.d.ts`"],
             ),
+            (
+                "package.json",
+                "{\"exports\": {\"types\": \"a.d.ts\", \"default\": \"a.js\"}}",
+                &["exported module: `a.js`"],
+            ),
+            (
+                "pyproject.toml",
+                "[project]\nscripts.\"x.y\" = \"x:main\"\n",
+                &["command `x.y`: `x:main`"],
+            ),
+            (
+                "shop.gemspec",
+                "  s.executables = [\"shop\", \"none\"]\n",
+                &["command `shop`: `exe/shop`"],
+            ),
+            (
+                "mix.exs",
+                "      mod: {Shop.Application, []},\n",
+                &["application `Shop.Application`"],
+            ),
         ] {
-            let starts = file(path, text).declared_starts(|path| path == "lib.js");
+            let starts = file(path, text).declared_starts(|path| matches!(path, "lib.js" | "exe/shop"));
             let starts: Vec<&str> = starts.iter().map(|start| start.text.as_str()).collect();
             assert_eq!(starts, expected, "{path}");
         }

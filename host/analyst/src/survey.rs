@@ -203,11 +203,12 @@ impl Survey {
         }
     }
 
-    /// Test files.
+    /// Test files of the project itself.
     pub(super) fn tests(&self) -> impl Iterator<Item = &Listed> {
+        let is_copied = |path: &str| role(path) == Role::Vendored || is_copied_dependency(path);
         self.files
             .iter()
-            .filter(|file| is_code(&file.path) && is_test(&file.path))
+            .filter(move |file| is_code(&file.path) && is_test(&file.path) && !is_copied(&file.path))
     }
 
     /// Languages, most files first.
@@ -258,6 +259,10 @@ impl Survey {
         let sources = self.sources().filter(|file| !is_build_file(&file.path));
         rows(sources.filter_map(|file| {
             let rest = beneath(&file.path, directory)?;
+            // Settings and scripts of tools.
+            if rest.starts_with('.') {
+                return None;
+            }
             let name = rest
                 .split_once('/')
                 .map_or(rest.to_owned(), |(first, _)| format!("{first}/"));
@@ -341,17 +346,32 @@ fn is_build_file(path: &str) -> bool {
         || name.ends_with(".gradle.kts")
 }
 
+/// True for a program that only tests run.
+pub(super) fn is_test_helper(program: &str) -> bool {
+    program.to_ascii_lowercase().contains("fixture")
+}
+
+/// True in a folder of dependencies at the top: the copies of a project in C.
+fn is_copied_dependency(path: &str) -> bool {
+    path.starts_with("deps/")
+}
+
 /// True below a folder of things beside the project: contributions, playgrounds, benchmarks, copies, modules of tests.
 pub(super) fn is_beside_project(path: &str) -> bool {
-    parent(path).split('/').any(|folder| {
+    const STARTS: [&str; 2] = ["test-", "tests-"];
+    const ENDS: [&str; 5] = ["-tests", "-bench", "_bench", "-benchmarks", "_benchmarks"];
+    let is_go = path.ends_with(".go");
+    let is_beside = |folder: &str| {
         let folder = folder.to_ascii_lowercase();
-        folder.starts_with("test-")
+        STARTS.iter().any(|start| folder.starts_with(start))
+            || ENDS.iter().any(|end| folder.ends_with(end))
+            // The tools of Go pass over such a folder.
+            || is_go && folder.starts_with('_')
             || matches!(
                 folder.as_str(),
                 "contrib"
                     | "sandbox"
                     | "playground"
-                    | "_examples"
                     | "fuzz"
                     | "fuzzing"
                     | "metrics"
@@ -365,7 +385,8 @@ pub(super) fn is_beside_project(path: &str) -> bool {
                     | "old"
                     | "legacy"
             )
-    })
+    };
+    is_copied_dependency(path) || parent(path).split('/').any(is_beside)
 }
 
 /// Returns the totals from the first line of a list: the text behind its path, up to the first remark.
@@ -417,6 +438,9 @@ mod tests {
     fn modules_of_tests_and_playgrounds_are_beside_the_project() {
         assert!(is_beside_project("test-shrinker/src/main/java/Main.java"));
         assert!(is_beside_project("web/Playground/app.ts"));
+        assert!(is_beside_project("tests-build/src/lib.rs") && is_beside_project("shop_bench/src/lib.rs"));
+        assert!(is_beside_project("_tools/main.go") && !is_beside_project("src/_shop/app.py"));
+        assert!(is_beside_project("deps/zip/zip.c") && !is_beside_project("src/deps/zip.c"));
         assert!(!is_beside_project("latest-news/src/main/java/Main.java"));
         assert!(!is_beside_project("src/test-plan.js"));
     }

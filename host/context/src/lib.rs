@@ -32,7 +32,6 @@ mod packet;
 mod profile;
 mod query;
 mod rank;
-mod rice;
 mod select;
 mod steer;
 pub mod symbols;

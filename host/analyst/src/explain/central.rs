@@ -12,8 +12,10 @@ use crate::survey::{Survey, beneath, is_beside_project};
 use crate::text::cut_text;
 use tool_repository::file_role::{file_name, language, stem};
 
+/// Symbols whose uses one call counts: the most that it takes.
+pub(super) const COUNTED_MAX: usize = 32;
 /// Symbols whose uses are counted.
-const CANDIDATES_MAX: usize = 24;
+const CANDIDATES_MAX: usize = 2 * COUNTED_MAX;
 /// Of them, the most used ones that are listed.
 const SYMBOLS_MAX: usize = 8;
 /// Points that a type gets at most for its methods.
@@ -34,13 +36,13 @@ pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
     match language {
         Some("Python" | "Cython") => r"^(async\s+)?(class|def)\s+(?P<name>[A-Za-z]\w*)",
         Some("Rust") => {
-            r"^pub(\([^)]*\))?\s+(async\s+|unsafe\s+|const\s+)*(fn|struct|enum|trait|type|union)\s+(?P<name>[A-Za-z]\w*)|^impl(<[^>]*>)?\s+(.*\sfor\s+)?(?P<receiver>[A-Z]\w*)"
+            r"^pub(\([^)]*\))?\s+(async\s+|unsafe\s+|const\s+)*(fn|struct|enum|trait|type|union)\s+(?P<name>[A-Za-z]\w*)|^ {4}pub (struct|enum|trait)\s+(?P<inside>[A-Za-z]\w*)|^impl(<[^>]*>)?\s+(.*\sfor\s+)?(?P<receiver>[A-Z]\w*)"
         }
         Some("Go") => {
             r"^(type\s+(?P<name>[A-Z]\w*)\s|func\s+(?P<function>[A-Z]\w*)\s*[\[(]|func\s+\(\w*\s*\*?(?P<receiver>[A-Z]\w*))"
         }
         Some("JavaScript" | "TypeScript") => {
-            r"^(export\s+)?(default\s+)?(declare\s+)?(abstract\s+)?(async\s+)?(class|function\*?|interface|enum|type)\s+(?P<name>[A-Za-z_$]\w*)|^(module\.)?exports\.(?P<exported>[A-Za-z]\w*)\s*=|^export\s+(const|let)\s+(?P<constant>[A-Za-z]\w*)"
+            r"^(export\s+)?(default\s+)?(declare\s+)?(abstract\s+)?(async\s+)?(class|function\*?|interface|enum|type)\s+(?P<name>[A-Za-z_$]\w*)|^module\.exports\s*=\s*(class|function)\s+(?P<assigned>[A-Za-z_$]\w*)|^(module\.)?exports\.(?P<exported>[A-Za-z]\w*)\s*=|^export\s+(const|let)\s+(?P<constant>[A-Za-z]\w*)"
         }
         Some("Java" | "Kotlin" | "C#" | "Scala") => {
             r"^( {4})?((public|internal|open|abstract|final|sealed|data|static|partial|readonly|case)\s+)*(class|@?interface|enum|record|object|trait|struct)\s+(?P<name>[A-Z]\w*)"
@@ -49,7 +51,7 @@ pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
         Some("PHP") => r"^((abstract|final|readonly)\s+)*(class|interface|trait|enum|function)\s+(?P<name>[A-Za-z]\w*)",
         Some("Elixir") => r"^\s{0,2}defmodule\s+(?P<name>[A-Z][\w.]*)",
         Some("C" | "C++") => {
-            r"^(typedef\s+)?(struct|class|enum|union)\s+(?P<name>[A-Za-z]\w*)\s*(:.*)?\{?(\s*//.*)?$|^(?:[A-Z_]+\([^)]*\)[\s\*]*|[A-Za-z_][\w\s\*]*[\s\*])(?P<function>[A-Za-z]\w*)\s*\([^;]*$"
+            r"^(typedef\s+)?(struct|class|enum|union)\s+(([A-Z][A-Z0-9_]*|\[\[\w+\]\])\s+)*(?P<name>[A-Za-z]\w*)\s*(final\s*)?(:.*)?\{?(\s*//.*)?$|^(?:[A-Z_]+\([^)]*\)[\s\*]*|[A-Za-z_][\w\s\*]*[\s\*])(?P<function>[A-Za-z]\w*)\s*\([^;]*$"
         }
         Some("Lua") => r"^function\s+([\w]+[.:])?(?P<name>[A-Za-z]\w*)",
         _ => {
@@ -119,7 +121,8 @@ pub(super) fn definitions(
     let Some(first) = hits.first() else {
         return Vec::new();
     };
-    let reader = DefinitionReader::new(language(&first.path));
+    let searched = survey.map_or_else(|| language(&first.path), Survey::main_language);
+    let reader = DefinitionReader::new(searched);
     let judge = CandidateJudge::new(files, survey);
     let mut methods: BTreeMap<String, i32> = BTreeMap::new();
     for receiver in hits.iter().filter_map(|hit| reader.receiver(&hit.text)) {
@@ -131,10 +134,14 @@ pub(super) fn definitions(
         *mentions.entry(found.as_str().to_owned()).or_default() += 1;
     }
     let imports = importers(evidence, &word);
+    let hidden = hidden_modules(evidence);
     let mut found: Vec<SymbolCandidate> = hits
         .into_iter()
         .filter_map(|hit| {
             let name = reader.defined_name(&hit.text)?;
+            if judge.is_namespace(&hit, &name) || name.starts_with("Mix.") || hidden.contains(&hit.place()) {
+                return None;
+            }
             let methods = methods.get(&name).copied().unwrap_or_default();
             let named = mentions.get(&name).copied().unwrap_or_default();
             let imported = imports.get(&name).map_or(0, BTreeSet::len);
@@ -153,6 +160,23 @@ pub(super) fn definitions(
     let mut names = BTreeSet::new();
     found.retain(|candidate| names.insert(candidate.name.clone()));
     found
+}
+
+/// Places of the modules of Elixir that hide their documentation.
+fn hidden_modules(evidence: &Evidence<'_>) -> BTreeSet<String> {
+    let indent = |hit: &Hit| hit.text.len() - hit.text.trim_start().len();
+    let of = |purpose| evidence.of(purpose).flat_map(|answer| hits(answer.text()));
+    let modules: Vec<Hit> = of("definitions").collect();
+    let module_of = |attribute: Hit| {
+        // The attribute of a module stands one level inside of it.
+        let around = modules.iter().filter(|module| {
+            module.path == attribute.path
+                && module.number < attribute.number
+                && indent(module) + 2 == indent(&attribute)
+        });
+        Some(around.max_by_key(|module| module.number)?.place())
+    };
+    of("hidden").filter_map(module_of).collect()
 }
 
 /// The files whose imports mention a name.
@@ -192,7 +216,10 @@ impl DefinitionReader {
             "for", "while", "switch", "return", "else", "sizeof", "main", "defined", "operator", "catch", "decltype",
             "noexcept", "unsigned", "signed", "void", "char", "int", "long", "float", "double", "bool",
         ];
-        let name = self.group_of(line, &["name", "function", "exported", "constant"])?;
+        let name = self.group_of(
+            line,
+            &["name", "function", "exported", "constant", "assigned", "inside"],
+        )?;
         (name.len() > 2 && !KEYWORDS.contains(&name.as_str())).then_some(name)
     }
 
@@ -277,7 +304,14 @@ impl CandidateJudge {
         }
     }
 
+    /// True for the module around a gem: it is opened in every file, and says no more than the name of the project.
+    fn is_namespace(&self, hit: &Hit, name: &str) -> bool {
+        hit.text.trim_start().starts_with("module ") && self.project.contains(&name.to_ascii_lowercase())
+    }
+
     fn points(&self, hit: &Hit, name: &str) -> i32 {
+        // Of a module of Elixir, the part that others write.
+        let name = name.rsplit('.').next().unwrap_or(name);
         let lower = name.to_ascii_lowercase();
         let mut points = 0;
         // A short or lower-case word of the README may be prose.
@@ -316,7 +350,8 @@ impl CandidateJudge {
             _ => 0,
         };
         // A name that starts with `yy` is of a generated parser.
-        if hit.text.starts_with("static ") || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
+        let is_internal = hit.text.starts_with("static ") || hit.text.starts_with("pub(");
+        if is_internal || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
             points -= 4;
         }
         if name.starts_with('_') || is_failure(name) || is_type && words_of(after).any(is_failure) {
@@ -356,10 +391,13 @@ pub(super) struct CentralSymbol<'d> {
 impl CentralSymbol<'_> {
     /// Points times the root of the mean of uses and files: neither one busy file nor a word that stands once in many
     /// files decides, and a name such as `text`, which is found everywhere, does not win by that alone. Uses in code
-    /// count where there are any: translations and documents are full of words such as `Version`.
+    /// count where there are any: translations and documents are full of words such as `Version`. A module of Elixir counts
+    /// by its whole name: a call of `Enum.map` may be one of the language's own `Enum`.
     fn weight(&self) -> u64 {
         let points = u64::from(self.candidate.points.max(1).unsigned_abs());
-        let uses = if self.uses.in_code > 0 {
+        let uses = if self.candidate.name.contains('.') {
+            self.uses.sure
+        } else if self.uses.in_code > 0 {
             self.uses.in_code
         } else {
             self.uses.all
@@ -384,12 +422,11 @@ pub(super) fn central_symbols<'d>(
     evidence: &Evidence<'_>,
     definitions: &'d [SymbolCandidate],
 ) -> Vec<CentralSymbol<'d>> {
-    let answer = evidence.of("uses").next();
-    let counts = answer.map_or("", |answer| answer.text());
     let mut counted: Vec<CentralSymbol<'_>> = candidates(definitions)
         .iter()
         .filter_map(|candidate| {
-            let uses = ReferenceCount::read(counts, &candidate.name)?;
+            let mut answers = evidence.of("uses");
+            let uses = answers.find_map(|answer| ReferenceCount::read(answer.text(), &candidate.name))?;
             Some(CentralSymbol { candidate, uses })
         })
         .collect();
@@ -413,7 +450,9 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
         let _ = writeln!(text, "- `{name}` — {} ({})", symbol.uses.summary, hit.place());
     }
-    for answer in evidence.of("function") {
+    // A friend or a constructor of a type may have its name as well.
+    let is_about = |answer: &str| symbols.iter().any(|symbol| is_about(answer, &symbol.candidate.hit));
+    for answer in evidence.of("function").filter(|answer| is_about(answer.text())) {
         text.push_str(&explained(answer.text()));
     }
     text
@@ -425,6 +464,8 @@ struct ReferenceCount {
     files: u64,
     /// Those that syntax trees show.
     in_code: u64,
+    /// All but those that may be of another symbol.
+    sure: u64,
     summary: String,
 }
 
@@ -438,13 +479,16 @@ impl ReferenceCount {
         let places = places.split_once(". ").map_or(places, |(before, _)| before);
         let places = places.trim_end_matches('.');
         let all = number(count)?;
-        let in_text = places
-            .split([':', ','])
-            .find_map(|part| part.trim().strip_suffix(" text"));
+        let of_kind = |kind: &str| {
+            let mut parts = places.split([':', ',']);
+            let count = parts.find_map(|part| part.trim().strip_suffix(kind));
+            count.and_then(number).unwrap_or_default()
+        };
         Some(Self {
             all,
             files: places.split(' ').next().and_then(number)?,
-            in_code: all.saturating_sub(in_text.and_then(number).unwrap_or_default()),
+            in_code: all.saturating_sub(of_kind(" text")),
+            sure: all.saturating_sub(of_kind(" possible")),
             summary: format!("{count} {what} in {places}"),
         })
     }
@@ -454,14 +498,32 @@ fn number(digits: &str) -> Option<u64> {
     digits.replace(',', "").parse().ok()
 }
 
-/// A documentation comment without the HTML and the links of Javadoc.
+/// A documentation comment without the HTML and the links of Javadoc, and without tags such as those of authors.
 fn without_tags(words: &str) -> String {
+    let described =
+        Regex::new(r"^(@(abstract|class|classdesc|description|public)\s+)+").expect("the expression is a constant");
+    let words = described.replace(words, "");
+    let end = words
+        .match_indices('@')
+        .find(|&(at, _)| words[..at].is_empty() || words[..at].ends_with(' '));
+    let words = &words[..end.map_or(words.len(), |(at, _)| at)];
     const TAGS: &str = r"(?i)</?(p|br|b|i|em|strong|a|img|ul|ol|li|pre|code|div|span|h\d)(\s[^>]*)?/?>";
     let tag = Regex::new(TAGS).expect("the expression is a constant");
     let link = Regex::new(r"\{@\w+\s+#?([^}]*)\}").expect("the expression is a constant");
     let plain = tag.replace_all(words, " ");
     let plain = link.replace_all(&plain, "$1");
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// True where the lines that an explain_function answer shows hold this one.
+fn is_about(answer: &str, hit: &Hit) -> bool {
+    let file = answer.lines().find_map(|line| line.strip_prefix("file:"));
+    let lines = file.and_then(|file| file.trim().strip_prefix(&hit.path)?.strip_prefix(':'));
+    let range = lines.and_then(|lines| lines.split_once('-'));
+    range.is_some_and(|(first, last)| {
+        let within = |first: usize, last: usize| (first..=last).contains(&hit.number);
+        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if within(first, last))
+    })
 }
 
 /// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
@@ -474,7 +536,9 @@ pub(super) fn explained(text: &str) -> String {
     let mut paragraph = format!("\n`{signature}` ({file})\n");
     if let Some(words) = field("docstring:").or_else(|| field("comment:")) {
         let words = without_tags(words.trim_end_matches(" […]"));
-        let _ = writeln!(paragraph, "{}", cut_text(&words, WORDS_CHARACTERS_MAX));
+        if !words.is_empty() {
+            let _ = writeln!(paragraph, "{}", cut_text(&words, WORDS_CHARACTERS_MAX));
+        }
     }
     let calls: Vec<String> = text
         .lines()
@@ -511,12 +575,26 @@ mod tests {
     }
 
     #[test]
+    fn an_explanation_of_other_lines_is_none_of_the_symbol() {
+        let hit = |number| Hit {
+            path: "a.h".to_owned(),
+            number,
+            text: String::new(),
+        };
+        let answer = "function: Test\nfile: a.h:3-9\n";
+        assert!(is_about(answer, &hit(4)) && !is_about(answer, &hit(12)));
+        assert!(!is_about("file: b.h:3-9\n", &hit(4)) && !is_about("no such function", &hit(4)));
+    }
+
+    #[test]
     fn definitions_are_named_in_each_language() {
         for (path, text, expected) in [
             ("a.py", "class Flask(App):", Some("Flask")),
             ("a.py", "    def inner(self):", None),
             ("a.rs", "pub struct Regex {", Some("Regex")),
             ("a.rs", "fn private() {", None),
+            ("a.rs", "    pub struct TcpStream {", Some("TcpStream")),
+            ("a.rs", "    pub fn method(&self) {", None),
             ("a.go", "type Command struct {", Some("Command")),
             ("a.go", "func (c *Command) Execute() error {", None),
             ("a.go", "func Map[T any](x T) {", Some("Map")),
@@ -528,6 +606,13 @@ mod tests {
             ("a.c", "int deflateInit(z_streamp strm, int level)", Some("deflateInit")),
             ("a.c", "struct cJSON {", Some("cJSON")),
             ("a.c", "} else if (x) {", None),
+            ("a.cc", "class GTEST_API_ [[nodiscard]] Test {", Some("Test")),
+            ("a.cc", "class Cart final : public Base {", Some("Cart")),
+            (
+                "a.js",
+                "module.exports = class Application extends Emitter {",
+                Some("Application"),
+            ),
         ] {
             let name = DefinitionReader::new(language(path)).defined_name(text);
             assert_eq!(name.as_deref(), expected, "{text}");

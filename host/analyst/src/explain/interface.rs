@@ -9,8 +9,8 @@ use std::fmt::Write;
 use regex::Regex;
 
 use super::central::SymbolCandidate;
-use super::{library_header, mains, public_header, ruby_library};
-use crate::evidence::{Brief, Evidence, Hit, NumberedLine, hits};
+use super::{library_header, mains, named_library, public_header};
+use crate::evidence::{Brief, Evidence, NumberedLine};
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, beneath, is_beside_project, join};
 use tool_repository::file_role::{file_name, language, parent};
@@ -56,7 +56,7 @@ pub(super) fn interface_section(
             let names = match survey.main_language() {
                 Some("Go") => exported_in_go(brief, survey, evidence, definitions),
                 Some("Java" | "Kotlin") => exported_in_java(brief, survey, evidence, definitions),
-                Some("Elixir") => exported_in_elixir(survey, evidence, definitions),
+                Some("Elixir") => exported_in_elixir(survey, definitions),
                 Some("PHP") => exported_in_php(brief, survey, files, definitions),
                 _ => return String::new(),
             };
@@ -81,7 +81,7 @@ pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
     let faces: &[&str] = match survey.main_language()? {
         "Python" => return python_package(brief, survey),
         "C" => return public_header(brief, survey),
-        "Ruby" => return ruby_library(brief, survey),
+        "Ruby" => return named_library(brief, survey),
         "Rust" => &["src/lib.rs", "lib.rs"],
         "JavaScript" | "TypeScript" => &[
             "src/index.ts",
@@ -211,28 +211,11 @@ fn exported_in_java(
 }
 
 /// Modules of a library that do not hide their documentation.
-fn exported_in_elixir(survey: &Survey, evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Vec<ExportedName> {
-    let indent = |hit: &Hit| hit.text.len() - hit.text.trim_start().len();
-    let of = |purpose| evidence.of(purpose).flat_map(|answer| hits(answer.text()));
-    let modules: Vec<Hit> = of("definitions").filter(|hit| indent(hit) == 0).collect();
-    // The attribute of a module stands one level inside of it.
-    let hidden: BTreeSet<String> = of("hidden")
-        .filter(|hit| indent(hit) == 2)
-        .filter_map(|hit| {
-            let before = modules
-                .iter()
-                .filter(|one| one.path == hit.path && one.number < hit.number);
-            Some(before.max_by_key(|one| one.number)?.place())
-        })
-        .collect();
+fn exported_in_elixir(survey: &Survey, definitions: &[SymbolCandidate]) -> Vec<ExportedName> {
     let is_offered = |candidate: &&SymbolCandidate| {
         let is_library = candidate.hit.path.split('/').any(|folder| folder == "lib");
-        let is_task = candidate.name.starts_with("Mix.Tasks.");
-        is_library
-            && !is_task
-            && indent(&candidate.hit) == 0
-            && survey.is_source(&candidate.hit.path)
-            && !hidden.contains(&candidate.hit.place())
+        let is_nested = candidate.hit.text.starts_with(' ');
+        is_library && !is_nested && survey.is_source(&candidate.hit.path)
     };
     definitions.iter().filter(is_offered).map(ExportedName::of).collect()
 }
@@ -379,9 +362,27 @@ fn exported_in_rust(lines: &[NumberedLine]) -> Vec<(String, usize)> {
         r"^pub\s+(?:(?:async|const|unsafe)\s+)*(fn|struct|enum|trait|type|union|static|const|mod)\s+([A-Za-z]\w*)",
     );
     let (mut names, mut modules, mut is_hidden) = (Vec::new(), Vec::new(), false);
+    let opens_macro = pattern(r"^\w+!\s*\{$");
+    let mut is_in_macro = false;
     for (at, line) in lines.iter().enumerate() {
-        let text = line.text.as_str();
-        if text.trim_end() == "#[doc(hidden)]" {
+        // Macros such as `cfg_net! { … }` hold items of one feature.
+        let text = line
+            .text
+            .strip_prefix("    ")
+            .filter(|_| is_in_macro)
+            .unwrap_or(&line.text);
+        is_in_macro = opens_macro.is_match(text) || is_in_macro && text != "}";
+        let text = text.trim_end();
+        // Only tools that build documentation or tests see the item.
+        if [
+            "#[doc(hidden)]",
+            "#[cfg(doctest)]",
+            "#[cfg(docsrs)]",
+            "#[cfg(fuzzing)]",
+            "#[cfg(test)]",
+        ]
+        .contains(&text)
+        {
             is_hidden = true;
             continue;
         }

@@ -6,14 +6,14 @@ use std::fmt::Write;
 use super::central::{SymbolCandidate, central_section, definitions_of, exports_names};
 use super::endpoints::{commands_section, routes_section};
 use super::interface::interface_section;
-use super::{ROWS_MAX, entry_points, heads_of, holdings, library_header, mains, patterns, ruby_library};
+use super::{ROWS_MAX, entry_points, heads_of, holdings, library_header, mains, named_library, patterns};
 use crate::NO_MODEL;
 use crate::commands::project_commands;
 use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme, is_remark};
-use crate::survey::{Survey, is_aside_manifest, is_beside_project, join};
+use crate::survey::{Survey, is_aside_manifest, is_beside_project, is_test_helper, join};
 use crate::text::cut_text;
 use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{Role, file_name, is_code, parent, role, stem};
@@ -107,10 +107,14 @@ fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&Re
     if !brief.target.is_empty() {
         return format!("`{}/`", brief.target);
     }
-    let named = manifests(survey, speaking).find_map(ReadFile::project_name);
-    let heading = || readmes.iter().find_map(|(_, readme)| readme.title.clone());
-    match named.or_else(heading) {
-        Some(name) => name.text,
+    let named = manifests(survey, speaking).filter_map(ReadFile::project_name);
+    let headings = readmes.iter().filter_map(|(_, readme)| readme.title.clone());
+    let titles: Vec<Quotation> = named.chain(headings).collect();
+    // A manifest may name a part or a distribution.
+    let plain = |name: &str| name.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
+    let is_like_repository = |title: &&Quotation| plain(&title.text) == plain(&brief.repository);
+    match titles.iter().find(is_like_repository).or(titles.first()) {
+        Some(name) => name.text.clone(),
         None if !brief.repository.is_empty() => brief.repository.clone(),
         None => "This repository".to_owned(),
     }
@@ -125,7 +129,7 @@ fn what_it_is(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &
         let _ = writeln!(text, "{} ({})\n", purpose.text, file.place(purpose.line));
     }
     let described = manifests(survey, speaking).find_map(|file| Some((file, file.description()?)));
-    let plain = |text: &str| text.trim_end_matches('.').to_lowercase();
+    let plain = |text: &str| text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
     let is_said = |words: &str| purpose.is_some_and(|(_, purpose)| plain(&purpose.text) == plain(words));
     if let Some((file, words)) = described.filter(|(_, words)| !is_said(&words.text)) {
         let _ = writeln!(text, "Its manifest says: {} ({})\n", words.text, file.place(words.line));
@@ -221,6 +225,7 @@ fn first_words(file: &ReadFile) -> Option<Quotation> {
 
 fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
     let own: Vec<&ReadFile> = own_files(brief, files).collect();
+    let own: Vec<&ReadFile> = manifests(survey, &own).collect();
     let commands = project_commands(&brief.target, survey, &own);
     if commands.is_empty() {
         return String::new();
@@ -245,7 +250,12 @@ fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
 fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> String {
     let mut text = "## Entry points\n\n".to_owned();
     let before = text.len();
-    for file in speaking_files(brief, survey, files) {
+    let speaking = speaking_files(brief, survey, files);
+    let main = survey.main_language();
+    let has_other_manifest = main.is_some() && speaking.iter().any(|file| file.ecosystem() == main);
+    // A library of another language may have a package of npm beside it.
+    let is_aside = |file: &ReadFile| file.name() == "package.json" && has_other_manifest;
+    for file in speaking.into_iter().filter(|file| !is_aside(file)) {
         let folder = parent(&file.path);
         for start in file.declared_starts(|name| survey.has(&join(folder, name))) {
             let _ = writeln!(text, "- {} ({})", start.text, file.place(start.line));
@@ -255,7 +265,8 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
     // A `main` in a source that has a header is the test of a part.
     let is_part = |path: &str| {
         let header = join(parent(path), &format!("{}.h", stem(path)));
-        stem(path) != brief.repository && path.ends_with(".c") && survey.has(&header)
+        let is_named = [brief.repository.as_str(), "main", "server", "client", "cli"].contains(&stem(path));
+        !is_named && path.ends_with(".c") && survey.has(&header)
     };
     programs.retain(|hit| is_program(&hit.path) && !is_part(&hit.path) || survey.is_aside);
     programs.sort_by_key(|hit| hit.path.matches('/').count());
@@ -266,7 +277,7 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
     if programs.len() > PROGRAMS_MAX {
         let _ = writeln!(text, "- … and {} more programs", programs.len() - PROGRAMS_MAX);
     }
-    for path in entry_points(survey) {
+    for path in entry_points(brief, survey) {
         if programs.iter().any(|hit| hit.path == path) {
             continue;
         }
@@ -277,7 +288,7 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
             None => writeln!(text, "- {what}`{path}`{}", first_place(&path, files)),
         };
     }
-    for path in ruby_library(brief, survey)
+    for path in named_library(brief, survey)
         .into_iter()
         .chain(library_header(brief, survey, evidence))
     {
@@ -298,6 +309,7 @@ fn is_program(path: &str) -> bool {
         && role(path) == Role::Source
         && file_name(path) != "build.rs"
         && !is_beside_project(path)
+        && !is_test_helper(path)
         && !file_name(path).to_ascii_lowercase().contains("benchmark")
 }
 
@@ -503,10 +515,13 @@ fn tests(survey: &Survey) -> String {
         *folders.entry(parent(&file.path)).or_default() += 1;
     }
     // A test from the folder of most tests, rather than what helps them.
+    let main = survey.main_language();
     let first = tests.iter().min_by_key(|file| {
         let name = stem(&file.path).to_ascii_lowercase();
-        let is_test = name.contains("test") && name != "conftest";
-        (std::cmp::Reverse(folders[parent(&file.path)]), !is_test, &file.path)
+        let is_test = (name.contains("test") || name.contains("spec")) && name != "conftest";
+        let is_fixture = file.path.to_ascii_lowercase().contains("fixture") || survey.language(&file.path) != main;
+        let in_folder = folders[parent(&file.path)];
+        (is_fixture, std::cmp::Reverse(in_folder), !is_test, &file.path)
     });
     let Some(first) = first else {
         return match survey.main_language() {

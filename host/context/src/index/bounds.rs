@@ -129,3 +129,41 @@ impl Default for IndexBounds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::index::Indexes;
+    use crate::{NoHistory, NoParser};
+
+    #[test]
+    fn the_bounds_of_indexes_are_those_of_limits() {
+        let bounds = Indexes::new(Path::new("/nowhere"), Arc::new(NoParser), Arc::new(NoHistory)).bounds;
+        assert_eq!(
+            (bounds.bytes, bounds.indexes_bytes),
+            (INDEX_BYTES_MAX, INDEXES_BYTES_MAX)
+        );
+        assert_eq!(
+            (bounds.indexes, bounds.open, bounds.open_files),
+            (INDEXES_MAX, INDEXES_OPEN_MAX, INDEXES_OPEN_FILES_MAX)
+        );
+        assert_eq!(
+            (bounds.pending_bytes, bounds.filling),
+            (INDEX_PENDING_BYTES_MAX, INDEXES_FILLING_MAX)
+        );
+        assert_eq!(
+            (bounds.postings_bytes, bounds.postings_pending, bounds.words_bytes),
+            (POSTINGS_BYTES_MAX, POSTINGS_PENDING_BYTES_MAX, WORDS_BYTES_MAX)
+        );
+        assert_eq!((bounds.read_all, bounds.read), (READ_ALL_FILES_MAX, READ_FILES_MAX));
+        assert_eq!(bounds.wait.as_millis(), u128::from(INDEX_WAIT_MS));
+        assert_eq!(bounds.wait_files, INDEX_WAIT_FILES_MIN);
+        assert_eq!(bounds.trees.as_secs(), OUTLINE_FILL_SECONDS_MAX);
+        assert_eq!(bounds.exact_files, EXACT_CHECK_FILES_MAX);
+        assert_eq!(bounds.list_age.as_secs(), LIST_AGE_SECONDS_MAX);
+        assert_eq!(bounds.trees_now, (OUTLINE_NOW_FILES_MAX, OUTLINE_NOW_BYTES_MAX));
+    }
+}
