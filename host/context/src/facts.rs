@@ -52,11 +52,10 @@ pub(super) fn is_candidate(query: &Query, path: &str, stem: &str, role: Role, is
 impl Facts {
     /// Reads a profile for a task. `imports` are what the profile's imports mean in the list.
     pub(crate) fn of(query: &Query, profile: &Profile, imports: Arc<[u32]>) -> Self {
-        let blocks = profile.blocks();
         let mut facts = Self {
             length: profile.words(),
-            hits: profile.hits(&query.index, blocks.len()),
-            blocks,
+            hits: profile.hits(&query.index),
+            blocks: profile.blocks(),
             imports,
             definitions: Vec::new(),
         };

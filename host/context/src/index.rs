@@ -306,7 +306,7 @@ impl Index {
     fn write(&self, list: &FileList, added: Added, indexes: &Indexes) {
         let written = self.try_write(list, added, indexes);
         if let Err(error) = written {
-            tracing::debug!(%error, "the index is not kept");
+            tracing::warn!(%error, "the index cannot be kept; each request reads the files anew");
         }
     }
 

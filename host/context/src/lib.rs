@@ -32,6 +32,7 @@ mod packet;
 mod profile;
 mod query;
 mod rank;
+mod rice;
 mod select;
 mod steer;
 pub mod symbols;

@@ -6,17 +6,12 @@
 //! from the lines of the text, and later from a syntax tree; a profile says which it was. Read from a disk it can be
 //! damaged in any way: then it says nothing.
 
-use std::cell::RefCell;
+mod words;
 
 use super::codec::{RecordReader, checksum, put, put_bytes};
 use crate::symbols::{self, Import, SymbolForm, Syntax, SyntaxOutline};
-use crate::words::{each_identifier, hash, split, stem};
-
-/// Lines of one block. Hits are counted by block; a window is a run of blocks.
-pub(crate) const BLOCK_LINES: u32 = 10;
-
-/// Longer lines are data.
-pub(crate) const LINE_BYTES_MAX: usize = 2000;
+use words::Words;
+pub(crate) use words::{BLOCK_LINES, LINE_BYTES_MAX};
 
 /// The profile of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,48 +28,32 @@ pub(super) enum Made {
     TextAlone = 2,
 }
 
-/// After that, numbers of four bytes each: the words of the file, and the sizes of the sections that follow.
-const HEADER_NUMBERS: usize = 6;
+/// Bytes before the words: the source, and the number of words and of definitions.
+const HEADER_BYTES: usize = 1 + 4 + 4;
 
 /// A profile's sections.
 struct Sections<'a> {
-    words: u32,
+    words_count: u32,
     definitions: u32,
-    hashes: &'a [[u8; 4]],
-    blocks: RecordReader<'a>,
-    /// By hash: a count of bytes in `postings`.
-    lengths: RecordReader<'a>,
-    postings: &'a [u8],
+    words: Words<'a>,
     names: RecordReader<'a>,
     imports: RecordReader<'a>,
     /// Bytes before the names.
     words_end: usize,
 }
 
-/// Words of a text by block, while it is measured.
-#[derive(Default)]
-struct Tally {
-    /// Hash and block of each occurrence, as one number that sorts by hash and then by block.
-    occurrences: Vec<u64>,
-    blocks: Vec<u32>,
-}
-
-thread_local! {
-    /// Kept from file to file: its memory is that of the largest.
-    static TALLY: RefCell<Tally> = RefCell::default();
-}
-
 impl Profile {
     /// Measures a text.
     pub(crate) fn of(path: &str, text: &str) -> Self {
-        TALLY.with_borrow_mut(|tally| {
-            tally.read(text);
-            let symbols = Symbols::of_text(path, text);
-            let mut bytes = vec![Made::Text as u8];
-            tally.write(&mut bytes, symbols.count);
-            symbols.write(&mut bytes);
-            Self(bytes)
-        })
+        let symbols = Symbols::of_text(path, text);
+        let mut bytes = vec![0; HEADER_BYTES];
+        let words = words::write(text, &mut bytes);
+        bytes[0] = Made::Text as u8;
+        bytes[1..5].copy_from_slice(&words.to_le_bytes());
+        bytes[5..9].copy_from_slice(&symbols.count.to_le_bytes());
+        symbols.write(&mut bytes);
+        bytes.shrink_to_fit();
+        Self(bytes)
     }
 
     /// Returns the profile with the symbols of a syntax tree of the same text.
@@ -85,7 +64,7 @@ impl Profile {
         let symbols = Symbols::of_tree(text, tree);
         let mut bytes = self.0[..sections.words_end].to_vec();
         bytes[0] = Made::Tree as u8;
-        bytes[1 + 4..1 + 8].copy_from_slice(&symbols.count.to_le_bytes());
+        bytes[5..9].copy_from_slice(&symbols.count.to_le_bytes());
         symbols.write(&mut bytes);
         Self(bytes)
     }
@@ -118,24 +97,15 @@ impl Profile {
 
     fn sections(&self) -> Option<Sections<'_>> {
         let mut reader = RecordReader(self.0.get(1..)?);
-        let (header, _) = reader.bytes(HEADER_NUMBERS * 4)?.as_chunks::<4>();
-        let [words, definitions, hashes, blocks, lengths, postings] = header else {
-            return None;
-        };
-        let size = |number: &[u8; 4]| u32::from_le_bytes(*number) as usize;
-        let (hashes, _) = reader.bytes(size(hashes).checked_mul(4)?)?.as_chunks();
-        let blocks = RecordReader(reader.bytes(size(blocks))?);
-        let lengths = RecordReader(reader.bytes(size(lengths))?);
-        let postings = reader.bytes(size(postings))?;
+        let mut number = || Some(u32::from_le_bytes(reader.bytes(4)?.try_into().ok()?));
+        let (words_count, definitions) = (number()?, number()?);
+        let words = Words::read(&mut reader)?;
         let words_end = self.0.len() - reader.0.len();
         let names = RecordReader(reader.sized()?);
         Some(Sections {
-            words: u32::from_le_bytes(*words),
-            definitions: u32::from_le_bytes(*definitions),
-            hashes,
-            blocks,
-            lengths,
-            postings,
+            words_count,
+            definitions,
+            words,
             names,
             imports: reader,
             words_end,
@@ -144,7 +114,7 @@ impl Profile {
 
     /// Number of words.
     pub(crate) fn words(&self) -> u32 {
-        self.sections().map_or(0, |sections| sections.words)
+        self.sections().map_or(0, |sections| sections.words_count)
     }
 
     /// Number of definitions.
@@ -156,45 +126,24 @@ impl Profile {
     pub(crate) fn blocks(&self) -> Vec<u32> {
         let mut blocks = Vec::new();
         if let Some(mut sections) = self.sections() {
-            while let Some(words) = sections.blocks.small() {
+            while let Some(words) = sections.words.blocks.small() {
                 blocks.push(words);
             }
         }
         blocks
     }
 
-    /// Occurrences of some terms, by block: block, term and count. `terms` are hashes of stems, sorted.
-    pub(crate) fn hits(&self, terms: &[(u32, u16)], blocks: usize) -> Vec<(u32, u16, u16)> {
-        let mut hits = Vec::new();
-        if let Some(mut sections) = self.sections()
-            && sections.collect(terms, blocks, &mut hits).is_none()
-        {
-            hits.clear();
-        }
+    /// Occurrences of some terms: block, term and count, by block. `terms` are hashes of stems.
+    pub(crate) fn hits(&self, terms: &[(u32, u16)]) -> Vec<(u32, u16, u16)> {
+        let hits = self.sections().and_then(|sections| sections.words.hits(terms));
+        let mut hits = hits.unwrap_or_default();
         hits.sort_unstable();
         hits
     }
 
     /// Calls `found` for each word with its hash, ascending, and how often it occurs. Ends early where the profile is damaged.
-    pub(crate) fn each_word(&self, mut found: impl FnMut(u32, u32)) {
-        let Some(mut sections) = self.sections() else { return };
-        let mut from = 0_usize;
-        for hash in sections.hashes {
-            let to = sections
-                .lengths
-                .small()
-                .and_then(|bytes| from.checked_add(bytes as usize));
-            let Some((to, postings)) = to.and_then(|to| Some((to, sections.postings.get(from..to)?))) else {
-                return;
-            };
-            let mut sum = 0_u32;
-            let whole = read_postings(RecordReader(postings), usize::MAX, |_, count| sum += u32::from(count));
-            if whole.is_none() {
-                return;
-            }
-            found(u32::from_le_bytes(*hash), sum);
-            from = to;
-        }
+    pub(crate) fn each_word(&self, found: impl FnMut(u32, u32)) {
+        let _ = self.sections().and_then(|sections| sections.words.each(found));
     }
 
     /// Calls `found` for each name that is defined, with its line and its last one. Lines alone do not tell where a
@@ -224,117 +173,6 @@ impl Profile {
             found(import);
         }
     }
-}
-
-impl Sections<'_> {
-    /// Both lists of hashes are sorted, so that one pass over the longer one finds all.
-    fn collect(&mut self, terms: &[(u32, u16)], blocks: usize, hits: &mut Vec<(u32, u16, u16)>) -> Option<()> {
-        let mut terms = terms.iter().peekable();
-        let mut from = 0_usize;
-        for hash in self.hashes {
-            let hash = u32::from_le_bytes(*hash);
-            let to = from.checked_add(self.lengths.small()? as usize)?;
-            while terms.next_if(|term| term.0 < hash).is_some() {}
-            match terms.peek() {
-                None => return Some(()),
-                Some((wanted, term)) if *wanted == hash => {
-                    read_postings(RecordReader(self.postings.get(from..to)?), blocks, |block, count| {
-                        hits.push((block, *term, count));
-                    })?;
-                }
-                Some(_) => {}
-            }
-            from = to;
-        }
-        Some(())
-    }
-}
-
-/// The blocks of one word and how often it occurs in each: the distance from the block before, times two, plus one
-/// where a count follows.
-fn read_postings(mut postings: RecordReader<'_>, blocks: usize, mut found: impl FnMut(u32, u16)) -> Option<()> {
-    let mut block = 0_u32;
-    while !postings.is_empty() {
-        let packed = postings.number()?;
-        block = block.checked_add(u32::try_from(packed >> 1).ok()?)?;
-        let count = if packed & 1 == 1 { postings.small()? } else { 1 };
-        if block as usize >= blocks {
-            return None;
-        }
-        found(block, count.min(u32::from(u16::MAX)) as u16);
-    }
-    Some(())
-}
-
-impl Tally {
-    fn read(&mut self, text: &str) {
-        self.occurrences.clear();
-        self.blocks.clear();
-        self.blocks.push(0);
-        for (index, line) in lines(text.as_bytes()).enumerate() {
-            let block = index as u32 / BLOCK_LINES;
-            if block as usize == self.blocks.len() {
-                self.blocks.push(0);
-            }
-            if line.len() > LINE_BYTES_MAX {
-                continue;
-            }
-            let (mut words, occurrences) = (0, &mut self.occurrences);
-            each_identifier(line, |identifier| {
-                split(identifier, |word, whole| {
-                    words += u32::from(!whole);
-                    occurrences.push(u64::from(hash(stem(word))) << 32 | u64::from(block));
-                });
-            });
-            self.blocks[block as usize] += words;
-        }
-        self.occurrences.sort_unstable();
-    }
-
-    /// Writes all sections up to the names.
-    fn write(&self, into: &mut Vec<u8>, definitions: u32) {
-        let (mut hashes, mut lengths, mut postings) = (Vec::new(), Vec::new(), Vec::new());
-        for word in self.occurrences.chunk_by(|a, b| a >> 32 == b >> 32) {
-            let start = postings.len();
-            let mut before = 0;
-            for block in word.chunk_by(|a, b| a == b) {
-                let at = block[0] & u64::from(u32::MAX);
-                let count = block.len();
-                put(&mut postings, (at - before) << 1 | u64::from(count > 1));
-                if count > 1 {
-                    put(&mut postings, count as u64);
-                }
-                before = at;
-            }
-            hashes.extend_from_slice(&((word[0] >> 32) as u32).to_le_bytes());
-            put(&mut lengths, (postings.len() - start) as u64);
-        }
-        let mut blocks = Vec::new();
-        self.blocks.iter().for_each(|words| put(&mut blocks, u64::from(*words)));
-        let sizes = [hashes.len() / 4, blocks.len(), lengths.len(), postings.len()];
-        let words = self.blocks.iter().sum();
-        into.reserve_exact(HEADER_NUMBERS * 4 + sizes.iter().sum::<usize>() + hashes.len() + 64);
-        for number in [words, definitions].into_iter().chain(sizes.map(|size| size as u32)) {
-            into.extend_from_slice(&number.to_le_bytes());
-        }
-        for section in [hashes, blocks, lengths, postings] {
-            into.extend_from_slice(&section);
-        }
-    }
-}
-
-/// The lines of a text as `str::lines` has them, found faster.
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', rest);
-        let line = &rest[..end.unwrap_or(rest.len())];
-        rest = end.map_or(&[], |end| &rest[end + 1..]);
-        Some(line.strip_suffix(b"\r").filter(|_| end.is_some()).unwrap_or(line))
-    })
 }
 
 /// Symbols of a profile, beside its words.
@@ -456,14 +294,9 @@ pub(crate) fn damaged(path: &str, text: &str, bytes: &[u8]) {
         return;
     };
     let blocks = profile.blocks().len();
-    let hashes = profile
-        .sections()
-        .map_or_else(Vec::new, |sections| sections.hashes.to_vec());
-    let terms: Vec<(u32, u16)> = (0..)
-        .zip(hashes)
-        .map(|(at, hash)| (u32::from_le_bytes(hash), at))
-        .collect();
-    assert!(profile.hits(&terms, blocks).iter().all(|hit| (hit.0 as usize) < blocks));
+    let mut terms = Vec::new();
+    profile.each_word(|hash, _| terms.push((hash, 0)));
+    assert!(profile.hits(&terms).iter().all(|hit| (hit.0 as usize) < blocks));
     profile.each_definition(|_, _| {});
     profile.each_import(|_| {});
 }
@@ -473,6 +306,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::words::{hash, stem};
 
     const TEXT: &str = "import os\nfrom ..pkg import one\n\ndef retry_later(request):\n    retry = request.retry\n\n\n\n\n\n\
                         class Queue:\n    def retry(self): pass\n";
@@ -491,7 +325,7 @@ mod tests {
         let profile = Profile::of("a.py", TEXT);
         assert_eq!((profile.words(), profile.definitions()), (19, 3));
         assert_eq!(profile.blocks(), [13, 6]);
-        let hits = profile.hits(&terms(&["retrying", "queue", "retrylater", "absent", "requests"]), 2);
+        let hits = profile.hits(&terms(&["retrying", "queue", "retrylater", "absent", "requests"]));
         assert_eq!(hits, [(0, 0, 3), (0, 2, 1), (0, 4, 2), (1, 0, 1), (1, 1, 1)]);
         let mut defined = Vec::new();
         profile.each_definition(|name, (line, _)| defined.push(format!("{line}:{name}")));
@@ -528,16 +362,10 @@ mod tests {
     #[test]
     fn the_form_is_the_one_that_the_format_stands_for() {
         let bytes = Profile::of("a.py", TEXT).0;
-        assert_eq!((bytes.len(), checksum(&bytes)), (162, 3_351_433_343));
+        assert_eq!((bytes.len(), checksum(&bytes)), (126, 4_076_194_547));
     }
 
     proptest! {
-        #[test]
-        fn lines_are_those_of_the_library(text in "[a\\r\\n]{0,12}") {
-            let found: Vec<&[u8]> = lines(text.as_bytes()).collect();
-            prop_assert_eq!(found, text.lines().map(str::as_bytes).collect::<Vec<_>>());
-        }
-
         #[test]
         fn damaged_profiles_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             damaged("a.py", TEXT, &bytes);

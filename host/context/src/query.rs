@@ -263,15 +263,19 @@ pub(super) fn is_trailer(line: &str) -> bool {
         .is_some_and(|(key, _)| key.contains('-') && key.to_ascii_lowercase().ends_with("-by"))
 }
 
-/// `#123`, `GH-12`, a commit hash, a version.
+/// `#123`, `GH-12`, a number, a version, a commit hash. `sha1`, `utf8` and `lz4` are words.
 fn is_reference(token: &str) -> bool {
     let digits = token.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let before = &token[..token.len() - digits.len()];
+    let letters = before.trim_matches(|c: char| !c.is_alphanumeric());
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let hexadecimal =
         token.len() >= 7 && token.bytes().all(|b| b.is_ascii_hexdigit()) && token.bytes().any(|b| b.is_ascii_digit());
     hexadecimal
-        || !digits.is_empty()
-            && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
-            && token.len() - digits.len() <= 3
+        || is_number
+            && (letters.is_empty()
+                || letters.eq_ignore_ascii_case("v")
+                || letters.eq_ignore_ascii_case("gh") && before.ends_with('-'))
 }
 
 fn has_extension(token: &str) -> bool {

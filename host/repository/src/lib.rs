@@ -87,6 +87,8 @@ pub struct Options {
     pub scans: Option<Arc<Scans>>,
     /// Cancels the opening, which reads the repository's own settings file.
     pub cancel: CancellationToken,
+    /// Takes the times of files for unreliable, whatever the file system.
+    pub distrust_times: bool,
     /// Private layer over the tree. The settings file of the repository is always that of the tree.
     pub layer: Option<Arc<Layer>>,
 }
@@ -273,7 +275,7 @@ impl Repository {
         Ok(Arc::new(Self::open_bounded(root, options, bounds)?))
     }
 
-    fn open_bounded(root: &Path, options: &Options, bounds: WalkBounds) -> Result<Self, RepositoryError> {
+    fn open_bounded(root: &Path, options: &Options, mut bounds: WalkBounds) -> Result<Self, RepositoryError> {
         let mut rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
         let (path, handle) = root::open(root, options)?;
         let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
@@ -283,6 +285,9 @@ impl Repository {
         let identity = Identity::of(&stat);
         let root = Root::new(handle);
         rules.on_file_system(root.has_aliases());
+        if options.distrust_times || !root.has_reliable_times() {
+            bounds.settling = Duration::MAX;
+        }
         let state_directory = options.state_directory.as_deref().map(root::canonical);
         let key = Key {
             root: path.clone(),
@@ -377,6 +382,11 @@ impl Repository {
     /// Device and inode of the root.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// False where a file can change and keep its times: then only reading it tells.
+    pub fn has_reliable_times(&self) -> bool {
+        self.bounds.settling < Duration::MAX
     }
 
     /// Returns the key by which another opening of the same repository is recognised.

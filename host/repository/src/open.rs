@@ -107,9 +107,7 @@ impl Root {
 
     /// True on file systems that find a file by names which they do not list: those of Windows, and those behind which
     /// there may be one.
-    #[cfg(target_os = "linux")]
     pub(super) fn has_aliases(&self) -> bool {
-        // By their magic numbers, in `linux/magic.h` and their own sources.
         const MSDOS: i64 = 0x4d44;
         const EXFAT: i64 = 0x2011_bab0;
         const NTFS: i64 = 0x5346_544e;
@@ -121,16 +119,45 @@ impl Root {
         const SMB2: i64 = 0xfe53_4d42;
         const VBOX: i64 = 0x786f_4256;
         const PARALLELS: i64 = 0x7c7c_6673;
-        #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
-        let kind = rustix::fs::fstatfs(&self.handle).map(|system| i64::from(system.f_type));
-        kind.is_ok_and(|kind| {
-            [MSDOS, EXFAT, NTFS, NTFS3, FUSE, V9FS, SMB, CIFS, SMB2, VBOX, PARALLELS].contains(&(kind & 0xffff_ffff))
+        self.file_system().is_some_and(|kind| {
+            [MSDOS, EXFAT, NTFS, NTFS3, FUSE, V9FS, SMB, CIFS, SMB2, VBOX, PARALLELS].contains(&kind)
         })
     }
 
+    /// True on file systems whose kernel notes the time of every change. Others may be told the times by a server or a
+    /// program, or keep none of changes: a file can then change without another time.
+    pub(super) fn has_reliable_times(&self) -> bool {
+        const EXT: i64 = 0xef53;
+        const XFS: i64 = 0x5846_5342;
+        const BTRFS: i64 = 0x9123_683e;
+        const ZFS: i64 = 0x2fc1_2fc1;
+        const F2FS: i64 = 0xf2f5_2010;
+        const BCACHEFS: i64 = 0xca45_1a4e;
+        const TMPFS: i64 = 0x0102_1994;
+        const RAMFS: i64 = 0x8584_58f6;
+        const OVERLAYFS: i64 = 0x794c_7630;
+        const SQUASHFS: i64 = 0x7371_7368;
+        const EROFS: i64 = 0xe0f5_e1e2;
+        cfg!(not(target_os = "linux"))
+            || self.file_system().is_some_and(|kind| {
+                [
+                    EXT, XFS, BTRFS, ZFS, F2FS, BCACHEFS, TMPFS, RAMFS, OVERLAYFS, SQUASHFS, EROFS,
+                ]
+                .contains(&kind)
+            })
+    }
+
+    /// Kind of the root's file system by its magic number, as in `linux/magic.h` and the sources of file systems.
+    #[cfg(target_os = "linux")]
+    fn file_system(&self) -> Option<i64> {
+        #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
+        let kind = rustix::fs::fstatfs(&self.handle).map(|system| i64::from(system.f_type));
+        Some(kind.ok()? & 0xffff_ffff)
+    }
+
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn has_aliases(&self) -> bool {
-        false
+    fn file_system(&self) -> Option<i64> {
+        None
     }
 
     /// Always walks part by part from now on: what a kernel without `openat2` does.

@@ -151,6 +151,7 @@ impl Look {
     /// True where the request should rather answer from what is there.
     fn is_late(&self) -> bool {
         self.indexes.beside
+            && self.repository.has_reliable_times()
             && self.measured.load(Ordering::Relaxed) >= self.indexes.bounds.wait_files
             && self.asked.elapsed() > self.indexes.bounds.wait
     }
@@ -202,7 +203,7 @@ impl Look {
         FileRecord {
             path: read.path.as_str().into(),
             stamp: FileFingerprint::of(read),
-            is_settled: read.changed_ns < began - settling,
+            is_settled: self.repository.has_reliable_times() && read.changed_ns < began - settling,
             digest,
             place,
         }
@@ -227,6 +228,9 @@ impl Look {
     pub(crate) fn finish(self) {
         if self.indexes.beside && self.takes_history {
             self.refresh_history_beside();
+        }
+        if !self.repository.has_reliable_times() {
+            return;
         }
         let is_behind = self.list.complete && self.has_gone || self.has_added() || self.lacks_files();
         if !is_behind && self.treeless() == 0 {

@@ -81,7 +81,7 @@ impl Indexes {
 
     /// Brings the index up to date after a search of a list, beside everything else.
     pub fn fill_after_search(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>) {
-        if repository.layer().is_some() || !list.complete {
+        if repository.layer().is_some() || !list.complete || !repository.has_reliable_times() {
             return;
         }
         let Some(turn) = FillTurn::take(self) else { return };

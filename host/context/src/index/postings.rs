@@ -329,7 +329,7 @@ impl PostingsWriter<'_> {
         if base.bytes() >= bytes_max {
             return Ok(true);
         }
-        let segment = self.make(|file| segment::write_documents(file, &new))?;
+        let segment = self.make(|file, generation| segment::write_documents(file, generation, &new))?;
         self.segments.push(segment);
         Ok(false)
     }
@@ -389,13 +389,15 @@ impl PostingsWriter<'_> {
             return Ok(None);
         }
         let mut is_damaged = false;
-        let made = self.make(|file| match segment::merge(&segments, is_live, file) {
-            Ok(written) => written,
-            Err(damaged) => {
-                is_damaged = true;
-                Err(io::Error::other(damaged))
-            }
-        });
+        let made = self.make(
+            |file, generation| match segment::merge(&segments, is_live, file, generation) {
+                Ok(written) => written,
+                Err(damaged) => {
+                    is_damaged = true;
+                    Err(io::Error::other(damaged))
+                }
+            },
+        );
         match made {
             Err(_) if is_damaged => Ok(None),
             made => made.map(Some),
@@ -403,7 +405,7 @@ impl PostingsWriter<'_> {
     }
 
     /// A segment in a file of its own, which goes again where it cannot be written.
-    fn make(&self, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<Arc<Segment>> {
+    fn make(&self, write: impl FnOnce(File, u64) -> io::Result<()>) -> io::Result<Arc<Segment>> {
         let (generation, _) = uuid::Uuid::new_v4().as_u64_pair();
         let path = self.store.folder().join(self.kind.segment(generation));
         let file = OpenOptions::new()
@@ -411,7 +413,7 @@ impl PostingsWriter<'_> {
             .write(true)
             .mode(0o600)
             .open(&path)?;
-        let made = write(file).and_then(|()| {
+        let made = write(file, generation).and_then(|()| {
             let segment = Segment::open(store::open(&path)?, generation);
             segment.ok_or_else(|| io::Error::other("the postings were not written as they are"))
         });

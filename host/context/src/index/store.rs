@@ -28,8 +28,8 @@ const LOCK: &str = "lock";
 const HISTORY: &str = "history";
 pub(super) const RECORDS: &str = "records-";
 
-/// Catalogues of more bytes than this are none of ours: a million files have some 120 MB.
-const CATALOGUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Catalogues of more bytes are neither written nor read: a million files have some 120 MB.
+const CATALOGUE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// Location of one index.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ fn is_wasteful(base: &Catalogue, kept: &[Measured], added: &[Measured]) -> bool 
         .iter()
         .filter_map(|one| Some(one.record.as_ref()?.len() as u64))
         .sum();
-    base.records_bytes.saturating_sub(live) > (live + new) / 2 + WASTE_BYTES_MIN
+    base.records_bytes.saturating_sub(live) > (live + new) / 8 + WASTE_BYTES_MIN
 }
 
 impl Store {
@@ -193,11 +193,26 @@ impl Store {
         let (kept, gone): (Vec<&FileRecord>, Vec<&FileRecord>) = old.partition(|entry| keeps(&entry.path));
         let kept: Vec<Measured> = kept.into_iter().map(Measured::again).collect();
         let is_appended = on_disk && gone.is_empty() && !is_wasteful(base, &kept, &added);
-        let mut writer = if is_appended {
+        let writer = if is_appended {
             Writer::append(self, base, bytes_max)?
         } else {
             Writer::anew(self, base, bytes_max)?
         };
+        let path = writer.path.clone();
+        let written = self.write_with(writer, added, kept);
+        if written.is_err() {
+            // On a full disk, bytes that nothing leads to would keep it full.
+            let _ = if is_appended {
+                let records = OpenOptions::new().write(true).open(&path);
+                records.and_then(|records| records.set_len(base.records_bytes))
+            } else {
+                fs::remove_file(&path)
+            };
+        }
+        written
+    }
+
+    fn write_with(&self, mut writer: Writer<'_>, added: Vec<Measured>, kept: Vec<Measured>) -> io::Result<StoredIndex> {
         writer.reserve(added.iter().chain(&kept));
         // The new ones first: where a record was damaged, theirs takes its place under every path.
         for one in added.into_iter().chain(kept) {
@@ -214,8 +229,12 @@ impl Store {
     }
 
     fn publish(&self, catalogue: &Catalogue) -> io::Result<Mark> {
+        let bytes = catalogue.encode(self.root);
+        if bytes.len() as u64 > CATALOGUE_BYTES_MAX {
+            return Err(io::Error::other("the list of files is too large to be kept"));
+        }
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(&catalogue.encode(self.root))?;
+        file.write_all(&bytes)?;
         let file = file.persist(self.folder.join(CATALOGUE))?;
         self.remove_old_records(catalogue.generation);
         Ok(Mark::of(&file.metadata()?))
@@ -241,7 +260,10 @@ impl Store {
 
     /// Indexes make way in the order of their last use.
     fn note_use(&self) {
-        if let Ok(lock) = OpenOptions::new().write(true).open(self.folder.join(LOCK)) {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(flags.bits().cast_signed());
+        if let Ok(lock) = options.open(self.folder.join(LOCK)) {
             let _ = lock.set_modified(SystemTime::now());
         }
     }

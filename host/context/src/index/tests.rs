@@ -174,6 +174,43 @@ fn a_change_with_the_same_size_and_time_is_seen() {
 }
 
 #[test]
+fn where_times_tell_nothing_each_request_reads_and_nothing_is_kept() {
+    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    let distrustful = Options {
+        distrust_times: true,
+        ..Options::default()
+    };
+    for _ in 0..2 {
+        world.settle();
+        let look = world.look_with(&world.indexes, &distrustful);
+        assert_eq!(defined(&look, "a.py"), alpha(1));
+        look.finish();
+    }
+    assert!(!world.home.path().join("index").exists());
+    world.fill();
+    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+}
+
+#[test]
+fn a_write_that_fails_leaves_no_records_behind() {
+    let world = World::new(&[("a.py", ALPHA)]);
+    world.fill();
+    let records = world.records();
+    let bytes = |path: &PathBuf| fs::metadata(path).expect("it is there").len();
+    let before = bytes(&records[0]);
+    let catalogue = world.folder().join("catalogue");
+    // A folder in its place cannot be replaced by a file.
+    fs::remove_file(&catalogue).expect("it is there");
+    fs::create_dir(&catalogue).expect("the folder is ours");
+    for round in 0..3 {
+        world.put("b.py", &format!("{OMEGA}\nround{round}\n"));
+        world.fill();
+    }
+    assert_eq!(world.records(), records);
+    assert_eq!(bytes(&records[0]), before);
+}
+
+#[test]
 fn a_replaced_renamed_or_deleted_file_is_seen() {
     let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA), ("c.py", "x = 1\n")]);
     world.settle();

@@ -149,7 +149,11 @@ fn a_task_is_read_for_code_paths_and_titles() {
             .map(|term| term.weight)
     };
     assert!(weight("style") > weight("crash") && weight("crash") > weight("fix"));
-    assert!(Query::new("of the \n #12", &WEIGHTS).is_empty());
+    assert!(Query::new("of the \n #12, GH-34 (v1.2.3, 2026) 1a2b3c4", &WEIGHTS).is_empty());
+    let query = Query::new("sha1 utf8 lz4 h2 ext4", &WEIGHTS);
+    for word in ["sha1", "utf8", "lz4", "h2", "ext4"] {
+        assert!(query.term(word.as_bytes()).is_some(), "{word}");
+    }
 }
 
 #[test]

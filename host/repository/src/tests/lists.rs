@@ -283,6 +283,14 @@ fn a_list_is_used_again_only_while_it_holds() {
     let first = list(&repository);
     let unchanged = list(&repository);
     assert!(Arc::ptr_eq(&first, &unchanged), "nothing changed, nothing is walked");
+    let distrustful = Options {
+        distrust_times: true,
+        ..Options::default()
+    };
+    let other = Repository::open_bounded(folder.path(), &distrustful, bounds).expect("it opens");
+    assert!(repository.has_reliable_times() && !other.has_reliable_times());
+    let (walked, again) = (list(&other), list(&other));
+    assert!(!Arc::ptr_eq(&walked, &again), "times tell nothing, each list is walked");
     // A size is brought up to date without a walk.
     fs::write(at("a.txt"), "12345").expect("a file is written");
     let sized = list(&repository);

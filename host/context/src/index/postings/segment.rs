@@ -2,8 +2,8 @@
 //!
 //! A document is a content, whatever files have it. Keys are numbers below 2^24: trigrams, or words (see `index::words`).
 //! Lists lie in blocks of some kilobytes, ordered by key; the table
-//! of the blocks and the one of the documents come last, so that a file is written from its beginning to its end. Each
-//! part has a sum. A reader looks at the two tables once and reads a block when a question needs it.
+//! of the blocks and the one of the documents come last, so that a file is written from its beginning to its end. The file
+//! begins with its generation, so that no other segment can take its place, and each other part has a sum. A reader looks at the two tables once and reads a block when a question needs it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,13 +18,16 @@ use crate::index::catalogue::ContentDigest;
 use crate::index::pattern::TrigramQuery;
 
 /// First bytes of a segment. The number changes with the form, and with the keys that a content has.
-const FORMAT: &[u8; 16] = b"tool posts 0002\n";
+const FORMAT: &[u8; 16] = b"tool posts 0003\n";
+
+/// Bytes of the form and the generation.
+const HEAD_BYTES: usize = FORMAT.len() + 8;
 
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 16 * 1024;
 
 /// Documents of one segment.
-pub(super) const DOCUMENTS_MAX: usize = gaps::NUMBERS_MAX;
+pub(super) const DOCUMENTS_MAX: usize = crate::rice::NUMBERS_MAX;
 
 /// Bytes of a document in the table: its digest and its note.
 const DOCUMENT_BYTES: usize = 24;
@@ -105,7 +108,7 @@ impl Segment {
         if checksum(&tables) != tables_sum || tables.len() != expected || documents > DOCUMENTS_MAX {
             return None;
         }
-        let mut head = [0; FORMAT.len()];
+        let mut head = [0; HEAD_BYTES];
         file.read_exact_at(&mut head, 0).ok()?;
         let (table, extents) = tables.split_at(documents * DOCUMENT_BYTES);
         let document = |bytes: &[u8; DOCUMENT_BYTES]| {
@@ -120,7 +123,7 @@ impl Segment {
             generation,
             bytes,
         })
-        .filter(|_| head == *FORMAT)
+        .filter(|_| head == encode_head(generation))
     }
 
     /// Digest and note of each document.
@@ -152,6 +155,13 @@ impl Segment {
         }
         Ok(bytes)
     }
+}
+
+fn encode_head(generation: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..FORMAT.len()].copy_from_slice(FORMAT);
+    head[FORMAT.len()..].copy_from_slice(&generation.to_le_bytes());
+    head
 }
 
 fn chunk<const N: usize>(reader: &mut RecordReader<'_>) -> Option<[u8; N]> {
@@ -350,12 +360,12 @@ struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    fn new(file: File, documents: Vec<(ContentDigest, u64)>) -> io::Result<Self> {
+    fn new(file: File, generation: u64, documents: Vec<(ContentDigest, u64)>) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(256 * 1024, file);
-        file.write_all(FORMAT)?;
+        file.write_all(&encode_head(generation))?;
         Ok(Self {
             file,
-            offset: FORMAT.len() as u64,
+            offset: HEAD_BYTES as u64,
             documents,
             blocks: Vec::new(),
             block: Vec::new(),
@@ -427,9 +437,9 @@ impl SegmentWriter {
 /// Writes a segment of new documents.
 ///
 /// Their keys are turned to lists in 256 turns, by their first byte, so that little of them is held twice.
-pub(super) fn write_documents(file: File, documents: &[PostedDocument]) -> io::Result<()> {
+pub(super) fn write_documents(file: File, generation: u64, documents: &[PostedDocument]) -> io::Result<()> {
     let table = documents.iter().map(|one| (one.digest, one.note)).collect();
-    let mut writer = SegmentWriter::new(file, table)?;
+    let mut writer = SegmentWriter::new(file, generation, table)?;
     let mut cursors: Vec<KeyCursor<'_>> = documents.iter().map(|one| KeyCursor::new(&one.keys)).collect();
     let (mut pairs, mut sorted) = (Vec::new(), Vec::new());
     let mut starts = vec![0_usize; (1 << 16) + 1];
@@ -495,6 +505,7 @@ pub(super) fn merge(
     segments: &[&Segment],
     keeps: impl Fn(&ContentDigest) -> bool,
     file: File,
+    generation: u64,
 ) -> Result<io::Result<()>, DamagedSegment> {
     let mut table = Vec::new();
     let mut numbers = Vec::new();
@@ -508,7 +519,7 @@ pub(super) fn merge(
         };
         numbers.push(segment.documents.iter().map(&mut number).collect::<Vec<u32>>());
     }
-    let mut writer = match SegmentWriter::new(file, table) {
+    let mut writer = match SegmentWriter::new(file, generation, table) {
         Ok(writer) => writer,
         Err(error) => return Ok(Err(error)),
     };

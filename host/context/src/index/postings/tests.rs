@@ -131,6 +131,25 @@ fn a_content_is_written_once_and_only_while_a_file_has_it() {
 }
 
 #[test]
+fn a_segment_in_the_place_of_another_counts_as_absent() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let store = store(folder.path());
+    let first = write(
+        &store,
+        &Postings::default(),
+        &[document(1, "abc")],
+        &live([1, 2]),
+        false,
+    );
+    write(&store, &first, &[document(2, "xyz")], &live([1, 2]), false);
+    let [one, other] = segments(folder.path()).try_into().expect("there are two");
+    fs::copy(&one, &other).expect("the folder is ours");
+    let left = store.load_postings(KIND);
+    assert_eq!(left.segments.len(), 1);
+    assert!(left.place_of(&digest(1)).is_some() != left.place_of(&digest(2)).is_some());
+}
+
+#[test]
 fn what_is_no_longer_listed_goes_at_once_and_what_has_changed_later() {
     let folder = tempfile::tempdir().expect("there is room");
     let store = store(folder.path());
