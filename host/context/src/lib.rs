@@ -59,7 +59,7 @@ use profile::Profile;
 use query::Query;
 use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
-use tool_repository::{FileEntry, FileList, Repository, ScanError, file_role};
+use tool_repository::{FileEntry, FileList, Repository, ScanError, bulk, file_role};
 
 pub use calls::draw_calls;
 pub use definitions::{SymbolSearch, find_symbol};
@@ -427,7 +427,7 @@ impl From<Option<Profile>> for Looked {
 
 /// The text of a content; absent where it is none.
 fn text_of(content: Vec<u8>) -> Option<String> {
-    if content[..content.len().min(BINARY_LOOK_BYTES)].contains(&0) {
+    if bulk::is_binary(&content) {
         return None;
     }
     Some(match String::from_utf8(content) {
@@ -590,9 +590,6 @@ const ITEMS_OF_A_THREAD_MIN: usize = 2_000;
 fn threads(cores: usize) -> usize {
     cores.min(CONTEXT_THREADS_MAX)
 }
-
-/// A NUL among the first bytes means binary, as git has it.
-const BINARY_LOOK_BYTES: usize = 8000;
 
 /// Files that a thread takes at once: enough that the counter costs nothing, few enough that threads end together.
 const BATCH_FILES: usize = 16;

@@ -16,7 +16,7 @@ use super::{Packet, SelectionTree};
 use tool_core::api::SelectedFile;
 use tool_core::digest::sha256_hex;
 use tool_core::redaction::Redactor;
-use tool_repository::{file_role, foreign};
+use tool_repository::{bulk, file_role, foreign};
 
 /// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
 const PACKET_LINE_BYTES_MAX: usize = 1000;
@@ -229,8 +229,7 @@ fn prepare(choice: &SelectedPath, content: Option<Vec<u8>>, redactor: &Redactor)
         redacted: 0,
         digest: None,
     };
-    let Some(content) = content.filter(|content| !content[..content.len().min(super::BINARY_LOOK_BYTES)].contains(&0))
-    else {
+    let Some(content) = content.filter(|content| !bulk::is_binary(content)) else {
         return prepared;
     };
     let text = String::from_utf8_lossy(&content);

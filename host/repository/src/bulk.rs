@@ -237,7 +237,8 @@ impl Repository {
     }
 }
 
-fn is_binary(content: &[u8]) -> bool {
+/// True for a content that is no text. Search by index answers as a full search does, because both ask this.
+pub fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some()
 }
 

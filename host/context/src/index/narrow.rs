@@ -18,10 +18,7 @@ use super::trigrams::TrigramCollector;
 use super::{Indexes, Look, digest, now_ns, yield_to_others};
 use crate::codec::put;
 use crate::limits;
-use tool_repository::{FileList, Repository};
-
-/// A NUL among so many first bytes marks a file that is no text. Skills and the bulk reader look at as many.
-const SNIFF_BYTES: usize = 8 * 1024;
+use tool_repository::{FileList, Repository, bulk};
 
 /// Notes of documents. A content with a NUL near its beginning is binary, and no trigrams of it are kept.
 const TEXT: u64 = 0;
@@ -134,8 +131,7 @@ impl Look {
         if postings.is_full || postings.place_of(digest).is_some() {
             return None;
         }
-        let is_binary = memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some();
-        let (note, keys) = if is_binary {
+        let (note, keys) = if bulk::is_binary(content) {
             (BINARY, Box::default())
         } else {
             (TEXT, self.collect(content))
