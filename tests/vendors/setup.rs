@@ -244,7 +244,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
 
     ## Dependencies
 
-    - `click >=8` [runtime] (pyproject.toml:3)
+    - `click` >=8 [runtime] (pyproject.toml:3)
 
     ## Languages and sizes
 

@@ -6,11 +6,13 @@
 
 mod cargo;
 mod go_mod;
+mod gradle;
 mod locks;
 mod model;
 mod package_json;
 mod pyproject;
 mod requirement;
+mod ruby;
 mod setup;
 mod toml_file;
 
@@ -40,7 +42,7 @@ const CONFLICTS_MAX: usize = 50;
 const LINE_BYTES_MAX: usize = 500;
 
 /// Names of manifests. Requirements files come under many names.
-const MANIFEST_GLOBS: [&str; 9] = [
+const MANIFEST_GLOBS: [&str; 14] = [
     "package.json",
     "pyproject.toml",
     "*requirements*.txt",
@@ -50,7 +52,16 @@ const MANIFEST_GLOBS: [&str; 9] = [
     "Pipfile",
     "Cargo.toml",
     "go.mod",
+    "Gemfile",
+    "*.gemspec",
+    "build.gradle",
+    "build.gradle.kts",
+    "libs.versions.toml",
 ];
+
+/// Names of manifests, for messages.
+const MANIFEST_NAMES: &str = "package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, Pipfile, Cargo.toml, \
+    go.mod, Gemfile, *.gemspec, build.gradle, build.gradle.kts and libs.versions.toml";
 
 #[derive(Deserialize)]
 struct AnalyzeDependenciesArguments {
@@ -66,7 +77,8 @@ impl Handler for AnalyzeDependencies {
             name: "analyze_dependencies",
             version: "1.0.0",
             description: "Lists the repository's dependencies, from package.json, pyproject.toml, requirements files, \
-                setup.cfg, setup.py, Pipfile, Cargo.toml and go.mod in all directories: constraint, group, place, and \
+                setup.cfg, setup.py, Pipfile, Cargo.toml, go.mod, Gemfile, gemspecs, build.gradle(.kts) and \
+                libs.versions.toml in all directories: constraint, group, place, and \
                 the locked version if a lock file has it. Points out dependencies with different constraints, and \
                 manifests that do not parse.",
             parameters: json!({
@@ -103,14 +115,15 @@ impl Handler for AnalyzeDependencies {
         };
         let found = DependencyFiles::list(host, &under)?;
         let mut manifests: Vec<Manifest> = found.manifests.iter().map(|file| read(host, file)).collect();
-        // Most setup.cfg files configure linters and say nothing about dependencies.
+        // Most setup.cfg files configure linters, and builds of Gradle that only hold others declare nothing.
         manifests.retain(|manifest| {
-            !manifest.path.ends_with("setup.cfg")
+            !(manifest.path.ends_with("setup.cfg") || manifest.kind == "Gradle")
                 || manifest.name.is_some()
                 || !manifest.dependencies.is_empty()
                 || !manifest.problems.is_empty()
         });
         cargo::resolve_workspace(&mut manifests);
+        gradle::resolve_catalog(&mut manifests);
         locks::apply(&mut manifests, &read_locks(host, &found.locks));
         let lines = render(&manifests, &under, found.left_out);
         Ok(page(&lines, from))
@@ -140,10 +153,8 @@ impl DependencyFiles {
         manifests.retain(|file| file.kind == EntryKind::File && parser(&file.path).is_some());
         if metadata.is_file() && manifests.is_empty() {
             return Err(
-                Failure::invalid(format!("`{under}` is not a manifest that this skill reads")).with_hint(
-                    "give package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, Pipfile, Cargo.toml or \
-                 go.mod, or a directory",
-                ),
+                Failure::invalid(format!("`{under}` is not a manifest that this skill reads"))
+                    .with_hint(format!("give a directory, or a manifest; it reads {MANIFEST_NAMES}")),
             );
         }
         // The root says most, and what lies deep is often a test's.
@@ -180,6 +191,10 @@ fn parser(path: &str) -> Option<Parser> {
         "setup.py" => setup::parse_py,
         "Cargo.toml" => cargo::parse,
         "go.mod" => go_mod::parse,
+        "Gemfile" => ruby::parse_gemfile,
+        "build.gradle" | "build.gradle.kts" => gradle::parse,
+        "libs.versions.toml" => gradle::parse_catalog,
+        name if name.ends_with(".gemspec") => ruby::parse_gemspec,
         name if name.ends_with(".txt") && (name.contains("requirements") || path.contains("requirements/")) => {
             requirement::parse_file
         }
@@ -239,10 +254,7 @@ fn render(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
         format!(" in {under}")
     };
     if manifests.is_empty() {
-        return vec![format!(
-            "No manifest found{place}: looked for package.json, pyproject.toml, requirements*.txt, setup.cfg, \
-             setup.py, Pipfile, Cargo.toml and go.mod."
-        )];
+        return vec![format!("No manifest found{place}: looked for {MANIFEST_NAMES}.")];
     }
     let count: usize = manifests.iter().map(|manifest| manifest.dependencies.len()).sum();
     let broken = manifests

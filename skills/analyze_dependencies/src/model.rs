@@ -7,6 +7,8 @@ pub(crate) enum Ecosystem {
     Npm,
     Rust,
     Go,
+    Ruby,
+    Java,
 }
 
 /// One manifest.
@@ -31,7 +33,7 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// As written, without white space; `*` for any version.
     pub(crate) constraint: String,
-    /// `runtime`, `dev`, `build`, `peer`, `optional`, `extra:NAME`, `group:NAME` and the like.
+    /// `runtime`, `dev`, `test`, `build`, `peer`, `optional`, `extra:NAME`, `group:NAME` and the like.
     pub(crate) group: String,
     /// Line of the declaration, counted from 1.
     pub(crate) line: usize,
@@ -128,7 +130,7 @@ pub(crate) fn normal(ecosystem: Ecosystem, name: &str) -> String {
             normal
         }
         Ecosystem::Rust => name.replace('_', "-"),
-        Ecosystem::Npm | Ecosystem::Go => name.to_owned(),
+        Ecosystem::Npm | Ecosystem::Go | Ecosystem::Ruby | Ecosystem::Java => name.to_owned(),
     }
 }
 

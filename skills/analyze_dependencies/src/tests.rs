@@ -462,3 +462,85 @@ fn long_answers_go_on_by_their_cursor() {
 fn the_description_is_one_that_a_model_can_use() {
     skill_sdk::testing::check_description::<AnalyzeDependencies>();
 }
+
+#[test]
+fn gems_are_read_with_their_groups_and_sources() {
+    let gemspec = "Gem::Specification.new do |s|\n  s.name = 'shop'\n  s.version = Shop::VERSION\n  \
+                   s.add_dependency 'rack', '>= 3', '< 4'\n  # s.add_dependency 'old'\n  \
+                   s.add_runtime_dependency(%q<json>.freeze, [\"~> 2.6\"])\n  s.add_dependency name\n  \
+                   s.add_development_dependency \"rake\"\nend\n";
+    let gemfile = "source 'https://example.org'\ngemspec\ngem 'yard' # docs\ngem \"tilt\", \"~> #{old}\"\n\
+                   group :production do\n  gem 'pg', '>= 1'\nend\nif old\n  gem 'erubi', path: '../erubi'\nend\n\
+                   gem 'rubocop', '~> 1.3', require: false, group: :lint\n";
+    let application = "gem 'rails', '~> 8'\ngroup :development, :test do\n  gem 'debug'\nend\n";
+    let files = [
+        ("shop.gemspec", gemspec),
+        ("Gemfile", gemfile),
+        ("app/Gemfile", application),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    3 manifests and 10 dependencies
+
+    Gemfile (Bundler)
+      yard * [dev] Gemfile:3
+      tilt * [dev] Gemfile:4
+      pg >= 1 [group:production] Gemfile:6
+      erubi @ path ../erubi [dev] Gemfile:9
+      rubocop ~> 1.3 [group:lint] Gemfile:11
+
+    shop.gemspec (RubyGems)
+      project: shop
+      rack >= 3, < 4 [runtime] shop.gemspec:4
+      json ~> 2.6 [runtime] shop.gemspec:6
+      rake * [dev] shop.gemspec:8
+
+    app/Gemfile (Bundler)
+      rails ~> 8 [runtime] app/Gemfile:1
+      debug * [dev] app/Gemfile:3
+    ");
+}
+
+#[test]
+fn builds_of_gradle_are_read_with_their_catalog() {
+    let catalog = "[versions]\nokio = \"3.1\"\n[libraries]\n\
+                   square-okio = { module = \"com.squareup.okio:okio\", version.ref = \"okio\" }\n\
+                   junit = \"junit:junit:4.13\"\nbom = { group = \"a.b\", name = \"bom\" }\nodd = { version = \"1\" }\n";
+    let kotlin = "plugins { alias(libs.plugins.kotlin) }\nkotlin {\n  sourceSets {\n    commonTest {\n      dependencies {\n\
+                  \x20       implementation(libs.junit)\n      }\n    }\n  }\n}\ndependencies {\n  api(libs.square.okio)\n\
+                  \x20 implementation(platform(libs.bom))\n  implementation(projects.cart) // the cart\n\
+                  \x20 implementation(libs.unknown)\n  testImplementation(\"a:b:1.0\") { exclude(group = \"x\") }\n\
+                  \x20 // api(\"c:d:1\")\n  exclude(\"e:f:1\")\n}\n";
+    let groovy = "buildscript { dependencies { classpath 'g:plugin:2' } }\nrepositories { api 'no:no:1' }\ndependencies {\n\
+                  \x20 implementation group: 'g', name: 'h', version: '1.2'\n  compileOnly 'i:j'\n  \
+                  \x20 api project(':cart')\n  kapt \"k:l:$version\"\n}\n";
+    let files = [
+        ("gradle/libs.versions.toml", catalog),
+        ("shop/build.gradle.kts", kotlin),
+        ("build.gradle", groovy),
+        ("empty/build.gradle", "plugins {}\n"),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    3 manifests and 14 dependencies; 1 manifest with problems
+
+    build.gradle (Gradle)
+      g:plugin 2 [build] build.gradle:1
+      h 1.2 [runtime] build.gradle:4
+      i:j * [build] build.gradle:5
+      :cart project [runtime] build.gradle:6
+      k:l $version [build] build.gradle:7
+
+    gradle/libs.versions.toml (Gradle, version catalog)
+      problem: gradle/libs.versions.toml:7: `odd` names no module
+      com.squareup.okio:okio 3.1 [catalog] gradle/libs.versions.toml:4 (libs.square.okio)
+      junit:junit 4.13 [catalog] gradle/libs.versions.toml:5 (libs.junit)
+      a.b:bom * [catalog] gradle/libs.versions.toml:6 (libs.bom)
+
+    shop/build.gradle.kts (Gradle)
+      libs.junit junit:junit 4.13 [test] shop/build.gradle.kts:6
+      libs.square.okio com.squareup.okio:okio 3.1 [runtime] shop/build.gradle.kts:12
+      libs.bom a.b:bom * [runtime] shop/build.gradle.kts:13
+      projects.cart project [runtime] shop/build.gradle.kts:14
+      libs.unknown * [runtime] shop/build.gradle.kts:15
+      a:b 1.0 [test] shop/build.gradle.kts:16
+    ");
+}

@@ -461,10 +461,16 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     let is_near = |path: &str| parent(path) == brief.target || parent(path).is_empty();
     for (_, dependencies) in by_manifest.iter().filter(|(path, _)| is_near(path)) {
         for dependency in dependencies.iter().take(ROWS_MAX) {
+            // The version may stand on another line than the name.
+            let (name, version) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
+            let version = match version {
+                "" | "*" => String::new(),
+                version => format!(" {version}"),
+            };
             let _ = writeln!(
                 text,
-                "- `{}` [{}] ({})",
-                dependency.name, dependency.group, dependency.place
+                "- `{name}`{version} [{}] ({})",
+                dependency.group, dependency.place
             );
         }
         if dependencies.len() > ROWS_MAX {
