@@ -1,9 +1,10 @@
 //! The graph of a directory: its modules, and the imports between them.
 //!
 //! A module is a file, a folder or a package. The largest folders are opened first, for as long as the graph stays small
-//! enough to be looked at; the rest stays folded.
+//! enough to be looked at; of a folder with too many files of its own, the most connected ones are shown. The rest stays
+//! folded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,12 +14,14 @@ use tool_core::api::{ModuleEdge, ModuleGraph, ModuleNode};
 use tool_repository::Repository;
 use tool_repository::file_role::parent;
 
-use super::symbols::{is_name_sign, package_name};
+use super::symbols::{Ecosystem, Manifest};
 use super::{ContextError, Indexes, Looked, SelectionTree};
 use crate::limits::RANKED_FILE_BYTES_MAX;
 
 /// Modules of a graph: more cannot be looked at.
 const NODES_MAX: usize = 25;
+/// A flat folder is opened in part only where so many nodes are left: fewer of its files would tell nothing.
+const PARTS_MIN: usize = 8;
 /// Edges of a graph.
 const EDGES_MAX: usize = 60;
 /// Name of the module that holds what has no room of its own.
@@ -75,37 +78,23 @@ fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGr
     } else {
         sources
     };
-    let modules = if by_package {
-        packages(tree, &files)
-    } else {
-        folders(tree, directory, &files)
-    };
-    let home: HashMap<usize, usize> = modules
-        .iter()
-        .enumerate()
-        .flat_map(|(module, one)| one.files.iter().map(move |file| (*file, module)))
+    let imports: Vec<(usize, usize)> = file_imports(tree, &files)
+        .into_iter()
+        .zip(&files)
+        .flat_map(|(imported, from)| imported.into_iter().map(|to| (*from, to)))
         .collect();
-    let imports = tree.each(&files, |at| {
-        let is_small = tree.sizes[at] <= RANKED_FILE_BYTES_MAX;
-        let Looked::Profile(profile) = is_small.then(|| tree.source.profile(tree.paths[at]))? else {
-            return None;
-        };
-        Some(tree.imports(tree.paths[at], &profile))
-    });
+    let (modules, declared) = if by_package {
+        packages(tree, &files, &imports)
+    } else {
+        (folders(tree, directory, &files, &imports), Vec::new())
+    };
+    let home = homes(&modules);
     let mut counts: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-    for (from, imported) in files.iter().zip(imports) {
-        for to in imported.iter().flat_map(|imported| imported.iter()) {
-            if let (Some(from), Some(to)) = (home.get(from), home.get(&(*to as usize)))
-                && from != to
-            {
-                *counts.entry((*from, *to)).or_default() += 1;
-            }
-        }
+    for pair in pairs_of(&home, &imports) {
+        *counts.entry(pair).or_default() += 1;
     }
-    if by_package {
-        for pair in declared_dependencies(tree, &modules) {
-            counts.entry(pair).or_insert(1);
-        }
+    for pair in declared {
+        counts.entry(pair).or_insert(1);
     }
     let mut edges: Vec<ModuleEdge> = counts
         .into_iter()
@@ -135,35 +124,107 @@ fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGr
     }
 }
 
+/// The files that each of `files` imports, as indices into the list; none where a file was not read in time.
+pub(crate) fn file_imports(tree: &SelectionTree<'_>, files: &[usize]) -> Vec<Vec<usize>> {
+    let imports = tree.each(files, |at| {
+        let is_small = tree.sizes[at] <= RANKED_FILE_BYTES_MAX;
+        let Looked::Profile(profile) = is_small.then(|| tree.source.profile(tree.paths[at]))? else {
+            return None;
+        };
+        Some(tree.imports(tree.paths[at], &profile))
+    });
+    let indices = |imported: Option<Arc<[u32]>>| {
+        imported
+            .iter()
+            .flat_map(|list| list.iter())
+            .map(|to| *to as usize)
+            .collect()
+    };
+    imports.into_iter().map(indices).collect()
+}
+
 /// Files that are drawn as one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SourceModule {
     name: String,
-    /// The folder that can be opened.
-    folder: Option<String>,
+    form: ModuleForm,
     /// Indices into the list.
     files: Vec<usize>,
 }
 
+/// How a module can be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ModuleForm {
+    /// Not at all: one file, a package, or a rest.
+    Closed,
+    /// Into its folders and files.
+    Folder(String),
+    /// Into files: it holds those that lie in a folder itself.
+    Files,
+}
+
+impl SourceModule {
+    fn closed(name: String, files: Vec<usize>) -> Self {
+        let form = ModuleForm::Closed;
+        Self { name, form, files }
+    }
+}
+
+/// The module that each file belongs to.
+fn homes(modules: &[SourceModule]) -> HashMap<usize, usize> {
+    modules
+        .iter()
+        .enumerate()
+        .flat_map(|(module, one)| one.files.iter().map(move |file| (*file, module)))
+        .collect()
+}
+
+/// The imports between different modules, once for each pair of files.
+fn pairs_of<'a>(
+    home: &'a HashMap<usize, usize>,
+    imports: &'a [(usize, usize)],
+) -> impl Iterator<Item = (usize, usize)> + 'a {
+    let pair = |(from, to): &(usize, usize)| Some((*home.get(from)?, *home.get(to)?));
+    imports.iter().filter_map(pair).filter(|(from, to)| from != to)
+}
+
+/// The number of edges of each of so many modules.
+fn degrees(count: usize, pairs: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
+    let pairs: BTreeSet<(usize, usize)> = pairs.collect();
+    let mut degrees = vec![0; count];
+    for (from, to) in pairs {
+        degrees[from] += 1;
+        degrees[to] += 1;
+    }
+    degrees
+}
+
 /// The folders and files below a directory, the largest folders opened.
-fn folders(tree: &SelectionTree<'_>, directory: &str, files: &[usize]) -> Vec<SourceModule> {
+fn folders(
+    tree: &SelectionTree<'_>,
+    directory: &str,
+    files: &[usize],
+    imports: &[(usize, usize)],
+) -> Vec<SourceModule> {
     if files.is_empty() {
         return Vec::new();
     }
-    let mut modules = fold(parts(tree, directory, files, usize::MAX));
+    let drawn: HashSet<usize> = files.iter().copied().collect();
+    let mut links: HashMap<usize, BTreeSet<usize>> = HashMap::new();
+    for (from, to) in imports.iter().filter(|(_, to)| drawn.contains(to)) {
+        links.entry(*from).or_default().insert(*to);
+        links.entry(*to).or_default().insert(*from);
+    }
+    let links: HashMap<usize, usize> = links.into_iter().map(|(at, linked)| (at, linked.len())).collect();
+    let (mut modules, _) = fold(parts(tree, directory, files, usize::MAX), imports, &[]);
     loop {
         let room = NODES_MAX - modules.len() + 1;
+        let degrees = degrees(modules.len(), pairs_of(&homes(&modules), imports));
         let opened = modules
             .iter()
             .enumerate()
-            .filter_map(|(at, module)| {
-                let folder = module.folder.as_ref()?;
-                let parts = parts(tree, folder, &module.files, room);
-                // A folder whose own files have no room stays as it is.
-                let is_same = matches!(&parts[..], [part] if part.folder.is_none() && part.files.len() > 1);
-                (parts.len() <= room && !is_same).then_some((at, parts))
-            })
-            .max_by_key(|(at, _)| (modules[*at].files.len(), std::cmp::Reverse(*at)));
+            .filter_map(|(at, module)| Some((at, open(tree, module, room, &links)?)))
+            .max_by_key(|(at, _)| (modules[*at].files.len(), degrees[*at], std::cmp::Reverse(*at)));
         let Some((at, parts)) = opened else {
             break;
         };
@@ -171,6 +232,48 @@ fn folders(tree: &SelectionTree<'_>, directory: &str, files: &[usize]) -> Vec<So
     }
     modules.sort_by(|a, b| a.name.cmp(&b.name));
     modules
+}
+
+/// The parts of a module, where they fit into `room`.
+fn open(
+    tree: &SelectionTree<'_>,
+    module: &SourceModule,
+    room: usize,
+    links: &HashMap<usize, usize>,
+) -> Option<Vec<SourceModule>> {
+    match &module.form {
+        ModuleForm::Closed => None,
+        ModuleForm::Files => most_connected(tree, module, room, links),
+        ModuleForm::Folder(folder) => {
+            let parts = parts(tree, folder, &module.files, room);
+            match &parts[..] {
+                [own] if own.form == ModuleForm::Files => most_connected(tree, own, room, links),
+                parts => (parts.len() <= room).then(|| parts.to_vec()),
+            }
+        }
+    }
+}
+
+/// The files of a flat folder that are linked with most others, and one module for the rest.
+fn most_connected(
+    tree: &SelectionTree<'_>,
+    module: &SourceModule,
+    room: usize,
+    links: &HashMap<usize, usize>,
+) -> Option<Vec<SourceModule>> {
+    let mut files = module.files.clone();
+    let file = |at: usize| SourceModule::closed(tree.paths[at].to_owned(), vec![at]);
+    if files.len() <= room {
+        return Some(files.into_iter().map(file).collect());
+    }
+    if room < PARTS_MIN {
+        return None;
+    }
+    // The list is sorted by name, and the order of equals stays.
+    files.sort_by_key(|at| std::cmp::Reverse(links.get(at).copied().unwrap_or_default()));
+    let rest = files.split_off(room - 1);
+    let rest = SourceModule::closed(module.name.clone(), rest);
+    Some(files.into_iter().map(file).chain([rest]).collect())
 }
 
 /// The parts of a folder: its folders, and its files, as one part where they have no room each.
@@ -184,18 +287,14 @@ fn parts(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -
             None => own.push(*at),
         }
     }
-    let file = |at: &usize| SourceModule {
-        name: tree.paths[*at].to_owned(),
-        folder: None,
-        files: vec![*at],
-    };
+    let file = |at: &usize| SourceModule::closed(tree.paths[*at].to_owned(), vec![*at]);
     let own_parts = if own.len() <= 1 || inner.len() + own.len() <= room.min(NODES_MAX) {
         own.iter().map(file).collect()
     } else {
         let prefix = &tree.paths[own[0]][..start];
         vec![SourceModule {
             name: format!("{prefix}*"),
-            folder: None,
+            form: ModuleForm::Files,
             files: own,
         }]
     };
@@ -203,15 +302,20 @@ fn parts(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -
         let path = format!("{}{name}", &tree.paths[files[0]][..start]);
         SourceModule {
             name: format!("{path}/"),
-            folder: Some(path),
+            form: ModuleForm::Folder(path),
             files,
         }
     });
     inner.chain(own_parts).collect()
 }
 
-/// The packages of a workspace: each file belongs to the nearest folder above it that has a manifest.
-fn packages(tree: &SelectionTree<'_>, files: &[usize]) -> Vec<SourceModule> {
+/// The packages of a workspace, and the pairs of which one declares the other: each file belongs to the nearest folder above
+/// it that has a manifest.
+fn packages(
+    tree: &SelectionTree<'_>,
+    files: &[usize],
+    imports: &[(usize, usize)],
+) -> (Vec<SourceModule>, Vec<(usize, usize)>) {
     let mut by_package: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for at in files {
         let mut folder = parent(tree.paths[*at]);
@@ -220,77 +324,140 @@ fn packages(tree: &SelectionTree<'_>, files: &[usize]) -> Vec<SourceModule> {
         }
         by_package.entry(folder).or_default().push(*at);
     }
-    let module = |(folder, files): (&str, Vec<usize>)| SourceModule {
-        name: if folder.is_empty() {
+    let folders: Vec<&str> = by_package.keys().copied().collect();
+    let declared = declared_dependencies(tree, &folders);
+    let module = |(folder, files): (&str, Vec<usize>)| {
+        let name = if folder.is_empty() {
             "./".to_owned()
         } else {
             format!("{folder}/")
-        },
-        folder: None,
-        files,
+        };
+        SourceModule::closed(name, files)
     };
-    fold(by_package.into_iter().map(module).collect())
+    fold(by_package.into_iter().map(module).collect(), imports, &declared)
 }
 
-/// Pairs of packages of which the manifest of one declares the other, as places in the list.
-fn declared_dependencies(tree: &SelectionTree<'_>, packages: &[SourceModule]) -> Vec<(usize, usize)> {
-    let manifest = |package: &SourceModule| {
-        let folder = package.name.trim_start_matches("./");
-        let path = MANIFESTS.iter().map(|name| format!("{folder}{name}"));
-        let text = path
-            .filter(|path| tree.find(path).is_some())
-            .find_map(|path| tree.text(&path))?;
-        (package.name != OTHERS).then_some(text)
-    };
-    let manifests: Vec<Option<String>> = packages.iter().map(manifest).collect();
-    let names: Vec<Option<&str>> = manifests.iter().map(|text| package_name(text.as_deref()?)).collect();
-    let mut pairs = Vec::new();
-    for (from, text) in manifests.iter().enumerate() {
-        for (to, name) in names.iter().enumerate() {
-            if let (Some(text), Some(name)) = (text, name)
-                && from != to
-                && text.lines().any(|line| declares(line, name))
-            {
-                pairs.push((from, to));
+/// Pairs of packages of which the manifest of one declares the other, as places in `folders`.
+fn declared_dependencies(tree: &SelectionTree<'_>, folders: &[&str]) -> Vec<(usize, usize)> {
+    let mut renamed: HashMap<String, Renames> = HashMap::new();
+    let manifests: Vec<Vec<Manifest>> = folders
+        .iter()
+        .map(|folder| {
+            let paths = MANIFESTS.iter().map(|name| join(folder, name));
+            let paths = paths.filter(|path| tree.find(path).is_some());
+            paths
+                .filter_map(|path| Manifest::read(&path, &tree.text(&path)?))
+                .collect()
+        })
+        .collect();
+    let mut places: HashMap<(Ecosystem, &str), usize> = HashMap::new();
+    for (at, manifest) in manifests
+        .iter()
+        .enumerate()
+        .flat_map(|(at, list)| list.iter().map(move |one| (at, one)))
+    {
+        if let Some(name) = &manifest.name {
+            places.entry((manifest.ecosystem, name)).or_insert(at);
+        }
+    }
+    let mut pairs = BTreeSet::new();
+    for (from, folder) in folders.iter().enumerate() {
+        for manifest in &manifests[from] {
+            for need in &manifest.needs {
+                let inherited = need
+                    .is_inherited
+                    .then(|| inherited_name(tree, folder, &need.name, &mut renamed));
+                let name = inherited.flatten().unwrap_or_else(|| need.name.clone());
+                if let Some(to) = places
+                    .get(&(manifest.ecosystem, name.as_str()))
+                    .filter(|to| **to != from)
+                {
+                    pairs.insert((from, *to));
+                }
             }
         }
     }
-    pairs
+    pairs.into_iter().collect()
 }
 
-/// True for a line of a manifest that declares a dependency: the name stands at its beginning, or in its heading.
-fn declares(line: &str, name: &str) -> bool {
-    let line = line.trim_start();
-    let line = line
-        .rsplit_once("dependencies.")
-        .filter(|_| line.starts_with('['))
-        .map_or(line, |(_, rest)| rest);
-    let line = line
-        .trim_start_matches("require ")
-        .trim_start_matches(['"', '\'', '{', ':']);
-    let rest = line.strip_prefix(name);
-    rest.is_some_and(|rest| rest.starts_with(|c: char| c == '.' || !is_name_sign(c)))
+/// Packages that the manifest of a workspace calls by another name.
+type Renames = HashMap<String, String>;
+
+/// The package that a workspace above a folder means by the name of a dependency, where that is another name.
+fn inherited_name(
+    tree: &SelectionTree<'_>,
+    folder: &str,
+    name: &str,
+    known: &mut HashMap<String, Renames>,
+) -> Option<String> {
+    let mut folder = folder;
+    loop {
+        let renames = known.entry(folder.to_owned()).or_insert_with(|| {
+            let path = join(folder, "Cargo.toml");
+            let text = tree.find(&path).and_then(|_| tree.text(&path));
+            text.and_then(|text| Manifest::read(&path, &text))
+                .map(|one| one.renames)
+                .unwrap_or_default()
+        });
+        if let Some(package) = renames.get(name) {
+            return Some(package.clone());
+        }
+        if folder.is_empty() {
+            return None;
+        }
+        folder = parent(folder);
+    }
+}
+
+fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
 }
 
 fn is_package(tree: &SelectionTree<'_>, folder: &str) -> bool {
-    MANIFESTS
-        .iter()
-        .any(|name| tree.find(&format!("{folder}/{name}")).is_some())
+    MANIFESTS.iter().any(|name| tree.find(&join(folder, name)).is_some())
 }
 
-/// Keeps the largest modules, and makes one of the rest where there are too many.
-fn fold(mut modules: Vec<SourceModule>) -> Vec<SourceModule> {
+/// Keeps the largest modules, of equals the ones with most edges, and makes one of the rest where there are too many.
+/// `pairs` are further edges, which are returned as places in the result.
+fn fold(
+    modules: Vec<SourceModule>,
+    imports: &[(usize, usize)],
+    pairs: &[(usize, usize)],
+) -> (Vec<SourceModule>, Vec<(usize, usize)>) {
+    let home = homes(&modules);
+    let degrees = degrees(modules.len(), pairs_of(&home, imports).chain(pairs.iter().copied()));
+    let mut order: Vec<usize> = (0..modules.len()).collect();
+    let mut rest = Vec::new();
     if modules.len() > NODES_MAX {
-        modules.sort_by(|a, b| b.files.len().cmp(&a.files.len()).then_with(|| a.name.cmp(&b.name)));
-        let rest = modules.split_off(NODES_MAX - 1);
-        modules.push(SourceModule {
-            name: OTHERS.to_owned(),
-            folder: None,
-            files: rest.into_iter().flat_map(|module| module.files).collect(),
+        order.sort_by(|a, b| {
+            let key = |at: usize| (modules[at].files.len(), degrees[at]);
+            key(*b)
+                .cmp(&key(*a))
+                .then_with(|| modules[*a].name.cmp(&modules[*b].name))
         });
+        rest = order.split_off(NODES_MAX - 1);
     }
-    modules.sort_by(|a, b| a.name.cmp(&b.name));
-    modules
+    let mut folded: Vec<(SourceModule, Vec<usize>)> =
+        order.into_iter().map(|at| (modules[at].clone(), vec![at])).collect();
+    if !rest.is_empty() {
+        let files = rest.iter().flat_map(|at| modules[*at].files.iter().copied()).collect();
+        folded.push((SourceModule::closed(OTHERS.to_owned(), files), rest));
+    }
+    folded.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+    let mut place = vec![0; modules.len()];
+    for (to, (_, from)) in folded.iter().enumerate() {
+        from.iter().for_each(|at| place[*at] = to);
+    }
+    let pairs = pairs
+        .iter()
+        .map(|(from, to)| (place[*from], place[*to]))
+        .filter(|(from, to)| from != to);
+    let pairs = pairs.collect();
+    (folded.into_iter().map(|(module, _)| module).collect(), pairs)
 }
 
 #[cfg(test)]
@@ -348,10 +515,16 @@ mod tests {
         let lines = drawn(&files, "", false);
         let (edges, nodes): (Vec<String>, Vec<String>) = lines.into_iter().partition(|line| line.contains('>'));
         assert_eq!(nodes.len(), 23, "{nodes:?}");
-        assert!(nodes.contains(&"app/part3/ 10".to_owned()), "{nodes:?}");
+        // Of folders of one size, those with an edge are opened.
+        for folded in ["app/part1/ 10", "app/part2/ 10"] {
+            assert!(nodes.iter().any(|node| node == folded), "{nodes:?}");
+        }
         assert_eq!(
             edges,
-            ["app/main.py > app/part0/file0.py 1", "app/main.py > app/part3/ 1"]
+            [
+                "app/main.py > app/part0/file0.py 1",
+                "app/main.py > app/part3/file3.py 1"
+            ]
         );
     }
 
@@ -364,30 +537,92 @@ mod tests {
     }
 
     #[test]
-    fn manifests_of_each_ecosystem_name_their_package_and_what_it_needs() {
-        for (text, name, dependency) in [
-            ("[package]\nname = \"a-b\"\n[dependencies.core-a]\n", "a-b", "core-a"),
-            (
-                "[package]\nname = \"a\"\n[dependencies]\ncore-a.workspace = true\n",
-                "a",
-                "core-a",
-            ),
-            (
-                "{\n  \"name\": \"@x/a\",\n  \"dependencies\": {\n    \"@x/core\": \"*\"\n",
-                "@x/a",
-                "@x/core",
-            ),
-            ("module x.org/a\n\nrequire x.org/core v1.0.0\n", "x.org/a", "x.org/core"),
-            (
-                "[project]\nname = 'a'\ndependencies = [\n  'core-a>=1',\n]\n",
-                "a",
-                "core-a",
-            ),
+    fn a_flat_folder_shows_its_most_connected_files_and_one_rest() {
+        let named = |at: usize| format!("src/file{at:02}.js");
+        let import = |at: usize| {
+            if at < 30 {
+                "import './file31';\nimport './file30';\n"
+            } else {
+                ""
+            }
+        };
+        let names: Vec<String> = (0..40).map(named).collect();
+        let mut files: Vec<(&str, &str)> = names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| (&name[..], import(at)))
+            .collect();
+        files.push(("src/file39.js", "import './file31';\n"));
+        files.extend([("scripts/one.js", ""), ("scripts/two.js", "")]);
+        let lines = drawn(&files, "", false);
+        let (edges, nodes): (Vec<String>, Vec<String>) = lines.into_iter().partition(|line| line.contains('>'));
+        assert_eq!(nodes.len(), 25, "{nodes:?}");
+        for shown in [
+            "scripts/ 2",
+            "src/* 17",
+            "src/file20.js 1",
+            "src/file30.js 1",
+            "src/file31.js 1",
         ] {
-            assert_eq!(package_name(text), Some(name), "{text}");
-            assert!(text.lines().any(|line| declares(line, dependency)), "{text}");
-            assert!(!text.lines().any(|line| declares(line, "core")), "{text}");
+            assert!(nodes.iter().any(|node| node == shown), "{shown}: {nodes:?}");
         }
+        assert!(!nodes.iter().any(|node| node == "src/file39.js 1"), "{nodes:?}");
+        assert_eq!(edges[..2], ["src/* > src/file31.js 10", "src/* > src/file30.js 9"]);
+    }
+
+    #[test]
+    fn of_packages_of_one_size_those_with_edges_stay() {
+        let names: Vec<(String, String, String)> = (0..40)
+            .map(|at| {
+                let folder = format!("packages/p{at:02}");
+                let text = format!("{{\"name\":\"p{at:02}\",\"dependencies\":{{\"z\":\"1\"}}}}");
+                (format!("{folder}/package.json"), format!("{folder}/index.js"), text)
+            })
+            .collect();
+        let mut files = vec![
+            ("packages/z/package.json", "{\"name\":\"z\"}"),
+            ("packages/z/index.js", ""),
+        ];
+        for (manifest, source, text) in &names {
+            files.extend([(&manifest[..], &text[..]), (&source[..], "")]);
+        }
+        let lines = drawn(&files, "", true);
+        assert_eq!(lines.len(), 25 + 24, "{lines:?}");
+        assert!(
+            lines.contains(&"packages/z/ 1".to_owned()) && lines.contains(&"(others) 17".to_owned()),
+            "{lines:?}"
+        );
+        assert!(lines.contains(&"packages/p00/ > packages/z/ 1".to_owned()), "{lines:?}");
+    }
+
+    #[test]
+    fn packages_are_linked_by_what_their_manifests_declare() {
+        let files = [
+            (
+                "Cargo.toml",
+                "[workspace]\n[workspace.dependencies]\ndd = { path = \"d\", package = \"d\" }\n",
+            ),
+            (
+                "a/Cargo.toml",
+                "[package]\nname = \"a\"\n[dependencies]\nbb = { package = \"b\", path = \"../b\" }\ndd.workspace = true\n",
+            ),
+            ("a/src/main.rs", ""),
+            ("b/Cargo.toml", "[package]\nname = \"b\"\n[features]\nc = []\n"),
+            ("b/src/lib.rs", ""),
+            ("c/Cargo.toml", "[package]\nname = \"c\"\n"),
+            ("c/src/lib.rs", ""),
+            ("d/Cargo.toml", "[package]\nname = \"d\"\n"),
+            ("d/src/lib.rs", ""),
+            (
+                "e/package.json",
+                "{\"name\": \"e\", \"scripts\": {\"c\": \"\"}, \"dependencies\": {\"a\": \"1\"}}",
+            ),
+            ("e/index.js", ""),
+        ];
+        assert_eq!(
+            drawn(&files, "", true),
+            ["a/ 1", "b/ 1", "c/ 1", "d/ 1", "e/ 1", "a/ > b/ 1", "a/ > d/ 1"]
+        );
     }
 
     #[test]

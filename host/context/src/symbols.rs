@@ -6,14 +6,15 @@
 
 mod details;
 mod lines;
+mod manifest;
 mod packages;
 mod parser;
 mod resolve;
 mod tree;
 
 pub use details::{DetailedSymbol, SymbolUse, SyntaxDetails, UseForm};
+pub(crate) use manifest::{Ecosystem, Manifest};
 pub use packages::Packages;
-pub(crate) use packages::{is_name_sign, package_name};
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;
 pub use tree::{ImportSite, Named, Span, SymbolForm, SyntaxOutline};

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::manifest::Manifest;
 use tool_repository::file_role::{file_name, parent};
 
 /// Manifests that are read: a monorepo has some hundred.
@@ -42,16 +43,18 @@ impl Packages {
             .filter(|path| matches!(file_name(path), "Cargo.toml" | "package.json"));
         for manifest in manifests.take(MANIFESTS_MAX) {
             let folder = parent(manifest);
+            let read = || Manifest::read(manifest, &text(manifest)?);
             if file_name(manifest) == "package.json" {
-                if let Some(name) = text(manifest).as_deref().and_then(package_name) {
-                    packages.npm.insert(name.to_owned(), folder.to_owned());
+                if let Some(name) = read().and_then(|manifest| manifest.name) {
+                    packages.npm.insert(name, folder.to_owned());
                 }
                 continue;
             }
             let sources = super::resolve::join(folder, "src");
             let root = format!("{sources}/lib.rs");
             if is_listed(&root)
-                && let Some(name) = text(manifest).as_deref().and_then(package_name)
+                && let Some(manifest) = read()
+                && let Some(name) = manifest.library.or(manifest.name)
             {
                 packages.crates.push(Crate {
                     name: name.replace('-', "_"),
@@ -62,22 +65,6 @@ impl Packages {
         }
         packages
     }
-}
-
-/// The name that a manifest gives its package: `name = "a"`, `"name": "a"`, `module a` or `app: :a`.
-pub(crate) fn package_name(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| {
-        let key = line.trim_start().trim_start_matches('"');
-        let mut keys = ["name", "module ", "app: :"].iter();
-        let value = keys.find_map(|known| key.strip_prefix(known))?;
-        let value = value.trim_start_matches(['"', ':', '=', ' ', '\'']);
-        let end = value.find(|sign: char| !is_name_sign(sign)).unwrap_or(value.len());
-        (end > 0).then_some(&value[..end])
-    })
-}
-
-pub(crate) fn is_name_sign(sign: char) -> bool {
-    sign.is_alphanumeric() || "-_./@".contains(sign)
 }
 
 /// The paths of `pub use` by the names that they get.
@@ -153,7 +140,6 @@ mod tests {
         #[test]
         fn any_text_is_read_without_panic(text in "\\PC{0,200}", uses in "(pub use |[a-z]{1,3}|::|\\{|\\}|,| as |;){0,40}") {
             let _ = reexports(&format!("{text}\n{uses}"));
-            let _ = package_name(&text);
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct ModuleGraph {
 /// A module of a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModuleNode {
-    /// Path of a file; of a folder, with `/` behind it; of a folder's own files, with `/*`; `(others)` for the rest.
+    /// Path of a file; of a folder, with `/` behind it; of a folder's further files, with `/*`; `(others)` for the rest.
     pub name: String,
     /// Source files.
     pub files: u64,
