@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tool_repository::Identity;
 
-/// See the module. Nobody can change it any more.
+/// See the module. No process can change it any more.
 #[derive(Debug)]
 pub(crate) struct CodeFile {
     path: PathBuf,

@@ -584,7 +584,7 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
     Ok(change_of(context, files))
 }
 
-/// A mode with the executable bit for everybody who may read the file, or for no user at all.
+/// A mode with the executable bit for every user who may read the file, or for none.
 fn with_executable(mode: u32, executable: bool) -> u32 {
     if executable {
         mode | (mode & 0o444) >> 2

@@ -319,7 +319,7 @@ impl Common {
         }
     }
 
-    /// For a file that cannot be understood: what it wanted to forbid is not known, so everybody needs the token.
+    /// For a file that cannot be understood: what it wanted to forbid is not known, so every client needs the token.
     pub fn strict(environment: &Environment) -> Self {
         let mut common = Self::of(ConfigFile::default(), environment);
         common.server.auth = Auth::Token;
@@ -342,7 +342,7 @@ pub struct ProviderSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSettings {
-    /// Address to listen on. On any but a loopback one everybody needs the token.
+    /// Address to listen on. On any but a loopback one every client needs the token.
     pub address: IpAddr,
     /// Host names, beside loopback, that a `Host` header may carry.
     pub hosts: Vec<String>,
@@ -376,7 +376,7 @@ pub enum Auth {
     /// A peer on loopback that runs as the same user needs none (Linux).
     #[default]
     SameUser,
-    /// Everybody.
+    /// Every client needs the token.
     Token,
 }
 

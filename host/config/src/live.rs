@@ -2,7 +2,7 @@
 //!
 //! Sessions read the file anew when they start; this is for what holds between them, such as who may ask. Each query
 //! takes one `stat`, and reads the file when it may have changed. A file that cannot be understood changes nothing:
-//! what held before stays in force, or, where nothing did, everybody needs the token.
+//! what held before stays in force, or, where nothing did, every client needs the token.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

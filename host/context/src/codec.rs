@@ -75,8 +75,8 @@ impl<'a> RecordReader<'a> {
     }
 }
 
-/// A sum over bytes. It finds what was torn, cut or overwritten; it keeps out nobody who can write here, and nobody
-/// but the user can.
+/// A checksum over bytes. It finds torn, cut or overwritten files. It stops no deliberate change, because only the user
+/// can write here.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut sum = (bytes.len() as u64).wrapping_mul(PRIME);

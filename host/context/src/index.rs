@@ -68,7 +68,7 @@ pub struct Indexes {
     /// The one that was used last comes last.
     open: Mutex<Vec<Arc<Index>>>,
     filling: AtomicUsize,
-    /// True where somebody wants to fill an index while another one gets its trees.
+    /// True where a request wants to fill an index while another index gets its trees.
     is_wanted: AtomicBool,
     /// True while a thread looks, after a search, whether an index lacks files.
     is_looking: AtomicBool,
@@ -302,7 +302,7 @@ impl Index {
         }
     }
 
-    /// Writes what was measured. Where somebody else writes, it is left to them.
+    /// Writes what was measured. Does nothing while another writer holds the lock.
     fn write(&self, list: &FileList, added: Added, indexes: &Indexes) {
         let written = self.try_write(list, added, indexes);
         if let Err(error) = written {

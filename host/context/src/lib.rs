@@ -78,11 +78,11 @@ pub use target::{SymbolPlace, Target};
 pub use weights::{FEATURE_COUNT, WEIGHTS_WITHOUT_HISTORY};
 use word_hits::WordHits;
 
-/// Threads of one selection. More than the cores of a common machine help nobody, and a daemon has other sessions.
+/// Threads of one selection. More than the cores of a common machine do not help, and a daemon has other sessions.
 const CONTEXT_THREADS_MAX: usize = 8;
 
-/// Time in which a selection reads files. Six thousand take half a second; a tree that needs longer is better answered
-/// from what was read, and the user is told.
+/// Time in which a selection reads files. Six thousand take half a second; for a tree that needs longer, the selection
+/// uses the files read so far and tells the user.
 const SELECT_SECONDS_MAX: u64 = 20;
 
 /// The result of context building. The first three fields are the specification's shape.

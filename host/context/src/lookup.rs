@@ -158,7 +158,7 @@ impl SymbolReader<'_> {
                 return false;
             }
             let Some(text) = text_of(content) else { return false };
-            // No use has this name, so that none is told.
+            // No use has this name, so the parser returns none.
             let Some(details) = self.parser.details(path, &text, Some("")) else {
                 return true;
             };

@@ -1,4 +1,4 @@
-//! The four operations: what they are pointed at, and what the model is told.
+//! The four operations: their targets, and the prompts for the model.
 //!
 //! A target is resolved once, from what was typed to a path or a task; nothing downstream sees the raw form. Prompts
 //! are constants: no text of a repository ever becomes an instruction. Which files go along is `context`'s business,

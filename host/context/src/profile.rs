@@ -20,7 +20,7 @@ pub(crate) struct Profile(Vec<u8>);
 /// Source of definitions and imports: the first byte of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
-    /// From lines, and nobody has tried it by a tree.
+    /// From lines; no thread has tried a syntax tree yet.
     Text = 0,
     /// From a syntax tree.
     Tree = 1,
@@ -247,8 +247,8 @@ impl Symbols {
     }
 }
 
-/// True for what somebody would look for by its name. Fields and attributes of types are called like anything else, and
-/// make files look relevant that are not.
+/// True for symbols that a user would look for by name. Fields and attributes of types are called like anything else,
+/// and make files look relevant that are not.
 fn is_told(form: SymbolForm, depth: u32) -> bool {
     form != SymbolForm::Value || depth == 0
 }

@@ -185,7 +185,7 @@ impl Problem {
     }
 }
 
-/// A tool as a model is told about it.
+/// Description of a tool for a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Name that calls it.
@@ -411,7 +411,7 @@ pub struct SelectionRequest {
 }
 
 impl SelectionRequest {
-    /// True where nothing is said.
+    /// True where the request sets nothing.
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }

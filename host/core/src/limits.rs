@@ -183,7 +183,7 @@ pub const CALLS_RUNNING_MAX: usize = 8;
 /// are made for it and that their user has granted to run programs. All of them fit into the pool of instances.
 pub const CALLS_RUN_WAITING_MAX: usize = 8;
 
-/// Of both, calls of one session. An agent that starts one suite after the other leaves runs to everybody else.
+/// Of both, calls of one session. An agent that starts one suite after the other leaves runs to the other sessions.
 pub const SESSION_CALLS_RUNNING_MAX: usize = 4;
 
 /// Longest wait of a call for its turn: as long as the calls before it may take. The wait for a run is as long.

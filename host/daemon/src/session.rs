@@ -75,8 +75,8 @@ use running::{Running, SessionPermit, TurnPermit};
 use store::Store;
 pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
 
-/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once would
-/// take every blocking thread, and with them the answers to everybody else.
+/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once
+/// would take every blocking thread, and with them the answers to other requests.
 const CONTEXTS_BUILDING_MAX: usize = 8;
 
 /// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
@@ -354,7 +354,7 @@ impl Sessions {
 
     /// Cancels a running session.
     pub fn cancel(&self, id: &str) -> Result<(), Problem> {
-        // Between its last event and the end of its task a session is still live, and has ended for everybody else.
+        // Between its last event and the end of its task a session is still live, but its clients have seen it end.
         let live = self
             .live(id)
             .filter(|live| live.recorder.summary().status == Status::Running);

@@ -161,7 +161,7 @@ impl Chunks<'_> {
         out.data(&envelope(self.telling, CHUNK, json!([choice])));
     }
 
-    /// Id and name come in the first piece only; the calls of one answer are told apart by their index.
+    /// Id and name come in the first piece only; the index of a call tells which one a later piece belongs to.
     fn call(&mut self, call: &ScriptedCall, out: &mut Out) {
         let index = self.calls;
         self.calls += 1;

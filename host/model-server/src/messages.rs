@@ -188,7 +188,7 @@ enum BlockKind {
 struct Blocks<'a> {
     telling: Telling<'a>,
     counts: Counts,
-    /// The block that is being told; calls are told in one go and never stay open.
+    /// The block that the server is sending; it sends calls in one go, so none stays open.
     open: Option<BlockKind>,
     thinking: String,
     /// Blocks begun so far.

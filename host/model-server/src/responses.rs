@@ -150,7 +150,7 @@ struct Items<'a> {
     events: usize,
     /// Whole items.
     output: Vec<Value>,
-    /// The item that is being told, and its text so far; calls are told in one go and never stay open.
+    /// The item that the server is sending, and its text so far; it sends calls in one go, so none stays open.
     open: Option<(ItemKind, String)>,
     calls: usize,
     usage: Option<ScriptedUsage>,

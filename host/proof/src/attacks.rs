@@ -100,7 +100,7 @@ pub enum Wants {
     Text(&'static str),
     /// More bytes than this are in our log.
     Log(u64),
-    /// Everybody of a crowd is served.
+    /// Every caller of a crowd is served.
     Room,
     /// It goes on when its time is over.
     Time,

@@ -2,7 +2,7 @@
 //!
 //! A provider's own words may quote what we sent. Four nets, each enough by itself for most of them: the literal key
 //! (also the beginning of one that was cut off), the header that carries a key, the field that is named like one, and
-//! the rules of `redaction` for everybody's keys.
+//! the rules of `redaction` for the keys of any service.
 
 use std::sync::LazyLock;
 

@@ -30,7 +30,7 @@ pub(super) fn bounded(seconds: f64) -> Duration {
         .min(WAIT_MAX)
 }
 
-/// Longest wait that is told to the user: a year.
+/// Longest wait that a message names: a year.
 const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The longest wait before the engine itself tries again.

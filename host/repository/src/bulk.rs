@@ -16,7 +16,7 @@ use super::stamp;
 use super::walk::{FileList, Scan, ScanError};
 use super::{EntryKind, Identity, OpenError, Repository, io_error};
 
-/// The names of now: which files there are. What is told of a file beside its name may be older.
+/// The names of the files that exist now. Sizes and times beside them may be older.
 #[derive(Debug, Clone)]
 pub struct Names(Arc<Scan>);
 
@@ -67,7 +67,7 @@ impl Repository {
         Ok(Names(self.merge_scan(scan, cancel)))
     }
 
-    /// The files that there are now, with what is told of each as it is now. Costs a look at each file.
+    /// The files that exist now, with their present sizes and times. Costs a look at each file.
     pub fn exact_names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
         let list = self.list(cancel)?;
         let Some(scan) = self.last_scan() else {
@@ -163,7 +163,7 @@ impl Repository {
             // One that fails or is cut knows less; what it knows is still applied.
             drop(self.list(cancel));
         }
-        // Then nobody waits for the content, and it is not known whose it is.
+        // No caller waits for the content any more, and the file may be hidden.
         if cancel.is_cancelled() {
             return true;
         }

@@ -130,7 +130,7 @@ pub struct LeftAlone {
     pub hint: Option<String>,
 }
 
-/// An old file that somebody who had it open wrote into after it was replaced.
+/// An old file that another program had open and wrote into after it was replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenLate {
     /// Path of the replaced file.
@@ -159,7 +159,7 @@ pub struct Recovery {
     pub restored: Vec<String>,
     /// Paths whose content is neither the old nor the new one; shown to the user, not touched.
     pub left_alone: Vec<LeftAlone>,
-    /// Contents that were taken back while somebody wrote into them.
+    /// Contents that were taken back while another program wrote into them.
     pub written_late: Vec<WrittenLate>,
     /// Paths that the system did not let us look at or change: a full disk, one that is read-only for now. Nothing is
     /// known of them, and the change stays open for another try.
@@ -195,9 +195,9 @@ pub fn write_lock(repository: &Repository) -> Arc<Mutex<()>> {
 
 /// Makes a change all or nothing that was prepared, but neither committed nor abandoned, because the process died.
 ///
-/// It is rolled back, even where every file is in place: nobody was told that the change happened, the old contents
-/// are complete in the journal, and the old state is one that the user has seen. A file that is neither old nor new
-/// was changed by somebody else and is left alone.
+/// It is rolled back, even where every file is in place: no caller has learned that the change happened, the old
+/// contents are complete in the journal, and the old state is one that the user has seen. A file that is neither old
+/// nor new was changed by another program and is left alone.
 pub fn recover(repository: &Repository, change: &PreparedChange) -> Recovery {
     let lock = write_lock(repository);
     let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +309,7 @@ fn restore<'a>(
 enum PresentFile {
     /// A file that may be one of the states of its history, or nothing.
     Comparable(Option<FileState>),
-    /// A file that is larger than all of them: whatever it holds, it is somebody else's.
+    /// A file that is larger than all of them: another program wrote it.
     Larger,
 }
 
@@ -347,7 +347,7 @@ pub fn put_in_place(
 
 /// Puts a whole change in place, or nothing of it. Answers with the old files that are kept.
 ///
-/// On an error everything is as before; where even that failed, because somebody else changed a file in between, the
+/// On an error everything is as before; where even that failed, because another program changed a file in between, the
 /// second value says so, and the change stays open for [`recover`].
 pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
     let mut steps: Vec<AppliedChange<'_>> = Vec::new();
@@ -381,8 +381,8 @@ pub enum RolledBack {
     InPart,
 }
 
-/// Lets go of the old files and makes the names durable. Everything is in place already, so nothing that fails here
-/// is worth more than a leftover, which recovery removes. Answers with those that somebody still wrote to.
+/// Lets go of the old files and makes the names durable. Everything is in place already, so nothing that fails here is
+/// worth more than a leftover, which recovery removes. Answers with those that another program still wrote to.
 fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
     let mut late = Vec::new();
     let mut by_directory: BTreeMap<&str, Vec<&AppliedChange<'_>>> = BTreeMap::new();
@@ -417,7 +417,7 @@ fn temporary(id: &str, index: usize) -> String {
 }
 
 /// Name for a file that a recovery puts back. A recovery may itself be interrupted, and the file under this name may be
-/// somebody's work.
+/// a user's work.
 fn returning(id: &str, index: usize) -> String {
     format!("{}-back", temporary(id, index))
 }
@@ -479,7 +479,7 @@ impl<'a> AppliedChange<'a> {
             Done::Removed => rename_new(parent, &self.temporary, name).map_err(failed)?,
             Done::Nothing => {}
         }
-        // Once it is noted as taken back, nobody looks at it again.
+        // Once it is noted as taken back, no recovery looks at it again.
         rustix::fs::fsync(parent).map_err(failed)?;
         remove_made(root, &self.made);
         Ok(())

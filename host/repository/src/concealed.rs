@@ -1,8 +1,8 @@
 //! The entries of the real tree that a contained run must not find: all hidden files, wherever they lie.
 //!
 //! A run sees the tree itself and not through the guard, so this looks also where lists do not: into ignored and
-//! skipped directories and at names that are not UTF-8. Sockets, FIFOs and devices count as hidden, because on their
-//! other side is somebody outside.
+//! skipped directories and at names that are not UTF-8. Sockets, FIFOs and devices count as hidden, because their other
+//! end is a process outside.
 
 use std::collections::HashSet;
 use std::ffi::OsString;

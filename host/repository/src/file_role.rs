@@ -206,7 +206,7 @@ pub enum Role {
     Configuration,
     /// Minified, compiled or generated, lock files.
     Generated,
-    /// Somebody else's code.
+    /// Third-party code.
     Vendored,
     /// Neither text nor known.
     Other,

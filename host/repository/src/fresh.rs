@@ -73,7 +73,7 @@ pub(super) fn refresh(
     Some(Arc::new(list))
 }
 
-/// True where a walk would find the same names. What is told of the files beside them may be older.
+/// True where a walk would find the same names. Sizes and times of the files may be older.
 pub(super) fn holds(
     scan: &Scan,
     root: &Root,

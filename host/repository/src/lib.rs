@@ -364,7 +364,7 @@ impl Repository {
     }
 
     /// True for one of the user's files: neither ignored, nor in a skipped directory, nor hidden. In a repository that
-    /// nobody has listed yet, everything counts as one.
+    /// no call has listed yet, everything counts as one.
     pub fn lists(&self, path: &str, cancel: &CancellationToken) -> bool {
         self.scanned().is_none() || self.list(cancel).is_ok_and(|list| list.find(path).is_some())
     }
@@ -498,9 +498,9 @@ impl Repository {
         if let Some(opened) = self.open_listed(path, &asked, cancel)? {
             return Ok(opened);
         }
-        // Rules that cover directories too are applied before anything is touched, the others once it is known what
-        // the path is; a name that is hidden as a file is refused even where nothing is there, so that nobody learns
-        // whether it exists.
+        // Rules that cover directories too are applied before anything is touched, the others once it is known what the
+        // path is; a name that is hidden as a file is refused even where nothing is there, so that the caller does not
+        // learn whether it exists.
         if let Some(reason) = self.rules.hidden(&asked, true) {
             return Err(denied(reason));
         }
@@ -620,7 +620,7 @@ impl Repository {
         *self.scanned.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan);
     }
 
-    /// Waits until nobody else walks.
+    /// Waits until no other thread walks.
     fn turn_to_scan(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ScanError> {
         let turn = waiting::lock(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
         if cancel.is_cancelled() {

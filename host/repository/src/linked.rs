@@ -171,7 +171,7 @@ mod tests {
         };
         assert_eq!(open(&ended), Err(format!("`b.txt` is not accessible: it {UNKNOWN}")));
         assert_eq!(open(&waits), Ok(()));
-        // Somebody else looks, for long.
+        // Another thread looks, for long.
         let linked = Linked::default();
         let held = linked.0.lock().expect("nobody holds it");
         let stat = stat(&folder.path().join("b.txt"));

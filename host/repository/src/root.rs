@@ -131,7 +131,7 @@ const SYSTEM_DIRECTORIES: [&str; 13] = [
 ];
 
 /// Below these the rule of the trees ends: memory that programs share as files, where CI runners put check-outs, and
-/// disks that somebody plugged in.
+/// disks that a user plugged in.
 const PLACES_OF_PROJECTS: [&str; 2] = ["/dev/shm", "/run/media"];
 
 /// The directory of the system that a root is, or lies in.

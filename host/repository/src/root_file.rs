@@ -2,7 +2,7 @@
 //!
 //! A repository is not the user, so it may only narrow: hide and protect names, deny effects, ask for the full sandbox,
 //! call itself untrusted. Any other key is an error that names it, and so is a file that cannot be read: a session that
-//! went on without would do what somebody wanted to forbid. What a denied effect is called is not known here.
+//! went on without it would do what its author wanted to forbid. This module does not know the names of effects.
 
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;

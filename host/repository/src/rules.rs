@@ -86,8 +86,8 @@ impl Rules {
         self.has_aliases = has_aliases;
     }
 
-    /// The first reason that `judge` finds against a folded path, or against what the path may mean besides: what stands
-    /// behind a name belongs to it on one file system and not on another, and which of them lies below nobody tells.
+    /// The first reason that `judge` finds against a folded path, or against the path without the tails of its names:
+    /// some file systems ignore a tail, and the kernel does not say whether this one does.
     fn judged(&self, folded: &str, judge: impl Fn(&str) -> Option<&'static str>) -> Option<&'static str> {
         judge(folded).or_else(|| {
             let meant = || folded.split('/').map(without_tail).collect::<Vec<_>>().join("/");

@@ -16,7 +16,7 @@ use super::path;
 pub(super) struct ScanFingerprint {
     pub(super) identity: Identity,
     size: i64,
-    /// Time of the last change of content or attributes, in nanoseconds since 1970. Nobody can set it back.
+    /// Time of the last change of content or attributes, in nanoseconds since 1970. No program can set it back.
     changed_ns: i128,
 }
 

@@ -1,4 +1,4 @@
-//! Waiting for a lock that somebody else may hold for long, no longer than a call or a session lives.
+//! Waiting for a lock that another thread may hold for long, no longer than a call or a session lives.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;

@@ -51,7 +51,7 @@ pub struct FileEntry {
     pub size: u64,
     /// Time of the last modification in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// Time of the last change of content or attributes, which nobody can set, in nanoseconds since 1970.
+    /// Time of the last change of content or attributes, which no program can set, in nanoseconds since 1970.
     pub changed_ns: i128,
     /// The inode.
     pub inode: u64,
@@ -252,7 +252,7 @@ enum WalkJob {
 
 struct Queue {
     jobs: Vec<WalkJob>,
-    /// True once somebody has taken the root: a walk that is out of time has at least its files.
+    /// True once a thread has taken the root: a walk that is out of time has at least its files.
     begun: bool,
     /// Threads at work, each of which may add jobs.
     busy: usize,
@@ -303,7 +303,7 @@ impl Drop for Busy<'_> {
 }
 
 impl TreeWalk<'_> {
-    /// One thread: takes directories until none is left and nobody can add one.
+    /// One thread: takes directories until none is left and no other thread can add one.
     fn work(&self) -> WalkResult {
         let mut found = WalkResult::default();
         let mut more = Vec::new();

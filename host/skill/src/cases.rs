@@ -36,7 +36,7 @@ pub const FILE: &str = "cases.toml";
 /// Name of the folder beside it that each call gets a copy of.
 pub const FIXTURE: &str = "fixture";
 
-/// Effects that run other programs on this machine. Somebody else may have written the cases, so the file cannot grant
+/// Effects that run other programs on this machine. Another author may have written the cases, so the file cannot grant
 /// these; the user grants them by option.
 const BY_WORD: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 

@@ -285,7 +285,7 @@ impl Signature {
         let path = Self::place(component);
         let attempt = || -> io::Result<()> {
             let folder = component.parent().filter(|folder| !folder.as_os_str().is_empty());
-            // For everybody who may read the component, as far as the user's mask lets them.
+            // Readable for every user, as far as the umask allows.
             let mut file = tempfile::Builder::new()
                 .permissions(PermissionsExt::from_mode(0o666))
                 .tempfile_in(folder.unwrap_or(Path::new(".")))?;

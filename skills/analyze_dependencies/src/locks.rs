@@ -1,7 +1,6 @@
 //! Lock files: which version a constraint came to.
 //!
-//! npm's and the ones that are tables of packages in TOML (Cargo, Poetry, uv) are read; of the others it is said that
-//! they are there.
+//! The skill reads npm's and those that are TOML tables of packages (Cargo, Poetry, uv). It only names the others.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use crate::entries::LogEntry;
 use crate::parse::Level;
 use crate::time::Time;
 
-/// Different messages that are told apart; what comes later is only counted.
+/// Different messages that get a group each; later ones are only counted.
 const GROUPS_MAX: usize = 10_000;
 /// Groups shown.
 const GROUPS_SHOWN: usize = 15;

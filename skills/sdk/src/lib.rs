@@ -73,7 +73,7 @@ pub use wit_bindgen;
 /// impl Skill for Greet {
 ///     const NAME: &'static str = "greet";
 ///     const VERSION: &'static str = "1.0.0";
-///     const DESCRIPTION: &'static str = "Greets somebody by name. Use it where a greeting is asked for.";
+///     const DESCRIPTION: &'static str = "Greets a person by name. Use it where a greeting is asked for.";
 ///     const EFFECTS: &'static [&'static str] = &[];
 ///
 ///     type Arguments = Arguments;

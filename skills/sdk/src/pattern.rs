@@ -78,7 +78,7 @@ impl Pattern {
         Ok(Self { regex, source })
     }
 
-    /// The pattern as it is told to the host, which then leaves out files that cannot match.
+    /// The pattern for the host, which leaves out files that cannot match.
     pub fn source(&self) -> &SearchPattern {
         &self.source
     }

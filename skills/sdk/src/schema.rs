@@ -166,7 +166,7 @@ fn drop_noise(schema: &mut Schema) {
     }
 }
 
-/// Keys as people write them: the kind first, what is said of it last.
+/// Keys in the order in which people write them: the type first, the description last.
 fn order(schema: &mut Schema) {
     const FIRST: [&str; 7] = ["type", "enum", "items", "properties", "required", "minimum", "maximum"];
     let rank = |key: &str| match key {

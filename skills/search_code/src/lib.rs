@@ -132,7 +132,7 @@ impl Handler for SearchCode {
 impl Sharded for SearchCode {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
         let call: SearchCodeArguments = skill_sdk::arguments(arguments)?;
-        // A wrong pattern is told once, and before anything is read.
+        // Refuses a wrong pattern once, and before the host reads a file.
         Pattern::new(&call.pattern, call.literal, call.case)?;
         let selection = call.selection()?;
         let starts = host

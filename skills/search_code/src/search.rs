@@ -20,7 +20,7 @@ pub(crate) const MATCHES_MAX: u64 = 100_000;
 pub(crate) const KEPT_BYTES_MAX: usize = 64 * 1024;
 /// A longer line is shown as the surroundings of its match.
 const LINE_BYTES_MAX: usize = 300;
-/// Names of files that are told where they were left out.
+/// Most names of left-out files in an answer.
 const NAMED_MAX: usize = 3;
 
 /// One search.
@@ -103,7 +103,7 @@ impl Search<'_> {
         while let Some(line) = self.pattern.next_line(text, from) {
             from = line.end + 1;
             let keeps = found.kept + kept.len() < self.limit && found.kept_bytes < KEPT_BYTES_MAX;
-            // Lines are counted only as far as somebody wants their numbers.
+            // Lines are counted only as far as the answer needs their numbers.
             if keeps || shown_before > 0 || (first_dropped.is_none() && !kept.is_empty()) {
                 let number = lines.number(line.start);
                 if number <= shown_before {

@@ -14,7 +14,7 @@ const PLACES_MAX: usize = 10;
 const COMPARED_MAX: usize = 20_000;
 /// Bytes of a line that are compared and shown.
 const LINE_BYTES_MAX: usize = 200;
-/// Less similar lines help nobody.
+/// Less similar lines do not help the model.
 const SIMILAR: f64 = 0.6;
 
 /// One replacement.

@@ -1,4 +1,4 @@
-//! Hostile edits: any file, any replacements, and what a model is told about them.
+//! Hostile edits: any file, any replacements, and the answers to the model.
 
 use crate::edits::{Edit, apply};
 use crate::{diff, newlines, placeholder};

@@ -178,7 +178,7 @@ impl NarrowedReader {
                 .map_or(FileVerdict::Candidate, |search| search.verdict(at));
             let counts = &mut left_out[count];
             match verdict {
-                // A larger file is told of by its name.
+                // The guest learns the name of a larger file.
                 _ if file.size > bytes_max => return true,
                 FileVerdict::Text => {
                     counts.text += 1;

@@ -13,10 +13,10 @@ use tool_repository::{FileList, Repository};
 /// Commits that are looked at. A first reading has them after a moment, so that every answer about a commit is the same.
 const RECENT_COMMITS: usize = 200;
 
-/// Commits of a file that is told. Fewer are chance.
+/// Fewest commits of a file that the result names. Fewer are chance.
 const COMMITS_MIN: u64 = 3;
 
-/// Files that are told.
+/// Most files that the result names.
 const FILES_MAX: usize = 8;
 
 /// Result of [`recent_changes`].

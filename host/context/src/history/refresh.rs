@@ -88,7 +88,7 @@ impl HistoryCell {
         self.lock().is_unread()
     }
 
-    /// The right to read, if nobody has it. `refresh` or `give_back` ends it.
+    /// The right to read, if no thread has it. `refresh` or `give_back` ends it.
     pub(crate) fn permit(&self) -> Option<ReadingPermit> {
         let mut state = self.lock();
         if state.is_reading {

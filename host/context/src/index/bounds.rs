@@ -29,8 +29,8 @@ const POSTINGS_PENDING_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// after it; the next selection goes on where it ended. Twenty thousand files take a minute.
 pub const OUTLINE_FILL_SECONDS_MAX: u64 = 300;
 
-/// New or changed files that are read by syntax tree at once, before the selection answers: what somebody edits in a
-/// while, and a small repository as a whole. They cost a tenth of a second.
+/// New or changed files that are read by syntax tree at once, before the selection answers: the files that a user edits
+/// in a while, and a small repository as a whole. They cost a tenth of a second.
 const OUTLINE_NOW_FILES_MAX: usize = 40;
 
 /// Bytes of these files together.

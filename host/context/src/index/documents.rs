@@ -24,7 +24,7 @@ pub(super) struct KnownDocuments {
     pub(super) has_gone: bool,
     pub(super) trigrams: PostedList,
     pub(super) words: PostedList,
-    /// True once somebody has tried to read those that are not known: a file that cannot be read is not tried again.
+    /// True once a thread has tried to read those that are not known: a file that cannot be read is not tried again.
     is_tried: Arc<AtomicBool>,
 }
 
@@ -52,7 +52,7 @@ impl KnownDocuments {
             && Arc::ptr_eq(&self.words.postings, &state.words)
     }
 
-    /// True where the postings lack files that nobody has tried to read.
+    /// True where the postings lack files that no thread has tried to read.
     pub(super) fn lacks(&self) -> bool {
         !self.is_tried.load(Ordering::Relaxed) && self.unknown().next().is_some()
     }

@@ -47,7 +47,7 @@ pub(crate) struct Look {
     pub(super) added: Mutex<Added>,
     /// Files that this request had to read.
     pub(super) measured: AtomicUsize,
-    /// When somebody began to wait for the answer: the list was made after that.
+    /// When the caller began to wait for the answer: the list was made after that.
     pub(super) asked: Instant,
     /// When the files began to be looked at.
     pub(super) since: Instant,
@@ -57,9 +57,9 @@ pub(crate) struct Look {
     pub(super) takes_history: bool,
     /// False where the files are not read by syntax tree after the answer.
     pub(super) takes_trees: bool,
-    /// For trigrams, while nobody uses them.
+    /// Collectors of trigrams that no thread uses.
     pub(super) collectors: Mutex<Vec<TrigramCollector>>,
-    /// By the list's order: files whose symbols were wanted and that nobody has tried to read by syntax tree.
+    /// By the list's order: files whose symbols were wanted and that no thread has tried to read by syntax tree.
     pub(super) treeless: Vec<AtomicBool>,
 }
 

@@ -137,8 +137,8 @@ impl Store {
         History::decode(&bytes, self.root)
     }
 
-    /// Puts a history in the place of the one on the disk, and says whether that was done: not while somebody else
-    /// writes. A history that is too large is not kept.
+    /// Replaces the history on the disk, and returns whether it did: not while another writer holds the lock. A history
+    /// that is too large is not kept.
     pub(super) fn write_history(&self, history: &History) -> io::Result<bool> {
         let Some(_lock) = self.lock()? else { return Ok(false) };
         let bytes = history.encode(self.root);
@@ -157,7 +157,7 @@ impl Store {
         Some(Mark::of(&metadata))
     }
 
-    /// Holds everybody else off; nothing where somebody else writes already.
+    /// Keeps other writers off; `None` where another writer holds the lock.
     pub(super) fn lock(&self) -> io::Result<Option<File>> {
         make_private(&self.folder)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -463,7 +463,8 @@ pub(super) fn prune(indexes: &Path, own: &str, count_max: usize, bytes_max: u64)
     }
 }
 
-/// Makes a folder of an index and the one above it, where the state directory is there. Nobody else can have made them.
+/// Makes a folder of an index and the one above it, where the state directory is there. No other user can have made
+/// them.
 fn make_private(folder: &Path) -> io::Result<()> {
     let above = folder.parent().unwrap_or(Path::new("/"));
     for folder in [above, folder] {
@@ -491,7 +492,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Fails unless this user owns it and nobody else can write it.
+/// Fails unless this user owns it and no other user can write it.
 pub(super) fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {

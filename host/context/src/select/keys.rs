@@ -1,4 +1,4 @@
-//! Key files and entry points: where somebody who is new to a repository begins to read.
+//! Key files and entry points: where a newcomer to a repository begins to read.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -177,7 +177,7 @@ fn note(found: &mut Entries, at: usize, score: f64, reason: &str) {
     }
 }
 
-/// True for what lies in a directory whose name says that it is nobody else's: its names are no way in.
+/// True for a file in a directory whose name marks it as private: its names are no way in.
 fn is_private(directory: &str, path: &str) -> bool {
     let inside = parent(path).strip_prefix(directory).unwrap_or_default();
     inside.split('/').any(|part| part.starts_with('_'))

@@ -416,7 +416,7 @@ fn central_is_what_others_need_and_what_brings_others_together() {
         ("words.py", body("", &many)),
     ];
     let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
-    // Everybody needs the words, and they explain nothing.
+    // Every source imports `words`, which explains nothing.
     let chosen = paths(&files, Operation::Explain, &Target::Root);
     assert_eq!(chosen[..3], ["README.md", "main.py", "engine.py"]);
 }

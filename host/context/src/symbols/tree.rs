@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::{Import, Syntax};
 
-/// Definitions of one file, and its imports and references. The largest that somebody wrote has some two thousand.
+/// Definitions of one file, and its imports and references. The largest handwritten file has some two thousand.
 const OUTLINE_ITEMS_MAX: usize = 10_000;
 
 /// Bytes of the imports of one file, each written out: the parts of nested lists multiply. More than a file that is
@@ -18,7 +18,7 @@ const OUTLINE_IMPORT_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of one name. Longer ones are data.
 const OUTLINE_NAME_BYTES_MAX: usize = 128;
 
-/// A part of a text, in bytes, as somebody claims.
+/// A part of a text, in bytes, as the parser claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// First byte.

@@ -1,5 +1,5 @@
-//! The present, as everything that is written down knows it. Deadlines and waits never ask here: they use the clock that
-//! nobody can set.
+//! The present, as everything that is written down knows it. Deadlines and waits never ask here: they use the monotonic
+//! clock, which no program can set.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -16,9 +16,9 @@ use crate::text::{beginning, clean};
 pub(super) enum Reach {
     /// This machine, or what answers to it alone.
     Machine,
-    /// A network that is not everybody's.
+    /// A private network.
     Network,
-    /// Everybody's.
+    /// The public internet.
     World,
 }
 

@@ -34,7 +34,7 @@ pub(super) fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let Some((scheme, given)) = value.and_then(|value| value.split_once(' ')) else {
         return false;
     };
-    // An empty token would let everybody in.
+    // An empty token would let every client in.
     scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && same_secret(token, given.trim())
 }
 

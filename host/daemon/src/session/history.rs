@@ -591,7 +591,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// The mark of a file that nobody may run.
+    /// The mark of a file that is not executable.
     fn plain(digest: &str) -> FileMark {
         FileMark {
             digest: digest.into(),

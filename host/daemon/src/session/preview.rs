@@ -1,8 +1,8 @@
 //! Previews: sessions that change files in a private layer, and what becomes of their proposals.
 //!
-//! The journal of a preview holds its changes like that of any session; that they are proposals is said by its start.
-//! Changes of earlier turns stand in it as the first one, so that one journal tells all that a preview proposes. The
-//! layer itself lives as long as the session runs. Applying the proposals is a session of its own, which can be undone.
+//! The journal of a preview holds its changes like that of any session; its start says that they are proposals. Changes
+//! of earlier turns stand in it as the first one, so that one journal tells all that a preview proposes. The layer
+//! itself lives as long as the session runs. Applying the proposals is a session of its own, which can be undone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -327,7 +327,7 @@ fn commit(
     })
 }
 
-/// Refuses to apply what a failure, a cancellation or a killed daemon has left, unless that is said.
+/// Refuses to apply an incomplete preview unless the user asks for a partial one.
 fn check_whole(summary: &Summary, is_partial: bool) -> Result<(), Problem> {
     if summary.status == Status::Complete || is_partial {
         return Ok(());

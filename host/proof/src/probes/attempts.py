@@ -436,14 +436,14 @@ def starve_outside():
 @attempt
 def shared_memory():
     call(29, 194, know["key"], 4096, 0o1600)
-    return "has shared memory that everybody could find"
+    return "has shared memory that every process could find"
 
 @attempt
 def message_queue():
     name = ctypes.c_char_p(know["abstract"].encode())
     os.close(call(240, 180, name, os.O_RDWR | os.O_CREAT, 0o600, 0))
     call(241, 181, name)
-    return "had a queue that everybody could find"
+    return "had a queue that every process could find"
 
 @attempt
 def use_keys():

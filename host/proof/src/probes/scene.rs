@@ -153,7 +153,7 @@ impl Scene {
             udp,
             sockets,
             messages,
-            // Not 0, which everybody may use for memory of their own.
+            // Not 0: with `IPC_PRIVATE` each process gets memory of its own.
             key: (number.as_fields().0 >> 1 | 1).cast_signed(),
             mark: format!("left by {number}"),
         })
@@ -283,7 +283,7 @@ impl Scene {
             return got_out("a secret was read");
         }
         if self.was_reached() {
-            return got_out("somebody outside was reached");
+            return got_out("a process outside was reached");
         }
         if left > 0 {
             return got_out("a process was left, and has been ended now");

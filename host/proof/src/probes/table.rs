@@ -351,7 +351,7 @@ pub const ATTEMPTS: &[Attempt] = &[
     both("use_memory", "use memory without end", Bounded(&["ENOMEM"])),
     both(
         "hold_memory_unseen",
-        "hold memory where nobody may look",
+        "hold memory that no process may read",
         Bounded(&["ENOMEM"]),
     ),
     both(

@@ -1,4 +1,4 @@
-//! Retries, and keys that are shown to nobody.
+//! Retries, and keys that no message shows.
 
 use super::*;
 use tool_core::api::ErrorKind;

@@ -80,7 +80,7 @@ impl TurnState<'_> {
             self.counted = CountedRequest::of(request, &usage).or(self.counted);
         }
         let usage = match (round.most_nanos, self.turn.price) {
-            // Under a bound, tokens that nobody has counted cost as much as they can.
+            // Under a bound, tokens that the provider has not counted cost as much as they can.
             (Some(most), _) if usage.estimated && usage.cost_nanos.is_none() => Usage {
                 cost_nanos: Some(most),
                 ..usage

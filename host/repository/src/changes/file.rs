@@ -1,7 +1,8 @@
 //! One file at a time: looking at it, and bringing it from one state to another beneath the root without links.
 //!
 //! A file is replaced by exchanging names with a complete temporary beside it, so that it is before or after at every
-//! moment, and what was exchanged out is looked at: a file that somebody changed at the last moment gets its name back.
+//! moment, and what was exchanged out is looked at: a file that another program changed at the last moment gets its
+//! name back.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -148,7 +149,7 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         Err(errno) => return given_up(failed(errno)),
     }
     // The file that was taken out may be newer than the check. It gets its name back; if even that fails, it keeps the
-    // temporary name, because it is somebody's work.
+    // temporary name, because it is a user's work.
     let back: Swap = match done {
         Done::Exchanged => exchange,
         Done::Removed => rename_new,
@@ -167,8 +168,8 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
     Err(obstacle)
 }
 
-/// Takes out of a name what a step has put there, and puts back what `back` brings. What was taken out is looked at again
-/// before it is thrown away: what somebody has made of it at the last moment gets its name back.
+/// Takes out of a name what a step has put there, and puts back what `back` brings. What was taken out is looked at
+/// again before it is thrown away: a file that another program changed at the last moment gets its name back.
 pub(super) fn replace_back(
     parent: &OwnedFd,
     file: &FileChange,
@@ -188,7 +189,7 @@ pub(super) fn replace_back(
     })
 }
 
-/// Removes a temporary of ours where it holds what it is thought to hold. False where it holds somebody's work.
+/// Removes a temporary of ours where it holds the expected content. False where it holds a user's work.
 pub(super) fn discard_if(parent: &OwnedFd, temporary: &str, expected: Option<&FileState>) -> bool {
     let is_expected = expected.is_some() && is_at(parent, temporary, expected);
     if is_expected {
@@ -248,8 +249,8 @@ fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &
     rustix::fs::fsync(&file)
 }
 
-/// Gives a new file or directory the owner of its model where they differ. Only root may; for everybody else the
-/// process's own user is the right one.
+/// Gives a new file or directory the owner of its model where they differ. Only root may; for other users the process's
+/// own user is the right one.
 fn adopt(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
     let own = rustix::fs::fstat(handle.as_fd())?;
     if !rustix::process::geteuid().is_root() || (own.st_uid, own.st_gid) == (model.st_uid, model.st_gid) {
@@ -364,7 +365,7 @@ pub(super) fn remove_directory(root: &Root, directory: &str) -> bool {
 }
 
 /// Removes what an interrupted change or recovery left beside a file: the old content or the new one, as far as it was
-/// written. Anything else under that name is somebody's work.
+/// written. Anything else under that name is a user's work.
 pub(super) fn remove_leftover(root: &Root, file: &FileChange, temporary: &str) {
     let Ok(parent) = open_parent(root, &file.path) else {
         return;
@@ -387,7 +388,7 @@ fn stat_at(parent: &OwnedFd, name: &str) -> Result<Stat, Errno> {
     rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// The mode of a new file: what everybody else's new files get.
+/// The mode of a new file, as any other program would create it.
 pub fn new_file_mode() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     // The only call that asks for the mask also sets it, for all threads; the kernel tells it here as well.

@@ -18,7 +18,7 @@ pub trait ChangeJournal: Send + Sync {
     /// Notes that the change `id` was wholly rolled back.
     fn abandoned(&self, id: &str) -> std::io::Result<()>;
 
-    /// Tells the user of an old file that is kept beside the new one. Where nobody listens, it is not told.
+    /// Tells the user of an old file that is kept beside the new one. A journal without a user does nothing.
     fn written_late(&self, _late: &WrittenLate) {}
 
     /// Begins something that the session's end waits for as for an open change. Refused once the session is ending; where

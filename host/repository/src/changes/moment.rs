@@ -25,13 +25,13 @@ pub(super) mod crash {
     use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-    /// After how many moments somebody does what.
+    /// Number of moments, and the action of another program after them.
     type Meanwhile = (u32, Box<dyn FnOnce()>);
 
     thread_local! {
         /// Moments that this thread survives; `None` if it is not to die.
         static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
-        /// True from its death until somebody else works on this thread.
+        /// True from its death until the test goes on with this thread.
         pub(super) static IS_DEAD: Cell<bool> = const { Cell::new(false) };
         /// Action of another program at that moment.
         static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
@@ -57,8 +57,8 @@ pub(super) mod crash {
         }
     }
 
-    /// Does some work, and at the moment of this number somebody else does something. The second value tells whether
-    /// that moment came.
+    /// Does some work, and at the moment of this number another program acts. The second value tells whether that
+    /// moment came.
     pub fn doing_at<T>(moment: u32, act: impl FnOnce() + 'static, work: impl FnOnce() -> T) -> (T, bool) {
         MEANWHILE.set(Some((moment, Box::new(act))));
         let done = work();

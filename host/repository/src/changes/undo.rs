@@ -21,7 +21,7 @@ pub struct UndoReport {
     pub restored: Vec<String>,
     /// Paths that already were, sorted.
     pub unchanged: Vec<String>,
-    /// Paths that are not, because somebody else changed them, sorted.
+    /// Paths that are not, because another program changed them, sorted.
     pub left_alone: Vec<LeftAlone>,
 }
 
@@ -76,7 +76,7 @@ impl UndoError {
 }
 
 /// Restores what `changes` (oldest first) replaced, byte for byte. A file whose content is not what the newest change
-/// left is not touched; one that somebody changed between two of the changes goes back to that state.
+/// left is not touched; one that another program changed between two of the changes goes back to that state.
 ///
 /// Permissions go back where the changes had changed them; a user's own `chmod` since stays. Directories that the
 /// changes made go where nothing is left in them.
@@ -153,7 +153,7 @@ impl Undo<'_> {
         inverse.into_iter().partition(|file| file.after.is_none())
     }
 
-    /// Puts files in place, all of them but those that somebody is changing right now, or that the system refuses.
+    /// Puts files in place, all but those that another program is changing now or that the system refuses.
     fn put_in_place(&mut self, mut files: Vec<FileChange>) -> Result<(), UndoError> {
         while !files.is_empty() {
             let change = PreparedChange {
@@ -166,7 +166,7 @@ impl Undo<'_> {
             let (obstacle, rolled_back) = match apply(self.repository.handle(), &change) {
                 Ok(late) => {
                     late.iter().for_each(|late| self.journal.written_late(late));
-                    // Before it counts: once it does, nobody comes back for them.
+                    // Before the change counts: after that, no recovery removes them.
                     self.remove_directories();
                     return self.keep(change);
                 }
@@ -204,7 +204,7 @@ impl Undo<'_> {
         recovery
     }
 
-    /// Takes back what the rollback of a change has left. What somebody else has changed meanwhile stays theirs.
+    /// Takes back what the rollback of a change has left. Files that another program has changed meanwhile stay.
     fn take_back(&self, change: &PreparedChange, obstacle: &Obstacle) -> Result<(), UndoError> {
         let recovery = self.recover(change);
         if recovery.is_whole() {
@@ -275,7 +275,7 @@ impl Undo<'_> {
 enum Inverse {
     Nothing,
     Whole(FileChange),
-    /// Not the whole way: somebody else changed the file in between.
+    /// Not the whole way: another program changed the file in between.
     Broken(FileChange),
     LeaveAlone,
 }
@@ -334,7 +334,7 @@ fn histories(changes: &[PreparedChange]) -> BTreeMap<&str, Vec<&FileChange>> {
 pub(super) enum Plan<'a> {
     /// It is what it was before the oldest change.
     Nothing,
-    /// It becomes `to`. `broken` is true where a change of somebody else between two of ours ends the way back.
+    /// It becomes `to`. `broken` is true where another program's change between two of ours ends the way back.
     Restore { to: Option<&'a FileState>, broken: bool },
     /// It is not what the newest change left.
     LeaveAlone,

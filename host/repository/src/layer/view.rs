@@ -109,7 +109,7 @@ impl Repository {
             path: path.to_owned(),
             reason,
         };
-        // Nobody learns whether something hidden was removed.
+        // The caller must not learn whether something hidden was removed.
         if let Some(reason) = self.rules.hidden(real, kind == EntryKind::Directory) {
             return Err(denied(reason));
         }

@@ -232,7 +232,7 @@ fn a_device_is_not_opened() {
         0o600.into(),
         rustix::fs::makedev(1, 5),
     );
-    // Making a device takes a privilege that few test runs have, and where nobody can, there is none to open.
+    // Making a device takes a privilege that few test runs have, and without it there is none to open.
     if made.is_ok() {
         both_ways(&folder, |repository| {
             assert!(matches!(repository.open_at("zero"), Err(OpenError::NotRegular { .. })));

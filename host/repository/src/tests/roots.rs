@@ -164,7 +164,7 @@ fn a_work_tree_of_a_stranger_takes_in_nobody_elses_folders() {
     git_directory(&root, "shared/.git");
     give("shared/.git");
     assert_eq!(find_root(&root.join("shared/mine")), root.join("shared/mine"));
-    // One's own work on somebody's repository as a whole, as in the containers of CI.
+    // The user's work inside a repository of another user, as in the containers of CI.
     git_directory(&root, "theirs/.git");
     give("theirs/.git");
     give("theirs/sub");

@@ -160,7 +160,7 @@ struct RunIdentity {
 }
 
 impl RunIdentity {
-    /// The lines of the user, of root and of nobody.
+    /// The lines of the user, of root and of `nobody`.
     fn read() -> Self {
         let user = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
@@ -446,7 +446,7 @@ fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(proc)? {
         let entry = entry?;
-        // A process may have ended since. Its folder can be read by everybody.
+        // A process may have ended since. Every user can read its folder.
         let mode = entry.metadata().map_or(0, |metadata| metadata.mode());
         let is_listed = PROC_HIDDEN.iter().any(|&name| entry.file_name() == name);
         if mode & 0o404 == 0o400 && !is_listed {

@@ -1,6 +1,7 @@
 //! Commits before a work tree, for a ranking: messages, times and paths, read by libgit2 in a helper and judged here.
 //!
-//! Nobody is asked: where git's data lies outside the work tree, there is no history. A hidden path is left out.
+//! The user is never asked: where git's data lies outside the work tree, there is no history. A hidden path is left
+//! out.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -111,7 +112,7 @@ pub fn walk_commits(
     read().map_err(|failure: Failure| failure.message)
 }
 
-/// A call that reads git and asks nobody.
+/// A call that reads git and never asks the user.
 fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<CallContext, Failure> {
     let policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default());
     let policy = policy.map_err(|problem| tool_boundary::failure("failed", problem.message))?;

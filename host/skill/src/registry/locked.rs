@@ -109,7 +109,7 @@ fn source(origin: &ComponentOrigin, folder: &Path, pin_source: PinSource) -> Opt
     inside.to_str().map(str::to_owned)
 }
 
-/// Why nobody would get the locked component from this source; the end of a sentence. A place in a registry is compared
+/// Why this source would not provide the locked component; the end of a sentence. A place in a registry is compared
 /// with the one that the component came from, if it came from one: nothing is asked for that.
 fn wrong_source(source: &str, locked: &Locked, pin: Option<&Pin>, folder: &Path) -> Option<String> {
     if let Some(named) = place_and_digest(source) {

@@ -85,7 +85,7 @@ fn a_key_is_written_back_only_into_the_file_at_its_path() {
     assert_eq!(bench.text("b.py"), "x = 1\n");
 }
 
-/// A change whose last file is in the way is taken back, and somebody saves one of the others meanwhile.
+/// A change whose last file is in the way is taken back, and the user saves one of the others meanwhile.
 #[test]
 fn what_somebody_saves_at_any_moment_of_a_change_that_is_taken_back_is_not_lost() {
     for path in ["a.txt", "d/n.txt", "m.txt"] {

@@ -86,7 +86,7 @@ fn undo_keeps_the_permissions_that_the_user_has_given_since() {
     assert_eq!((bench.text("a.txt").as_str(), mode(&bench.root("a.txt"))), ("a", 0o700));
 }
 
-/// A file that somebody changes between the check and the undo stays as it is, and the rest is undone all the same.
+/// A file that the user changes between the check and the undo stays as it is, and the rest is undone all the same.
 #[test]
 fn undo_leaves_alone_what_is_changed_at_the_last_moment() {
     let bench = Bench::new(&[("a.txt", "a"), ("b.txt", "b")]);
@@ -137,7 +137,7 @@ fn an_undo_that_cannot_be_journalled_says_what_it_could_not_take_back() {
     }
     let files = [("a.txt", "A"), ("b.txt", "B")];
     bench.propose(&files, &[]).expect("committed");
-    // Somebody saves a file between the undo and the look at whether it could be journalled.
+    // The user saves a file between the undo and the look at whether it could be journalled.
     struct Full(Journal, PathBuf);
     impl ChangeJournal for Full {
         fn prepare(&self, change: &PreparedChange) -> io::Result<()> {

@@ -299,7 +299,7 @@ proptest! {
     ) {
         let text = format!("at {hour:02}:{minute:02} {host}:{port} http://{host}:{port}/a.py:3 v1.{hour}.{minute}:{port}");
         let (citations, _) = parse(&text);
-        // A host may have the name of a file that everybody knows.
+        // A host may have the name of a well-known file.
         prop_assume!(file_role::language(&host).is_none() && !is_document(&host));
         prop_assert!(citations.iter().all(|citation| citation.is_doubtful), "{text}: {citations:?}");
     }

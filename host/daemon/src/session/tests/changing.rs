@@ -1,4 +1,4 @@
-//! The operations that change files: what their tests come to, what was refused or cut off, and what is said of it.
+//! The operations that change files: results of their tests, refusals and cut-offs, and the report of each.
 
 use super::*;
 use crate::api::BudgetRequest;

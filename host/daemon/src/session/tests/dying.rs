@@ -233,7 +233,7 @@ async fn what_somebody_writes_after_a_death_is_neither_overwritten_nor_kept_quie
             let sessions = scene.open();
             let mut found = scene.tree();
             // Files that the daemon had not written whole when it died are its own; files that it took out of the
-            // user's hands are kept until somebody looks.
+            // user's hands are kept until the user looks.
             found.retain(|path, text| !(path.starts_with(".tool-proposal-") && *text == "old b"));
             assert_eq!(found, expected, "moment {moment}");
             scene.is_closed(&sessions).await;
@@ -429,7 +429,7 @@ async fn a_session_of_which_nobody_was_told_leaves_nothing() {
     fs::write(unborn.join("journal.jsonl"), "").expect("it can be written");
     scene.open();
     assert!(!unborn.exists());
-    // A folder with anything in it may be somebody's.
+    // A folder with anything in it may hold a user's session.
     fs::create_dir_all(&unborn).expect("it can be made");
     fs::write(unborn.join("journal.jsonl"), "{\"seq\":1").expect("it can be written");
     scene.open();

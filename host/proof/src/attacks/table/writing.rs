@@ -157,7 +157,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     ),
     propose(
         "overwrite_unread",
-        "overwrite a file that nobody has read",
+        "overwrite a file that it has not read",
         &[Ask::at("write", "/stage/README.md")],
     ),
     propose(
@@ -178,7 +178,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     ),
     propose(
         "delete_unread",
-        "delete a file that nobody has read",
+        "delete a file that it has not read",
         &[Ask::at("delete", "README.md")],
     ),
     propose("delete_hidden", "delete a hidden file", &[Ask::at("delete", ".netrc")]),

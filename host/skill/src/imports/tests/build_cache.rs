@@ -308,7 +308,7 @@ pub fn clean_build_caches(home: &Path) -> std::io::Result<CleanedCaches> {
     Ok(cleaned)
 }
 
-/// Lets the owner write to every folder: a build may have left some that nobody can delete from, as Go's module cache is.
+/// Lets the owner write to every folder: a build may have left read-only ones, as Go does in its module cache.
 fn make_deletable(folder: &Path) {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
