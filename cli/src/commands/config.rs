@@ -105,7 +105,7 @@ fn lines(settings: &[Setting], columns: Option<usize>) -> Vec<String> {
     let shown: Vec<(&str, String, String)> = settings.iter().map(shown).collect();
     let widest = |measure: fn(&(&str, String, String)) -> usize| shown.iter().map(measure).max().unwrap_or(0);
     let key_columns = widest(|(key, _, _)| key.chars().count());
-    // A long value pushes its own origin aside, not everybody's.
+    // A long value pushes its own origin aside, not those of the other lines.
     let value_columns = widest(|(_, value, _)| value.chars().count()).min(40);
     let origin_columns = widest(|(_, _, origin)| origin.chars().count());
     if columns.is_some_and(|columns| columns < key_columns + value_columns + origin_columns + 4) {

@@ -78,8 +78,8 @@ async fn changed_turns(id: &str, client: &mut Client) -> Result<Vec<String>, Err
     Ok(turns)
 }
 
-/// The session that an undo without a name takes back, which is said first. A session before one that changed files and is
-/// undone already is taken back only after a yes on a terminal.
+/// The session that an undo without a name takes back; the command prints it first. A session before one that changed
+/// files and is undone already is taken back only after a yes on a terminal.
 async fn newest(json: bool, client: &mut Client, context: &Context) -> Result<String, Error> {
     let output = context.output;
     let diff: SessionDiff = {

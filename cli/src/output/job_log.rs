@@ -25,7 +25,7 @@ pub(crate) fn without_commands(text: &str) -> String {
     safe
 }
 
-/// Characters before a command that some runner may skip: blanks in the sense of Unicode, and those that nobody sees.
+/// Characters before a command that some runner may skip: blanks in the sense of Unicode, and invisible ones.
 fn is_skipped(character: char) -> bool {
     character.is_whitespace()
         || character.is_control()

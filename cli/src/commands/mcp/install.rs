@@ -77,7 +77,7 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
         );
         output.notice(
             &message,
-            Some("leave it out of what you commit, or let everybody run this for themselves"),
+            Some("leave it out of your commits, or ask each teammate to run this command"),
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -136,7 +136,7 @@ fn is_of_name(sign: char) -> bool {
 /// Longest name of an entry: with that of a skill behind it, it has to stay below the 64 characters that models take.
 const NAME_BYTES_MAX: usize = 40;
 
-/// So many repositories of one name are told apart by a number.
+/// Largest number that distinguishes repositories of one name.
 const NUMBERS_MAX: usize = 100;
 
 fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry, Error> {

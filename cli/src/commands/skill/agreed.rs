@@ -24,7 +24,7 @@ pub(in crate::commands) enum Finding {
     Wrong(Problem),
 }
 
-/// The names under which findings are told.
+/// Names of the findings in the output.
 pub(in crate::commands) const LOCK: &str = lock::NAME;
 pub(in crate::commands) const IDENTITIES: &str = "identities";
 
