@@ -58,7 +58,7 @@ impl Browser {
             // Without it the browser refuses to run as root. It meets only pages of this test.
             .args(["--no-sandbox", "--disable-dev-shm-usage"])
             .arg("--host-resolver-rules=MAP evil.test 127.0.0.1, MAP rebind.test 127.0.0.1, MAP listed.test 127.0.0.1")
-            // It would leave once the page is loaded if nobody could talk to it.
+            // Without a port for debugging the browser would exit once the page is loaded.
             .arg("--remote-debugging-port=0")
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg(url)
@@ -220,7 +220,7 @@ fn serve_until_loaded(listener: TcpListener, page: String, stage: &Arc<Stage>) {
         match listener.accept() {
             Ok((connection, _)) => {
                 connection.set_nonblocking(false).expect("it is a socket");
-                // A connection that the browser has opened to be ready must keep nobody waiting.
+                // A connection that the browser opens in advance must not keep a request waiting.
                 let patience = Some(Duration::from_millis(500));
                 connection.set_read_timeout(patience).expect("a time-out can be set");
                 let _ = answer(connection, &pages, stage);

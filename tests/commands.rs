@@ -335,7 +335,7 @@ fn a_detached_session_outlives_its_command() {
     let finished = interrupted(&home, repository.path(), &["explain", ".", "--detach"]);
     let (_, rest) = finished.stderr.split_once("The session ").expect("it is named");
     let id = rest.split_once(" continues.").expect("it says so").0.to_owned();
-    // Longer than a session that nobody follows would be left, were it not detached.
+    // Longer than the backend lets a session run without a follower, were it not detached.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     assert!(is_running(&home, repository.path()), "nobody follows it");
     server.release("go on");
@@ -418,7 +418,7 @@ fn a_component_is_added_after_a_yes_or_with_yes_said_before() {
     assert!(!called.stderr.contains("trust"), "{}", called.stderr);
 }
 
-/// The history file is another writer's for a while, so that the session ends later than it is told to.
+/// Another writer locks the history file for a while, so that the session ends long after its cancellation.
 #[test]
 fn an_interrupted_command_ends_after_its_session() {
     let (_server, home) = scripted([Round::new([

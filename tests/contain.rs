@@ -263,7 +263,7 @@ fn test_runs_keep_no_call_waiting() {
     let mut running = start_suites(&home, repository.path(), CALLS_RUNNING_MAX);
     until("the suites run", || processes(&mark).len() == CALLS_RUNNING_MAX);
     read();
-    // Of those that wait for one of them to end there is one too many, which is told so.
+    // One call too many waits for one of them to end; it gets an error.
     let mut waiting = start_suites(&home, repository.path(), CALLS_RUN_WAITING_MAX + 1);
     let mut ended = None;
     let begun = Instant::now();
@@ -300,7 +300,7 @@ fn a_suite_that_forks_without_end_is_ended() {
                          if os.fork() == 0:\n            time.sleep(30)\n            os._exit(0)\n";
     let (home, repository) = (Home::offline(), repository(&[("test_bomb.py", suite)]));
     let finished = run_tests(&home, repository.path(), "{}");
-    // Root is counted by the sandbox itself, everybody else by the kernel, which refuses the fork.
+    // The sandbox itself counts root's processes; for other users the kernel counts, and refuses the fork.
     let text = format!("{}{}", finished.stdout, finished.stderr);
     let is_held = text.contains("more than 2048 processes and threads") || text.contains("BlockingIOError");
     assert!(is_held, "{text}");

@@ -17,10 +17,10 @@ use crate::conformance::http;
 use crate::conformance::world::free_port;
 use crate::support::{Home, finish, folder, holds, until};
 
-/// The user that is nobody; any that is not ours would do.
+/// The user `nobody`; any that is not ours would do.
 const NOBODY: u32 = 65_534;
 
-/// A script of bash as another user of this machine. Root becomes one; everybody else needs to be allowed to, by `sudo` or by
+/// A script of bash as another user of this machine. Root becomes one; other users need permission, by `sudo` or by
 /// identities of their own in `/etc/subuid`, and a machine that has neither cannot show what this is about.
 fn as_another_user(script: &str, arguments: &[&str]) -> Command {
     let mut command = another_user();

@@ -512,8 +512,8 @@ fn a_hangup_reads_the_configuration_again() {
     assert!(is_alive(pid), "a daemon outlives its terminal");
 }
 
-/// The next session has what the file says then; a file that cannot be understood is said to be that, costs nothing that
-/// is under way, and is forgotten once it is mended.
+/// The next session uses the file as it is then. A file that cannot be understood gives an error and ends no running
+/// session; the backend forgets it once it is mended.
 #[test]
 fn a_configuration_that_changes_under_a_running_daemon() {
     let world = waiting();
@@ -570,7 +570,7 @@ fn an_idle_daemon_ends_where_that_is_wanted_and_the_next_command_starts_another(
     let address = world.home.serve_with(&[("TOOL_TEST_IDLE_MS", "300")]);
     let pid = world.home.pid();
     let (id, stream) = begin(&world, &address);
-    // Nobody listens, and nobody asks.
+    // No client listens, and none asks.
     drop(stream);
     std::thread::sleep(Duration::from_millis(1_000));
     assert!(is_alive(pid), "a session is under way");

@@ -50,7 +50,7 @@ pub(crate) struct Agent {
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
     requests: u64,
-    /// Messages that nobody was waiting for yet.
+    /// Messages that the test was not waiting for yet.
     early: Vec<Value>,
 }
 

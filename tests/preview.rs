@@ -178,7 +178,7 @@ fn a_preview_of_click_is_seen_by_skills_and_tests_and_applied_as_its_diff_says()
     git(root, &["apply", "--check", "change.diff"]);
     std::fs::remove_file(root.join("change.diff")).expect("it is there");
 
-    // Somebody changes one of the files.
+    // The user changes one of the files.
     let globals = root.join("src/click/globals.py");
     let old = std::fs::read_to_string(&globals).expect("it is there");
     std::fs::write(&globals, format!("{old}# mine\n")).expect("it is ours");

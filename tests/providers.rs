@@ -92,7 +92,7 @@ impl Wire {
     pub(crate) fn run(&self, home: &Home, repository: &TempDir, arguments: &[&str]) -> Finished {
         let mut command = home.tool(repository.path(), arguments);
         command.envs(self.variable.map(|variable| (variable, KEY)));
-        // Whatever could be said is said.
+        // The log says all that it can.
         command.env("TOOL_LOG_LEVEL", "TRACE");
         finish(command.output().expect("the binary runs"))
     }

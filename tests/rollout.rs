@@ -478,7 +478,7 @@ fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
     rewrite(root, "effects = []", "effects = [\"install\", \"read-repository\"]");
     less(&home, "summing");
     call(&[]).expect(1);
-    // Of whom the user has not trusted it makes nobody.
+    // It trusts no component that the user has not added.
     std::fs::remove_file(home.path().join("skills/pins.json")).expect("it is ours");
     holds(&call(&[]).expect(1).stderr, &["it has not been added"]);
 }

@@ -13,7 +13,7 @@ use tool_model_server::{ModelServer, Round, ScriptedCall};
 use crate::providers::{LOCAL, scripted, serve};
 use crate::support::{Home, folder, git, holds, tree};
 
-/// A token that nobody ever had, put together so that no scanner takes it for one.
+/// A token that never existed, put together so that no scanner takes it for one.
 fn token() -> String {
     format!("gh{}_{}", 'p', "Zk3qW9xR2mT7vB4nL6cY8dF1gH5jK0sA2eU4")
 }
@@ -148,7 +148,7 @@ fn keys_leave_as_placeholders_and_come_back_where_they_were() {
             "only into the file that it was read from",
         ],
     );
-    // The user is told once, and what is passed on holds placeholders.
+    // The user reads of it once, and every text that leaves holds placeholders.
     let notice = "2 strings that look like keys were replaced by placeholders in what went to the model (1 github-token, \
                   1 url-password), in `settings.py`.";
     assert_eq!(finished.stderr.matches(notice).count(), 1, "{}", finished.stderr);

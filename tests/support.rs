@@ -109,7 +109,7 @@ impl Home {
             .map(|line| line.expect("it says how it is"))
             .collect();
         assert!(said[0] == "\"recovering\"" && said[1].contains("\"ready\""), "{said:?}");
-        // The home stops it when the test ends; somebody has to wait for it then.
+        // The home stops it when the test ends; a thread has to wait for it then.
         std::thread::spawn(move || daemon.wait());
         format!("http://127.0.0.1:{}", self.record()["port"])
     }

@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use crate::support::{Home, folder};
 
-/// Pieces of an answer: enough that whatever is kept of each, or written for each, is told from what is not.
+/// Pieces of an answer: enough that a test notices if memory or a write grows with each.
 const TOKENS: usize = 100_000;
 
 /// A piece of text.

@@ -23,7 +23,7 @@ fn json_of(finished: &Finished) -> Value {
     serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:?}"))
 }
 
-/// A port of somebody else.
+/// A port that another program holds.
 fn taken() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it is bound").port().to_string();

@@ -1,4 +1,5 @@
-//! Plain words: no comment begins with a word that makes a riddle of it, and few type names have several meanings.
+//! Plain words: no comment begins with a word that makes a riddle of it or leaves open who acts, and few type names
+//! have several meanings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,6 +9,42 @@ use regex::Regex;
 
 /// The words that make a riddle of the sentence that they begin.
 const RIDDLE: &str = r"(What|Who|Whose|Whoever|Which|Where|How|The same)\b";
+
+/// The words that leave open who acts.
+const VAGUE_ACTOR: &str = r"(?i)\b(nobody|somebody|everybody|whoever|heed(s|ed|ing)?)\b";
+
+/// Comments that still have such a word. Their text is part of `openapi.json`.
+const VAGUE_COMMENTS: [(&str, &str); 8] = [
+    (
+        "host/core/src/api.rs",
+        "/// Each change of files is shown and asked about before it is made. Where nobody can be asked, none is made.",
+    ),
+    (
+        "host/core/src/api.rs",
+        "/// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.",
+    ),
+    (
+        "host/core/src/api.rs",
+        "/// True where somebody will answer `approval` events. Taken from the holder of the token alone.",
+    ),
+    (
+        "host/core/src/api/changes.rs",
+        "/// Paths that are not, because somebody else has changed them since.",
+    ),
+    ("host/core/src/api/event.rs", "/// Somebody must say yes or no."),
+    (
+        "host/daemon/src/http/changes.rs",
+        "/// Every file that is as the session left it becomes what it was before, byte for byte; one that somebody has changed",
+    ),
+    (
+        "host/daemon/src/http/sessions.rs",
+        "/// All of what an `approval` event asks about, also where that has shown the beginning of it only, for as long as nobody",
+    ),
+    (
+        "host/daemon/src/http/skills.rs",
+        "/// Runs it in its sandbox, as a session of its own that ends when nobody follows it any more. The stream is in the",
+    ),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -57,6 +94,38 @@ fn comments_begin_with_the_thing_that_they_are_about() {
 fn a_comment_that_begins_with_such_a_word_is_found_once() {
     let text = "/// What it is.\n/// Where it lies.\nfn a() {}\n//! Text.\n//!\n//! The same again.\n// Whatever.\n";
     assert_eq!(count_riddles(text), 2);
+}
+
+/// The lines of comments with a word that leaves open who acts. Names in backticks do not count, such as the user `nobody`.
+fn find_vague_comments(text: &str) -> impl Iterator<Item = &str> {
+    let name = Regex::new("`[^`]*`").expect("a constant");
+    let word = Regex::new(VAGUE_ACTOR).expect("a constant");
+    let comments = text.lines().map(str::trim).filter(|line| line.starts_with("//"));
+    comments.filter(move |line| word.is_match(&name.replace_all(line, "")))
+}
+
+#[test]
+fn comments_name_the_one_who_acts() {
+    let mut files = Vec::new();
+    for folder in ["cli", "host", "skills", "tests"] {
+        sources(&root().join(folder), &mut files);
+    }
+    let mut found = BTreeSet::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("a source is text");
+        let path = file.strip_prefix(root()).expect("it lies below the root");
+        let path = path.to_str().expect("it is UTF-8");
+        found.extend(find_vague_comments(&text).map(|line| (path.to_owned(), line.to_owned())));
+    }
+    let known = VAGUE_COMMENTS.map(|(path, line)| (path.to_owned(), line.to_owned()));
+    assert_eq!(found, BTreeSet::from(known));
+}
+
+#[test]
+fn a_comment_that_leaves_open_who_acts_is_found() {
+    let text = "/// Nobody reads it.\nfn nobody() {}\n    // The user `nobody`.\n//! A user heeds it.\nlet a = \"somebody\";\n";
+    let found: Vec<_> = find_vague_comments(text).collect();
+    assert_eq!(found, ["/// Nobody reads it.", "//! A user heeds it."]);
 }
 
 #[test]

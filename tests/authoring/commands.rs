@@ -1,4 +1,4 @@
-//! The commands of somebody who writes a skill, where something is wrong.
+//! The commands for skill authors, where something is wrong.
 
 use std::fs;
 

@@ -283,7 +283,7 @@ fn the_guide_says_what_the_host_says() {
     holds(&refused.stderr, &[blocks("Arguments")[0].text.trim_end()]);
 }
 
-/// A scripted model calls the skill in an explanation: first wrongly, which it is told as a user would be, then right.
+/// A scripted model calls the skill in an explanation: first wrongly, which gives it a user's message, then right.
 fn explained_by_a_model(author: &Author, place: &Path) {
     // A file that is there would have to be read first.
     let slip = json!({"path": "ideas.md", "text": "x", "kind": "tood"});

@@ -1,4 +1,4 @@
-//! `tool skill build` that is told to end: whenever that is, it ends, and leaves nothing half.
+//! `tool skill build` and signals: whenever one arrives, the command ends and leaves nothing half.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};

@@ -455,8 +455,8 @@ def calls(bench):
     if not (TARGET / "fixtures/skills").is_dir():
         return bench.missing("calls", "skill calls", "`scripts/fixtures` builds the components that are called")
     command = ["cargo", "bench", "--profile", "dev", "--workspace", "--locked", "--bench", "call"]
-    # Where its files go is said to criterion, which runs in the folder of the crate, and so takes a relative target
-    # folder for one in there.
+    # Criterion runs in the folder of the crate and would look for a relative target folder there, so it gets an
+    # absolute path.
     criterion = TARGET / "criterion"
     variables = {
         **os.environ, "CARGO_PROFILE_DEV_OPT_LEVEL": bench.level, "CARGO_TARGET_DIR": str(TARGET),

@@ -2,8 +2,8 @@
 
     read.py WIRE BASE_URL STREAMS
 
-Asks STREAMS times for a stream, then once for an answer at once, then for the model list. The clients are told to
-hold every answer to their types.
+Asks STREAMS times for a stream, then once for an answer at once, then for the model list. The clients check
+every answer against their types.
 """
 
 import json

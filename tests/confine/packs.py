@@ -1,6 +1,7 @@
 """Packs that no git would write, with an index beside each: argv is the objects folder and the kind of pack.
 
-Prints the identifier of a commit. Its tree is the bomb. Identifiers are invented: nobody gets far enough to check them.
+Prints the identifier of a commit. Its tree is the bomb. Identifiers are invented: no reader gets far enough to check
+them.
 """
 
 import hashlib

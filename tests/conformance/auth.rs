@@ -329,7 +329,7 @@ fn auth_keys_not_in_the_repository() {
     of_a_repository();
 }
 
-/// A configuration that lies in a repository is nobody's: neither its key nor its address is used.
+/// A configuration that lies in a repository does not count: neither its key nor its address is used.
 fn of_a_repository() {
     let thief = Canned::saying("401 Unauthorized", Value::Null);
     let world = World::new(SHOP, [says(&["It counts crates (app.py:1)."])]);

@@ -1,5 +1,5 @@
 //! Every row of the error table, provoked for real: the exact message, the exit code, the hint that mends it, and the
-//! same code, message and hint wherever it is told.
+//! same code, message and hint at every surface.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -336,7 +336,7 @@ fn python(version: &str, packages: &Path) -> TempDir {
     folder
 }
 
-/// The packages of the machine, and those of a virtual environment that belongs to somebody else.
+/// The packages of the machine, and those of a virtual environment that belongs to another user.
 #[test]
 fn error_install_permission() {
     let machine = folder(&[("site-packages/.keep", "")]);

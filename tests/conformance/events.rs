@@ -118,8 +118,8 @@ fn event_which_form() {
     documents_say(&["`?form=reference` or `?form=architecture` chooses either"]);
 }
 
-/// The one thing that is ever connected to is the enabled provider: every address that a home knows is in its
-/// configuration, and a whole session asks nobody else.
+/// The backend connects to the enabled provider alone: every address that a home knows is in its configuration, and a
+/// whole session asks no other server.
 #[test]
 fn event_none_outbound() {
     let session = explain();

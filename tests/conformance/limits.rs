@@ -19,7 +19,7 @@ const TARGETS: [(Operation, &str); 4] = [
     (Operation::TestGen, "billing/taxes.py"),
 ];
 
-/// 4 to 6 files for every operation; fewer only where there are fewer, and that is said.
+/// 4 to 6 files for every operation; fewer only where there are fewer, which the packet says.
 pub(super) fn four_to_six_files() {
     assert_eq!((limits::SELECTED_FILES_MIN, limits::SELECTED_FILES_MAX), (4, 6));
     let large = folder(LARGE);
@@ -78,7 +78,7 @@ pub(super) fn the_last_hundred_sessions_are_kept() {
         .map(|it| &it["id"])
         .collect();
     assert_eq!(kept.len(), 100);
-    // A file that is whole is taken as it is: what somebody has taken out of it stays out.
+    // The backend takes a whole file as it is: an entry that the user has removed stays out.
     assert_eq!(
         (kept[0], kept[1], kept[99]),
         (&newest, &"01a0-older-119".into(), &"01a0-older-021".into())
@@ -88,7 +88,7 @@ pub(super) fn the_last_hundred_sessions_are_kept() {
         assert_eq!(list, Some(100), "{route}");
     }
     let folders = || std::fs::read_dir(world.home.path().join("sessions")).map_or(0, Iterator::count);
-    // A session's end is told before those that are too old go.
+    // A client learns of a session's end before the backend removes the oldest ones.
     until("the newest hundred are kept", || folders() == 100);
     assert_eq!(
         http::get(&address, &format!("/results/{id}")).status,
@@ -213,7 +213,7 @@ fn limit_rate_of_the_service() {
     documents_say(&["There is no rate limit"]);
 }
 
-/// Paths carry no version; the running version is told, and so is how versions change.
+/// Paths carry no version; the status gives the running version, and the documents say how versions change.
 #[test]
 fn version_of_everything() {
     let home = Home::offline();

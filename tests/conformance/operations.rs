@@ -1,4 +1,4 @@
-//! The four operations: what each is pointed at, what its model is told and given, what comes of it.
+//! The four operations: the target of each, the messages to its model, the result.
 
 use serde_json::json;
 

@@ -32,7 +32,7 @@ pub(crate) fn unprivileged(home: &Home, command: &Command) -> Command {
     same
 }
 
-/// The binary where nobody may run it: where it is, or a copy in the home.
+/// The binary where the user `nobody` may run it: where it is, or a copy in the home.
 fn reachable(home: &Home, program: &Path) -> PathBuf {
     let open = |folder: &Path| {
         let metadata = std::fs::metadata(folder);

@@ -158,7 +158,7 @@ fn service_two_faces() {
     holds(&world.run(&["results", id]).expect(0).stdout, &["It counts crates"]);
 }
 
-/// 8000 is asked of the code and not of the machine, where somebody else may hold it.
+/// The test asks the code for 8000 and not the machine, where another program may hold it.
 #[test]
 fn service_port() {
     let of = |variables: &[(&str, &str)]| {

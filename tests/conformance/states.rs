@@ -158,7 +158,7 @@ fn state_backend_status() {
     assert!(said[0].0 == 3 && said[0].1.contains("not running"), "{said:?}");
     assert!(said[1].0 == 0 && said[1].1.contains("is running"), "{said:?}");
     assert!(said[2].0 == 3 && said[2].1.contains("not running"), "{said:?}");
-    // The model's `says` is what the other rows use; here nobody is asked anything.
+    // The other rows use the model's `says`; this one asks no provider.
     let world = World::new(SHOP, [says(&["unused"])]);
     world.run(&["service", "status"]).expect(3);
     assert!(

@@ -186,7 +186,8 @@ pub(crate) fn documents_say(parts: &[&str]) {
     holds(&crate::documents::user_text(), parts);
 }
 
-/// A port on which nobody listens, and which no test gets that asks for any: those come from the kernel's range above.
+/// A port on which no program listens, and which no test gets that asks for any: those come from the kernel's range
+/// above.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 10_000).expect("it is small");

@@ -1,4 +1,4 @@
-//! Bounds of the sandbox itself, hit from outside by what a helper is told, and from inside by a suite.
+//! Bounds of the sandbox itself, hit from outside by messages to a helper, and from inside by a suite.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

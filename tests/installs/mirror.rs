@@ -118,7 +118,7 @@ fn answer(mut stream: TcpStream, routes: &Routes, asked: &Mutex<Vec<String>>, ur
     let _ = stream.write_all(&[head.as_bytes(), &body].concat());
 }
 
-/// A proxy that notes what it is asked for and reaches nobody.
+/// A proxy that records its requests and reaches no server.
 pub(super) struct Upstream {
     pub(super) url: String,
     asked: Arc<Mutex<Vec<String>>>,

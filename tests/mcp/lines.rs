@@ -493,8 +493,8 @@ fn what_cannot_be_served_is_said_on_standard_error() {
     holds(&refused.stderr, &["[error] Unknown effect `everything`"]);
 }
 
-/// A thousand calls over one connection, each answered and on record. What one costs beside what its receipt says that the
-/// skill took is said, and measured by `scripts/bench mcp`: other tests run beside this one.
+/// A thousand calls over one connection, each answered and on record. The test prints the time of a call beyond the one
+/// in its receipt; `scripts/bench mcp` measures it, because other tests run beside this one.
 #[test]
 fn a_thousand_calls_go_over_one_connection() {
     let (home, repository) = (Home::offline(), folder(FILES));

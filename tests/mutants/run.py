@@ -100,7 +100,7 @@ def list_mutants(area):
         function = (mutant.get("function") or {}).get("function_name", "")
         change = re.sub(r"^\S+:\d+:\d+: ", "", mutant["name"])
         key = f"{mutant['file']} | {function} | {change}"
-        # The same change twice in one function: the second is told apart by its number.
+        # A number distinguishes a change that occurs twice in one function.
         counts[key] = counts.get(key, 0) + 1
         if counts[key] > 1:
             key = f"{key} | {counts[key]}"

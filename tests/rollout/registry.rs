@@ -18,7 +18,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// One that lets everybody in.
+    /// One that lets every client in.
     pub(super) fn start() -> Self {
         Self::with("")
     }
@@ -26,7 +26,7 @@ impl Registry {
     #[expect(clippy::disallowed_methods, reason = "the tests bring a registry")]
     fn with(more: &str) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
-        // It takes no port 0, so somebody else may come first; then it ends, and says so.
+        // It takes no port 0, so another program may take the port first; then it ends, and says so.
         let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = free.local_addr().expect("it is bound").port();
         drop(free);
@@ -121,7 +121,7 @@ fn a_component_is_pushed_and_pulled_by_tag_and_by_digest() {
             .stdout,
         &["hi"],
     );
-    // The lock file names what can never mean anything else, and is enough for somebody else.
+    // The lock file names a digest, which never means anything else, and is enough for another user.
     home.run(root.path(), &["skill", "lock", "echo"]).expect(0);
     let lock = std::fs::read_to_string(root.path().join("skills.lock")).expect("it was written");
     holds(&lock, &[&format!("source = \"{pinned}\"")]);

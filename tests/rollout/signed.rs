@@ -7,7 +7,7 @@ use super::{changed, entry, text};
 use crate::support::{Home, holds, run};
 use tempfile::TempDir;
 
-/// Keys of somebody.
+/// Keys of one signer.
 struct Keys {
     folder: TempDir,
 }
@@ -319,7 +319,7 @@ fn a_registry_keeps_signatures_beside_components_and_none_is_believed_by_its_tag
     let bundle = std::fs::read_to_string(component.with_extension("wasm.sig")).expect("it is there");
     let kept = std::fs::read_to_string(home.path().join("skills/echo.wasm.sig")).expect("it is there");
     assert_eq!(kept, bundle);
-    // Both signatures are there; the tag now means a component that nobody has signed.
+    // Both signatures are there; the tag now means an unsigned component.
     let (_other, newer) = changed(
         "echo",
         &[("Answers with its arguments.", "Answers with all arguments.")],
@@ -370,7 +370,7 @@ fn who_has_signed_is_shown_and_so_is_that_nobody_knows_them() {
     holds(&add(), &["  signed   by ada"]);
     holds(&listed(), &["signed by ada"]);
     assert_eq!(entry(&home, "echo").expect("it is there")["signature"]["by"], "ada");
-    // Without identities nobody is known.
+    // Without identities no signer is known.
     let other = Home::offline();
     let added = skill(&other, &["add", text(&component), "--yes"]).expect(0);
     holds(&added.stderr, &["  signed   by no identity in [skills.identities]"]);
@@ -394,7 +394,7 @@ fn doctor_and_config_look_at_the_lock_file_and_at_who_may_sign() {
         ],
     );
     holds(&ask("config", 0).stdout, &["repository.skills", "1 skill is as locked"]);
-    // A skill more than is locked, signed by somebody else.
+    // One skill more than is locked, signed with another key.
     let (_other, extra) = changed("echo", &[("echo", "s001")]);
     skill(&home, &["sign", text(&extra), "--key", text(&bob.private())]).expect(0);
     skill(&home, &["add", text(&extra), "--yes"]).expect(0);

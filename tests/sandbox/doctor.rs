@@ -13,7 +13,7 @@ use tool_proof::{helpers, installs};
 
 use crate::support::{Home, finish};
 
-/// The command for somebody who has nothing: no home, no configuration, and a place for temporary files.
+/// The command for a user who has nothing: no home, no configuration, and a place for temporary files.
 fn doctor(places: &TempDir, arguments: &[&str]) -> Command {
     let home = places.path().join("home");
     fs::create_dir_all(places.path().join("tmp")).expect("the folder is writable");

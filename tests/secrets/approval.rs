@@ -98,7 +98,7 @@ async fn an_approval_over_http_shows_the_exact_diff_and_takes_the_starters_secre
     let rest = stream.text().await.expect("the stream ends");
     assert!(rest.contains("\"type\":\"complete\""), "{rest}");
     assert_eq!(git(root, &["show", "HEAD:new.py"]), "y = 2\n");
-    // Nobody but the starter has it, and the model has no way to say yes.
+    // Only the starter has it, and the model has no way to say yes.
     for request in server.requests() {
         assert!(!request.body.to_string().contains(secret));
     }

@@ -108,7 +108,7 @@ fn a_full_disk_under_the_repository_changes_nothing_and_the_report_comes_later()
             "The session report could not be written: No space left on device",
         ],
     );
-    // There is room again: the report is there as soon as somebody asks for it.
+    // There is room again: the report is there as soon as a client asks for it.
     let (_, after) = finished.stdout.split_once("filler\n").expect("it was listed");
     holds(after, &["\"report_path\": \"session-reports/session_", ".md\n"]);
 }
