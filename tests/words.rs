@@ -96,7 +96,7 @@ fn a_comment_that_begins_with_such_a_word_is_found_once() {
     assert_eq!(count_riddles(text), 2);
 }
 
-/// The lines of comments with a word that leaves open who acts. Names in backticks do not count, such as the user `nobody`.
+/// The lines of comments with a word that leaves open who acts. Names in backticks do not count, as of user `nobody`.
 fn find_vague_comments(text: &str) -> impl Iterator<Item = &str> {
     let name = Regex::new("`[^`]*`").expect("a constant");
     let word = Regex::new(VAGUE_ACTOR).expect("a constant");

@@ -152,7 +152,7 @@ struct SourceModule {
     files: Vec<usize>,
 }
 
-/// How a module can be opened.
+/// Way in which a user can open a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ModuleForm {
     /// Not at all: one file, a package, or a rest.

@@ -30,7 +30,7 @@ pub(crate) enum Ecosystem {
     Elixir,
 }
 
-/// What a manifest says.
+/// A manifest as far as it is parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) ecosystem: Ecosystem,
