@@ -35,6 +35,13 @@ pub struct Citation {
     pub wider: Vec<(String, usize)>,
 }
 
+impl Citation {
+    /// True where both cite the same lines of one path.
+    pub(super) fn is_same_place(&self, other: &Self) -> bool {
+        (&self.path, self.first, self.last) == (&other.path, other.first, other.last)
+    }
+}
+
 impl fmt::Display for Citation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:{}", self.path, self.first)?;

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
+use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
 use super::citations::{self, Citation};
-use super::claims::{CitedText, Claim, claims_of};
+use super::claims::{CitedClaims, CitedText, Comparison, claims_of};
 use tool_core::text::{beginning as beginning_of, clean_line};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise};
 
@@ -33,11 +34,11 @@ pub struct CheckedCitations {
 /// Verdict on a citation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The lines contain what the sentence claims.
+    /// The lines contain all that the sentence claims of them.
     Holds,
-    /// The file has these lines, and the sentence claims nothing that could be compared.
+    /// The file exists. It could not be read, or its lines neither contain all that the sentence claims nor contradict it.
     NotChecked,
-    /// The file has these lines, but they do not contain what the sentence claims. The reason, for the inside of
+    /// The file has these lines, but they contradict the sentence. The reason, for the inside of
     /// parentheses.
     Unsupported(String),
     /// There is no such place. The reason, for the inside of parentheses.
@@ -48,64 +49,75 @@ pub enum Verdict {
 pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<CheckedCitations, ScanError> {
     let (mut found, is_cut) = citations::parse(text);
     widen(&mut found, repository, cancel);
-    let claims = claims_of(text, &found);
-    let mut by_path: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, citation) in found.iter().enumerate() {
-        by_path.entry(&citation.path).or_default().push(at);
+    let mut files = Files::new(repository, found.iter().map(|citation| citation.path.as_str()), cancel);
+    let mut resolved: BTreeMap<String, Result<String, Missing>> = BTreeMap::new();
+    for citation in &found {
+        if !resolved.contains_key(&citation.path) {
+            resolved.insert(citation.path.clone(), files.resolve(&citation.path)?);
+        }
     }
-    let mut files = Files::new(repository, by_path.keys().copied(), cancel);
-    let mut verdicts: Vec<Option<Verdict>> = vec![None; found.len()];
-    for (path, places) in by_path {
+    // Without a file of that name it was no citation.
+    found.retain(|citation| !citation.is_doubtful || is_a_file(&citation.path, &resolved[&citation.path]));
+    let claims = claims_of(text, &found, &|path| files.is_place(path));
+    let mut verdicts = vec![Verdict::NotChecked; found.len()];
+    for (path, file) in resolved {
         if cancel.is_cancelled() {
             return Err(ScanError::Cancelled);
         }
+        let places: Vec<usize> = (0..found.len()).filter(|at| found[*at].path == path).collect();
         let last = places.iter().map(|at| found[*at].last).max().unwrap_or(0);
-        let beginning = files.beginning(path, last)?;
+        let beginning = file.and_then(|path| files.beginning(path, last));
         for at in places {
-            // Without a file of that name it was no citation.
-            let is_one = !found[at].is_doubtful || is_a_file(path, &beginning);
-            verdicts[at] = is_one.then(|| judge(&found[at], &claims[at], &beginning));
+            verdicts[at] = judge(&found[at], &claims[at], &beginning);
         }
     }
-    let judged = found.into_iter().zip(verdicts);
     Ok(CheckedCitations {
-        citations: judged
-            .filter_map(|(citation, verdict)| Some((citation, verdict?)))
-            .collect(),
+        citations: found.into_iter().zip(verdicts).collect(),
         is_cut,
     })
 }
 
-/// Takes the words before a path into it where a file of that name exists, spaces and all.
+/// Reads absolute paths below the root as relative ones, and takes the words before a path into it where a file of that
+/// name exists, spaces and all.
 fn widen(found: &mut [Citation], repository: &Repository, cancel: &CancellationToken) {
     let mut known: HashMap<String, bool> = HashMap::new();
     for citation in found {
+        citation.path = below_root(&citation.path, repository).to_owned();
         let wider = std::mem::take(&mut citation.wider).into_iter();
+        let mut wider = wider.map(|(path, start)| (below_root(&path, repository).to_owned(), start));
         let is_file = |(path, _): &(String, usize)| {
             *known.entry(path.clone()).or_insert_with(|| {
                 let opened = repository.open_within(path, cancel);
                 opened.is_ok_and(|opened| opened.kind == EntryKind::File)
             })
         };
-        if let Some((path, start)) = wider.into_iter().find(is_file) {
+        if let Some((path, start)) = wider.find(is_file) {
             (citation.path, citation.at.start) = (path, start.min(citation.at.start));
             citation.is_doubtful = false;
         }
     }
 }
 
-fn is_a_file(path: &str, beginning: &Result<FileBeginning, Missing>) -> bool {
-    match beginning {
-        Ok(_) | Err(Missing::Unread(_)) => true,
+/// An absolute path of the repository without the root; any other path as it is.
+fn below_root<'p>(path: &'p str, repository: &Repository) -> &'p str {
+    let below = Path::new(path).strip_prefix(repository.root()).ok();
+    let below = below.and_then(Path::to_str).filter(|below| !below.is_empty());
+    below.unwrap_or(path)
+}
+
+fn is_a_file(path: &str, resolved: &Result<String, Missing>) -> bool {
+    match resolved {
+        Ok(_) | Err(Missing::NotRegular | Missing::Unread) => true,
         // A hidden name is refused whether or not something is there; it is a file's name all the same.
         Err(Missing::Denied(_)) => normalise(path).is_ok(),
         Err(Missing::Nothing | Missing::Directory | Missing::Ambiguous { .. }) => false,
     }
 }
 
-fn judge(citation: &Citation, claims: &[Claim], beginning: &Result<FileBeginning, Missing>) -> Verdict {
+fn judge(citation: &Citation, claims: &CitedClaims, beginning: &Result<FileBeginning, Missing>) -> Verdict {
     let beginning = match beginning {
         Ok(beginning) => beginning,
+        Err(Missing::Unread) => return Verdict::NotChecked,
         Err(missing) => return Verdict::NoSuchPlace(missing.to_string()),
     };
     let (first, last) = (citation.first, citation.last);
@@ -121,18 +133,21 @@ fn judge(citation: &Citation, claims: &[Claim], beginning: &Result<FileBeginning
         1 => return Verdict::NoSuchPlace("the file has 1 line".to_owned()),
         count => return Verdict::NoSuchPlace(format!("the file has {count} lines")),
     }
-    let Some(claimed) = claims.first() else {
+    if claims.is_empty() {
         return Verdict::NotChecked;
-    };
-    if CitedText::new(beginning.lines(first, last)).supports(claims) {
-        return Verdict::Holds;
     }
+    let lines = CitedText::new(beginning.lines(first, last));
+    let claim = match claims.compare(&lines, &beginning.path) {
+        Comparison::Holds => return Verdict::Holds,
+        Comparison::Open => return Verdict::NotChecked,
+        Comparison::Lacks(claim) => claim,
+    };
     let (lines, verb) = if first == last {
         ("the line", "does")
     } else {
         ("the lines", "do")
     };
-    let shown = beginning_of(claimed.text(), CLAIM_SHOWN_BYTES_MAX);
+    let shown = beginning_of(claim.text(), CLAIM_SHOWN_BYTES_MAX);
     Verdict::Unsupported(format!("{lines} {verb} not contain `{}`", clean_line(shown)))
 }
 
@@ -141,6 +156,8 @@ const CLAIM_SHOWN_BYTES_MAX: usize = 60;
 
 /// A file as far as it was read.
 struct FileBeginning {
+    /// From the root.
+    path: String,
     text: Vec<u8>,
     /// Lines of the file, or of the part that was read where that holds every cited line.
     line_count: u64,
@@ -175,8 +192,11 @@ enum Missing {
     Denied(&'static str),
     #[error("{count} files end in that name, such as `{}`", examples.join("` and `"))]
     Ambiguous { count: usize, examples: Vec<String> },
-    #[error("{0}")]
-    Unread(&'static str),
+    #[error("it is no regular file")]
+    NotRegular,
+    /// There is a file, of which nothing more is known.
+    #[error("the file cannot be read")]
+    Unread,
 }
 
 /// The tree, as citations ask for it.
@@ -218,26 +238,26 @@ impl<'r> Files<'r> {
         Ok(())
     }
 
-    /// Reads what a citation names, up to the line that is wanted.
-    fn beginning(&mut self, cited: &str, line: u64) -> Result<Result<FileBeginning, Missing>, ScanError> {
-        Ok(match self.resolve(cited)? {
-            Ok(path) => self.beginning_at(&path, line),
-            Err(missing) => Err(missing),
-        })
-    }
-
-    fn beginning_at(&mut self, path: &str, line: u64) -> Result<FileBeginning, Missing> {
-        let file = self.repository.open_file_within(path, self.cancel).map_err(missing)?;
-        let beginning =
-            read_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread("the file cannot be read"))?;
-        let bytes = beginning.text.len() as u64;
+    /// Reads a file, up to the line that is wanted.
+    fn beginning(&mut self, path: String, line: u64) -> Result<FileBeginning, Missing> {
+        let file = self.repository.open_file_within(&path, self.cancel).map_err(missing)?;
+        let read = read_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread)?;
+        let (text, line_count) = read;
+        let bytes = text.len() as u64;
         let is_spent = bytes >= self.bytes_left;
         self.bytes_left -= bytes.min(self.bytes_left);
-        // The file may go on where reading stopped.
-        if is_spent && beginning.line_count < line {
-            return Err(Missing::Unread("not checked: the cited files are too large"));
+        // The file may go on where reading stopped, within its last line, too.
+        let is_whole = line_count > line || (line_count == line && text.ends_with(b"\n"));
+        if is_spent && !is_whole {
+            return Err(Missing::Unread);
         }
-        Ok(beginning)
+        Ok(FileBeginning { path, text, line_count })
+    }
+
+    /// True where a text that begins with `/` names a file or folder, from the root of the repository or of the machine.
+    fn is_place(&self, text: &str) -> bool {
+        let open = || self.repository.open_within(text.trim_start_matches('/'), self.cancel);
+        Path::new(text).starts_with(self.repository.root()) || !matches!(open(), Err(OpenError::NotFound { .. }))
     }
 
     /// The file that is meant: the one of that path, else the only one whose path ends in it.
@@ -283,14 +303,14 @@ fn missing(error: OpenError) -> Missing {
         OpenError::NotFound { .. } => Missing::Nothing,
         OpenError::Denied { reason, .. } => Missing::Denied(reason),
         OpenError::IsDirectory { .. } => Missing::Directory,
-        OpenError::NotRegular { .. } => Missing::Unread("it is no regular file"),
-        OpenError::TooLarge { .. } | OpenError::Io { .. } => Missing::Unread("the file cannot be read"),
+        OpenError::NotRegular { .. } => Missing::NotRegular,
+        OpenError::TooLarge { .. } | OpenError::Io { .. } => Missing::Unread,
     }
 }
 
-/// Lines as every tool here counts them: each ends in a line break, and a rest without one is a line, too. Stops once
-/// `wanted` lines are there.
-fn read_lines(mut file: impl Read, wanted: u64) -> io::Result<FileBeginning> {
+/// A text and its number of lines, as every tool here counts them: each ends in a line break, and a rest without one is a
+/// line, too. Stops once `wanted` lines are there.
+fn read_lines(mut file: impl Read, wanted: u64) -> io::Result<(Vec<u8>, u64)> {
     let mut buffer = vec![0; 64 * 1024];
     let (mut text, mut breaks) = (Vec::new(), 0);
     loop {
@@ -303,17 +323,11 @@ fn read_lines(mut file: impl Read, wanted: u64) -> io::Result<FileBeginning> {
         breaks += memchr::memchr_iter(b'\n', &buffer[..length]).count() as u64;
         text.extend_from_slice(&buffer[..length]);
         if breaks >= wanted {
-            return Ok(FileBeginning {
-                text,
-                line_count: breaks,
-            });
+            return Ok((text, breaks));
         }
     }
     let has_rest = text.last().is_some_and(|last| *last != b'\n');
-    Ok(FileBeginning {
-        text,
-        line_count: breaks + u64::from(has_rest),
-    })
+    Ok((text, breaks + u64::from(has_rest)))
 }
 
 impl Verdict {

@@ -249,6 +249,139 @@ fn a_citation_holds_if_its_lines_contain_what_the_sentence_claims() {
     );
 }
 
+const SHOP: [(&str, &str); 4] = [
+    (
+        "src/a.py",
+        "import lib\n\n\nclass Cart:\n    def add(self, item):\n        self.items.append(item)\n\n\n\
+         def price_of(item):\n    return item.price\n",
+    ),
+    (
+        "src/b.py",
+        "from src.a import Cart\n\n\n@app.get(\"/users/<name>\")\ndef user(name):\n    return name\n\n\n\
+         @app.get(\"/items\")\ndef items():\n    return []\n",
+    ),
+    ("lib/helper.py", "def total(items):\n    return sum(items)\n"),
+    ("README.md", "# Shop\n"),
+];
+
+fn shop_lines(texts: &[&str]) -> String {
+    let (_folder, repository) = repository(&SHOP);
+    let line = |text: &&str| {
+        check(text, &repository, &CancellationToken::new())
+            .expect("it can be listed")
+            .line()
+    };
+    texts.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn true_sentences_of_any_form_hold() {
+    insta::assert_snapshot!(
+        shop_lines(&[
+            "`src/a.py:4` defines `Cart`.",
+            "In `src/a.py:4`, `Cart` is defined.",
+            "`Cart` (`src/a.py:4`) and `price_of` (`src/a.py`:9).",
+            "src/a.py:4 (`Cart`), src/a.py:9 (`price_of`), lib/helper.py:1 (`total`)",
+            "`src/a.py:4` (`Cart`) and `lib/helper.py:1` (`total()`)",
+            "`src/a.py:4` defines `Cart`, and `src/a.py:9` defines `price_of`.",
+            "src/a.py:4 defines `Cart`, and the project is called a shop in README.md:1.",
+            "The entry is README.md:1, `Cart` is in src/a.py:4, and all use `total`.",
+            "Unlike `Wagon`, src/a.py:4 defines `Cart`.",
+            "| name | place | used by |\n|---|---|---|\n| `Cart` | src/a.py:4 | `user` in src/b.py:5 |\n| `total` | lib/helper.py:1 | |",
+            "`Cart` and `add` are defined in [src/a.py:4-5](src/a.py#L4-L5).",
+            "- `price_of()` — `src/a.py:9-10`",
+            "`Cart` is in src/a.py:4 (which `main` builds).",
+            "- call: `npm total`: `total(items)` (lib/helper.py:1)",
+            "`GET /users/<name>` is at src/b.py:4 and `/items/` at src/b.py:9.",
+        ]),
+        @"
+        1 citation holds.
+        1 citation holds.
+        2 citations hold.
+        3 citations hold.
+        2 citations hold.
+        2 citations hold.
+        1 citation holds, 1 not checked.
+        1 citation holds, 1 not checked.
+        0 citations hold, 1 not checked.
+        3 citations hold.
+        1 citation holds.
+        1 citation holds.
+        1 citation holds.
+        1 citation holds.
+        2 citations hold.
+        "
+    );
+}
+
+#[test]
+fn false_sentences_of_any_form_are_wrong() {
+    insta::assert_snapshot!(
+        shop_lines(&[
+            "`src/a.py:4` defines `Nope`.",
+            "In `src/a.py:4`, `Nope` is defined.",
+            "src/a.py:4 (`Nope`), src/a.py:9 (`Cart`)",
+            "| symbol | place |\n|---|---|\n| `Nope` | src/a.py:1 |\n| `Cart` | src/a.py:4 |",
+            "| place | symbol |\n|---|---|\n| `src/a.py:1` | `Nope` |",
+            "`/users/<name>` (src/b.py:10)",
+            "`GET /items` (src/b.py:1)",
+            "`Cart` and `Wagon` are defined in src/a.py:4.",
+            "`src/a.py:4` defines `Cart` and `Wagon`.",
+        ]),
+        @"
+        0 citations hold, 1 wrong: `src/a.py:4` (the line does not contain `Nope`).
+        0 citations hold, 1 wrong: `src/a.py:4` (the line does not contain `Nope`).
+        0 citations hold, 2 wrong: `src/a.py:4` (the line does not contain `Nope`), `src/a.py:9` (the line does not contain `Cart`).
+        1 citation holds, 1 wrong: `src/a.py:1` (the line does not contain `Nope`).
+        0 citations hold, 1 wrong: `src/a.py:1` (the line does not contain `Nope`).
+        0 citations hold, 1 wrong: `src/b.py:10` (the line does not contain `/users/<name>`).
+        0 citations hold, 1 wrong: `src/b.py:1` (the line does not contain `/items`).
+        0 citations hold, 1 wrong: `src/a.py:4` (the line does not contain `Wagon`).
+        0 citations hold, 1 wrong: `src/a.py:4` (the line does not contain `Wagon`).
+        "
+    );
+}
+
+#[test]
+fn a_sentence_that_is_true_or_false_only_in_part_is_not_checked() {
+    insta::assert_snapshot!(
+        shop_lines(&[
+            "`Cart` uses `total` (src/a.py:4).",
+            "`Cart` is limited to 60 (src/a.py:4).",
+            "`Cart` and `Wagon` are defined in src/a.py:4 and src/b.py:9.",
+            "The module `lib` (lib/helper.py:1)",
+            "The file `helper` of `lib` (lib/helper.py:1)",
+            "There is no `timeout` in src/a.py:4-9.",
+            "The folder `/src` (src/b.py:1)",
+            "`/users/<name>/orders` (src/b.py:4)",
+            "The list of `/lib/summary` is made in lib/helper.py:2.",
+        ]),
+        @"
+        0 citations hold, 1 not checked.
+        0 citations hold, 1 not checked.
+        0 citations hold, 1 not checked, 1 wrong: `src/b.py:9` (the line does not contain `Cart`).
+        0 citations hold, 1 not checked.
+        0 citations hold, 1 not checked.
+        0 citations hold, 1 not checked.
+        0 citations hold, 1 not checked.
+        0 citations hold, 1 not checked.
+        0 citations hold, 1 not checked.
+        "
+    );
+}
+
+#[test]
+fn an_absolute_path_within_the_repository_is_read_from_its_root() {
+    let (folder, repository) = repository(&[("src/my file.py", "class Cart:\n"), ("a.py", "x = 1\n")]);
+    let root = folder.path().canonicalize().expect("it is there");
+    let text = format!(
+        "`Cart` is in `{root}/src/my file.py:1`, and x in {root}/a.py:2. Its root is `{root}` (a.py:1). See {root}2/a.py:1.",
+        root = root.display()
+    );
+    let checked = check(&text, &repository, &CancellationToken::new()).expect("it can be listed");
+    insta::assert_snapshot!(checked.line().replace(&root.display().to_string(), "ROOT"), @"1 citation holds, 1 not checked, 2 wrong: `a.py:2` (the file has 1 line), `ROOT2/a.py:1` (it lies outside the repository).");
+}
+
 #[test]
 fn a_check_can_be_cancelled() {
     let (_folder, repository) = repository(&FILES);
@@ -258,13 +391,25 @@ fn a_check_can_be_cancelled() {
 }
 
 #[test]
-fn reading_is_bounded() {
+fn a_place_beyond_the_bytes_that_are_read_is_not_checked() {
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
-    let mut files = Files::new(&repository, ["src/a.py"].into_iter(), &cancel);
-    files.bytes_left = 3;
-    assert!(matches!(files.beginning("src/a.py", 3), Ok(Err(Missing::Unread(_)))));
-    assert_eq!(files.bytes_left, 0);
+    let read = |bytes_left, line| {
+        let mut files = Files::new(&repository, std::iter::empty(), &cancel);
+        files.bytes_left = bytes_left;
+        let beginning = files.beginning("src/a.py".to_owned(), line);
+        (beginning, files.bytes_left)
+    };
+    for (bytes, line, expected) in [(3, 3, false), (5, 3, false), (3, 2, false), (4, 2, true), (7, 3, true)] {
+        let (beginning, _) = read(bytes, line);
+        assert_eq!(beginning.is_ok(), expected, "line {line} within {bytes} bytes");
+    }
+    let (beginning, left) = read(3, 3);
+    assert!(matches!(beginning, Err(Missing::Unread)));
+    assert_eq!(left, 0);
+    let (citations, _) = citations::parse("`Cart` is in src/a.py:3.");
+    let claims = claims_of("`Cart` is in src/a.py:3.", &citations, &|_| false);
+    assert_eq!(judge(&citations[0], &claims[0], &beginning), Verdict::NotChecked);
 }
 
 #[test]
@@ -280,8 +425,8 @@ fn the_tree_is_listed_only_for_a_citation_that_names_no_file_by_its_whole_path()
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
     let mut files = Files::new(&repository, ["src/a.py", "a.py"].into_iter(), &cancel);
-    assert!(matches!(files.beginning("src/a.py", 1), Ok(Ok(_))));
+    assert!(matches!(files.resolve("src/a.py"), Ok(Ok(_))));
     assert!(!files.is_listed);
-    assert!(matches!(files.beginning("a.py", 1), Ok(Ok(_))));
+    assert!(matches!(files.resolve("a.py"), Ok(Ok(_))));
     assert!(files.is_listed);
 }
