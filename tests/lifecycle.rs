@@ -1,4 +1,5 @@
-//! The daemon's life: started once by the first that needs it, found, replaced, told things, ended, and never left behind.
+//! The daemon's life: started once by the first that needs it, found, replaced, configured, ended, and never left
+//! behind.
 
 use std::collections::BTreeSet;
 use std::fs;

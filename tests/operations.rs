@@ -593,7 +593,7 @@ fn explain_and_architect_run_on_both_repositories_and_change_nothing() {
     }
 }
 
-/// A git repository whose one commit holds these files, and in which anybody may commit.
+/// A git repository whose one commit holds these files, and in which every user may commit.
 fn committed(files: &[(&str, &str)]) -> tempfile::TempDir {
     let repository = folder(files);
     let root = repository.path();

@@ -1,6 +1,6 @@
-//! Sessions that survive: what is promised of them where daemons are killed, many work at once, disks are full, and
-//! users lose patience. `TOOL_TEST_FULL=1` (`scripts/test --full`) runs the long forms; figures are said on standard
-//! error.
+//! Sessions that survive: the promises of the documents where daemons are killed, many work at once, disks are full,
+//! and users lose patience. `TOOL_TEST_FULL=1` (`scripts/test --full`) runs the long forms; the tests print figures to
+//! standard error.
 
 mod adversity;
 mod cancelled;

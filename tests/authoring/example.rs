@@ -280,8 +280,8 @@ impl HttpTransport for TicketServer {
     }
 }
 
-/// Makes 200 warm calls on a repository with the skills of a home, in this process. None fails. Both medians are said
-/// with the section of the page: other programs slow the wall clock down.
+/// Makes 200 warm calls on a repository with the skills of a home, in this process. None fails. The test prints both
+/// medians with the section of the page: other programs slow the wall clock down.
 pub(super) fn warm_calls(section: &str, home: &Path, root: &Path, calls: &[(&str, Value)]) {
     let surroundings = Surroundings {
         transport: Some(Arc::new(TicketServer)),

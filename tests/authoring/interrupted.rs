@@ -112,7 +112,7 @@ fn a_build_that_waits_for_another_ones_installation_ends() {
     assert!(!toolchains.join("componentize-py-0.25.1").exists(), "nothing was begun");
 }
 
-/// True once a process would be told of an interruption instead of being ended by it.
+/// True once a process handles SIGINT instead of being ended by it.
 fn catches_interrupts(child: &Child) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(child.id().to_string()).join("status"));
     let caught = status.ok().and_then(|status| {

@@ -247,7 +247,7 @@ fn skill_explain_function() {
     );
 }
 
-/// pytest for the Python repository, npm for the other, without being told.
+/// pytest for the Python repository, npm for the other, without an argument.
 #[test]
 fn skill_run_tests() {
     said("run_tests", &["PASSED: 1 passed", "-m pytest"]);

@@ -10,7 +10,7 @@ use super::http::{self, Connection};
 use super::world::{Canned, SHOP, Wire, holds};
 use crate::support::{Finished, Home, finish, folder};
 
-/// A problem as it was told somewhere.
+/// A problem as one surface shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) code: String,

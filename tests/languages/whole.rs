@@ -293,7 +293,8 @@ fn each_reaches_outside_alike() {
     });
 }
 
-/// Calls of each kind, 200 of each language: none fails. Both figures are said: other programs slow the wall clock down.
+/// Calls of each kind, 200 of each language: none fails. The test prints both figures: other programs slow the wall
+/// clock down.
 #[test]
 fn two_hundred_warm_calls_of_each_work() {
     let calls = [

@@ -161,7 +161,7 @@ fn refusals() -> Vec<Refusal> {
         ),
         refusal("Anthropic", MESSAGES, 529, anthropic("overloaded_error", "Overloaded")),
     ];
-    // Waits that are longer than anybody's patience end a session at once.
+    // Waits that are longer than a user's patience end a session at once.
     for late in all.iter_mut().rev().take(2) {
         late.retry_after = Some("7200");
     }

@@ -114,7 +114,7 @@ impl Bench {
             .json()
     }
 
-    /// Waits for a moment within a session: what has just been said of it, and how long after that.
+    /// Waits for a moment within a session: the text that the stream has just sent, and how long after that.
     fn moment(&self, id: &str, dice: &mut Dice) -> String {
         let reached = dice.below(PROPOSALS as u64 + 3);
         let said = match reached {

@@ -143,7 +143,7 @@ pub struct DeclaredEndpoint {
     pub line: u32,
     /// Last line that names it.
     pub last_line: u32,
-    /// HTTP methods; empty where they are not said, and for a command.
+    /// HTTP methods; empty where the source names none, and for a command.
     pub methods: String,
     /// The route's path, or the command's name.
     pub name: String,

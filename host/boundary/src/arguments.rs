@@ -1,4 +1,4 @@
-//! The arguments of a call: parsed, validated against the skill's schema, and where they do not fit, said how.
+//! The arguments of a call: parsed, validated against the skill's schema, and where they do not fit, explained.
 //!
 //! The words are for a model that must mend its call: where (a JSON pointer), what the schema wants there, and what
 //! came. A schema may come from a foreign component, so it causes no request, its patterns run in linear time, and what

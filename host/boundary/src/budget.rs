@@ -96,7 +96,7 @@ pub struct CallBudget {
     claims: Mutex<BTreeMap<String, String>>,
     /// Files whose content the guest has read, where it may propose to replace them.
     served: OnceLock<Mutex<BTreeSet<String>>>,
-    /// Lines that a person was told while it runs.
+    /// Lines that the client has got while it runs.
     live_lines: AtomicUsize,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
@@ -438,7 +438,7 @@ impl CallBudget {
         served.is_some_and(|served| served.lock().unwrap_or_else(PoisonError::into_inner).contains(path))
     }
 
-    /// True where a person may be told one more line.
+    /// True where the client may get one more line.
     pub(crate) fn take_live_line(&self) -> bool {
         self.live_lines.fetch_add(1, Ordering::Relaxed) < LIVE_LINES_MAX
     }

@@ -748,7 +748,7 @@ impl StoreState {
                 })
                 .map_err(trap)?;
             let entry = entry.map_err(errno)?;
-            // A name that is not UTF-8 cannot be told to a component.
+            // The interface of a component has no names that are not UTF-8.
             let Ok(name) = entry.file_name().to_str() else { continue };
             let is_layered = listing.layered.iter().any(|(layered, _)| layered == name);
             if matches!(name, "." | "..") || is_layered {

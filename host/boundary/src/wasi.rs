@@ -312,7 +312,7 @@ pub(crate) enum Pollable {
     Ready,
     /// A point in time.
     At(Instant),
-    /// A time further away than can be told.
+    /// A time further away than an `Instant` reaches.
     Never,
     /// The response to a request.
     Response(Arc<HttpExchange>),

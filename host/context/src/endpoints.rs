@@ -48,7 +48,7 @@ pub struct Endpoint {
     pub line: u32,
     /// Last line that names it.
     pub last_line: u32,
-    /// HTTP methods, such as `GET, POST`; empty where they are not said, and for a command.
+    /// HTTP methods, such as `GET, POST`; empty where the source names none, and for a command.
     pub methods: String,
     /// The route's path, or the command's name.
     pub name: String,

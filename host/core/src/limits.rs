@@ -77,7 +77,7 @@ pub const CALL_MEMORY_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const CALL_WALL_MS_MAX: u64 = 30_000;
 
 /// Wall time that one call may spend in recipes (tests, installs), which are outside [`CALL_WALL_MS_MAX`]. Test suites
-/// of that length are the longest that anybody waits for at a terminal.
+/// of that length are the longest that a user waits for at a terminal.
 pub const CALL_RECIPE_MS_MAX: u64 = 15 * 60_000;
 
 /// Wall time of `describe`, which only builds a constant. A Python component takes a tenth of a second.
@@ -426,8 +426,8 @@ pub const HISTORY_ENTRIES_MAX: usize = 100;
 /// what an honest session writes.
 pub const SESSION_CONTENTS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Sessions under way at once. Each may hold a provider connection and a packet of up to a megabyte; the next one is
-/// told that the backend is busy.
+/// Sessions under way at once. Each may hold a provider connection and a packet of up to a megabyte; the next one gets
+/// the error that the backend is busy.
 pub const SESSIONS_RUNNING_MAX: usize = 256;
 
 /// Longest time that a request may give its session: a day. A longer one is refused.
@@ -683,7 +683,7 @@ pub const OUTLINE_WALL_MS_MAX: u64 = 5_000;
 /// Linear memory of the same. A tree takes about twenty times its source, which is 1 MiB at the most.
 pub const OUTLINE_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Bytes of what such a reading gives and gets: a file of 1 MiB, and all the places that may be told of it.
+/// Bytes of what such a reading gives and gets: a file of 1 MiB, and all the places that it may name.
 pub const OUTLINE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.

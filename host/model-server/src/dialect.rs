@@ -73,7 +73,7 @@ pub(super) trait Dialect: fmt::Debug + Sync {
     /// One entry of it.
     fn model(&self, id: &str) -> Value;
 
-    /// Why the real API would refuse a request for its form. `told` are the rounds so far.
+    /// Why the real API would refuse a request for its form. `told` is the number of rounds so far.
     fn check(&self, request: Incoming<'_>, script: &Script, told: usize) -> Result<(), String>;
 }
 

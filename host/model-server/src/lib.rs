@@ -1,4 +1,4 @@
-//! A model server that follows a script: for tests, and for everyone who wants a run without a model and without a key.
+//! A model server that follows a script: for tests, and for users who want a run without a model and without a key.
 //!
 //! A script is data, JSON:
 //!
@@ -260,7 +260,7 @@ impl Script {
         }
     }
 
-    /// The rounds that have been told after so many answers.
+    /// The rounds that the server has sent after so many answers.
     fn told(&self, answers: usize) -> impl Iterator<Item = &Round> {
         self.rounds.iter().take(answers)
     }

@@ -171,7 +171,7 @@ impl Items<'_> {
         self.event(name, json!({"response": response}), out);
     }
 
-    /// An event about the item that is being told.
+    /// An event about the item that the server is sending.
     fn about(&mut self, name: &str, fields: Value, out: &mut Out) {
         let (number, place) = (self.telling.number, self.output.len());
         let (kind, _) = self.open.as_ref().expect("an item is open");

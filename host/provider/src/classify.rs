@@ -1,4 +1,4 @@
-//! Kinds of failure, told apart by status and wording together, because servers disagree about both.
+//! Kinds of failure, recognised by status and wording together, because servers disagree about both.
 
 /// Kinds of failure that lead to different sentences or different retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

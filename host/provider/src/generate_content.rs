@@ -210,7 +210,7 @@ impl<'a> GenerateContentDecoder<'a> {
         }
     }
 
-    /// Counts come with every chunk and grow; a later one may leave out what an earlier one told.
+    /// Counts come with every chunk and grow; a later one may leave out what an earlier one had.
     fn take_usage(&mut self, usage: &Value) {
         let number = |key: &str| usage.get(key).and_then(count);
         if !usage.is_object() {

@@ -53,7 +53,7 @@ pub(super) struct HttpProvider {
     tap: Option<Tap>,
     /// Names server, wire and model in the data that goes back to them alone.
     tag: String,
-    /// True once the user was told that prompt and context do not fit together.
+    /// True once a notice has told the user that prompt and context do not fit together.
     alarmed: AtomicBool,
 }
 
@@ -115,7 +115,7 @@ impl HttpProvider {
         Self { tap: Some(tap), ..self }
     }
 
-    /// The sentence as a notice, unless the user was told already.
+    /// The sentence as a notice, unless the user has had one.
     fn alarm(&self, sentence: Option<String>) -> Option<ProviderEvent> {
         let sentence = sentence?;
         let first = !self.alarmed.swap(true, Ordering::Relaxed);

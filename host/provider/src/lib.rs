@@ -175,14 +175,14 @@ pub enum ProviderEvent {
     },
     /// Something that the user should know about this answer, in a sentence.
     Notice(String),
-    /// A tool call that the output limit cut off. It is never completed by guessing; the model must be told.
+    /// A tool call that the output limit cut off. It is never completed by guessing; the model must learn of it.
     CutOffCall {
         /// The tool's name, as far as it came.
         name: String,
         /// Its arguments, as far as they came: no JSON, as a rule.
         arguments: String,
     },
-    /// A tool call that even the provider could not read. Nothing of it may run; the model must be told.
+    /// A tool call that even the provider could not read. Nothing of it may run; the model must learn of it.
     BrokenCall {
         /// The provider's own words about it.
         said: String,

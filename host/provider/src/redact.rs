@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(shown("at pass-word-1"), "at ***");
         // Cut off by a bound on quotations.
         assert_eq!(shown("bad: sk-very-secret-12…"), "bad: ***…");
-        // Too short to be told from a word.
+        // Too short to differ from a word.
         assert_eq!(scrubbed("x is not valid", &settings("x", "http://h")), "x is not valid");
     }
 

@@ -207,7 +207,7 @@ impl From<ProviderError> for Stop {
 struct TurnState<'a> {
     turn: Turn<'a>,
     specs: Vec<ToolSpec>,
-    /// The answers of all rounds, as the observer was told them: the only copy of what may be long.
+    /// The answers of all rounds, as the observer got them: the only copy of what may be long.
     text: String,
     /// The answer that ends the conversation so far and is no message of it yet.
     last: Option<LastAnswer>,
@@ -347,7 +347,7 @@ impl<'a> TurnState<'a> {
                 self.say(PRINTED_CALL_HINT.to_owned());
                 return Ok(None);
             }
-            // Told once, it did so again: a quotation is then what it wants to say.
+            // The model repeats it after the hint: a quotation is then what it wants to say.
             self.put_out(&mut round, &held);
             if !is_quoted {
                 self.keep(&round);

@@ -124,7 +124,7 @@ impl Root {
         })
     }
 
-    /// True on file systems whose kernel notes the time of every change. Others may be told the times by a server or a
+    /// True on file systems whose kernel notes the time of every change. Others may get the times from a server or a
     /// program, or keep none of changes: a file can then change without another time.
     pub(super) fn has_reliable_times(&self) -> bool {
         const EXT: i64 = 0xef53;

@@ -11,9 +11,9 @@ use super::{Options, RepositoryError};
 
 /// The nearest git work tree at `start` or above it, else `start` itself.
 ///
-/// A work tree is a directory with a `.git` directory that has a `HEAD`, or with a `.git` file (a linked work tree or
-/// a submodule). One above `start` counts only where its `.git` belongs to the user, to root, or to whom `start`
-/// belongs to: anybody else who may write there could put everything below it into a repository of their own.
+/// A work tree is a directory with a `.git` directory that has a `HEAD`, or with a `.git` file (a linked work tree or a
+/// submodule). One above `start` counts only where its `.git` belongs to the user, to root, or to whom `start` belongs
+/// to: another user who may write there could put everything below it into a repository of their own.
 pub fn find_root(start: &Path) -> PathBuf {
     let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
     let start = start.canonicalize().unwrap_or(start);

@@ -459,7 +459,7 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<()
 }
 
 impl<T> HelperStart<T> {
-    /// Raises the walls; no way leads back. `Err` where they cannot be raised, which the starter has been told.
+    /// Raises the walls; no way leads back. `Err` where that fails, after a message to the starter.
     pub fn close(self) -> Result<(HelperConnection, T), ExitCode> {
         let mut connection = self.connection;
         let hello = match raise(&self.walls) {

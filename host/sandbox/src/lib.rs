@@ -287,7 +287,7 @@ fn follow(
     if !matches!(stopped, Ok(None)) {
         run.stop(&group, control.as_ref());
     }
-    // Before the child is reaped its id, and so the group's, cannot belong to anybody else.
+    // Before the child is reaped its id, and so the group's, cannot belong to another process.
     group.kill();
     let status = reap(&mut child);
     group.kill_strays();

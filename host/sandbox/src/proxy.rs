@@ -412,7 +412,7 @@ impl ProxyShared {
         Err(io::Error::other("too many bytes for one installation"))
     }
 
-    /// Notes a refusal, once each, and as many as anybody reads.
+    /// Notes a refusal, once each, and as many as a user reads.
     fn refuse(&self, sentence: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.all.len() < PROXY_REFUSALS_NAMED_MAX && refused.all.insert(sentence.to_owned()) {

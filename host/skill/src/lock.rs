@@ -174,7 +174,7 @@ impl Difference {
 }
 
 impl Difference {
-    /// True where getting or pinning the skill anew makes it what is locked, and takes nothing from anybody.
+    /// True where getting or pinning the skill anew makes it what is locked, and takes nothing from the user.
     pub fn is_mended_by_sync(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Digest { .. } | Self::Version { .. } | Self::Fewer { .. } => true,

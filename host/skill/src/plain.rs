@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 pub(super) enum Links {
     /// The user may have put it there.
     Followed,
-    /// Someone other than the user decides what lies there.
+    /// Another user or program decides what lies there.
     Refused,
 }
 

@@ -1,4 +1,4 @@
-//! References to a symbol in a Python file, told from other uses of its name.
+//! References to a symbol in a Python file, separated from other uses of its name.
 //!
 //! A bare name means every use of it. A dotted name is compared with what each use stands for: through the imports of
 //! its file, the class around `self`, and the file's own dotted name. Types are not inferred; what they would decide

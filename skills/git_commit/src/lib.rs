@@ -11,7 +11,7 @@ use skill_details::CommitDetails;
 use skill_sdk::text::{counted, one_line};
 use skill_sdk::{Commit, Failure, Host, Outcome, Skill, clean_path, export_skill};
 
-/// Longest message: far beyond what anybody reads.
+/// Longest message: far beyond what a person reads.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// Files named in the answer.
 const FILES_MAX: usize = 100;

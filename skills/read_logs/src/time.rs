@@ -15,7 +15,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 impl Time {
-    /// From a number of seconds, milli-, micro- or nanoseconds, told apart by size.
+    /// From a number of seconds, milli-, micro- or nanoseconds, by its size.
     pub(crate) fn from_number(number: f64) -> Option<Self> {
         let ms = match number.abs() {
             seconds if seconds < 1e8 => return None,

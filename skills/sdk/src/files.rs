@@ -87,7 +87,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// The runs of files that begin at these paths, which [`Host::divide`](crate::Host::divide) told, and the one before them.
+    /// The runs of files that begin at these paths, which [`Host::divide`](crate::Host::divide) returned, and the one
+    /// before them.
     pub fn all(starts: Vec<String>) -> impl Iterator<Item = Self> {
         let bounds: Vec<Option<String>> = std::iter::once(None)
             .chain(starts.into_iter().map(Some))

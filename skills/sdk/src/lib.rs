@@ -170,8 +170,8 @@ impl<S: Skill> Handler for S {
 
 /// A skill whose calls the host may spread over cores.
 ///
-/// The host holds a part's arguments to no schema, so they may have fields which the model is not told of: in a struct of
-/// arguments, with `#[serde(default)]` and `#[schemars(skip)]`.
+/// The host holds a part's arguments to no schema, so they may have fields which the model does not know: in a struct
+/// of arguments, with `#[serde(default)]` and `#[schemars(skip)]`.
 pub trait Sharded: Handler {
     /// Splits a call into at most `parts` calls, each a JSON object for [`Handler::call`]. [`arguments`] reads what the
     /// model gave.

@@ -143,7 +143,7 @@ pub struct FakeHost {
     pub attached: RefCell<Vec<Media>>,
     /// Text that it gave while it ran.
     pub said: RefCell<String>,
-    /// Progress that it told.
+    /// Progress that it reported.
     pub progress: RefCell<Vec<String>>,
 }
 

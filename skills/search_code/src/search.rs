@@ -1,7 +1,7 @@
 //! Finds the lines that match.
 //!
-//! This is the hot path: files come from the host many at a time, without those that it knows not to match; the pattern runs
-//! over whole files, and only a match makes anybody look for lines. How the answer looks is not decided here.
+//! This is the hot path: files come from the host many at a time, without those that it knows not to match; the pattern
+//! runs over whole files, and the skill looks for lines only around a match. How the answer looks is not decided here.
 
 use std::ops::{ControlFlow, Range};
 

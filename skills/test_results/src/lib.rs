@@ -21,7 +21,7 @@ pub use npm::{absent_runner, missing_packages};
 pub use pytest::missing_modules;
 pub use text::plain;
 
-/// Failing tests that are kept: more than anybody reads, and few enough for one answer.
+/// Failing tests that are kept: more than a user reads, and few enough for one answer.
 pub const FAILED_TESTS_MAX: usize = 330;
 /// Lines of details that one failing test keeps.
 pub const DETAIL_LINES_MAX: usize = 24;

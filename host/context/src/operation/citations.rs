@@ -171,7 +171,7 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
     citations
 }
 
-/// Words before a path that may belong to it. More are not part of a name that anybody writes.
+/// Words before a path that may belong to it. More are not part of a name that a person writes.
 const WIDER_WORDS_MAX: usize = 6;
 
 /// The paths that a path may be the end of, longest first: from each word of its line, back to a mark that hardly any

@@ -141,7 +141,7 @@ impl Proposals {
         }
     }
 
-    /// True where the answer has no proposal that could be told from the rest.
+    /// True where the answer has no proposal that the reader could find in it.
     pub fn is_empty(&self) -> bool {
         self.standing.is_empty()
     }

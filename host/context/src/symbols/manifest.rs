@@ -1,7 +1,7 @@
 //! Names and dependencies of packages, from their manifests.
 //!
 //! Formats that have a parser are parsed; the others are programs (`setup.py`, `mix.exs`), of which the usual form is
-//! recognised. Versions and groups are not told.
+//! recognised. Versions and groups are left out.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

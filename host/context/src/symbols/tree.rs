@@ -92,7 +92,7 @@ pub struct SyntaxOutline {
     imports: Vec<ImportSite>,
 }
 
-/// Dots that anybody writes before a module.
+/// Most dots that a person writes before a module.
 const LEVEL_MAX: u32 = 32;
 
 /// `::`, the longest that stands between two parts.

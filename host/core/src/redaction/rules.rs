@@ -381,7 +381,7 @@ fn pattern(rule: usize) -> &'static Regex {
         .get_or_init(|| Regex::new(RULES[rule].pattern).expect("the patterns are valid, a test compiles each"))
 }
 
-/// Bytes of a text between two looks at whether anybody still wants to know: some milliseconds.
+/// Bytes of a text between two looks at whether the caller still waits: some milliseconds.
 const SLICE_BYTES: usize = 64 * 1024;
 
 /// The places of a text that look like keys, in order and apart.

@@ -20,7 +20,7 @@ pub fn stop(daemon: &ReachedDaemon) -> Result<(), Problem> {
     ended(daemon.home(), record)
 }
 
-/// Tells the process to end, or gives the reason why it was not told.
+/// Sends the process SIGTERM, or gives the reason why it could not.
 #[cfg(target_os = "linux")]
 fn terminate(record: &Record) -> Result<(), String> {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
@@ -43,7 +43,7 @@ fn terminate(record: &Record) -> Result<(), String> {
     rustix::process::kill_process(pid, Signal::TERM).map_err(|error| error.to_string())
 }
 
-/// Waits for the end of a daemon that was told to end.
+/// Waits for the end of a daemon after SIGTERM.
 pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
     if wait_until_gone(home, record) {
         Ok(())

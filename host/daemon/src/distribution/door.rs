@@ -1,10 +1,10 @@
 //! The way to one registry: who gets the user's credentials, through which proxy, and how much is read of an answer.
 //!
-//! A registry says by a challenge where its tokens come from. What the user keeps for the registry goes there only where
-//! that is the registry itself or a name below its own; anybody else gets what the user keeps for that very host, or
-//! nothing. Names beside a registry's are not enough: who owns `a.example.org` may not own `b.example.org`, and no rule
-//! of ours knows where owners change. A token goes to the registry alone, and a redirect takes neither it nor a password
-//! along, nor does it lead nearer than the registry is (`reach`).
+//! A registry says by a challenge where its tokens come from. What the user keeps for the registry goes there only
+//! where that is the registry itself or a name below its own; another host gets what the user keeps for that very host,
+//! or nothing. Names beside a registry's are not enough: who owns `a.example.org` may not own `b.example.org`, and no
+//! rule of ours knows where owners change. A token goes to the registry alone, and a redirect takes neither it nor a
+//! password along, nor does it lead nearer than the registry is (`reach`).
 //!
 //! Pushing is `oci-client`'s work. It follows redirects as it likes, without credentials, and where a registry wants a
 //! name and a password it asks for the challenge once more: one that changes its mind in between has the password in any

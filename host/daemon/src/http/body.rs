@@ -172,7 +172,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
 
 /// Parses a body, or says where and why that was not possible.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // An array of the fields' values would be read too, and is no body that anybody describes.
+    // An array of the fields' values would be read too, and is no body that the description allows.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(problem_of("body", "an array where an object is expected"));
     }

@@ -165,7 +165,7 @@ impl Drop for LongAnswer {
 /// Why a connection was closed from this side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
-    /// Nothing was said for too long, between requests or before the first.
+    /// The peer sent nothing for too long, between requests or before the first.
     Silent,
     /// A head did not get to its end.
     LateHead,
@@ -429,7 +429,7 @@ impl PeerConnection {
         Poll::Ready(Ok(()))
     }
 
-    /// Says why, where nothing else is being said, and gives up.
+    /// Answers why, where no other answer is under way, and gives up.
     fn close(&self, why: Closed) -> io::Error {
         let answering = self.peer.heads.answering.load(Ordering::Relaxed) + self.peer.streams.load(Ordering::Relaxed);
         if let Some(answer) = why.answer().filter(|_| answering == 0) {

@@ -219,7 +219,7 @@ pub(super) async fn stop_if_idle(
     }
     let sessions = state.sessions();
     let deadline = tokio::time::Instant::now() + limits::milliseconds(limits::LEAVE_MS);
-    // A session that has told its end is put away a moment later.
+    // A session leaves the list a moment after its last event.
     let stopping = loop {
         if sessions.close_if_idle() {
             break true;

@@ -17,7 +17,7 @@ use crate::session::Sessions;
 use crate::session::approvals::Asking;
 use crate::session::connection::{CallAnswer, ConnectionCall, Meanwhile};
 
-/// Lines of a call's output that wait to be told as progress. A client that does not keep up misses some.
+/// Lines of a call's output that wait to be sent as progress. A client that does not keep up misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;
 
 /// A call under way. It ends when this value is dropped.

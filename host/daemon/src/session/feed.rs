@@ -261,7 +261,7 @@ impl Recorder {
         taken
     }
 
-    /// Events that were told and are in no journal, because the disk was full for too long.
+    /// Events that clients got and that are in no journal, because the disk was full for too long.
     pub fn lost(&self) -> u64 {
         self.lock().lost
     }
@@ -377,8 +377,8 @@ impl Recorder {
         }
     }
 
-    /// Ends the session: durable first, then told. Returns whether it is durable; its line waits for the disk in any case.
-    /// Blocks.
+    /// Ends the session: durable first, then published. Returns whether it is durable; its line waits for the disk in
+    /// any case. Blocks.
     pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
         let published = {
             let mut state = self.lock();

@@ -556,8 +556,8 @@ fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
     }
 }
 
-/// Rolls one change back; what is to be said of it where it was not possible everywhere. An error is why it has to be
-/// tried again.
+/// Rolls one change back. Returns a notice where that was not possible everywhere. An error says why another try is
+/// needed.
 fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Option<(String, Option<String>)>, String> {
     let change = match recorder.folder().load(open) {
         Ok(change) => change,

@@ -32,7 +32,7 @@ use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LeftAlone, PreparedChange, UndoError, UndoReport, WrittenLate,
 };
 
-/// The diff of a session as it is sent: more than anybody reads, less than a terminal chokes on.
+/// The diff of a session as it is sent: more than a user reads, less than a terminal chokes on.
 const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 impl Sessions {
@@ -79,7 +79,7 @@ impl Sessions {
         .await
     }
 
-    /// True where a session runs. One that has just told its end is waited for until it is put away.
+    /// True where a session runs. Waits for a session that has sent its last event until it leaves the list.
     async fn is_under_way(&self, id: &str) -> bool {
         let deadline = Instant::now() + limits::milliseconds(limits::OPEN_CHANGE_MS_MAX);
         while let Some(live) = self.live(id) {

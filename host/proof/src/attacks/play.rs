@@ -36,7 +36,7 @@ struct End {
 /// Why there is no end.
 enum Stuck {
     Cancelled,
-    /// It goes on beyond its deadline, and beyond being told to stop.
+    /// It goes on beyond its deadline, and ignores the cancellation.
     Unstoppable,
 }
 

@@ -15,7 +15,7 @@ pub struct TurnReport {
     pub messages: Vec<Message>,
     /// The last answer, unless it is among the messages.
     pub(super) last: Option<LastAnswer>,
-    /// All answer text of this turn, as the observer was told it.
+    /// All answer text of this turn, as the observer got it.
     pub text: Arc<String>,
     /// Tokens of all requests, those of earlier turns included.
     pub usage: Usage,

@@ -227,7 +227,7 @@ fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Res
     to.set_modified(metadata.modified()?)
 }
 
-/// Bytes that are copied between two looks at whether anybody still waits: some tens of milliseconds.
+/// Bytes that are copied between two looks at whether the caller still waits: some tens of milliseconds.
 const PIECE_BYTES: u64 = 16 * 1024 * 1024;
 
 fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {

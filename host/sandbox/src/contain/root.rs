@@ -467,7 +467,7 @@ fn enter() -> io::Result<()> {
     Ok(rustix::mount::mount_remount("/", flags, "")?)
 }
 
-/// The mounts of the old root, with the flags that the kernel does not let anybody take off.
+/// The mounts of the old root, with the flags that the kernel lets no process take off.
 struct Mounts(Vec<(PathBuf, MountFlags)>);
 
 impl Mounts {

@@ -141,7 +141,7 @@ pub(super) fn line(message: &Message) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The last message of everything that was said.
+/// The last message in a helper's output.
 pub(super) fn last_message(said: &[u8]) -> io::Result<Message> {
     let last = said.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
     let last = last.ok_or_else(|| io::Error::other("the sandbox ended without saying why"))?;

@@ -43,7 +43,7 @@ impl ProxyRequest {
         match method {
             "CONNECT" => {
                 let unclear = || "to connect to nowhere".to_owned();
-                // The scheme is one without a port of its own, so that the port has to be said.
+                // The scheme is one without a port of its own, so the target has to name the port.
                 let url = Url::parse(&format!("connect://{target}")).map_err(|_| unclear())?;
                 let host = url.host_str().filter(|_| url.path().is_empty()).ok_or_else(unclear)?;
                 let port = url.port().ok_or_else(unclear)?;

@@ -1,7 +1,7 @@
 //! Decisions of the user about a team's components: added, trusted, updated, switched off and on, removed, locked.
 //!
-//! Nothing here asks anybody. What the user was shown is named by its digest, and an effect that the version before did
-//! not have counts only where it is among those that the user has said yes to.
+//! Nothing here asks the user. What the user was shown is named by its digest, and an effect that the version before
+//! did not have counts only where it is among those that the user has said yes to.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};

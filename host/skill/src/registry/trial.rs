@@ -1,4 +1,4 @@
-//! A component that is tried out before anybody has added it.
+//! A component that the user tries out before adding it.
 
 use std::path::Path;
 use std::sync::Arc;

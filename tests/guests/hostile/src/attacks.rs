@@ -249,7 +249,7 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
             });
         }
         "many-deletions" => {
-            // One text, told many times: small in the guest, large in a host that copies it.
+            // One text, sent many times: small in the guest, large in a host that copies it.
             let text = match path {
                 "" => "x".repeat(1024),
                 path => path.to_owned(),

@@ -52,7 +52,7 @@ mod component {
                     .any(|folder| std::fs::read_dir(folder).is_ok())
                     .then(|| answer(vec![whole]))
                     .flatten(),
-                // Long parts, told again and again: little in an answer, and much where they are written out.
+                // Long parts, sent again and again: little in an answer, and much where they are written out.
                 text if text.starts_with(b"imports") => Some(wit::Outlined {
                     imports: vec![
                         wit::Imported {

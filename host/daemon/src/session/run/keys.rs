@@ -18,7 +18,7 @@ use crate::session::feed::Recorder;
 use crate::skill::details::{rewrite_texts, visit_texts};
 use crate::skill::{CallError, CallReport};
 
-/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than anybody
+/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than a user
 /// notices before a call; keys that are shown in parts of a larger file are not known as such.
 const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
@@ -224,7 +224,7 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
                     clean(&mut media.data);
                 }
             }
-            // One with a key in it cannot be told, and its placeholder asks for nothing.
+            // A cursor with a key in it cannot go to the model, and its placeholder asks for nothing.
             let holds_key = |cursor: &mut String| matches!(redactor.text(cursor, file), std::borrow::Cow::Owned(_));
             if outcome.cursor.take_if(holds_key).is_some() {
                 outcome.truncated = true;

@@ -24,7 +24,7 @@ pub(super) const SKILL: &str = "run_tests";
 /// Hint to allow tests that the policy does not allow.
 pub(super) const ALLOW_HINT: &str = "allow it with `--allow run-process`";
 
-/// Said where the skill found no tests: those of other runners may be there all the same.
+/// Message where the skill found no tests: those of other runners may be there all the same.
 pub(super) const NONE: &str = "not run: no sign of tests was found";
 
 /// Outcome of a run.

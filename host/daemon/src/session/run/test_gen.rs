@@ -146,7 +146,7 @@ fn not_run(run: &SuiteRun, changed: &Changed) -> Option<Problem> {
 }
 
 impl NewTests {
-    /// Runs the created tests, and no others where the project's runner can be told so.
+    /// Runs the created tests, and no others where the project's runner can select them.
     async fn run(desk: &Desk<'_>, created: &[String]) -> Self {
         let paths = runnable(created);
         let run = suite::run(desk, &paths).await;

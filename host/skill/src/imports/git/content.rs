@@ -25,7 +25,7 @@ pub(in crate::imports) enum SideContent {
     Bytes(Vec<u8>),
     /// Not to be shown.
     Hidden,
-    /// More than anybody reads.
+    /// More than a user reads.
     TooLarge,
 }
 

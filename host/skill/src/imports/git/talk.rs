@@ -115,7 +115,7 @@ pub(in crate::imports) enum LineEnds {
 pub(in crate::imports) struct Attributes {
     /// The program that git would put between the work tree and its objects. It is never run here.
     pub(in crate::imports) external_filter: Option<String>,
-    /// The contents are said not to be text.
+    /// `.gitattributes` says that the contents are not text.
     pub(in crate::imports) binary: bool,
     pub(in crate::imports) line_ends: LineEnds,
 }

@@ -103,7 +103,7 @@ pub(super) fn states(
     manifests.iter().map(state).collect()
 }
 
-/// Manifests that are there and not what they were; one that is gone is not told of.
+/// Manifests that are there and not what they were; the list leaves out one that is gone.
 pub(super) fn differences(
     before: Vec<(&'static str, Option<FileState>)>,
     after: impl Fn(&str) -> Option<FileState>,
