@@ -328,7 +328,7 @@ impl Above {
                     above.is_test = true;
                     above.is_test_of_python = true;
                 }
-                _ if name.ends_with("_tests") => {
+                _ if is_folder_of_tests(name) => {
                     above.is_test = true;
                     above.is_test_of_python = true;
                 }
@@ -337,6 +337,16 @@ impl Above {
         }
         above
     }
+}
+
+/// True for names that only tests have: a crate `serde_test` and a folder `rule-tester` are products.
+fn is_folder_of_tests(name: &str) -> bool {
+    name.ends_with("_tests")
+        || name.ends_with("-tests")
+        || matches!(
+            name,
+            "integration_test" | "integration-test" | "test_suite" | "test-suite"
+        )
 }
 
 /// The role of a file by its path.
@@ -710,6 +720,10 @@ mod tests {
             ("src/shop/testsuite/cart.py", Test),
             ("src/testing/plan.md", Test),
             ("src/app_tests/helper.rb", Test),
+            ("runtime-tests/node/helper.ts", Test),
+            ("integration_test/cases/repo.exs", Test),
+            ("test_suite/src/bytes.rs", Test),
+            ("serde_test/src/token.rs", Source),
             ("src/Test/Helper.java", Test),
             ("test.js", Test),
             ("src/test.js", Source),
