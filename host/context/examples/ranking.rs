@@ -1,7 +1,8 @@
 //! Fits the weights of the ranking to commits of real repositories. `scripts/fit-ranking` makes the input and calls it.
 //!
 //! `ranking measure CLONE LOG HOME` reads cases as lines of JSON (`parent`, `task`, `truth`) while the caller checks each
-//! parent out, and writes the features of the candidates. `ranking fit FEATURES…` fits weights and prints the table.
+//! parent out, and writes the features of the candidates. `ranking fit FEATURES…` fits weights and prints the table, and
+//! `ranking in-use FEATURES…` prints that of the weights in use.
 
 #[path = "ranking/fit.rs"]
 mod fit;
@@ -30,7 +31,8 @@ fn main() -> Result<(), Failed> {
     match arguments.as_slice() {
         ["measure", clone, log, home] => measure(Path::new(clone), Path::new(log), Path::new(home)),
         ["fit", rest @ ..] => fit::run(rest),
-        _ => Err("usage: ranking measure CLONE LOG HOME | ranking fit [--untouched NAME]… FEATURES…".into()),
+        ["in-use", files @ ..] => fit::measure_in_use(files),
+        _ => Err("usage: ranking measure CLONE LOG HOME | fit [--untouched NAME]… FEATURES… | in-use FEATURES…".into()),
     }
 }
 

@@ -75,7 +75,7 @@ pub use rank::FEATURE_NAMES;
 pub use steer::Steer;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::{SymbolPlace, Target};
-pub use weights::{FEATURE_COUNT, WEIGHTS_WITHOUT_HISTORY};
+pub use weights::{FEATURE_COUNT, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY};
 use word_hits::WordHits;
 
 /// Threads of one selection. More than the cores of a common machine do not help, and a daemon has other sessions.

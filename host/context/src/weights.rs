@@ -83,7 +83,7 @@ pub const WEIGHTS_WITHOUT_HISTORY: FeatureWeights = [
 ];
 
 /// With the history of the repository: as `scripts/fit-ranking` prints them.
-pub(crate) const WEIGHTS_WITH_HISTORY: FeatureWeights = [
+pub const WEIGHTS_WITH_HISTORY: FeatureWeights = [
     1.000, 0.937, 1.430, 1.617, 1.278, 1.146, 0.220, 0.356, 0.804, 1.022, 0.880, 0.619, 0.984, 0.135, 0.126, 0.283,
     0.478, 0.913, 0.034, 0.984, 0.168, 0.509, 0.100,
 ];

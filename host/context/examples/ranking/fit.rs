@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::Value;
-use tool_context::{FEATURE_COUNT, FEATURE_NAMES, WEIGHTS_WITHOUT_HISTORY};
+use tool_context::{FEATURE_COUNT, FEATURE_NAMES, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY};
 
 use super::Failed;
 
@@ -193,27 +193,46 @@ fn table(out: &mut impl Write, title: &str, recalls: &[(&Case, Recalls)]) -> Res
     )
 }
 
+fn read_cases(file: &str, cases: &mut Vec<Case>) -> Result<(), Failed> {
+    for line in std::fs::read_to_string(file)?.lines() {
+        cases.push(Case::read(&serde_json::from_str(line)?).ok_or_else(|| format!("{file}: not a case"))?);
+    }
+    Ok(())
+}
+
+/// Recall for plain BM25, without history, and with history by these weights.
+fn recalls_of(case: &Case, with_history: &Features) -> Recalls {
+    let mut bm25 = Features::default();
+    bm25[1] = 1.0;
+    [&bm25, &WEIGHTS_WITHOUT_HISTORY, with_history].map(|weights| case.recall(weights))
+}
+
+/// Prints the table of the weights in use, and fits none.
+pub(crate) fn measure_in_use(files: &[&str]) -> Result<(), Failed> {
+    let mut cases = Vec::new();
+    for file in files {
+        read_cases(file, &mut cases)?;
+    }
+    let recalls: Vec<_> = cases
+        .iter()
+        .map(|case| (case, recalls_of(case, &WEIGHTS_WITH_HISTORY)))
+        .collect();
+    table(&mut std::io::stdout().lock(), "weights in use", &recalls)
+}
+
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     let (mut untouched, mut cases) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if *argument == "--untouched" {
             untouched.push(*rest.next().ok_or("--untouched needs a name")?);
-            continue;
-        }
-        for line in std::fs::read_to_string(argument)?.lines() {
-            let case = Case::read(&serde_json::from_str(line)?).ok_or_else(|| format!("{argument}: not a case"))?;
-            cases.push(case);
+        } else {
+            read_cases(argument, &mut cases)?;
         }
     }
     let (held, seen): (Vec<&Case>, Vec<&Case>) = cases
         .iter()
         .partition(|case| untouched.contains(&case.repository.as_str()));
-    let mut bm25 = Features::default();
-    bm25[1] = 1.0;
-    let recall =
-        |case: &Case, fitted: &Features| [&bm25, &WEIGHTS_WITHOUT_HISTORY, fitted].map(|weights| case.recall(weights));
-
     let mut names: Vec<&str> = seen.iter().map(|case| case.repository.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -226,13 +245,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failed> {
     for fold in 0..FOLDS {
         let (test, train): (Vec<&Case>, Vec<&Case>) = seen.iter().copied().partition(|case| fold_of(case) == fold);
         let fitted = fit(&train);
-        recalls.extend(test.into_iter().map(|case| (case, recall(case, &fitted))));
+        recalls.extend(test.into_iter().map(|case| (case, recalls_of(case, &fitted))));
     }
     let mut out = std::io::stdout().lock();
     table(&mut out, "cross-validation", &recalls)?;
     let fitted = fit(&seen);
     if !held.is_empty() {
-        let recalls: Vec<_> = held.iter().map(|case| (*case, recall(case, &fitted))).collect();
+        let recalls: Vec<_> = held.iter().map(|case| (*case, recalls_of(case, &fitted))).collect();
         writeln!(out)?;
         table(&mut out, "untouched", &recalls)?;
     }
