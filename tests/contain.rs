@@ -161,7 +161,7 @@ fn nothing_outlives_a_daemon_that_is_killed() {
     child.wait().expect("it ends as well");
 }
 
-/// Without a sandbox nothing of the kernel ties a run to its daemon; the next one ends what is left.
+/// Without a sandbox nothing of the kernel ties a run to its daemon; the next one ends the rest of the run.
 #[test]
 fn what_a_killed_daemon_left_without_a_sandbox_ends_with_the_next_start() {
     let (home, other) = (Home::offline(), Home::offline());

@@ -22,7 +22,7 @@ fn client() -> reqwest::Client {
 }
 
 /// Runs a script as root of a user and mount namespace of its own, where it may mount what it likes; `$TOOL` is the
-/// binary. Of the environment it has what is given and nothing else.
+/// binary. Of the environment it has the given variables and nothing else.
 #[expect(
     clippy::disallowed_methods,
     reason = "the tests run the real binary in another world"

@@ -1,4 +1,4 @@
-//! Skills in Rust, Python and JavaScript: what is the same of them all.
+//! Skills in Rust, Python and JavaScript: the tests that hold for all of them.
 //!
 //! One component of each language uses every function of the contract and gets the same answers. `tests/fixtures/skills` has
 //! the sources of those in Python and JavaScript, and of attackers, which get no further than the one in Rust.

@@ -1,5 +1,5 @@
-//! The OpenAPI description against the real daemon: what is served, what streams say, and a fuzzer that believes every
-//! word of it.
+//! The OpenAPI description against the real daemon: its routes, its streams, and a fuzzer that believes every word of
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -285,7 +285,7 @@ fn a_part_of_a_preview_counts_as_not_verified_and_the_rest_stays_proposed() {
     assert_eq!(applied.stdout, "applied   app.py\nleft      lib/new.py\n");
     holds(&applied.stderr, &["Not verified: 1 of 2 proposed files are applied"]);
     assert!(!root.join("lib/new.py").exists());
-    // A later turn shares what is left of the layer, a question too.
+    // A later turn shares the rest of the layer, a question too.
     home.run(root, &["continue", "--as", "explain", "what is N?"]).expect(0);
     let read = server.requests();
     holds(&read[4].body["messages"].to_string(), &["N = 1"]);

@@ -1,6 +1,6 @@
 //! The product as a person sees it: a terminal of tmux, recorded at 100 and at 40 columns, and kept as snapshots.
 //!
-//! Each scene is one command with what is typed at it. The recording has the lines as the terminal shows them, so that a
+//! Each scene is one command with its typed input. The recording has the lines as the terminal shows them, so that a
 //! line that breaks badly is seen in a review.
 
 use std::path::Path;

@@ -295,7 +295,7 @@ fn what_a_skill_logs_is_shown_to_its_author() {
 
 // ---- skills.lock ----
 
-/// A repository with a lock file of what is pinned: `echo` and `summing`.
+/// A repository with a lock file of the pinned skills: `echo` and `summing`.
 fn locked() -> (Home, TempDir) {
     let (home, root) = (Home::offline(), folder(&[("a.txt", "x\n")]));
     for name in ["echo", "summing"] {

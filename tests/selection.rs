@@ -1,4 +1,4 @@
-//! `tool context`, and the flags that steer a selection: what is shown is what an operation sends.
+//! `tool context`, and the flags that steer a selection: the output is the packet that an operation sends.
 
 use std::path::Path;
 

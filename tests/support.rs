@@ -146,7 +146,7 @@ pub(crate) fn say(figure: &str) {
     eprintln!("{figure}");
 }
 
-/// A number that is another one in every run, or the one of `TOOL_TEST_SEED`: what is drawn from it can be drawn again.
+/// A number that is another one in every run, or the one of `TOOL_TEST_SEED`: a test can draw the same numbers again.
 #[expect(clippy::disallowed_methods, reason = "how a random failure is seen again")]
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("TOOL_TEST_SEED").ok();

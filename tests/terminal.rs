@@ -1,4 +1,4 @@
-//! On a terminal: the answer is rendered, a line says what is being waited for, and colours are a choice.
+//! On a terminal: the answer is rendered, a line says what the command waits for, and colours are a choice.
 
 use std::io::Read;
 use std::os::unix::net::UnixListener;

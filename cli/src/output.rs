@@ -127,7 +127,7 @@ impl Output {
         write_out(&format!("{before}{verdict:5}{after} {rest}\n"))
     }
 
-    /// A line about what is going on. One line: a file's name may hold a newline, and must not forge another one.
+    /// A line of progress. One line: a file's name may hold a newline, and must not forge another one.
     pub(crate) fn progress(self, text: &str) {
         if !self.quiet {
             self.error_line(&self.dim(&self.folded(&text.replace(['\n', '\t'], " "))));
@@ -235,7 +235,7 @@ fn columns() -> usize {
     told.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
-/// Writes to standard output what is clean already.
+/// Writes clean text to standard output.
 fn write_out(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

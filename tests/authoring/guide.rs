@@ -68,8 +68,8 @@ fn cases(page: &str) -> String {
     cases.expect("the page has one").text
 }
 
-/// Follows a section of a page: runs what is to be run, writes what is to be written, and compares what is shown. Gives
-/// the folder of the last project.
+/// Follows a section of a page: runs its commands, writes its files, and compares its output. Gives the folder of the
+/// last project.
 pub(super) fn follow(author: &Author, page: &str, heading: &str) -> PathBuf {
     let start = author.folder.path().to_owned();
     let (mut place, mut said) = (start.clone(), String::new());

@@ -202,7 +202,7 @@ fn limit_port() {
     documents_say(&["port of the backend, default 8000"]);
 }
 
-/// None: a burst of requests is answered. What is bounded is the work under way, and the documents say so.
+/// None: a burst of requests is answered. The bound is on the work under way, and the documents say so.
 #[test]
 fn limit_rate_of_the_service() {
     let home = Home::offline();

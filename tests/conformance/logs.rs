@@ -1,4 +1,4 @@
-//! Session log files: their place, their names, what is in them, and the history beside them.
+//! Session log files: their place, their names, their content, and the history beside them.
 
 use serde_json::Value;
 

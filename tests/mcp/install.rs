@@ -1,4 +1,4 @@
-//! `tool mcp install`: what is printed works, and files keep what is in them.
+//! `tool mcp install`: the printed entry works, and files keep their content.
 
 use std::fs;
 

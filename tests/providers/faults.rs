@@ -16,7 +16,7 @@ const WIRES: [Wire; 3] = [ROUTER, MESSAGES, GENERATE_CONTENT];
 /// Settings that let a server be silent only for a second.
 const IMPATIENT: &str = "first_byte_seconds = 1\nidle_seconds = 1";
 
-/// A run whose model first reads a file, and then meets what is tested.
+/// A run whose model first reads a file, and then meets the fault.
 struct Met {
     wire: Wire,
     finished: Finished,

@@ -167,7 +167,7 @@ fn what_was_pinned_before_needs_the_signature_as_well() {
     configure("", "");
     refused("`echo` is not signed, and a signature is required");
     let sign = |keys: &Keys| skill(&home, &["sign", "echo", "--key", text(&keys.private())]).expect(0);
-    // The list says who has signed what is there now, whatever the pins say.
+    // The list says who has signed the present component, whatever the pins say.
     let signer = || entry(&home, "echo").expect("it is there")["signature"]["by"].clone();
     sign(&bob);
     refused("`echo` is not signed by `ada`");

@@ -114,7 +114,7 @@ fn looking_at_a_component_is_bounded() {
     assert!(matches!(refused, SkillHostError::Io { .. }), "{refused}");
 }
 
-/// Neither the time nor chance tells a component that it is asked again, so that what a user reads is what is pinned.
+/// Neither the time nor chance tells a component that it is asked again, so that a user reads the text that is pinned.
 #[test]
 fn a_component_describes_itself_the_same_whenever_it_is_asked() {
     let (_home, host) = empty_home();

@@ -1,4 +1,4 @@
-//! Reading: what is granted works, and what is hidden or outside is refused by every name.
+//! Reading: granted files work, and hidden ones or those outside are refused by every name.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A repository's own file may narrow what is allowed, and nothing else.
+//! A repository's own file may narrow the user's rights, and nothing else.
 
 use std::fs;
 use std::path::Path;

@@ -217,7 +217,7 @@ async fn run(world: &World, size: Size) -> String {
     let pid = world.home.pid();
     let client = client();
     let body = world.body("explain", ".");
-    // One session first, so that what is made once is there.
+    // One session first, so that files which are made once are there.
     let first = start(&client, &address, &body).await;
     let (events, _) = follow(client.clone(), Arc::clone(&address), first, None).await;
     is_whole(&events, size);

@@ -35,7 +35,7 @@ sys.stdout.buffer.write(written)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
 ";
 
-/// A question's end, and what is typed then.
+/// A question's end, and the input after it.
 type Typed<'a> = (&'a str, &'a str);
 
 /// Runs the binary on a terminal of lines.

@@ -302,7 +302,7 @@ const ROOM_BYTES_GOOD: u64 = 64 * 1024 * 1024;
 /// Below this number of free files it is nearly full: a session makes some ten.
 const ROOM_FILES_GOOD: u64 = 1000;
 
-/// Whether there is room for what is written on a disk.
+/// Whether a disk has room for the files that the program writes.
 fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> Check {
     let files = left.files.unwrap_or(u64::MAX);
     let what = match left.files {

@@ -60,7 +60,7 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
     bridge(connection, &client).await
 }
 
-/// Copies both ways until standard input ends, and then what is still under way of the answers. A thread for each way:
+/// Copies both ways until standard input ends, and then the answers that are still under way. A thread for each way:
 /// every message goes through here twice, and a runtime between the two would wake one thread more each time.
 async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error> {
     let Carrier { stream, received } = connection;

@@ -42,7 +42,7 @@ struct Subject {
     question: Option<String>,
 }
 
-/// Largest task from standard input. A description is a few thousand bytes; what is larger is a file, and belongs into
+/// Largest task from standard input. A description is a few thousand bytes; a larger text is a file, and belongs into
 /// the repository.
 const TASK_BYTES_MAX: u64 = 64 * 1024;
 

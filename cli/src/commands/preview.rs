@@ -134,7 +134,7 @@ fn from_root(typed: &[String], context: &Context) -> Result<Vec<String>, Error> 
         if path.is_absolute() {
             return path_text(path.strip_prefix(&root).unwrap_or(path));
         }
-        // From here first, as with every other path; a preview may propose what is not there yet.
+        // From here first, as with every other path; a preview may propose new files.
         let below = here.strip_prefix(&root).unwrap_or(Path::new(""));
         let from_here = below.join(path);
         let is_from_root = !root.join(&from_here).exists() && root.join(path).exists();

@@ -133,7 +133,7 @@ enum AttemptKind {
     Installation,
 }
 
-/// Makes what is wanted on a thread of its own, shows how far it is, and ends it where the user wants no more.
+/// Makes the chosen attempts on a thread of its own, shows how far it is, and ends it where the user wants no more.
 fn make(
     sandbox: Sandbox,
     is_wanted: impl Fn(&str) -> bool + Sync,

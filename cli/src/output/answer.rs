@@ -79,7 +79,7 @@ impl AnswerWriter {
         }
     }
 
-    /// Something else happens before the text goes on: what is there should be seen by then.
+    /// Something else happens before the text goes on: the user should see the text so far by then.
     pub(crate) fn pause(&mut self) -> Result<(), Error> {
         match &mut self.sink {
             // A paragraph that a tool call interrupts has ended.

@@ -3,7 +3,7 @@
 //! The answer is collected in memory, and the file is replaced in one step at the end: an operation must not find half
 //! of its own answer in the repository that it reads. A file with other names or of another owner is written in place,
 //! since a replacement would be another file. A file that is not what it was when the operation began is left alone:
-//! the answer lands beside it. What is no regular file (`/dev/null`, a pipe) is written to.
+//! the answer lands beside it. The command writes straight to other files (`/dev/null`, a pipe).
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! The one line at the bottom of a terminal that says what is being waited for. There is none in a pipe.
+//! The one line at the bottom of a terminal that says what the command waits for. There is none in a pipe.
 //!
 //! It is drawn only while nothing else is written: other output clears it first.
 

@@ -34,7 +34,7 @@ struct Noted {
     answer_bytes: u64,
 }
 
-/// The least policy that would have been enough, and how it compares with what is granted.
+/// The least policy that would have been enough, and how it compares with the granted one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Audit {
     /// The skill.

@@ -483,7 +483,7 @@ impl CallBudget {
         result
     }
 
-    /// Runs a recipe, which has a budget of its own. `work` gets what is left of it.
+    /// Runs a recipe, which has a budget of its own. `work` gets the rest of it.
     pub fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
         let left = self.clock().recipes;
         if left.is_zero() {

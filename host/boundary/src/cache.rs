@@ -76,7 +76,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes the oldest beyond what is kept.
+    /// Removes the oldest beyond the bound.
     fn prune(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return;

@@ -118,7 +118,7 @@ fn parse_effects(names: &[String]) -> Result<Vec<Effect>, String> {
     Ok(effects)
 }
 
-/// Reads a metadata object and removes from its texts what is removed from answers.
+/// Reads a metadata object and removes from its texts control characters, as from answers.
 fn parse_metadata<T: DeserializeOwned + Default>(what: &str, json: Option<&str>) -> Result<T, String> {
     let Some(json) = json else { return Ok(T::default()) };
     check_length("metadata", json)?;

@@ -21,7 +21,7 @@ pub(super) enum DetailsError {
     NotAnObject,
 }
 
-/// Reads the details that a guest gave, and removes from their names and texts what is removed from answers.
+/// Reads the details that a guest gave, and removes from their names and texts control characters, as from answers.
 pub(super) fn parse_details(json: &str) -> Result<Value, DetailsError> {
     if json.len() > DETAILS_BYTES_MAX {
         return Err(DetailsError::TooLong);

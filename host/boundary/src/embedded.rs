@@ -1,6 +1,6 @@
 //! The form of components inside the program: compressed, most of them against one that they resemble, because all
 //! contain the same libraries. So they take a fifth of the bytes of compiled code, and half of what they take each on
-//! its own. Only what is called is unpacked, at its first call.
+//! its own. A component is unpacked at its first call.
 
 use std::io;
 

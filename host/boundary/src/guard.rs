@@ -137,7 +137,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Refuses what is absolute or climbs, before anything is touched.
+    /// Refuses a path that is absolute or climbs, before any file is touched.
     fn new(base: &str, path: &str) -> FsResult<Self> {
         if path.len() > PATH_BYTES_MAX {
             return refuse(ErrorCode::NameTooLong);

@@ -534,8 +534,8 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
     Ok(())
 }
 
-/// Reads what is there now and judges whether it may be replaced. Deletions come first, so that a directory may take
-/// the place of a file.
+/// Reads the present file and judges whether it may be replaced. Deletions come first, so that a directory may take the
+/// place of a file.
 fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> Result<PreparedChange, Failure> {
     let modes = proposal.modes;
     let (deleted, written): (Vec<_>, Vec<_>) = proposal.files.into_iter().partition(|(_, content)| content.is_none());

@@ -1,8 +1,8 @@
 //! `/stage` of one call: a private directory, made when the guest first writes, with quotas.
 //!
-//! A guest can make regular files and directories in it and nothing else, so no path in it ever leads out. Quotas
-//! count what was ever written in the call, not what is left of it: a file that is deleted while it is open still
-//! takes its space. Checking and committing what it holds in the end is the business of `stage`.
+//! A guest can make regular files and directories in it and nothing else, so no path in it ever leads out. Quotas count
+//! what was ever written in the call, not the bytes that are left: a file that is deleted while it is open still takes
+//! its space. Checking and committing what it holds in the end is the business of `stage`.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};

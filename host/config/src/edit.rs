@@ -12,7 +12,7 @@ use super::mask::mask_url;
 use super::{ANALYST_URL, Api, Preset, ProviderName, Secret};
 use tool_core::api::{ErrorKind, Problem};
 
-/// Server to enable. What is absent stays as it is in the file.
+/// Server to enable. An absent value stays as it is in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
     /// The provider that becomes the enabled one.

@@ -172,7 +172,7 @@ pub struct ProviderSettings {
     pub patience: Patience,
     /// Prices of models, by their identifiers.
     pub prices: BTreeMap<String, TokenPrice>,
-    /// A user, by name or number, that may receive what is sent to a server on this machine, beside the own user, root and
+    /// A user, by name or number, that may receive the data for a server on this machine, beside the own user, root and
     /// system accounts.
     pub trust_loopback_user: Option<String>,
 }

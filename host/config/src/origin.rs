@@ -61,7 +61,7 @@ impl Serialize for ValueOrigin {
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its key in the file, with dots; of what is not in the file, a name.
+    /// Its key in the file, with dots; a name for a setting that is not in the file.
     pub key: String,
     /// Its value; null where there is none. Of a secret only how long it is.
     pub value: Value,

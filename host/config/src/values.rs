@@ -20,7 +20,7 @@ pub fn place_of(text: &str, table: &str, key: &str, item: Option<&str>) -> Optio
 /// The levels of the log.
 const LEVELS: [&str; 6] = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE", "OFF"];
 
-/// A level, or a list of `module=level`: what is no level would silence the log without a word.
+/// A level, or a list of `module=level`: a wrong word would silence the log without an error.
 pub(super) fn check_log_level(level: &Sourced<String>, text: &str) -> Result<(), Problem> {
     let is_level = |level: &str| LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
     let is_right = |part: &str| is_level(part.rsplit_once('=').map_or(part, |(_, level)| level).trim());

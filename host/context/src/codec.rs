@@ -1,6 +1,6 @@
 //! The bytes that the index is made of: numbers of variable length, and a sum that finds damage.
 //!
-//! Reading never trusts: what is cut short or too long is no number, and the caller gives up.
+//! Reading never trusts: a value that is cut short or too long is no number, and the caller gives up.
 
 /// Appends a number, seven bits a byte, the lowest first.
 pub(super) fn put(into: &mut Vec<u8>, mut number: u64) {

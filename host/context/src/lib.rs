@@ -393,7 +393,7 @@ trait Source: Sync {
         None
     }
 
-    /// Returns what is known of the commits before the work tree, where something is. May wait for a first reading.
+    /// Returns the known commits before the work tree, if there are any. May wait for a first reading.
     fn history(&self) -> Option<Arc<History>> {
         None
     }
@@ -410,7 +410,7 @@ impl<F: Fn(&str) -> Option<Vec<u8>> + Sync> Source for F {
     }
 }
 
-/// The answer to the question what is in a file.
+/// Result of a look at one file.
 enum Looked {
     Profile(Profile),
     /// It cannot be read, or is no text.

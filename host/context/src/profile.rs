@@ -381,8 +381,8 @@ mod tests {
         assert_eq!(names, ["ONE_A", "ONE_B", "ÄÖ", "ÄÜ", "Ä", "ONE_A"]);
     }
 
-    /// A change of what is measured has to come with a new number of `catalogue::FORMAT`: kept profiles are not
-    /// measured again.
+    /// A change of the measures has to come with a new number of `catalogue::FORMAT`: kept profiles are not measured
+    /// again.
     #[test]
     fn the_form_is_the_one_that_the_format_stands_for() {
         let bytes = Profile::of("a.py", TEXT).0;

@@ -59,7 +59,7 @@ pub(crate) struct Candidates<'a> {
     pub(crate) areas: &'a [Vec<f64>],
     /// Absent where no history is known.
     pub(crate) history: Option<&'a HistorySignals>,
-    /// Reads the text of a file. Without it, files are ranked by what is known of them already.
+    /// Reads the text of a file. Without it, files are ranked by the data that is known already.
     pub(crate) read: Option<&'a (dyn Fn(u32) -> Option<String> + Sync)>,
 }
 

@@ -91,7 +91,7 @@ pub enum CloneUrlError {
     /// A password or token in the URL would end in results and process lists.
     #[error("a URL holds a password: keep it in a credential helper of git")]
     Password,
-    /// Anything that git or ssh could take for an option, and what is no URL.
+    /// A text that git or ssh could take for an option, or that is no URL.
     #[error("`{0}` is no URL of a repository")]
     Malformed(String),
 }

@@ -85,7 +85,7 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
     let lock = lock::take(&home)?;
     // One that was killed says where it was.
     state::withdraw(&home);
-    // A configuration that is wrong stops no daemon: the sessions say what is wrong with it.
+    // A wrong configuration stops no daemon: the sessions report the error.
     let live = Arc::new(config::Live::open(&home, &options.environment));
     let log_failure = |error: io::Error| start_failure("its log below", &home, &error);
     let level = log::start(&home, &live.current().log_level).map_err(log_failure)?;

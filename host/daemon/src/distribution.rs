@@ -2,9 +2,9 @@
 //!
 //! Beside `provider` and the proxy of `process` this is the one place that opens outbound connections, and only because
 //! a command of the user's names a registry: no session, no repository and no skill leads here. `oci-client` speaks the
-//! protocol where something is pushed. What is read, is read here within bounds; who gets the user's credentials is
-//! decided in `door`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked;
-//! whether they are a skill, and what it may do, is the registry of skills' business.
+//! protocol where something is pushed. This module reads within bounds; who gets the user's credentials is decided in
+//! `door`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked; whether
+//! they are a skill, and what it may do, is the registry of skills' business.
 
 mod artifact;
 mod credentials;

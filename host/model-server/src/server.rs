@@ -105,7 +105,7 @@ impl ModelServer {
         let stop = CancellationToken::new();
         let (state, stopped) = (Arc::clone(&shared), stop.clone());
         let thread = std::thread::Builder::new().name("model-server".into()).spawn(move || {
-            // Dropping the runtime at the end closes what is still open, stalled answers included.
+            // Dropping the runtime at the end closes all open connections, stalled answers included.
             runtime.block_on(async {
                 tokio::select! {
                     () = stopped.cancelled() => {}
@@ -453,7 +453,7 @@ fn retry_after_header(wait: &RetryAfter) -> Option<(&'static str, String)> {
     })
 }
 
-/// A script may name what is no status or header; that is answered, not a panic.
+/// A script may name an invalid status or header; the server answers with an error and does not panic.
 fn response(code: u16, headers: &[(&str, &str)], body: Body) -> Response<Body> {
     let mut builder = Response::builder().status(code);
     for (name, value) in headers {

@@ -1,8 +1,9 @@
 //! Trying to get more out of an installation than packages: attempts by name, each made by a program that runs where an
-//! installer does, with a way to two registries, and judged by what is there afterwards.
+//! installer does, with a way to two registries, and judged by the files that are there afterwards.
 //!
 //! Nothing of them leaves this machine: the registries are names for its loopback. What any run tries is
-//! [`crate::probes`]; this is only what an installation has beside that: the proxy, and what is put in place.
+//! [`crate::probes`]; this is only what an installation has beside that: the proxy, and the files that are put in
+//! place.
 
 use tokio_util::sync::CancellationToken;
 

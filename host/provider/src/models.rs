@@ -78,7 +78,7 @@ fn is_for_another_purpose(id: &str) -> bool {
 pub struct ServerReport {
     /// See [`models`]; absent where the server has no list.
     pub models: Option<Vec<String>>,
-    /// True where the server is on this machine and the kernel does not tell which user receives what is sent to it.
+    /// True where the server is on this machine and the kernel does not tell which user receives the data for it.
     pub receiver_is_unknown: bool,
 }
 

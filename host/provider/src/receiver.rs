@@ -25,7 +25,7 @@ use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
 use tool_socket::{Receivers, receivers};
 
-/// The users that may receive what is sent to a provider, and how the receivers of a connection are found.
+/// The users that may receive the data for a provider, and how the receivers of a connection are found.
 #[derive(Clone)]
 pub(super) struct ReceiverCheck {
     users: AllowedUsers,
@@ -85,7 +85,7 @@ impl ReceiverCheck {
         self.is_unknown.load(Ordering::Relaxed)
     }
 
-    /// Fails where another user may receive what is sent to a proxy. A connection that sends nothing shows the user.
+    /// Fails where another user may receive the data for a proxy. A connection that sends nothing shows the user.
     async fn check_proxy(&self, (host, port): &(String, u16)) -> Result<(), BoxError> {
         let patience = limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX);
         // A proxy that cannot be reached gets nothing. The connection of the request then fails with its own error.

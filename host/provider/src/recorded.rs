@@ -339,7 +339,7 @@ fn sse_3_a_recording_that_breaks_off_anywhere_is_an_error_and_no_call_runs() {
         for end in 0..recording.bytes.len() {
             let part = read(recording, &[&recording.bytes[..end]]);
             if part.1.is_ok() {
-                // All that decides the round has come; what is missing is a count or an end mark.
+                // All that decides the round has come; only a count or an end mark is missing.
                 let decided = |(events, _): &Decoded| {
                     let kept = events.iter().filter(|event| !matches!(event, ProviderEvent::Usage(_)));
                     kept.cloned().collect::<Vec<_>>()

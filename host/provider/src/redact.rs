@@ -143,7 +143,7 @@ impl Shield {
             },
             ProviderEvent::Waiting { reason } => ProviderEvent::Waiting { reason: mask(reason) },
             ProviderEvent::Notice(said) => ProviderEvent::Notice(mask(said)),
-            // Text and thinking come in pieces, see `pass`; what is opaque goes back to where it came from, unread.
+            // Text and thinking come in pieces, see `pass`; opaque data goes back to the server that sent it, unread.
             event @ (ProviderEvent::Text(_)
             | ProviderEvent::Reasoning(_)
             | ProviderEvent::Usage(_)
@@ -152,7 +152,7 @@ impl Shield {
     }
 }
 
-/// Adds a piece to what is held, and takes out what cannot be part of a secret any more.
+/// Adds a piece to the held text, and takes out the part that cannot belong to a secret any more.
 fn let_through(secrets: &[String], held: &mut String, piece: &str) -> Option<String> {
     held.push_str(piece);
     for secret in secrets {

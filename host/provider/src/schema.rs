@@ -1,7 +1,7 @@
 //! Parameter schemas in the subset that every model server takes.
 //!
-//! Servers turn a schema into a grammar, and many refuse what JSON Schema allows: lists of types, unions at the top,
-//! a missing `properties`. What is dropped here only tells the model less; the host still validates every call.
+//! Servers turn a schema into a grammar, and many refuse what JSON Schema allows: lists of types, unions at the top, a
+//! missing `properties`. A keyword that is dropped here only tells the model less; the host still validates every call.
 
 mod dialect;
 

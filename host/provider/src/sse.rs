@@ -54,7 +54,7 @@ impl Framer {
         Ok(())
     }
 
-    /// Fails where what is kept, and so many bytes more, are more than any frame may have.
+    /// Fails where the kept bytes, and so many more, are more than any frame may have.
     fn check_size(&self, more: usize) -> Result<(), FrameTooLarge> {
         if self.line.len() + self.data.len() + more > SSE_FRAME_BYTES_MAX {
             Err(FrameTooLarge)
@@ -63,7 +63,7 @@ impl Framer {
         }
     }
 
-    /// The stream is over: servers forget the blank line after the last event, so what is there is a frame.
+    /// The stream is over: servers forget the blank line after the last event, so the rest is a frame.
     pub fn finish(&mut self) -> Option<Frame> {
         let last = if self.line.is_empty() { None } else { self.end_line(b"") };
         last.or_else(|| self.dispatch())
@@ -75,7 +75,7 @@ impl Framer {
         &self.stray
     }
 
-    /// A line has ended: what is kept of it, and the last bytes of it. Mostly a line comes whole, and nothing is copied.
+    /// A line has ended; `last` are its bytes beyond the kept ones. Mostly a line comes whole, and nothing is copied.
     fn end_line(&mut self, last: &[u8]) -> Option<Frame> {
         if self.line.is_empty() {
             return self.take_line(last);

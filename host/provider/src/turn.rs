@@ -702,7 +702,7 @@ const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
 /// Returns at the deadline, and never where there is none.
 pub async fn until(deadline: Option<Instant>) {
     match deadline {
-        // A timer takes a moment even for what is over, in which a quick answer would still get through.
+        // A timer takes a moment even for a time that is over, in which a quick answer would still get through.
         Some(deadline) if deadline <= Instant::now() => {}
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

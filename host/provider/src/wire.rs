@@ -59,7 +59,7 @@ pub(super) trait Decoder {
     /// Whether more is to come.
     fn progress(&self) -> Progress;
 
-    /// Bytes of the answer that are kept, at most: its text, and of what is no piece of text the whole frame.
+    /// Bytes of the answer that are kept, at most: its text, and the whole frame where it is no piece of text.
     fn kept_bytes(&self) -> usize;
 }
 

@@ -52,7 +52,7 @@ pub enum Obstacle {
         /// Path in the repository.
         path: String,
     },
-    /// Larger than what is left of the bound.
+    /// Larger than the rest of the bound.
     #[error("`{path}` has {size} bytes, more than a change can hold")]
     TooLarge {
         /// Path in the repository.

@@ -1,7 +1,7 @@
 //! Facts about listed files: their language, and the part that each plays in its repository.
 //!
 //! Everything here is decided by paths alone, so that a scan reads no file. Which files exist, and which of them are
-//! ignored or hidden, is the repository's business; what is in them is that of `symbols` and `rank`.
+//! ignored or hidden, is the repository's business; their content is that of `symbols` and `rank`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;

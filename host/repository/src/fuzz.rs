@@ -1,4 +1,4 @@
-//! Hostile names and ignore files: what is hidden stays hidden under every spelling, and nothing leads out of the root.
+//! Hostile names and ignore files: a hidden file stays hidden under every spelling, and nothing leads out of the root.
 
 use std::fs;
 use std::io::Read;
@@ -18,7 +18,7 @@ mod input;
 /// Content of every hidden file in the test's tree, and of the file outside.
 const CANARY: &[u8] = b"canary: nobody may read this";
 
-/// A path has one form, which never escapes; what is hidden is so in every spelling, and protected besides.
+/// A path has one form, which never escapes; a hidden one is so in every spelling, and protected besides.
 pub fn paths(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let asked = input.text();

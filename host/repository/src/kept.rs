@@ -38,7 +38,7 @@ impl Key {
         self.identity
     }
 
-    /// A name for what is kept of it on disk: its path and the rules of what is hidden.
+    /// A name for its data on disk: its path and the rules for hidden files.
     pub fn name(&self) -> String {
         let mut digest = Sha256::new();
         let mut add = |bytes: &[u8]| {

@@ -22,8 +22,8 @@ pub enum PathError {
 
 /// The one form of a path: `./a//b/../c/` becomes `a/c`, and the root itself is the empty string.
 ///
-/// `..` is resolved in the text. Where `b` is a symbolic link the kernel would go elsewhere, but what is opened in the
-/// end is still checked as what it is.
+/// `..` is resolved in the text. Where `b` is a symbolic link the kernel would go elsewhere, but the opened file is
+/// still checked by its real path.
 pub fn normalise(path: &str) -> Result<String, PathError> {
     if path.len() > limits::PATH_BYTES_MAX {
         return Err(PathError::TooLong);

@@ -146,7 +146,7 @@ pub fn system_directory(root: &Path) -> Option<&'static str> {
     tree.or_else(|| SYSTEM_DIRECTORIES.into_iter().find(|itself| root == Path::new(itself)))
 }
 
-/// Why the root itself lies in something hidden: what is in `~/.ssh` stays hidden with `~/.ssh` as the root.
+/// Why the root itself lies in something hidden: files in `~/.ssh` stay hidden with `~/.ssh` as the root.
 fn hidden_component(root: &Path) -> Option<&'static str> {
     let path: PathBuf = root
         .components()

@@ -37,7 +37,7 @@ pub struct Rule {
 pub enum Covers {
     /// Files and directories, and everything in a directory.
     All,
-    /// Only what is not a directory.
+    /// Everything but directories.
     Files,
     /// Files, except those that end as in [`EXAMPLES`]; a directory of that name is skipped, not hidden.
     Environment,

@@ -190,7 +190,7 @@ pub struct Enclosure {
     pub tools: ToolAccess,
 }
 
-/// Places of the machine that the tools of a run need, and what is done before they start. The engine chooses them; a
+/// Places of the machine that the tools of a run need, and the steps before they start. The engine chooses them; a
 /// repository has no say in it.
 #[derive(Debug, Clone, Default)]
 pub struct ToolAccess {

@@ -131,7 +131,7 @@ pub fn venv_record(folder: &Path) -> Option<String> {
     small_file(&folder.join("pyvenv.cfg"))
 }
 
-/// The text of a small file of a repository, read without waiting: what is none, or not one any more, is absent.
+/// The text of a small file of a repository, read without waiting: absent where it is none, or not one any more.
 pub fn small_file(path: &Path) -> Option<String> {
     use rustix::fs::{Mode, OFlags};
     use std::io::Read;

@@ -1,9 +1,9 @@
 //! Running a program on behalf of a skill: argv only, a cleared environment, its own process group, bounded output.
 //!
-//! This is the only crate of the engine that starts a process. It knows neither recipes
-//! nor policy: who may run what is decided in `skill::imports`. Whatever way a run ends (by itself, by its time limit,
-//! by cancellation), everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's
-//! rights. [`run_contained`] is one.
+//! This is the only crate of the engine that starts a process. It knows neither recipes nor policy: `skill::imports`
+//! decides who may run which program. Whatever way a run ends (by itself, by its time limit, by cancellation),
+//! everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's rights.
+//! [`run_contained`] is one.
 
 #![cfg_attr(
     not(target_os = "linux"),
@@ -513,7 +513,7 @@ impl Running<'_> {
         let _ = self.drain();
     }
 
-    /// Takes what is in the pipe already. A survivor of the leader may go on writing, so this is bounded.
+    /// Takes the bytes that are in the pipe already. A survivor of the leader may go on writing, so this is bounded.
     fn drain(&mut self) -> io::Result<()> {
         let until = self.output.total_bytes() + PROCESS_DRAIN_BYTES_MAX;
         while self.output.total_bytes() < until && self.read_within(Duration::ZERO)? {}

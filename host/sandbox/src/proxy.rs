@@ -35,7 +35,7 @@ const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// The head of a request: what servers accept.
 const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Time to reach one address, and to say what is wanted.
+/// Time to reach one address, and to send the request.
 const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
 
 /// Addresses of one name that are tried.
@@ -245,7 +245,7 @@ fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<Head> {
     }
 }
 
-/// A connection to where the request leads, and for a plain one what is to be sent there.
+/// A connection to where the request leads, and for a plain one the bytes to send there.
 fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
     let request = head.request.as_ref().map_err(|what| {
         Refusal::forbidden(

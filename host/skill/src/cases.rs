@@ -211,7 +211,7 @@ pub enum CasesError {
         /// Why.
         reason: String,
     },
-    /// The folder of the cases is larger than what is copied for each of them.
+    /// The folder of the cases is larger than the bound for its copies.
     #[error("`{}` holds more than {max}, which is the most that is copied for each case", path.display())]
     TooLarge {
         /// The folder.

@@ -102,7 +102,7 @@ pub enum SkillHostError {
         path: PathBuf,
         /// The digest that the user has seen.
         shown: String,
-        /// The digest of what is there.
+        /// The digest of the component that is there.
         found: String,
     },
     /// A new version asks for more than the one before was granted.

@@ -91,7 +91,7 @@ pub enum LockError {
     },
 }
 
-/// One way in which what is there differs from what was agreed on.
+/// One way in which the installed skills differ from the lock file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Difference {
@@ -115,7 +115,7 @@ pub enum Difference {
         name: String,
         /// The agreed digest.
         locked: String,
-        /// The digest of what is there.
+        /// The digest of the component that is there.
         found: String,
     },
     /// Its version is another one.
@@ -124,7 +124,7 @@ pub enum Difference {
         name: String,
         /// The agreed version.
         locked: String,
-        /// The version of what is there.
+        /// The version of the component that is there.
         found: String,
     },
     /// It is granted more than was agreed on.

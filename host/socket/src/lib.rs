@@ -1,4 +1,4 @@
-//! The users that receive what is sent over a connection, where its server is on this machine.
+//! The users that receive the data of a connection, where its server is on this machine.
 //!
 //! The kernel tells the owner of a connection's other end once the server has accepted it. Before that the end belongs to
 //! no process, and on older kernels to user 0: the server is then whichever process holds the listening socket. So both

@@ -85,7 +85,7 @@ impl Manifest {
         self.facts.extend(value.map(|value| format!("{label}: {value}")));
     }
 
-    /// Adds what is wrong at a line.
+    /// Adds an error at a line.
     pub(crate) fn problem(&mut self, line: usize, what: &str) {
         self.problems.push((line, what.to_owned()));
     }

@@ -1,4 +1,4 @@
-//! `setup.cfg`, and of `setup.py` what is written out: it is never executed.
+//! `setup.cfg`, and the literal parts of `setup.py`, which is never executed.
 
 use syntax::{Literal, Module};
 

@@ -1,4 +1,4 @@
-//! TOML with the lines of what is in it, read as far as it parses.
+//! TOML with the lines of its values, read as far as it parses.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

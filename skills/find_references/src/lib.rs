@@ -263,7 +263,7 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
     Ok(tallies)
 }
 
-/// Searches one file. What is noted of the file as a whole is noted in the first tally.
+/// Searches one file. Notes about the file as a whole go into the first tally.
 fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: &[u8], tallies: &mut [Tally]) {
     let python = names::is_python(path);
     tallies[0].searched(python);

@@ -15,7 +15,7 @@ const ARCHIVES: [&str; 9] = [
     ".whl", ".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz", ".txz",
 ];
 
-/// Refuses what is not a name, or a name with a version.
+/// Refuses a text that is neither a name nor a name with a version.
 pub(crate) fn check(manager: Manager, text: &str) -> Result<(), Failure> {
     let (problem, example) = match manager {
         Manager::Pip => (pip(text), "`requests`, `requests[socks]>=2.31,<3`"),

@@ -172,7 +172,7 @@ fn better(host: &dyn Host, path: &str, failure: Failure) -> Failure {
     }
 }
 
-/// The first line: what is listed, and how much of it there is in all.
+/// The first line: the kind of entries, and their number in all.
 fn totals(path: &str, entries: &[Entry]) -> String {
     let of = |kind| entries.iter().filter(move |entry| entry.kind == kind);
     let size = of(EntryKind::File).map(|entry| entry.size).sum();

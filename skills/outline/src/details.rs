@@ -342,7 +342,7 @@ impl DetailsWalk<'_> {
     }
 }
 
-/// A definition with what is around it. Variables in functions are none that others can mean.
+/// A definition with its surroundings. Variables in functions are none that others can mean.
 fn detailed(
     kind: DefinitionKind,
     one: &Found,

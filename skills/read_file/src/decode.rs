@@ -1,4 +1,4 @@
-//! From bytes to text: encodings, and what is not text at all.
+//! From bytes to text: encodings, and files that are not text at all.
 
 use std::borrow::Cow;
 

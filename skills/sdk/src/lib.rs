@@ -455,7 +455,7 @@ pub trait Host {
 
 /// Helpers for every [`Host`] beyond the contract's functions.
 impl dyn Host + '_ {
-    /// The place of a repository path on this host. Refuses what is absolute or climbs out, before any file is
+    /// The place of a repository path on this host. Refuses a path that is absolute or climbs out, before any file is
     /// touched, with words for the model.
     pub fn path(&self, path: &str) -> Result<PathBuf, Failure> {
         let clean = clean_path(path)?;

@@ -181,7 +181,7 @@ fn long_lines_are_cut_around_the_match() {
     assert!(first.contains("xä needle öy"));
     assert!(first.len() < 330);
     assert!(answer.contains("min.js:2:short needle\n"));
-    // A match that is itself longer than what is shown.
+    // A match that is itself longer than the shown part.
     let whole = call(&host, json!({"pattern": "x.*y"})).text;
     assert!(
         whole

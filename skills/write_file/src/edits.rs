@@ -1,6 +1,6 @@
 //! Replacements: each old text must occur exactly once, and what does not is explained.
 //!
-//! They work on bytes, so that a file which is not valid UTF-8 keeps what is not touched.
+//! They work on bytes, so that a file which is not valid UTF-8 keeps its other bytes.
 
 use serde::Deserialize;
 use skill_sdk::Failure;

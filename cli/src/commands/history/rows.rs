@@ -160,7 +160,7 @@ fn under_way(task: &TaskEntry) -> ListedSession<'_> {
     }
 }
 
-/// `12 s ago`, `3 min ago`, `5 h ago`, `2 d ago`, and the date of what is older than a month.
+/// `12 s ago`, `3 min ago`, `5 h ago`, `2 d ago`, and a date for sessions older than a month.
 pub(super) fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.signed_duration_since(then).num_seconds().max(0);
     match seconds {

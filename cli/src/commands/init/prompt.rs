@@ -84,7 +84,7 @@ fn no_answer() -> Error {
     Error::new(ErrorKind::Usage, "No answer; nothing was written")
 }
 
-/// A terminal that shows nothing of what is typed, until this is dropped. Ctrl-C arrives as a character, so that no
+/// A terminal that does not show typed characters, until this is dropped. Ctrl-C arrives as a character, so that no
 /// signal ends the command before the terminal is as it was.
 struct SilentTerminal(Option<Termios>);
 

@@ -19,7 +19,7 @@ use crate::error::Error;
 /// The contract.
 const CONTRACT: &str = include_str!("../../../../wit/skill.wit");
 
-/// A file of a project and what is in it; `{{name}}` and the like stand for what is the project's own.
+/// A file of a project and its content; `{{name}}` and the like stand for the project's own values.
 type File = (&'static str, &'static str);
 
 macro_rules! template {
@@ -268,7 +268,7 @@ fn with_contract(path: &str, text: &str) -> String {
     text.replace("path: \"../../wit\"", &format!("path: \"{place}\""))
 }
 
-/// `todo_list` as `TodoListSkill`: the ending keeps it apart from what is imported.
+/// `todo_list` as `TodoListSkill`: the ending keeps it apart from imported names.
 fn type_name(name: &str) -> String {
     let part = |part: &str| {
         let mut letters = part.chars();

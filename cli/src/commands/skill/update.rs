@@ -1,4 +1,4 @@
-//! `tool skill update`: what is there now where a skill came from.
+//! `tool skill update`: the present component at the source of a skill.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Hostile Markdown: what is written depends on the text alone, and steers no terminal.
+//! Hostile Markdown: the output depends on the text alone, and steers no terminal.
 
 use super::{Markdown, Terminal};
 

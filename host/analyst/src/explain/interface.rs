@@ -312,7 +312,7 @@ fn exported_in_ruby(lines: &[NumberedLine]) -> Vec<(String, usize)> {
         is_offered.then_some((name, line.number))
     };
     let names: Vec<_> = lines.iter().filter_map(found).collect();
-    // The namespace alone says nothing of what is in it.
+    // The namespace alone says nothing of its content.
     if names.len() > 1 { names } else { Vec::new() }
 }
 

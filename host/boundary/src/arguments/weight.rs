@@ -51,8 +51,8 @@ struct Weight {
     height: usize,
 }
 
-/// Whatever looks like a reference counts as one, also where it is only an example: what is counted too much is refused
-/// at worst.
+/// Whatever looks like a reference counts as one, also where it is only an example: a schema that counts too much is
+/// refused at worst.
 struct Scale<'s> {
     root: &'s Value,
     known: HashMap<*const Value, Weight>,
@@ -109,7 +109,7 @@ impl<'s> Scale<'s> {
                 }
                 sum.parts = sum.parts.saturating_add(patterns(fields) * PATTERN_PARTS);
                 if fields.keys().any(|name| name.starts_with("unevaluated")) {
-                    // `unevaluated…` visits the parts beneath again, to find what is left over.
+                    // `unevaluated…` visits the parts beneath again, to find the fields that are left over.
                     sum.parts = sum.parts.saturating_mul(3);
                 }
             }

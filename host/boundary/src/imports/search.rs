@@ -121,7 +121,7 @@ pub(crate) struct NarrowedReader {
     call: Arc<CallBudget>,
     file_bytes_max: u64,
     text_only: bool,
-    /// Globs of what is counted apart.
+    /// Globs of the files that are counted apart.
     apart: Option<Arc<Globs>>,
 }
 

@@ -13,7 +13,7 @@ use tool_repository::Repository;
 /// little about the next task.
 const HISTORY_CHECK_SECONDS: u64 = 10;
 
-/// Time of one walk. What is not read by then is read by the next one.
+/// Time of one walk. The next one reads the rest.
 pub(crate) const HISTORY_WALK_TIME: Duration = Duration::from_secs(30);
 
 /// The history of one repository, as far as it has been read.

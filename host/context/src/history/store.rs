@@ -5,7 +5,7 @@ use super::{HISTORY_COMMIT_FILES_MAX, HISTORY_COMMIT_RENAMES_MAX};
 use crate::codec::{RecordReader, checksum, put, put_bytes};
 use tool_repository::Identity;
 
-/// First bytes. The number changes with the form, and with anything that changes what is kept of a commit.
+/// First bytes. The number changes with the form, and with anything that changes the data of a commit.
 const FORMAT: &[u8; 16] = b"tool history 02\n";
 
 /// Largest history that is read: ten thousand commits of fifty files each with long names.

@@ -12,8 +12,8 @@ use crate::codec::{RecordReader, checksum, put, put_bytes};
 use crate::profile::Profile;
 use tool_repository::{FileEntry, Identity};
 
-/// First bytes of a catalogue. The number changes with the form, and with anything that changes what is measured of a
-/// text: profiles that were kept are not measured again.
+/// First bytes of a catalogue. The number changes with the form, and with anything that changes the measures of a text:
+/// profiles that were kept are not measured again.
 pub(super) const FORMAT: &[u8; 16] = b"tool index 0007\n";
 
 /// State of a file when it was read.

@@ -1,5 +1,5 @@
-//! An index as one request sees it: answers from profiles that are there, reads what is missing, and brings the index up to
-//! date afterwards.
+//! An index as one request sees it: answers from profiles that are there, reads the missing ones, and brings the index
+//! up to date afterwards.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -148,7 +148,7 @@ impl Look {
             .ok()
     }
 
-    /// True where the request should rather answer from what is there.
+    /// True where the request should rather answer from the present profiles.
     fn is_late(&self) -> bool {
         self.indexes.beside
             && self.repository.has_reliable_times()
@@ -333,8 +333,8 @@ impl Look {
         }
     }
 
-    /// Does what is left on all processors, until it is done or has to stop. What is found is written when it is done,
-    /// and each time that `enough` bytes of it wait.
+    /// Does the remaining work on all processors, until it is done or has to stop. What is found is written when it is
+    /// done, and each time that `enough` bytes of it wait.
     pub(super) fn work_off<T: Sync>(
         &self,
         waiting: &[T],

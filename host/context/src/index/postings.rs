@@ -245,7 +245,7 @@ impl Store {
     }
 
     /// Adds documents to what `base` holds, and leaves out those that are not `live`: at once where a file `has_gone`,
-    /// else with the next merge. The caller holds the lock, and `base` is what is on the disk.
+    /// else with the next merge. The caller holds the lock, and `base` is the state on the disk.
     pub(super) fn write_postings(
         &self,
         base: &Postings,
@@ -345,7 +345,7 @@ impl PostingsWriter<'_> {
         let all: usize = counts.iter().sum();
         if all > documents / 2 + DEAD_DOCUMENTS_MIN {
             let segments = std::mem::take(&mut self.segments);
-            // Without a merged one there is none: what is left out is measured again.
+            // Without a merged one there is none: files that are left out are measured again.
             self.segments.extend(self.merge(&segments).ok().flatten());
         } else if has_gone {
             let segments = std::mem::take(&mut self.segments);

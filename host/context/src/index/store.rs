@@ -179,7 +179,7 @@ impl Store {
     }
 
     /// Adds measured files to what `base` holds and `keeps` says to keep. The caller holds the lock and knows whether
-    /// `base` is what is on the disk.
+    /// `base` is the state on the disk.
     pub(super) fn write(
         &self,
         base: &Catalogue,

@@ -218,8 +218,8 @@ fn places_within(range: &Range<usize>, checked: &CheckedCitations) -> Vec<Propos
     places
 }
 
-/// Why no citation within `range` names a place; nothing where one does. A proposal may name what is not there yet, so its
-/// place counts whatever its lines say.
+/// Why no citation within `range` names a place; nothing where one does. A proposal may name a new file, so its place
+/// counts whatever its lines say.
 fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<String> {
     let within: Vec<_> = checked
         .citations

@@ -57,7 +57,7 @@ impl Unread {
     }
 }
 
-/// Divides files by what is known without their content.
+/// Divides files by their paths, roles and history, without their content.
 pub(crate) struct Sieve<'a> {
     pub(crate) query: &'a Query,
     pub(crate) paths: &'a [&'a str],

@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::profile::BLOCK_LINES;
 use crate::weights::Weights;
 
-/// Blocks of one window: 50 lines hold a function with what is around it.
+/// Blocks of one window: 50 lines hold a function with its surroundings.
 pub(super) const WINDOW_BLOCKS: usize = 5;
 
 /// Longer definitions are no region, but hold some.

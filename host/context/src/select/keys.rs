@@ -91,7 +91,7 @@ impl Draft<'_, '_> {
         self.surest(found)
     }
 
-    /// Puts what they lead to in the place of files of a few lines, and leaves out what is empty.
+    /// Puts what they lead to in the place of files of a few lines, and leaves out empty files.
     fn without_stubs(&self, found: &mut Entries, directory: &str) {
         let mut stubs: Vec<usize> = found.keys().copied().filter(|at| self.is_stub(*at)).collect();
         stubs.sort_unstable();
@@ -127,7 +127,7 @@ impl Draft<'_, '_> {
         found.first().copied().filter(|_| found.len() == 1)
     }
 
-    /// Surest first, of equally sure ones the largest; without what is far less sure than the first.
+    /// Surest first, of equally sure ones the largest; without those that are far less sure than the first.
     fn surest(&self, found: Entries) -> Vec<(String, f64, String)> {
         let mut found: Vec<(usize, (f64, String))> = found.into_iter().collect();
         found.sort_by(|(a, (a_score, _)), (b, (b_score, _))| {

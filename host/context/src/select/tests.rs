@@ -37,7 +37,7 @@ fn body(imports: &str, names: &[&str]) -> String {
     format!("{imports}\n{functions}# {}\n", "-".repeat(400))
 }
 
-/// A directory that is named is what is asked about, whatever is in it.
+/// A named directory is the subject of the question, whatever it holds.
 #[test]
 fn a_target_directory_is_shown_before_anything_elsewhere() {
     let shop = shop();

@@ -188,8 +188,8 @@ impl Redactor {
         (replaced(text, words), places.len())
     }
 
-    /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended, by
-    /// which the next ones are known; it begins empty, and what is twice as long as a key is none.
+    /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended,
+    /// by which the next ones are known; it begins empty, and a block twice as long as a key is no key.
     pub fn live_line(&self, armour: &mut String, line: &str) -> String {
         let begins = begins_armour(line);
         if begins == Some(true) {

@@ -1,5 +1,5 @@
 //! The daemon's logs: `logs/backend.log`, with `backend.log` leading to it, and `logs/access.log`, one line a request.
-//! Both are bounded by rotation. What is written of a request is `http`'s business.
+//! Both are bounded by rotation. `http` decides about the lines for requests.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

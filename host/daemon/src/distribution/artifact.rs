@@ -109,7 +109,7 @@ pub(super) fn component_layer(manifest: &OciImageManifest) -> Result<&OciDescrip
     }
 }
 
-/// The layers of a manifest that were signed, with their signatures. What is none is left out.
+/// The layers of a manifest that were signed, with their signatures. Other layers are left out.
 pub(super) fn signature_layers(manifest: &OciImageManifest) -> impl Iterator<Item = (&OciDescriptor, Vec<u8>)> {
     let layers = manifest.layers.iter();
     layers

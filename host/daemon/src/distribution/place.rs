@@ -37,8 +37,8 @@ impl RegistryReference {
         self.0.tag()
     }
 
-    /// Returns this place with the digest of a manifest: its content can never change. A tag stays beside the digest, for
-    /// updates; what is pulled is the digest alone.
+    /// Returns this place with the digest of a manifest: its content can never change. A tag stays beside the digest,
+    /// for updates; only the digest is pulled.
     #[must_use]
     pub fn pinned(&self, manifest: &str) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());

@@ -1,4 +1,4 @@
-//! Registries that misbehave: silent ones, ones that talk too much, and ones that want what is not theirs.
+//! Registries that misbehave: silent ones, ones that talk too much, and ones that ask for other hosts' credentials.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -296,7 +296,7 @@ async fn a_registry_sends_us_elsewhere_a_few_times_and_nowhere_nearer() {
     }
 }
 
-/// Every address of this machine is its own, and so is its name: what is pushed there passes no proxy.
+/// Every address of this machine is its own, and so is its name: a push to it passes no proxy.
 #[tokio::test]
 async fn no_proxy_stands_between_this_machine_and_itself() {
     let proxy = Stub::serve(|_| ok(""));

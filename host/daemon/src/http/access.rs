@@ -207,7 +207,7 @@ fn timestamp(at: Timestamp) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
-/// The path, and of the query what is no secret.
+/// The path, and the parts of the query that are no secret.
 fn target(uri: &Uri) -> String {
     let mut target = printable(uri.path(), LOGGED_TARGET_BYTES_MAX);
     for (index, parameter) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {

@@ -79,7 +79,7 @@ impl fmt::Display for PeerAddress {
 struct Heads {
     /// Requests whose head has arrived.
     arrived: AtomicUsize,
-    /// Of these, the ones that are not answered yet: what is read meanwhile is their body.
+    /// Of these, the ones without an answer yet: bytes that come meanwhile are their body.
     answering: AtomicUsize,
 }
 
@@ -176,7 +176,7 @@ pub(super) enum Closed {
 }
 
 impl Closed {
-    /// Status and kind for the access log; absent for what is the normal end of a connection.
+    /// Status and kind for the access log; absent for the normal end of a connection.
     pub(super) fn refusal(self) -> Option<(Option<u16>, ErrorKind)> {
         match self {
             Self::Silent => None,

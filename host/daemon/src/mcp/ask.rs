@@ -1,4 +1,4 @@
-//! Approvals by elicitation: what is asked, exactly, and what counts as a yes.
+//! Approvals by elicitation: the exact question, and the answers that count as a yes.
 
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,

@@ -309,7 +309,7 @@ pub(super) fn formless_initialize() -> ErrorData {
     )
 }
 
-/// A message; or what to say of what is none, and nothing of what asks for no answer.
+/// A message, or the refusal of a line that is none; nothing where the client expects no answer.
 pub(super) fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
     if line.is_empty() {
         return None;

@@ -61,7 +61,7 @@ struct McpShared {
 pub(crate) struct Connecting {
     /// Connections of the daemon, which hold the session.
     pub(crate) mcp: Arc<Mcp>,
-    /// The repository, and what is granted.
+    /// The repository, and the granted effects.
     pub(crate) request: ConnectRequest,
     /// The user's policy.
     pub(crate) settings: PolicySettings,

@@ -128,7 +128,7 @@ pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Resul
     })
 }
 
-/// Refuses every difference between what a lock file says and what is there.
+/// Refuses every difference between a lock file and the installed skills.
 pub(super) fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>) -> Result<Lock, Problem> {
     let Some(lock) = lock else {
         let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);

@@ -74,7 +74,7 @@ struct FeedState {
     ending: Ending,
     text: String,
     reasoning: String,
-    /// When the first piece of what is being collected came.
+    /// When the first piece of the collected text came.
     collecting_since: Instant,
     backlog: Vec<u8>,
     /// Bytes of all lines so far, whether they are in the file yet or not.
@@ -769,8 +769,8 @@ impl Recorder {
         DiskReserve(Arc::clone(self), Some(real))
     }
 
-    /// Puts something in the journal's place that takes all that is written, and never gets it to a disk. What is answered
-    /// has to be kept.
+    /// Puts something in the journal's place that takes all that is written, and never gets it to a disk. The caller
+    /// has to keep the reader.
     pub(super) fn leave_disk(&self) -> io::PipeReader {
         let (reader, writer) = io::pipe().expect("a pipe");
         *self.file.lock().expect("no panic") = File::from(std::os::fd::OwnedFd::from(writer));

@@ -818,7 +818,7 @@ pub(crate) mod tests {
         let mut text = serde_json::to_vec(&with_entries(History::default(), vec![entry])).expect("it is JSON");
         fs::write(place.path().join(HISTORY_FILE), &text).expect("the folder is writable");
         assert_eq!(read_file(folder.as_fd()).expect("it can be read").sessions.len(), 1);
-        // The end of the text lies beyond what is read.
+        // The end of the text lies beyond the bound for reading.
         text.splice(
             0..0,
             vec![b' '; usize::try_from(HISTORY_FILE_BYTES_MAX).expect("it is small")],

@@ -42,7 +42,7 @@ const TITLE: &str = "# Session report: ";
 /// The report as markdown. Control characters of whatever a model, a skill or a file said are left out, and so are `keys`,
 /// those of the configuration, which need not look like keys.
 ///
-/// `lines` and `diffs` are taken one at a time, and what is shown of them is bounded.
+/// `lines` and `diffs` are taken one at a time, and the report shows a bounded part of them.
 pub fn render<L: Borrow<JournalLine>>(
     summary: &Summary,
     selection: &[SelectedFile],
@@ -383,8 +383,8 @@ fn report_path(summary: &Summary) -> PathBuf {
     folder.join(file_name(summary))
 }
 
-/// Writes report, history and the pointer to the newest report into the working directory. The history is written
-/// even where the report cannot be; the first failure is what is answered.
+/// Writes report, history and the pointer to the newest report into the working directory. The history is written even
+/// where the report cannot be; the result is the first failure.
 ///
 /// `known` are the other sessions of this working directory: a history file that is gone or damaged is whole again, and
 /// one that could not be written gets what it missed. What people have taken out of it stays out.

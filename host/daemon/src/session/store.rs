@@ -479,8 +479,8 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
     Repository::open(root, &options)
 }
 
-/// Settles the changes that a daemon left open: each becomes whole, before or after. What is only out of reach for now, a
-/// repository or the disk, stays open, and the next start tries again.
+/// Settles the changes that a daemon left open: each becomes whole, before or after. A change whose repository or
+/// disk is out of reach for now stays open, and the next start tries again.
 ///
 /// A change whose session has ended long since may lie beneath the work of a later one: that is not taken back with it.
 fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&JournalChange) -> Option<String>) {

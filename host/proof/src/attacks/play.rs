@@ -1,7 +1,8 @@
 //! Making one attack, and judging what came of it from outside.
 //!
 //! Calls run on threads of their own, so that one that cannot be stopped is noticed. The judgement rests on what the
-//! guest says, because it has no reason to hide a success, and on what is there afterwards, whatever it says.
+//! guest says, because it has no reason to hide a success, and on the files that are there afterwards, whatever it
+//! says.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};

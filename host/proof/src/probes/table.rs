@@ -1,4 +1,4 @@
-//! The attempts by name: what each tries, and what is supposed to come of it.
+//! The attempts by name: the try of each, and its expected result.
 
 /// Expected outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

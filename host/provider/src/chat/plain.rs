@@ -1,7 +1,7 @@
 //! The chunk that nearly the whole of a stream consists of: one piece of text, and nothing that means anything besides.
 //!
-//! It is read without a tree being built of it. What is not surely such a chunk is left to the way that knows all
-//! forms; both come to the same.
+//! It is read without a tree being built of it. Any other chunk is left to the way that knows all forms; both come to
+//! the same.
 
 use std::borrow::Cow;
 

@@ -135,7 +135,7 @@ impl TextSorter {
         passes && self.held.is_empty() && !self.skips_blank
     }
 
-    /// The answer is over. Gives what is still held, which may be a call; see [`printed_calls`].
+    /// The answer is over. Gives the text that is still held, which may be a call; see [`printed_calls`].
     pub(super) fn finish(&mut self, sorted: &mut Vec<Sorted>) -> String {
         let held = std::mem::take(&mut self.held);
         match self.stage {
@@ -335,7 +335,7 @@ impl TextSorter {
         self.held[..end].chars().next_back().or(self.last)
     }
 
-    /// Lets go of what is no call after all.
+    /// Lets go of text that is no call after all.
     fn hold(&mut self) -> bool {
         let impossible = self.held.len() > TEXT_CALL_BYTES_MAX || self.scanner.scan(&self.held) == Likeness::Text;
         if impossible {

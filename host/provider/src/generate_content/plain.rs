@@ -1,7 +1,6 @@
 //! The chunk that nearly the whole of a stream consists of: one piece of text, mostly with the counts so far.
 //!
-//! It is read without a tree being built of it; what is not surely such a chunk is left to the way that knows all
-//! forms.
+//! It is read without a tree being built of it; any other chunk is left to the way that knows all forms.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,6 @@
 //! The event that nearly the whole of a stream consists of: one piece of text for one block.
 //!
-//! It is read without a tree being built of it; what is not surely such an event is left to the way that knows all
-//! forms.
+//! It is read without a tree being built of it; any other event is left to the way that knows all forms.
 
 use std::borrow::Cow;
 

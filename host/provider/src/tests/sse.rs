@@ -151,7 +151,7 @@ async fn sse_4_the_first_byte_has_a_bound_of_its_own() {
 
 #[tokio::test]
 async fn sse_5_the_body_of_an_error_is_read_up_to_a_bound() {
-    // An error that never ends: what is read of it is bounded, and it is not waited for.
+    // An error that never ends: the client reads a bounded part of it and does not wait.
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let url = format!("http://{}/v1", listener.local_addr().expect("it is bound"));
     let sent = std::thread::spawn(move || {

@@ -102,7 +102,7 @@ fn input_tokens_max(request: &ModelRequest<'_>, counted: Option<CountedRequest>)
     }
 }
 
-/// Bytes of a request, with room for what is put around its parts.
+/// Bytes of a request, with room for the text around its parts.
 fn bytes_of(request: &ModelRequest<'_>) -> usize {
     let tools: usize = request.tools.iter().map(|tool| tool.bytes() + FRAME_TOKENS).sum();
     let messages: usize = request.messages.iter().map(message_bytes).sum();

@@ -320,7 +320,7 @@ pub(super) fn open_parent(root: &Root, path: &str) -> Result<OwnedFd, Obstacle> 
         .map_err(|errno| Obstacle::from_errno(path, errno))
 }
 
-/// Opens the directory of a path, making what is missing of it.
+/// Opens the directory of a path, making its missing parts.
 pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> Result<OwnedFd, Obstacle> {
     let failed = |errno| Obstacle::from_errno(path, errno);
     match open_parent(root, path) {

@@ -449,7 +449,7 @@ mod tests {
     }
 
     proptest! {
-        /// A whole history of ours always leads back, and what is there is never lost unless we put it there.
+        /// A whole history of ours always leads back, and a file is never lost unless we put it there.
         #[test]
         fn a_plan_replaces_only_what_the_newest_change_left(
             states in prop::collection::vec(prop::option::of("[ab]{0,1}"), 2..6),

@@ -381,7 +381,7 @@ fn reading_is_bounded_and_typed() {
     assert!(matches!(repository.read("a.txt/b", 4), Err(OpenError::NotFound { .. })));
 }
 
-/// One thread exchanges a file with a link to a secret as fast as it can; what is opened is never the secret.
+/// One thread exchanges a file with a link to a secret as fast as it can; the repository never opens the secret.
 #[test]
 fn a_link_swapped_in_during_the_opening_is_never_followed_out() {
     let folder = tree(&[

@@ -206,7 +206,7 @@ fn etc(mounts: &Mounts, identity: &RunIdentity) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts a device of the machine at `place`. It takes what is written to it; its mode and its owner are the machine's.
+/// Puts a device of the machine at `place`. It takes writes; its mode and its owner are the machine's.
 fn device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
     rustix::mount::mount_bind(source, place)?;
     let kept = mounts.at_and_beneath(source)[0].1;

@@ -1,5 +1,5 @@
 //! The repository inside: the real tree underneath, never written to, and a bounded file system that takes what the run
-//! writes. What is hidden is not there.
+//! writes. Hidden files are not there.
 
 use std::ffi::CString;
 use std::fs;

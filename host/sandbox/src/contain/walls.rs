@@ -89,7 +89,7 @@ pub(crate) fn give_up_capabilities() -> io::Result<()> {
 /// The version whose rights are used, as far as the kernel knows them.
 const NEWEST: ABI = ABI::V6;
 
-/// Behind a root file system of the run's own: what is not meant for writing is not written to.
+/// Behind a root file system of the run's own: the run writes to no other place than those meant for writing.
 fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
@@ -111,7 +111,7 @@ fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     Ok(())
 }
 
-/// Keeps this thread, and what it starts, from signalling what is not in this newest domain.
+/// Keeps this thread, and its children, from signalling processes outside this newest domain.
 pub(super) fn keep_signals_in() -> Result<(), landlock::RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     ruleset.scope(Scope::Signal)?.create()?.restrict_self()?;

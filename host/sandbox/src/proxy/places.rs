@@ -205,7 +205,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !is_special
 }
 
-/// Of the newer kind only what is handed out to the world, and what holds a public one of the older kind.
+/// Of the newer kind only the range for the world, and addresses that hold a public one of the older kind.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let parts = address.segments();
     let inner = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));

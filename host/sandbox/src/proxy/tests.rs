@@ -1,4 +1,4 @@
-//! The proxy on real sockets: who is reached, who is not, and what is too much.
+//! The proxy on real sockets: hosts that it reaches, hosts that it refuses, and its bounds.
 
 use super::*;
 

@@ -128,7 +128,7 @@ fn diff(expected: &str, got: &str) -> String {
     unified.trim_end().to_owned()
 }
 
-/// A text within the bound of what is shown.
+/// A text within the bound for the output.
 fn shown(text: &str) -> String {
     let cut = beginning(text, limits::CASE_SHOWN_BYTES_MAX);
     let dots = if cut.len() < text.len() { "…" } else { "" };

@@ -1,8 +1,8 @@
 //! `git-read`: the uncommitted changes, found by libgit2 in a helper and written as unified diffs here.
 //!
 //! The helper says which files differ; their contents come from git's objects and, for the work tree, through the
-//! repository's guarded opening. What is hidden is left out altogether: a name that cannot be listed is not listed
-//! here either. Nothing is written, not even the index's cache.
+//! repository's guarded opening. Hidden files are left out altogether: a name that cannot be listed is not listed here
+//! either. Nothing is written, not even the index's cache.
 
 use std::collections::BTreeSet;
 

@@ -218,7 +218,7 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
     })
 }
 
-/// The files of a preview, as a run sees them. What is hidden is not there for a run either.
+/// The files of a preview, as a run sees them. Hidden files are not there for a run either.
 fn proposed_files(context: &CallContext) -> Vec<ProposedFile> {
     let Some(layer) = context.repository.layer() else {
         return Vec::new();

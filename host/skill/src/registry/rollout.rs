@@ -155,8 +155,8 @@ impl SkillHost {
                 found: inspected.inspection.digest,
             });
         }
-        // It has no clock and no random numbers by which it could say another thing than the user has read. What is pinned
-        // is compared all the same.
+        // It has no clock and no random numbers by which it could say another thing than the user has read. The pinned
+        // values are compared all the same.
         if inspected.inspection == *shown {
             Ok(inspected)
         } else {

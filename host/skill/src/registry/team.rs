@@ -108,7 +108,7 @@ impl Inspection {
     }
 }
 
-/// A component that was looked at, with what is needed to keep it.
+/// A component that was looked at, with the data that is needed to keep it.
 pub(super) struct Inspected {
     pub(super) inspection: Inspection,
     pub(super) descriptor: Descriptor,

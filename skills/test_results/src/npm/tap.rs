@@ -3,7 +3,7 @@
 use crate::FailedTest;
 use crate::text::{dedent, message_and_details};
 
-/// TAP: `not ok 3 - name` with a YAML block, `# Subtest: name` before what is nested.
+/// TAP: `not ok 3 - name` with a YAML block, `# Subtest: name` before nested tests.
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     lines.iter().find(|line| line.starts_with("TAP version"))?;
     Some(failures(lines))

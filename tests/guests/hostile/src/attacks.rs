@@ -267,7 +267,7 @@ pub(crate) fn run(host: &dyn Host, arguments: &Arguments) -> Result<Outcome, Fai
         }
         "stdout" => {
             for _ in 0..count {
-                // Losing output is what is expected.
+                // The host bounds the output, so a failed write is expected.
                 let _ = std::io::stdout().write_all(&[b'x'; 1000]);
                 let _ = std::io::stderr().write_all(&[b'x'; 1000]);
             }

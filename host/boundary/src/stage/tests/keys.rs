@@ -23,7 +23,7 @@ fn a_key_that_the_model_knows_as_a_placeholder_is_put_back() {
     assert_eq!(propose(&longer), ["a.py"]);
     let expected = format!("{held}y = 2\n");
     assert_eq!(fs::read_to_string(bench.root("a.py")).expect("it is read"), expected);
-    // The journal holds what is there, and what the session has written it has seen.
+    // The journal holds the real content, and the session has seen the files that it has written.
     let change = bench.journal.changes();
     let after = change.last().expect("a change").files[0]
         .after

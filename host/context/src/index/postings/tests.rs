@@ -1,4 +1,4 @@
-//! Segments over real files: what is written is found, merged and left out; what is damaged counts as absent.
+//! Segments over real files: written entries are found, merged and left out; damaged ones count as absent.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -6,7 +6,7 @@ use crate::http::listener::tests::sockets;
 use crate::http::owner::OwnerLookup;
 use crate::http::serve::serve_connections;
 
-/// Every route of the table at both prefixes, by method and path; what is variable in a path is an `x`.
+/// Every route of the table at both prefixes, by method and path; a variable part of a path is an `x`.
 fn every_route() -> Vec<(&'static str, String)> {
     let (_, document) = routes().finish();
     let text = document.to_json().expect("a description has string keys only");

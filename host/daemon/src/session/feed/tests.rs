@@ -659,7 +659,7 @@ fn the_answer_so_far_is_whole_however_much_of_it_is_written_and_kept() {
     say("one ");
     recorder.notice("something else", None);
     say("two ");
-    // More than memory keeps of what is written.
+    // More than memory keeps of the events.
     for _ in 0..4 {
         say(&"three ".repeat(EVENT_TAIL_BYTES_MAX / 12));
         recorder.notice("something else", None);

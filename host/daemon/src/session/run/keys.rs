@@ -114,7 +114,7 @@ fn learned(
         if cancel.is_cancelled() {
             break;
         }
-        // One that is larger than what is left is none that is learned; a smaller one behind it may be.
+        // A file larger than the rest of the bound is not learned; a smaller one behind it may be.
         let Ok(content) = repository.read_within(&path, bytes_left, cancel) else {
             continue;
         };

@@ -42,7 +42,7 @@ pub(super) struct Inherited {
 }
 
 impl Inherited {
-    /// Compares the files that the model has seen with what is there now. Blocks.
+    /// Compares the files that the model has seen with the present ones. Blocks.
     pub(super) fn of(
         past: &PastConversation,
         mark: LabelMark,

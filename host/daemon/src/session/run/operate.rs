@@ -169,7 +169,7 @@ impl Spent {
     }
 }
 
-/// One turn, within what is left of the session's budget.
+/// One turn, within the rest of the session's budget.
 async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
     let (tools, task) = (desk.tools, desk.task);
     let system = operation::system_prompt(task.operation);

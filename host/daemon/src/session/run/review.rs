@@ -1,9 +1,9 @@
 //! Steps around the turn of each operation: work before it, the check of the answer after it, and follow-ups.
 //!
 //! The seam between the one way in which sessions run and the four things that they are for. `before` runs once, when
-//! the context is built and before the first request; its text goes to the model below the packet. `after` runs when
-//! a turn has ended, however it ended, and decides: the session ends, with words of the host and perhaps a problem,
-//! or the model is asked once more, with the whole conversation, within what is left of the budget.
+//! the context is built and before the first request; its text goes to the model below the packet. `after` runs when a
+//! turn has ended, however it ended, and decides: the session ends, with words of the host and perhaps a problem, or
+//! the model is asked once more, with the whole conversation, within the rest of the budget.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The tools of a session: what runs a call, what is recorded of it, and which ones were refused.
+//! The tools of a session: they run calls, record them, and list the refused ones.
 //!
 //! Calls of the model and calls of the host itself go the same way. What a refusal means for the session is `judge`'s.
 
@@ -162,7 +162,7 @@ impl Tools for SessionTools<'_> {
 }
 
 impl<'a> SessionTools<'a> {
-    /// The tools of a session whose model has seen this packet, and what is left of earlier turns.
+    /// The tools of a session whose model has seen this packet, and the rest of earlier turns.
     pub(super) fn new(job: &'a SessionRun, packet: &Packet, list: ToolList, inherited: Inherited) -> Self {
         let mut seen = inherited.seen;
         let memory = Memory::new(inherited.known, &inherited.places, inherited.keys);

@@ -44,7 +44,7 @@ fn tree(files: [(&str, &str); 4]) -> Tree {
 
 impl Scene {
     fn new() -> Self {
-        // In memory where that is possible: what is tested is the order of things, and a disk makes it slow.
+        // In memory where that is possible: the test is about the order of steps, and a disk makes it slow.
         let memory = Path::new("/dev/shm");
         let place = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
         let place = place.expect("a temporary folder");

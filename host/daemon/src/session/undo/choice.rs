@@ -22,7 +22,7 @@ pub(super) fn newest<'a>(newest_first: &[&'a Summary], root: &Path, home: &Path)
     )
 }
 
-/// The newest one before a session of which an undo would take something back: what is refused is not recommended.
+/// The newest one before a session of which an undo would take something back: a refused undo is not recommended.
 pub(super) fn newest_before<'a>(newest_first: &[&'a Summary], session: &Summary, home: &Path) -> Option<&'a Summary> {
     let root = Path::new(&session.start.repository);
     let is_before = |summary: &Summary| summary.id() < session.id();

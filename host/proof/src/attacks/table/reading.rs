@@ -1,4 +1,4 @@
-//! Reading what is hidden, what lies outside, and what is no file.
+//! Reading hidden files, files outside, and things that are no files.
 
 use super::{DENIED, NO_DIRECTORY, SWAPS, hasty, read};
 use crate::attacks::{Ask, Attack, Play, Wants};

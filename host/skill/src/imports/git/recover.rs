@@ -1,8 +1,8 @@
 //! Finishing what a process left that died while it put a commit in place.
 //!
 //! The journal names the publication before anything of it is in the git directory, and everything of it there has a
-//! name or a line that only this publication has: what is found of it is ours, and nothing else is touched. A commit
-//! whose branch has moved is finished, one whose branch has not is not made.
+//! name or a line that only this publication has: a file with such a name or line is ours, and nothing else is touched.
+//! A commit whose branch has moved is finished, one whose branch has not is not made.
 
 use std::io;
 
@@ -41,7 +41,7 @@ fn find_reference(publication: &Publishing) -> io::Result<(OpenedFolder, &str)> 
     }
 }
 
-/// Finishes or clears away what is left of a publication. Answers what the user should know, as a sentence and a hint;
+/// Finishes or clears away the rest of a publication. Answers with a notice for the user, as a sentence and a hint;
 /// nothing where nothing was left. An error where the git directory is out of reach.
 pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<String>)>> {
     let git = OpenedFolder::at(&left.git)?;
@@ -78,7 +78,7 @@ pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<Str
     })
 }
 
-/// Removes what is ours beside one name. True where its lock was.
+/// Removes our files beside one name. True where its lock was.
 fn clear(folder: &OpenedFolder, name: &str, names: &Names) -> bool {
     for own in [&names.early, &names.new] {
         folder.remove(own);

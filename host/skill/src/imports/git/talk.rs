@@ -199,7 +199,7 @@ pub(in crate::imports) struct WalkedCommits {
     pub(in crate::imports) is_end: bool,
 }
 
-/// Limits of what is read of many commits.
+/// Limits of a reading of many commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PastBounds {

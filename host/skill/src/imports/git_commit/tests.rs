@@ -1,4 +1,4 @@
-//! Commits in real repositories: what goes in, what stays out, and what is refused.
+//! Commits in real repositories: the files that go in, those that stay out, and refusals.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Putting in place what an installation made of a folder of packages (`.venv`, `node_modules`).
 //!
-//! The run wrote over a cover of the folder. When it has ended well, the two are compared, what is new is copied beside
+//! The run wrote over a cover of the folder. When it has ended well, the two are compared, new files are copied beside
 //! what it replaces, and only then names are changed; an error on the way changes them back. What the run could not see
-//! it does not change, and what is neither a file, a folder nor a link is refused. Everything happens on handles of
-//! folders, one name at a time and never through a link.
+//! it does not change, and anything but files, folders and links is refused. Everything happens on handles of folders,
+//! one name at a time and never through a link.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -319,7 +319,7 @@ fn target(folder: &OwnedFd, name: &OsStr) -> Option<CString> {
 }
 
 impl Placed {
-    /// Copies what is new, then changes names.
+    /// Copies the new files, then changes names.
     fn make(
         &mut self,
         source: &OwnedFd,

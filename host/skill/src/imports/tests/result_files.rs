@@ -27,8 +27,8 @@ pub(super) struct ResultFiles {
     pub(super) is_cut: bool,
 }
 
-/// Reads the files beneath `directory` of the tree that fit one of the globs and were written since `started`. A run may
-/// leave links, FIFOs and huge files under these names: what is not a regular file of the tree itself is passed over.
+/// Reads the files beneath `directory` of the tree that fit one of the globs and were written since `started`. A run
+/// may leave links, FIFOs and huge files under these names: only regular files of the tree itself are read.
 pub(super) fn read(tree: &OwnedFd, directory: &str, globs: &[String], started: SystemTime) -> ResultFiles {
     let mut found = ResultFiles::default();
     let Some(globs) = compile(globs) else { return found };
@@ -108,7 +108,7 @@ fn entries_of(tree: &OwnedFd, folder: &str) -> Vec<(String, FileType)> {
         .collect()
 }
 
-/// The text of a file; the inner value is absent where it is larger than what is left.
+/// The text of a file; the inner value is absent where it is larger than the rest of the bound.
 #[expect(
     clippy::option_option,
     reason = "no result file, and one that does not fit, are two things"
