@@ -75,13 +75,15 @@ fn statement(text: &str, blocks: &[String], line: usize) -> Option<Dependency> {
     } else if target.starts_with(CATALOG) {
         (name_of(target), String::new())
     } else {
+        // Groovy names the parts one by one.
         let value = |key: &str| quoted(target.split_once(key)?.1.trim_start());
         (
             value("name:")?.to_owned(),
             value("version:").unwrap_or_default().to_owned(),
         )
     };
-    Some(Dependency::new(&name, &constraint, group, line))
+    // A name that is put together is computed.
+    (!name.starts_with('$')).then(|| Dependency::new(&name, &constraint, group, line))
 }
 
 /// The group of a configuration; none for another word.

@@ -512,7 +512,7 @@ fn builds_of_gradle_are_read_with_their_catalog() {
                   \x20 // api(\"c:d:1\")\n  exclude(\"e:f:1\")\n}\n";
     let groovy = "buildscript { dependencies { classpath 'g:plugin:2' } }\nrepositories { api 'no:no:1' }\ndependencies {\n\
                   \x20 implementation group: 'g', name: 'h', version: '1.2'\n  compileOnly 'i:j'\n  \
-                  \x20 api project(':cart')\n  kapt \"k:l:$version\"\n}\n";
+                  \x20 api project(':cart')\n  api \"${made}:up\"\n  kapt \"k:l:$version\"\n}\n";
     let files = [
         ("gradle/libs.versions.toml", catalog),
         ("shop/build.gradle.kts", kotlin),
@@ -527,7 +527,7 @@ fn builds_of_gradle_are_read_with_their_catalog() {
       h 1.2 [runtime] build.gradle:4
       i:j * [build] build.gradle:5
       :cart project [runtime] build.gradle:6
-      k:l $version [build] build.gradle:7
+      k:l $version [build] build.gradle:8
 
     gradle/libs.versions.toml (Gradle, version catalog)
       problem: gradle/libs.versions.toml:7: `odd` names no module

@@ -459,7 +459,10 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     }
     // The manifests of the target, or else of the repository's root, one by one; others are counted.
     let is_near = |path: &str| parent(path) == brief.target || parent(path).is_empty();
-    for (_, dependencies) in by_manifest.iter().filter(|(path, _)| is_near(path)) {
+    // A gem declares what it needs to run beside what its authors work with.
+    let mut near: Vec<_> = by_manifest.iter().filter(|(path, _)| is_near(path)).collect();
+    near.sort_by_key(|(_, dependencies)| dependencies.first().is_none_or(|first| first.group != "runtime"));
+    for (_, dependencies) in near {
         for dependency in dependencies.iter().take(ROWS_MAX) {
             // The version may stand on another line than the name.
             let (name, version) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
@@ -479,7 +482,9 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     }
     let is_own = |path: &str| survey.is_aside || !is_aside_manifest(path);
     let others = by_manifest.iter().filter(|(path, _)| !is_near(path) && is_own(path));
-    let others: Vec<_> = others.collect();
+    let mut others: Vec<_> = others.collect();
+    let is_named = |path: &str| parent(path).split('/').any(|folder| folder == brief.repository);
+    others.sort_by_key(|(path, _)| !is_named(path));
     for (path, dependencies) in others.iter().take(ROWS_MAX) {
         let first = dependencies.first().map_or("", |dependency| &dependency.place);
         let _ = writeln!(text, "- {} in `{path}` ({first})", dependencies.len());
