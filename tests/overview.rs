@@ -292,12 +292,13 @@ fn an_architect_that_finds_nothing_says_so_and_what_it_looked_at() {
     for (files, looked_at) in [
         (
             &[("a.py", "def a():\n    return 1\n"), ("test_a.py", "from a import a\n")][..],
-            "Nothing was found. Looked at were 1 source, 1 test file and 0 declared dependencies; the largest source is \
-             a.py:1 (22 B). Looked for were:\n\n- Large files: none\n- Sources without a test file of their name: none\n",
+            "The task has no word that tells one file from another.\n\nNothing was found in 1 source, 1 test file and 0 \
+             declared dependencies; the largest source is a.py:1 (22 B). These were searched for:\n\n- Large files: \
+             none\n- Sources without a test file of their name: none\n",
         ),
         (
             &[("notes.txt", "nothing\n")],
-            "Nothing was found. Looked at were 0 sources, 0 test files and 0 declared dependencies. Looked for were:\n",
+            "Nothing was found in 0 sources, 0 test files and 0 declared dependencies. These were searched for:\n",
         ),
     ] {
         let repository = folder(files);
@@ -793,6 +794,23 @@ fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
 }
 
 #[test]
+fn architect_finds_files_that_import_each_other_in_any_language() {
+    let home = Home::offline();
+    let repository = folder(&[
+        ("a.js", "import { b } from './b.js';\nexport const a = b;\n"),
+        ("b.js", "import { a } from './a.js';\nexport const b = a;\n"),
+        ("a.test.js", "import './a.js';\n"),
+        ("b.test.js", "import './b.js';\n"),
+    ]);
+    for target in ["make the modules independent", "b.js"] {
+        let finished = home.run(repository.path(), &["architect", target]).expect(0);
+        let expected = "## 1. Files that import each other\n\n1 circle of imports. Every import counts, also one inside a \
+                        function and one for types only.\n\n- Where: a.js:1 and b.js:1\n";
+        assert!(finished.stdout.contains(expected), "{}", finished.stdout);
+    }
+}
+
+#[test]
 fn architect_puts_findings_in_the_files_of_the_task_first() {
     let home = Home::offline();
     let filler = "x = 1\n".repeat(200);
@@ -828,7 +846,7 @@ fn architect_puts_findings_in_the_files_of_the_task_first() {
 
     ## 1. Sources without a test file of their name
 
-    1 of 2 sources have none.
+    1 of 2 sources has none.
 
     - Where: parser.py:1
 
@@ -839,11 +857,11 @@ fn architect_puts_findings_in_the_files_of_the_task_first() {
     - Where: orders.py:1
     ");
     insta::assert_snapshot!(answer("make it better"), @r"
-    No source has a word of the task, so the findings are in no order of it.
+    The task has no word that tells one file from another, so the findings below are not sorted by it.
 
     ## 1. Sources without a test file of their name
 
-    1 of 2 sources have none.
+    1 of 2 sources has none.
 
     - Where: parser.py:1
 

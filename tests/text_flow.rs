@@ -22,11 +22,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
             "unrecognized subcommand '",
         ],
     ),
-    (
-        "host/analyst/src/architect.rs",
-        "manifests and source code",
-        &["@ path", "from ."],
-    ),
+    ("host/analyst/src/architect.rs", "manifests", &["@ path"]),
     (
         "host/analyst/src/evidence.rs",
         "the conversation, which the analyst reads as a model does; names of dependency groups",

@@ -8,17 +8,20 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::evidence::{Brief, Evidence, Hit, Listed, hits, size_text};
+use super::evidence::{Brief, Evidence, Hit, Listed, hits, listed, size_text};
 use super::survey::{self, Survey, is_beside_project};
 use super::task_focus::{focus_files, search_of_words, task_section};
-use super::{NO_MODEL, Reply, call};
+use super::{ImportCircle, NO_MODEL, Reply, call};
 use tool_provider::ToolCall;
-use tool_repository::file_role::{file_name, stem};
+use tool_repository::file_role::{file_name, is_code, is_test, stem};
 
 /// Sources larger than this are worth a look: some thousand lines.
 const LARGE_BYTES: f64 = 40_000.0;
 /// Places named in one finding.
 const PLACES_MAX: usize = 6;
+/// Pages of the list in which the tests of a part of the repository are looked for, and files of one page.
+const PAGES_MAX: usize = 10;
+const PAGE_FILES: usize = 2000;
 /// Lines that a search answers.
 const LINES_MAX: usize = 1000;
 
@@ -50,6 +53,9 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     if let Some(calls) = evidence.missing(searches(brief, &survey)) {
         return Reply::Calls(calls);
     }
+    if let Some(calls) = test_pages(brief, evidence) {
+        return Reply::Calls(calls);
+    }
     Reply::Text(findings(brief, &survey, evidence))
 }
 
@@ -63,7 +69,6 @@ fn searches(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         .enumerate()
         .map(|(number, (_, pattern, _))| search("search", number + 1, pattern))
         .collect();
-    calls.push(search("imports", 1, r"^from \.\w+ import "));
     if survey.main_language() == Some("Rust") {
         calls.push(search("inline", 1, r"^\s*#\[(cfg\(test\)|test)\]"));
     }
@@ -71,12 +76,28 @@ fn searches(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     calls
 }
 
+/// Lists the whole repository where the target is a part of it: tests of the part may lie elsewhere.
+fn test_pages(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
+    if brief.target.is_empty() {
+        return None;
+    }
+    let pages = evidence.of("tests").count();
+    let cursor = evidence.of("tests").last().and_then(super::evidence::Exchange::cursor);
+    let is_first = !evidence.asked("tests");
+    let mut arguments = json!({"path": "", "recursive": true, "limit": PAGE_FILES});
+    if let Some(cursor) = &cursor {
+        arguments["cursor"] = cursor.as_str().into();
+    }
+    let is_open = is_first || cursor.is_some() && pages < PAGES_MAX;
+    is_open.then(|| vec![call("tests", pages + 1, "list_files", &arguments)])
+}
+
 fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     let mut found: Vec<Finding> = [
         large(survey),
         untested(survey, evidence),
         declared_twice(survey),
-        cycles(evidence),
+        circular_imports(brief, survey),
     ]
     .into_iter()
     .flatten()
@@ -84,13 +105,20 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     found.extend(searched(survey, evidence));
     let focus = focus_files(brief, survey, evidence);
     let concerned: BTreeSet<&str> = focus.iter().map(|file| file.path.as_str()).collect();
+    let listed: BTreeSet<&str> = survey.files.iter().map(|file| file.path.as_str()).collect();
+    let is_in_target = |place: &FindingPlace| listed.contains(place.path.as_str());
+    let is_concerned = |place: &FindingPlace| concerned.contains(place.path.as_str());
     for finding in &mut found {
         finding
             .places
-            .sort_by_key(|place| !concerned.contains(place.path.as_str()));
+            .sort_by_key(|place| (!is_in_target(place), !is_concerned(place)));
     }
-    found.sort_by_key(|finding| !finding.bears_on(&concerned));
-    let bearing = found.iter().filter(|finding| finding.bears_on(&concerned)).count();
+    found.sort_by_key(|finding| {
+        let places = || finding.places.iter();
+        (!places().any(is_in_target), !places().any(is_concerned))
+    });
+    let bearing = found.iter().filter(|finding| finding.places.iter().any(is_concerned));
+    let bearing = bearing.count();
     let place = match (brief.target.as_str(), brief.repository.as_str()) {
         ("", "") => "this repository",
         ("", repository) => repository,
@@ -100,8 +128,9 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
         "# Findings in {place}\n\n> {NO_MODEL} What follows is counted, not judged; how it bears on the task is for \
          the reader, or for a model.\n\n"
     );
-    if !brief.task.is_empty() && !found.is_empty() {
-        text.push_str(&task_section(&focus, bearing));
+    if !brief.task.is_empty() {
+        let bearing = (!found.is_empty()).then_some(bearing);
+        text.push_str(&task_section(brief, &focus, bearing));
     }
     for (number, finding) in found.iter().enumerate() {
         let _ = write!(text, "{}", finding.text(number + 1));
@@ -109,19 +138,18 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     if found.is_empty() {
         text.push_str(&match evidence.why_not("list", &brief.target) {
             Some(why) => format!("Nothing was looked at: {why}.\n"),
-            None => nothing(survey, evidence),
+            None => nothing(brief, survey, evidence),
         });
     }
     text
 }
 
 /// Text of an answer without findings: it lists what was examined and searched for.
-fn nothing(survey: &Survey, evidence: &Evidence<'_>) -> String {
-    let counted = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+fn nothing(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     let mut text = format!(
-        "Nothing was found. Looked at were {}, {} and {}",
+        "Nothing was found in {}, {} and {}",
         counted(survey.sources().count(), "source", "sources"),
-        counted(survey.tests().count(), "test file", "test files"),
+        counted(tests(survey, evidence).len(), "test file", "test files"),
         counted(
             survey.dependencies.len(),
             "declared dependency",
@@ -137,15 +165,15 @@ fn nothing(survey: &Survey, evidence: &Evidence<'_>) -> String {
             size_text(largest.bytes)
         );
     }
-    text.push_str(". Looked for were:\n\n");
+    text.push_str(". These were searched for:\n\n");
     let searched = SEARCHES.iter().enumerate().map(|(number, (title, _, _))| {
         let has_worked = evidence.of("search").any(|answer| answer.is_number(number + 1));
         (*title, has_worked)
     });
-    let imports = (CYCLES, evidence.of("imports").next().is_some());
+    let circular = (CIRCULAR, brief.facts.circular_imports.is_some());
     let dependencies = (DECLARED_TWICE, evidence.of("dependencies").next().is_some());
     let of_list = [LARGE, UNTESTED].map(|title| (title, true));
-    for (title, has_worked) in of_list.into_iter().chain([dependencies, imports]).chain(searched) {
+    for (title, has_worked) in of_list.into_iter().chain([dependencies, circular]).chain(searched) {
         let result = if has_worked {
             "none"
         } else {
@@ -159,11 +187,15 @@ fn nothing(survey: &Survey, evidence: &Evidence<'_>) -> String {
     text
 }
 
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Titles of findings that are no searches.
 const LARGE: &str = "Large files";
 const UNTESTED: &str = "Sources without a test file of their name";
 const DECLARED_TWICE: &str = "Dependencies declared more than once, differently";
-const CYCLES: &str = "Modules that import each other";
+const CIRCULAR: &str = "Files that import each other";
 
 /// One measured finding.
 struct Finding {
@@ -193,11 +225,6 @@ impl FindingPlace {
 }
 
 impl Finding {
-    /// True where a place lies in a file that the task concerns.
-    fn bears_on(&self, concerned: &BTreeSet<&str>) -> bool {
-        self.places.iter().any(|place| concerned.contains(place.path.as_str()))
-    }
-
     fn text(&self, number: usize) -> String {
         let places = self.places.iter().take(PLACES_MAX);
         let places: Vec<&str> = places.map(|place| place.text.as_str()).collect();
@@ -228,9 +255,10 @@ fn large(survey: &Survey) -> Option<Finding> {
     (!large.is_empty()).then(|| Finding {
         title: LARGE,
         measured: format!(
-            "{} of {} sources are larger than {}.",
+            "{} of {} {} larger than {}.",
             large.len(),
-            own_sources(survey).count(),
+            counted(own_sources(survey).count(), "source", "sources"),
+            if large.len() == 1 { "is" } else { "are" },
             size_text(LARGE_BYTES)
         ),
         places: large.iter().map(place).collect(),
@@ -240,33 +268,44 @@ fn large(survey: &Survey) -> Option<Finding> {
     })
 }
 
+/// Paths of the test files: those of the target, or of the whole repository where the target is a part of it.
+fn tests(survey: &Survey, evidence: &Evidence<'_>) -> BTreeSet<String> {
+    let everywhere = evidence.of("tests").flat_map(|page| listed(page.text()));
+    let tests = everywhere.filter(|file| is_code(&file.path) && is_test(&file.path));
+    let own = survey.tests().map(|file| file.path.clone());
+    tests.map(|file| file.path).chain(own).collect()
+}
+
 fn untested(survey: &Survey, evidence: &Evidence<'_>) -> Option<Finding> {
-    let tested: BTreeSet<String> = survey.tests().flat_map(|file| test_subjects(&file.path)).collect();
+    let tests = tests(survey, evidence);
+    let tested: BTreeSet<String> = tests.iter().flat_map(|path| test_subjects(path)).collect();
     // Tests in Rust may stand in the source itself.
     let inline: BTreeSet<String> = evidence
         .of("inline")
         .flat_map(|answer| hits(answer.text()))
         .map(|hit| hit.path)
         .collect();
-    let mut without: Vec<_> = own_sources(survey)
-        .filter(|file| {
-            file.bytes > 1000.0
-                && has_behaviour(&file.path)
-                && !tested.contains(&plain_name(stem(&file.path)))
-                && !inline.contains(&file.path)
-        })
-        .collect();
+    let (testable, others): (Vec<&Listed>, Vec<&Listed>) =
+        own_sources(survey).partition(|file| file.bytes > 0.0 && has_behaviour(&file.path));
+    let is_tested = |path: &str| tested.contains(&plain_name(stem(path))) || inline.contains(path);
+    let mut without: Vec<_> = testable.iter().filter(|file| !is_tested(&file.path)).collect();
     without.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
-    let place = |file: &&Listed| FindingPlace {
+    let place = |file: &&&Listed| FindingPlace {
         path: file.path.clone(),
         text: format!("{}:1", file.path),
+    };
+    let not_counted = match others.len() {
+        0 => String::new(),
+        1 => " One more is empty, or only declares, exports or configures.".to_owned(),
+        others => format!(" {others} more are empty, or only declare, export or configure."),
     };
     (!without.is_empty()).then(|| Finding {
         title: UNTESTED,
         measured: format!(
-            "{} of {} sources have none.",
+            "{} of {} {} none.{not_counted}",
             without.len(),
-            own_sources(survey).count()
+            counted(testable.len(), "source", "sources"),
+            if without.len() == 1 { "has" } else { "have" },
         ),
         places: without.iter().map(place).collect(),
         change: "`tool test-gen` for the ones that change most, largest first".to_owned(),
@@ -336,9 +375,10 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     (!twice.is_empty()).then(|| Finding {
         title: DECLARED_TWICE,
         measured: format!(
-            "{} of {} names have more than one constraint.",
+            "{} of {} {} more than one constraint.",
             twice.len(),
-            declared.len()
+            counted(declared.len(), "name", "names"),
+            if twice.len() == 1 { "has" } else { "have" },
         ),
         places: places.collect(),
         change: "keep each constraint in one place, and let the others refer to it".to_owned(),
@@ -347,38 +387,34 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     })
 }
 
-/// Pairs of modules of one package that import each other.
-fn cycles(evidence: &Evidence<'_>) -> Option<Finding> {
-    let found: Vec<Hit> = evidence.of("imports").flat_map(|answer| hits(answer.text())).collect();
-    let mut places: BTreeMap<(String, String), String> = BTreeMap::new();
-    for hit in &found {
-        let folder = hit.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let imported = hit
-            .text
-            .trim_start_matches("from .")
-            .split([' ', '.'])
-            .next()
-            .unwrap_or_default();
-        let imported = super::survey::join(folder, &format!("{imported}.py"));
-        places
-            .entry((hit.path.clone(), imported))
-            .or_insert_with(|| hit.place());
-    }
-    let both: Vec<FindingPlace> = places
-        .iter()
-        .filter(|((importer, imported), _)| importer < imported)
-        .filter_map(|((importer, imported), place)| {
-            let back = places.get(&(imported.clone(), importer.clone()))?;
-            Some(FindingPlace {
-                path: importer.clone(),
-                text: format!("{place} and {back}"),
-            })
+/// Circles of imports that the engine has found.
+fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
+    let place = |circle: &ImportCircle| {
+        let mut files = circle.steps.iter().map(|(path, _)| path);
+        // The target may be one of the files.
+        let path = files.find(|path| survey.is_source(path) && survey.has(path))?;
+        let steps = circle.steps.iter().map(|(path, line)| format!("{path}:{line}"));
+        let steps: Vec<String> = steps.collect();
+        let further = circle.files.saturating_sub(steps.len());
+        Some(FindingPlace {
+            path: path.clone(),
+            text: match (&steps[..], further) {
+                ([one, other], 0) => format!("{one} and {other}"),
+                (steps, 0) => steps.join(" → "),
+                (steps, 1) => format!("{} → 1 further file", steps.join(" → ")),
+                (steps, further) => format!("{} → {further} further files", steps.join(" → ")),
+            },
         })
-        .collect();
-    (!both.is_empty()).then(|| Finding {
-        title: CYCLES,
-        measured: format!("{} pairs, counting imports at the top level of a file.", both.len()),
-        places: both,
+    };
+    let circles = brief.facts.circular_imports.iter().flatten();
+    let places: Vec<FindingPlace> = circles.filter_map(place).collect();
+    (!places.is_empty()).then(|| Finding {
+        title: CIRCULAR,
+        measured: format!(
+            "{}. Every import counts, also one inside a function and one for types only.",
+            counted(places.len(), "circle of imports", "circles of imports")
+        ),
+        places,
         change: "move what both need into a third module, or pass it in".to_owned(),
         cost: "touches every import of what moves",
         check: "each of the modules can be imported alone",
@@ -412,6 +448,138 @@ fn searched(survey: &Survey, evidence: &Evidence<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use tool_provider::{Message, ToolResult};
+
+    /// The answer for a request, and answers of the skills by the ids of their calls.
+    fn written(request: &str, facts: &crate::TargetFacts, answers: &[(&str, &str)]) -> String {
+        let call = |(id, _): &(&str, &str)| ToolCall {
+            id: (*id).to_owned(),
+            name: "any".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let result = |(id, text): &(&str, &str)| ToolResult {
+            call_id: (*id).to_owned(),
+            name: "any".to_owned(),
+            text: (*text).to_owned(),
+            is_error: false,
+            origin: tool_provider::TextOrigin::default(),
+        };
+        let messages = [
+            Message::User {
+                text: crate::add_facts(&format!("# Request\n\nOperation: architect\n{request}\n\n"), facts),
+            },
+            Message::Assistant {
+                text: String::new(),
+                tool_calls: answers.iter().map(call).collect(),
+                opaque: serde_json::Value::Null,
+            },
+            Message::ToolResults {
+                results: answers.iter().map(result).collect(),
+            },
+        ];
+        let (brief, evidence) = (Brief::read(&messages), Evidence::read(&messages));
+        let text = findings(&brief, &Survey::read(&evidence), &evidence);
+        let (_, text) = text.split_once("a model.\n\n").expect("the note ends so");
+        let is_kept = |line: &&str| {
+            !["- What", "- Cost", "- How"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        text.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+    }
+
+    fn circles(circles: &[(&[(&str, u32)], usize)]) -> crate::TargetFacts {
+        let circle = |(steps, files): &(&[(&str, u32)], usize)| ImportCircle {
+            steps: steps.iter().map(|(path, line)| ((*path).to_owned(), *line)).collect(),
+            files: *files,
+        };
+        crate::TargetFacts {
+            circular_imports: Some(circles.iter().map(circle).collect()),
+            ..crate::TargetFacts::default()
+        }
+    }
+
+    #[test]
+    fn circles_of_imports_and_small_sources_without_tests_are_found() {
+        let facts = circles(&[
+            (&[("a.js", 2), ("b.js", 1)], 2),
+            (&[("a.js", 3), ("c.js", 1), ("d.js", 1)], 9),
+        ]);
+        let list = "./: 4 files, 90 B\na.js\t40 B\nb.js\t30 B\nc.js\t0 B\nb.test.js\t20 B\n";
+        let text = written(
+            "Target: the whole repository\nTask:\nload `b` lazily",
+            &facts,
+            &[("list-1", list)],
+        );
+        insta::assert_snapshot!(text, @r"
+        No source contains a word of the task, so the findings below are not sorted by it.
+
+        ## 1. Sources without a test file of their name
+
+        1 of 2 sources has none. One more is empty, or only declares, exports or configures.
+
+        - Where: a.js:1
+
+        ## 2. Files that import each other
+
+        2 circles of imports. Every import counts, also one inside a function and one for types only.
+
+        - Where: a.js:2 and b.js:1, a.js:3 → c.js:1 → d.js:1 → 6 further files
+        ");
+    }
+
+    #[test]
+    fn findings_in_the_target_come_first_and_its_tests_may_lie_elsewhere() {
+        let answers = [
+            ("list-1", "src/parser.py\t400 B\n"),
+            ("tests-1", "src/parser.py\t400 B\ntests/test_parser.py\t90 B\n"),
+            (
+                "dependencies-1",
+                "pyproject.toml (PEP 621)\n  flask ==1 [runtime] requirements.txt:1\n  flask ==2 [runtime] pyproject.toml:3\n",
+            ),
+            ("search-1", "src/parser.py:1:# TODO: later\n"),
+        ];
+        let text = written("Target: the file `src/parser.py`", &circles(&[]), &answers);
+        insta::assert_snapshot!(text, @r"
+        ## 1. Marked as unfinished by its authors
+
+        1 place.
+
+        - Where: src/parser.py:1
+
+        ## 2. Dependencies declared more than once, differently
+
+        1 of 1 name has more than one constraint.
+
+        - Where: `flask ==1` requirements.txt:1, `flask ==2` pyproject.toml:3
+        ");
+    }
+
+    #[test]
+    fn an_answer_without_findings_names_the_files_of_the_task() {
+        let answers = [
+            ("list-1", "./: 2 files, 60 B\nprices.py\t40 B\ntest_prices.py\t20 B\n"),
+            ("task-1", "prices.py:3:def lazy_prices():\n"),
+        ];
+        let request = "Target: the whole repository\nTask:\nmake prices lazy";
+        let text = written(request, &crate::TargetFacts::default(), &answers);
+        insta::assert_snapshot!(text, @r"
+        The task concerns these files, by its words:
+
+        - `lazy_prices` (prices.py:3)
+
+        Nothing was found in 1 source, 1 test file and 0 declared dependencies; the largest source is prices.py:1 (40 B). These were searched for:
+
+        - Large files: none
+        - Sources without a test file of their name: none
+        - Dependencies declared more than once, differently: not known, because that failed
+        - Files that import each other: not known, because that failed
+        - Marked as unfinished by its authors: not known, because that failed
+        - Errors that are caught wholesale: not known, because that failed
+        - State at module level that functions rebind: not known, because that failed
+        ");
+    }
 
     #[test]
     fn a_test_file_names_its_subject_in_each_language() {

@@ -117,6 +117,9 @@ pub struct TargetFacts {
     /// Its callers and callees.
     #[serde(default)]
     pub calls: CallGraph,
+    /// Files of the target that import each other; absent where that is not known.
+    #[serde(default)]
+    pub circular_imports: Option<Vec<ImportCircle>>,
     /// HTTP routes that the sources declare.
     #[serde(default)]
     pub routes: Vec<DeclaredEndpoint>,
@@ -132,6 +135,15 @@ pub struct TargetSymbol {
     pub name: String,
     /// Paths and first lines, from 1.
     pub places: Vec<(String, u32)>,
+}
+
+/// Files of which each imports the next, and the last one the first.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportCircle {
+    /// The first files with the lines of their imports, from 1.
+    pub steps: Vec<(String, u32)>,
+    /// All files.
+    pub files: usize,
 }
 
 /// A route or a command with its place.

@@ -167,10 +167,18 @@ fn names_with(words: &[String], line: &str) -> Vec<String> {
     names
 }
 
-/// The section about the task: the files that it concerns, and if a finding lies in one of them.
-pub(super) fn task_section(files: &[FocusFile], bearing: usize) -> String {
+/// The section about the task: the files that it concerns, and how many findings lie in one of them, if there are findings.
+pub(super) fn task_section(brief: &Brief, files: &[FocusFile], bearing: Option<usize>) -> String {
     if files.is_empty() {
-        return "No source has a word of the task, so the findings are in no order of it.\n\n".to_owned();
+        let reason = if words_of(&brief.task).is_empty() {
+            "The task has no word that tells one file from another"
+        } else {
+            "No source contains a word of the task"
+        };
+        return match bearing {
+            Some(_) => format!("{reason}, so the findings below are not sorted by it.\n\n"),
+            None => format!("{reason}.\n\n"),
+        };
     }
     let mut text = "The task concerns these files, by its words:\n\n".to_owned();
     for file in files {
@@ -178,9 +186,10 @@ pub(super) fn task_section(files: &[FocusFile], bearing: usize) -> String {
         let _ = writeln!(text, "- {} ({}:{})", names.join(", "), file.path, file.line);
     }
     text.push_str(match bearing {
-        0 => "\nNo finding below lies in one of them, so none bears on the task.\n\n",
-        1 => "\nOne finding lies in one of them; it comes first.\n\n",
-        _ => "\nFindings that lie in one of them come first.\n\n",
+        None => "\n",
+        Some(0) => "\nNo finding below lies in one of them, so none bears on the task.\n\n",
+        Some(1) => "\nOne finding lies in one of them; it comes first.\n\n",
+        Some(_) => "\nFindings that lie in one of them come first.\n\n",
     });
     text
 }
@@ -205,6 +214,25 @@ mod tests {
         };
         let expected = "The task concerns these files, by its words:\n\n- `OptionParser`, `parser` (src/parser.py:3)\n\n\
                         No finding below lies in one of them, so none bears on the task.\n\n";
-        assert_eq!(task_section(&[file], 0), expected);
+        assert_eq!(task_section(&Brief::default(), &[file], Some(0)), expected);
+    }
+
+    #[test]
+    fn a_task_without_a_file_says_why() {
+        let section = |task: &str, bearing| {
+            let brief = Brief {
+                task: task.to_owned(),
+                ..Brief::default()
+            };
+            task_section(&brief, &[], bearing)
+        };
+        assert_eq!(
+            section("lazy parsers", Some(1)),
+            "No source contains a word of the task, so the findings below are not sorted by it.\n\n"
+        );
+        assert_eq!(
+            section("make it better", None),
+            "The task has no word that tells one file from another.\n\n"
+        );
     }
 }

@@ -13,6 +13,7 @@
 mod area;
 mod calls;
 mod codec;
+mod cycles;
 mod definitions;
 mod endpoints;
 mod entry;
@@ -62,6 +63,7 @@ use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, bulk, file_role};
 
 pub use calls::draw_calls;
+pub use cycles::{ImportCircle, find_import_circles};
 pub use definitions::{SymbolSearch, find_symbol};
 pub use endpoints::{Endpoint, Endpoints, find_endpoints};
 pub use history::{HistoryReader, NoHistory, RecentChanges, recent_changes};

@@ -16,7 +16,7 @@ use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
-use crate::analyst::{self, DeclaredEndpoint, RecentChanges, TargetFacts, TargetSymbol};
+use crate::analyst::{self, DeclaredEndpoint, ImportCircle, RecentChanges, TargetFacts, TargetSymbol};
 use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::{Api, TokenPrice};
 use crate::context::{self, Indexes, Packet, Target};
@@ -317,6 +317,30 @@ fn add_facts(
     analyst::add_facts(message, &facts)
 }
 
+/// Adds the circular imports of the target to the request of the analyst.
+fn add_circular_imports(
+    message: &str,
+    target: &Target,
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    cancel: &CancellationToken,
+) -> String {
+    let path = match target {
+        Target::Directory(path) | Target::File(path) => path,
+        _ => "",
+    };
+    let circle = |circle: context::ImportCircle| ImportCircle {
+        steps: circle.steps,
+        files: circle.files,
+    };
+    let circles = context::find_import_circles(repository, indexes, path, cancel);
+    let facts = TargetFacts {
+        circular_imports: circles.ok().map(|circles| circles.into_iter().map(circle).collect()),
+        ..TargetFacts::default()
+    };
+    analyst::add_facts(message, &facts)
+}
+
 fn declared_endpoint(found: context::Endpoint) -> DeclaredEndpoint {
     DeclaredEndpoint {
         path: found.path,
@@ -365,17 +389,15 @@ async fn prepare(
         }
         let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
         let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
-        let message = if is_analyst && operation == Operation::Explain {
-            add_facts(
-                &message,
-                &target,
-                &repository,
-                &selecting.indexes,
-                &selecting.steer,
-                &cancel,
-            )
-        } else {
-            message
+        let indexes = &selecting.indexes;
+        let message = match operation {
+            Operation::Explain if is_analyst => {
+                add_facts(&message, &target, &repository, indexes, &selecting.steer, &cancel)
+            }
+            Operation::Architect if is_analyst => {
+                add_circular_imports(&message, &target, &repository, indexes, &cancel)
+            }
+            _ => message,
         };
         let inherited = past.map_or_else(Inherited::default, |past| {
             Inherited::of(&past, mark, &repository, &cancel)
