@@ -473,11 +473,16 @@ fn graph_prints_imports_as_mermaid_dot_and_json() {
       "notices": []
     }
     "#);
-    let refused = home.run(repository.path(), &["graph", "shop/cart.py"]).expect(2);
-    insta::assert_snapshot!(refused.stderr, @r#"
-    [error] There is no directory `shop/cart.py`
-    hint: a graph shows the modules of a directory: name one, or none for the whole repository
-    "#);
+    for path in ["shop/cart.py", "nope"] {
+        let refused = home.run(repository.path(), &["graph", path]).expect(2);
+        assert_eq!(
+            refused.stderr,
+            format!(
+                "[error] There is no directory `{path}`\nhint: a graph shows the modules of a directory: name one, or none \
+                 for the whole repository\n"
+            )
+        );
+    }
 }
 
 const CALLS: [(&str, &str); 4] = [
@@ -605,8 +610,16 @@ fn graph_draws_callers_and_callees_of_a_symbol() {
     hint: it is defined at `shop/cart.py:5`, `shop/order.py:10`
     ");
     insta::assert_snapshot!(refused(&["--symbol", "total", "shop/none"]), @r"
-    [error] File not found: shop/none
-    hint: use a path relative to the repository root
+    [error] There is no file or directory `shop/none`
+    hint: a path narrows the definitions of the symbol to a file or a directory
+    ");
+    insta::assert_snapshot!(refused(&["--symbol", "order"]), @r"
+    [error] No function, method or type `order` is defined in the repository
+    hint: did you mean `Order` (shop/order.py:9)?
+    ");
+    insta::assert_snapshot!(refused(&["Order"]), @r"
+    [error] There is no directory `Order`
+    hint: it is a definition: `tool graph --symbol Order` shows its callers and callees
     ");
 }
 

@@ -28,6 +28,8 @@ pub struct SymbolSearch {
     pub places: Vec<SymbolPlace>,
     /// Names that are spelled alike, where nothing is defined: a path, or a definition with its place.
     pub alike: Vec<String>,
+    /// The definition among them.
+    pub alike_definition: Option<String>,
 }
 
 /// A qualified name in parts.
@@ -103,12 +105,19 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
         })
         .take(PLACES_MAX)
         .collect();
-    let alike = if places.is_empty() {
-        find_alike(tree, typed, name.member)
-    } else {
-        Vec::new()
-    };
-    SymbolSearch { places, alike }
+    if !places.is_empty() {
+        return SymbolSearch {
+            places,
+            ..SymbolSearch::default()
+        };
+    }
+    let alike_definition = find_definition_alike(tree, name.member);
+    let path = find_path_alike(tree, typed).map(|path| format!("`{path}`"));
+    SymbolSearch {
+        places,
+        alike: path.into_iter().chain(alike_definition.clone()).collect(),
+        alike_definition,
+    }
 }
 
 fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<FileMatch> {
@@ -157,18 +166,23 @@ fn order_of_role(role: Role) -> u8 {
     }
 }
 
-/// The path and the definition that are spelled most like an unknown name.
-fn find_alike(tree: &SelectionTree<'_>, typed: &str, member: &str) -> Vec<String> {
+/// The path that is spelled most like an unknown name.
+fn find_path_alike<'t>(tree: &'t SelectionTree<'_>, typed: &str) -> Option<&'t str> {
     let file = file_role::file_name(typed);
     let lower = |text: &str| text.to_lowercase();
-    let names = tree.paths.iter().take(NAMES_COMPARED_MAX);
-    let path = names
+    let names = tree.paths.iter().copied().take(NAMES_COMPARED_MAX);
+    names
         .clone()
         .find(|path| lower(file_role::file_name(path)) == lower(file) || lower(file_role::stem(path)) == lower(file))
         .or_else(|| {
-            let near = nearest(file, names.clone().map(|path| file_role::file_name(path)))?;
+            let near = nearest(file, names.clone().map(file_role::file_name))?;
             names.clone().find(|path| file_role::file_name(path) == near)
-        });
+        })
+}
+
+/// The definition that is spelled most like an unknown name, with its place.
+fn find_definition_alike(tree: &SelectionTree<'_>, member: &str) -> Option<String> {
+    let lower = |text: &str| text.to_lowercase();
     let mut defined: Vec<(String, String)> = Vec::new();
     for (at, path) in tree.paths.iter().enumerate() {
         if tree.is_over() || defined.len() >= NAMES_COMPARED_MAX {
@@ -181,16 +195,14 @@ fn find_alike(tree: &SelectionTree<'_>, typed: &str, member: &str) -> Vec<String
             profile.each_definition(|name, (line, _)| defined.push((name.to_owned(), format!("{path}:{line}"))));
         }
     }
-    let symbol = defined
+    defined
         .iter()
         .find(|(name, _)| lower(name) == lower(member))
         .or_else(|| {
             let near = nearest(member, defined.iter().map(|(name, _)| name.as_str()))?;
             defined.iter().find(|(name, _)| name == near)
         })
-        .map(|(name, place)| format!("`{name}` ({place})"));
-    let path = path.map(|path| format!("`{path}`"));
-    path.into_iter().chain(symbol).collect()
+        .map(|(name, place)| format!("`{name}` ({place})"))
 }
 
 #[cfg(test)]

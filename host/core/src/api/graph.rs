@@ -122,12 +122,13 @@ pub(super) fn mermaid_label(text: &str) -> String {
     label
 }
 
-/// A text within the quotation marks of a Graphviz label.
+/// A text within the quotation marks of a Graphviz label. Graphviz replaces entities of HTML in every label.
 pub(super) fn dot_label(text: &str) -> String {
     let mut label = String::new();
     for sign in text.chars() {
         match sign {
             '"' | '\\' => label.extend(['\\', sign]),
+            '&' => label.push_str("&amp;"),
             sign if sign.is_control() => label.push(char::REPLACEMENT_CHARACTER),
             sign => label.push(sign),
         }
@@ -164,5 +165,6 @@ mod tests {
         let expected = "digraph modules {\n  rankdir=LR;\n  node [shape=box];\n  n0 [label=\"src/a.py\"];\n  \
                         n1 [label=\"src/b\\\"];x/ (3 files)\"];\n  n0 -> n1 [label=\"2\"];\n  n1 -> n0 [label=\"1\"];\n}\n";
         assert_eq!(graph().dot(), expected);
+        assert_eq!(dot_label("a&lt;b\\.py"), "a&amp;lt;b\\\\.py");
     }
 }

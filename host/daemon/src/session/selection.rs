@@ -82,15 +82,22 @@ pub(super) fn draw_graph(
         cancel,
     };
     let typed = request.path.as_deref().unwrap_or(&request.repo_path);
-    let directory = match operation::resolve_target(Operation::Explain, Some(typed), None, &lookup)? {
-        Target::Root => String::new(),
-        Target::Directory(path) => path,
-        _ => {
-            return Err(
-                Problem::new(ErrorKind::FileNotFound, format!("There is no directory `{typed}`"))
-                    .with_hint("a graph shows the modules of a directory: name one, or none for the whole repository"),
-            );
+    let refused = |hint: String| {
+        Problem::new(ErrorKind::FileNotFound, format!("There is no directory `{typed}`")).with_hint(hint)
+    };
+    let no_directory =
+        || refused("a graph shows the modules of a directory: name one, or none for the whole repository".to_owned());
+    let directory = match operation::resolve_target(Operation::Explain, Some(typed), None, &lookup) {
+        Ok(Target::Root) => String::new(),
+        Ok(Target::Directory(path)) => path,
+        Ok(Target::Symbol { name, .. }) => {
+            return Err(refused(format!(
+                "it is a definition: `tool graph --symbol {name}` shows its callers and callees"
+            )));
         }
+        Ok(_) => return Err(no_directory()),
+        Err(problem) if problem.kind == ErrorKind::FileNotFound => return Err(no_directory()),
+        Err(problem) => return Err(problem),
     };
     context::draw_modules(repository, indexes, &directory, request.packages, cancel).map_err(Problem::from)
 }
@@ -112,9 +119,10 @@ pub(super) fn draw_call_graph(
     };
     let under = match request.path.as_deref() {
         None => String::new(),
-        Some(typed) => match operation::resolve_target(Operation::Explain, Some(typed), None, &lookup)? {
-            Target::Root => String::new(),
-            Target::Directory(path) | Target::File(path) => path,
+        Some(typed) => match operation::resolve_target(Operation::Explain, Some(typed), None, &lookup) {
+            Ok(Target::Root) => String::new(),
+            Ok(Target::Directory(path) | Target::File(path)) => path,
+            Err(problem) if problem.kind != ErrorKind::FileNotFound => return Err(problem),
             _ => {
                 let message = format!("There is no file or directory `{typed}`");
                 return Err(Problem::new(ErrorKind::FileNotFound, message)
@@ -137,9 +145,9 @@ pub(super) fn draw_call_graph(
     let found = find_symbol(symbol)?;
     let elsewhere = found.places.iter().filter(|_| !under.is_empty());
     let elsewhere: Vec<String> = elsewhere.map(|place| format!("`{place}`")).collect();
-    Err(match (elsewhere.as_slice(), found.alike.as_slice()) {
-        ([], []) => problem.with_hint("`tool graph` takes names of definitions in languages that it parses"),
-        ([], alike) => problem.with_hint(format!("did you mean {}?", alike.join(" or "))),
+    Err(match (elsewhere.as_slice(), found.alike_definition) {
+        ([], None) => problem.with_hint("`tool graph` takes names of definitions in languages that it parses"),
+        ([], Some(alike)) => problem.with_hint(format!("did you mean {alike}?")),
         (places, _) => problem.with_hint(format!("it is defined at {}", places.join(", "))),
     })
 }
