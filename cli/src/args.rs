@@ -140,7 +140,7 @@ Examples:
   tool architect \"make the storage layer replaceable\"
   tool architect - < task.md")]
     Architect {
-        /// The task; `-` reads it from standard input
+        /// A task, or a path; `-` reads a task from standard input
         #[arg(value_name = "TASK")]
         task: String,
         #[command(flatten)]

@@ -194,19 +194,19 @@ const USER_LIMITS: &[UserLimit] = {
         ),
         limit(
             REPOSITORY,
-            "files that each selection looks at before it answers",
+            "files that each selection checks before it answers",
             Count(context::EXACT_CHECK_FILES_MAX as u64),
-            "A larger tree is looked at beside the answer, which says how long ago that was.",
+            "A larger tree is checked while the answer is made, and the answer says from when on changes may be missing.",
         ),
         limit(
             REPOSITORY,
-            "source files of which a selection reads the words of each",
+            "source files that a selection reads in any case",
             Count(context::READ_ALL_FILES_MAX as u64),
             "In a larger tree the index tells which files to read.",
         ),
         limit(
             REPOSITORY,
-            "files of a larger tree of which a selection reads the words",
+            "files of a larger tree that a selection reads",
             Count(context::READ_FILES_MAX as u64),
             "Those that share most with the task; the others are counted.",
         ),

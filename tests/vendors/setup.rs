@@ -163,9 +163,9 @@ fn the_first_command_sets_up_ollama_and_goes_on() {
     Number, name or part of a name [qwen3-coder]:
     qwen3-coder answers.
     Wrote ~/.tool/config.toml: the vendor `ollama` is enabled, at http://127.0.0.1:PORT/v1.
-    reads README.md  (key file; nearby)
-    reads pyproject.toml  (key file; nearby)
-    reads app.py  (entry point by its name; central to the entry points, by imports; key file; nearby)
+    reads README.md  (key file)
+    reads pyproject.toml  (key file)
+    reads app.py  (entry point by its name; central to the entry points, by imports; key file)
     Only 3 files were selected: there are no others of use in the repository
     It counts crates (app.py:1).
 
@@ -188,9 +188,9 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
     insta::assert_snapshot!(without_differences(&screen[from..]), @r#"
     Number or name [FIRST]: analyst
     Wrote ~/.tool/config.toml: the provider `local` is enabled, at builtin:analyst.
-    reads README.md  (key file; nearby)
-    reads pyproject.toml  (key file; nearby)
-    reads app.py  (entry point by its name; central to the entry points, by imports; key file; nearby)
+    reads README.md  (key file)
+    reads pyproject.toml  (key file)
+    reads app.py  (entry point by its name; central to the entry points, by imports; key file)
     Only 3 files were selected: there are no others of use in the repository
     skill list_files path= recursive=true limit=2000
     skill analyze_dependencies
@@ -313,9 +313,9 @@ fn init_sets_up_anthropic_with_a_key_that_is_not_shown() {
     Next: tool explain .
 
     $ tool explain .
-    reads README.md  (key file; nearby)
-    reads pyproject.toml  (key file; nearby)
-    reads app.py  (entry point by its name; central to the entry points, by imports; key file; nearby)
+    reads README.md  (key file)
+    reads pyproject.toml  (key file)
+    reads app.py  (entry point by its name; central to the entry points, by imports; key file)
     Only 3 files were selected: there are no others of use in the repository
     It counts crates (app.py:1).
 
@@ -343,9 +343,9 @@ fn init_sets_up_openai_with_a_key_that_is_not_shown() {
     Next: tool explain .
 
     $ tool explain .
-    reads README.md  (key file; nearby)
-    reads pyproject.toml  (key file; nearby)
-    reads app.py  (entry point by its name; central to the entry points, by imports; key file; nearby)
+    reads README.md  (key file)
+    reads pyproject.toml  (key file)
+    reads app.py  (entry point by its name; central to the entry points, by imports; key file)
     Only 3 files were selected: there are no others of use in the repository
     It counts crates (app.py:1).
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use host::api::ErrorKind;
-use host::api::{ContextRequest, ContextResult, SelectedFile};
+use host::api::{ContextRequest, ContextResult, Problem, SelectedFile};
 
 use super::{Context, path_text, print_json, selection};
 use crate::args::Select;
@@ -12,6 +12,14 @@ use crate::error::Error;
 
 /// Asks the backend and prints its answer in one of the three forms.
 pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, Error> {
+    if select.task.as_ref().is_some_and(|task| task.trim().is_empty()) {
+        let problem = Problem::new(ErrorKind::InvalidRequest, "`tool context` needs a task or a path");
+        return Err(problem
+            .with_hint(
+                "say what is to be done: `tool context \"<task>\"`; without a task it takes the whole repository",
+            )
+            .into());
+    }
     let (root, here) = context.places()?;
     let repo_path = path_text(&root)?;
     let request = ContextRequest {

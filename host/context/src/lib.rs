@@ -216,7 +216,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     look.finish();
     if let (Ok(packet), Some(age)) = (&mut packet, age) {
         packet.notices.push(format!(
-            "The tree was last looked at {} s ago: one of this size is checked beside the answers",
+            "Files changed in the last {} s may be missing; ask again",
             age.as_secs() + 1
         ));
     }

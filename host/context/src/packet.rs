@@ -563,10 +563,16 @@ impl<'a> KeptLines<'a> {
 fn overview(name: &str, paths: &[&str], bytes_max: usize) -> String {
     let summary = file_role::summary(paths.iter().copied());
     let mut text = format!(
-        "<overview repository=\"{}\">\n{} files in {} directories\n",
+        "<overview repository=\"{}\">\n{} {} in {} {}\n",
         attribute(&bounded(name, 100)),
         summary.files,
-        summary.directories
+        if summary.files == 1 { "file" } else { "files" },
+        summary.directories,
+        if summary.directories == 1 {
+            "directory"
+        } else {
+            "directories"
+        }
     );
     let languages = file_role::languages(paths.iter().copied());
     let named: Vec<String> = languages

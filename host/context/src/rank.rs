@@ -359,7 +359,7 @@ impl MeasuredFile {
             evidence.push((format!("changes together with `{other}`"), part(&[Together])));
         }
         evidence.push((
-            "beside files of commits like this one".to_owned(),
+            "in a folder with files that commits like this one changed".to_owned(),
             part(&[SimilarFolder]),
         ));
         if let Some(history) = candidates.history.and_then(|history| history.of(self.index)) {
@@ -369,7 +369,7 @@ impl MeasuredFile {
                 part(&[Similar, SimilarTitle, Messages]),
             ));
             evidence.push((
-                "changed in one of the last commits, which are like this one".to_owned(),
+                "changed in one of the newest commits whose messages resemble the task".to_owned(),
                 part(&[SimilarLate]),
             ));
             evidence.push(("changed lately".to_owned(), part(&[Recent, Newest, Fresh])));

@@ -218,8 +218,9 @@ impl<'t, 'a> Draft<'t, 'a> {
     fn refactor(&mut self, place: &WorkingPath, query: &Query) {
         let directory = place.directory();
         if query.is_empty() {
+            let reason = central_in(directory);
             for (path, score) in self.central(directory, &[]) {
-                self.take(&path, score, "central in the target directory");
+                self.take(&path, score, reason.as_str());
             }
         } else {
             for choice in self.ranked(directory, query) {
@@ -260,7 +261,7 @@ impl<'t, 'a> Draft<'t, 'a> {
                 .into_iter()
                 .take(SELECTED_FILES_MAX / paths.len().max(1))
             {
-                self.take(&file, score, "central in a target directory");
+                self.take(&file, score, central_in(path));
             }
         }
     }
@@ -431,12 +432,28 @@ impl<'t, 'a> Draft<'t, 'a> {
             })
             .collect();
         others.sort_unstable();
+        let reason = if directory.is_empty() {
+            "fills up the selection".to_owned()
+        } else {
+            format!("near `{directory}`")
+        };
         for (_, _, _, path) in others {
             if self.chosen.len() >= SELECTED_FILES_MIN {
                 return;
             }
-            self.take(path, 0.1, "nearby");
+            if self.chosen.iter().all(|choice| choice.path != path) {
+                self.take(path, 0.1, reason.as_str());
+            }
         }
+    }
+}
+
+/// Reason for a file that many others of a directory import.
+fn central_in(directory: &str) -> String {
+    if directory.is_empty() {
+        "central, by imports".to_owned()
+    } else {
+        format!("central in `{directory}`, by imports")
     }
 }
 

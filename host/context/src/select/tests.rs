@@ -144,7 +144,7 @@ fn explain_of_a_directory_keeps_to_it() {
     shop/web/views.py: central, by imports
     shop/web/routes.py: central, by imports
     shop/engine.py: imported by the chosen files
-    shop/prices.py: nearby
+    shop/prices.py: near `shop/web`
     ");
 }
 
@@ -264,7 +264,7 @@ fn tests_are_mapped_to_their_subjects() {
 #[test]
 fn fewer_files_than_wanted_are_all_there_is_and_that_is_said() {
     insta::assert_snapshot!(selected(&[("a.py", "x = 1\n"), ("b.png", "\0")], Operation::Refactor, &Target::Root, None), @r"
-    a.py: central in the target directory
+    a.py: central, by imports
     ! Only 1 file was selected: there are no others of use in the repository
     ");
     let target = Target::Task("nothing that occurs".to_owned());
