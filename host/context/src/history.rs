@@ -100,6 +100,29 @@ pub struct WalkedHistory {
 #[error("{0}")]
 pub struct HistoryError(pub String);
 
+/// Known reason for which earlier commits are not read although there may be some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryGap {
+    /// Git's data lies outside of the work tree, as in a linked worktree or a submodule.
+    Outside,
+    /// Git's data borrows from outside of the work tree.
+    Borrowed,
+    /// Git's data has a format that is not read.
+    Format,
+}
+
+impl HistoryGap {
+    /// Notice for the user, without its full stop.
+    pub(super) fn notice(self) -> String {
+        let reason = match self {
+            Self::Outside => "the git directory of this worktree lies outside of the repository",
+            Self::Borrowed => "this clone borrows objects from another repository",
+            Self::Format => "this repository has a format that is not read (SHA-256 or reftable)",
+        };
+        format!("Earlier commits are not used: {reason}")
+    }
+}
+
 /// Reads commits. Git lies behind it: the context engine knows neither its format nor its library.
 pub trait HistoryReader: fmt::Debug + Send + Sync {
     /// The commit that the work tree is at; absent before the first.
@@ -115,6 +138,11 @@ pub trait HistoryReader: fmt::Debug + Send + Sync {
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<WalkedHistory, HistoryError>;
+
+    /// Why no commit is read, where that is known. Cheap: it is asked for each selection.
+    fn gap(&self, _: &Repository) -> Option<HistoryGap> {
+        None
+    }
 }
 
 /// A reader that knows no history.

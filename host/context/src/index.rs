@@ -37,7 +37,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::history::{HistoryCell, HistoryReader, NoHistory, ReadingPermit, Refreshed};
+use super::history::{HistoryCell, HistoryGap, HistoryReader, NoHistory, ReadingPermit, Refreshed};
 use super::layout::Layout;
 use super::symbols::{NoParser, SyntaxParser};
 use super::text_of;
@@ -140,6 +140,11 @@ impl Indexes {
     /// An index with syntax trees; each request waits until the index is up to date.
     pub fn waiting_for_trees(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
         Arc::new(Self::bounded(home, IndexBounds::default(), false).growing(parser))
+    }
+
+    /// Why no commit of a repository is read, where that is known.
+    pub(crate) fn history_gap(&self, repository: &Repository) -> Option<HistoryGap> {
+        self.history.gap(repository)
     }
 
     /// Reads files by syntax tree.

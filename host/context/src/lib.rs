@@ -220,6 +220,13 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             age.as_secs() + 1
         ));
     }
+    if let Ok(packet) = &mut packet
+        && request.steer.takes_history()
+        && request.target.task().is_some()
+    {
+        let gap = request.indexes.history_gap(request.repository);
+        packet.notices.extend(gap.map(history::HistoryGap::notice));
+    }
     packet
 }
 

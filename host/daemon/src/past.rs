@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::context::HistoryReader;
 use crate::context::history::{
     CommitId, HISTORY_COMMIT_FILES_MAX, HISTORY_COMMIT_RENAMES_MAX, HISTORY_COMMITS_MAX, HISTORY_MESSAGE_BYTES_MAX,
-    HistoryError, PastCommit, WalkedCommit, WalkedHistory,
+    HistoryError, HistoryGap, PastCommit, WalkedCommit, WalkedHistory,
 };
-use crate::skill::{PastBounds, PastCommitStep, head_commit, walk_commits};
+use crate::skill::{PastBounds, PastCommitStep, PastGap, find_past_gap, head_commit, walk_commits};
 use tool_repository::Repository;
 
 /// Reads the commits of the git repository around a work tree.
@@ -57,6 +57,14 @@ impl HistoryReader for GitHistory {
         Ok(WalkedHistory {
             commits: past.commits.into_iter().map(step).collect(),
             is_complete: past.is_complete,
+        })
+    }
+
+    fn gap(&self, repository: &Repository) -> Option<HistoryGap> {
+        find_past_gap(repository).map(|gap| match gap {
+            PastGap::Outside => HistoryGap::Outside,
+            PastGap::Borrowed => HistoryGap::Borrowed,
+            PastGap::Format => HistoryGap::Format,
         })
     }
 }

@@ -26,7 +26,9 @@ pub use git::recover::settle_commit;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
 use git_commit::CommitError;
 pub use packages::place as package_folder;
-pub use past::{PastBounds, PastChanges, PastCommitStep, PastCommits, head_commit, walk_commits};
+pub use past::{
+    PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, find_past_gap, head_commit, walk_commits,
+};
 pub use tests::{CleanedCaches, PlannedRun, clean_build_caches, plan_runs, read_form, runnable_purposes};
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;

@@ -25,8 +25,9 @@ use tool_boundary::EngineError;
 use tool_core::api::Effect;
 
 pub use imports::{
-    CleanedCaches, PastBounds, PastChanges, PastCommitStep, PastCommits, PlannedRun, Surroundings, clean_build_caches,
-    head_commit, package_folder, plan_runs, read_form, runnable_purposes, settle_commit, walk_commits,
+    CleanedCaches, PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, PlannedRun, Surroundings,
+    clean_build_caches, find_past_gap, head_commit, package_folder, plan_runs, read_form, runnable_purposes,
+    settle_commit, walk_commits,
 };
 pub use registry::{
     ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned, SkillHost,

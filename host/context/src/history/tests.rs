@@ -223,6 +223,7 @@ struct ScriptedHistory {
     /// Commits that one walk reads before its time is up.
     read_max: Option<usize>,
     is_broken: bool,
+    gap: Option<HistoryGap>,
 }
 
 impl HistoryReader for ScriptedHistory {
@@ -261,6 +262,10 @@ impl HistoryReader for ScriptedHistory {
             commits,
             is_complete: true,
         })
+    }
+
+    fn gap(&self, _: &Repository) -> Option<HistoryGap> {
+        self.gap
     }
 }
 
@@ -420,4 +425,40 @@ fn what_changed_most_is_told_of_sources_that_are_there_and_may_be_shown() {
     assert_eq!(changes.files, [("a.py".to_owned(), 6), ("b.py".to_owned(), 3)]);
     assert_eq!(recent("elsewhere", &steer), None);
     assert_eq!(recent("", &steer.without_history_if(true)), None);
+}
+
+#[test]
+fn a_selection_for_a_task_says_why_there_is_no_history() {
+    let (home, folder) = (tempfile::tempdir(), tempfile::tempdir());
+    let (home, folder) = (home.expect("a temporary folder"), folder.expect("a temporary folder"));
+    std::fs::write(folder.path().join("a.py"), "a = 1\n").expect("the folder is ours");
+    let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
+    let reader = ScriptedHistory {
+        is_broken: true,
+        gap: Some(HistoryGap::Outside),
+        ..ScriptedHistory::default()
+    };
+    let indexes = Indexes::waiting_for_history(home.path(), Arc::new(reader));
+    let notices = |target: &crate::Target, steer: &crate::Steer| {
+        let request = crate::BuildRequest {
+            repository: &repository,
+            indexes: &indexes,
+            operation: tool_core::api::Operation::Refactor,
+            target,
+            focus: None,
+            steer,
+            vault: None,
+            redactor: &tool_core::redaction::Redactor::default(),
+            budget_tokens: crate::limits::PACKET_TOKENS,
+            cancel: &CancellationToken::new(),
+        };
+        let mut packet = crate::build(&request).expect("it can be built");
+        packet.notices.retain(|notice| notice.starts_with("Earlier commits"));
+        packet.notices
+    };
+    let (task, steer) = (crate::Target::Task("change a".to_owned()), crate::Steer::default());
+    let expected = "Earlier commits are not used: the git directory of this worktree lies outside of the repository";
+    assert_eq!(notices(&task, &steer), [expected]);
+    assert!(notices(&crate::Target::Root, &steer).is_empty());
+    assert!(notices(&task, &steer.without_history_if(true)).is_empty());
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::git::layout::Layout;
 use super::git::patches::visible;
 use super::git::talk::{GitAnswer, GitRequest, Id, PastStep};
 use super::git::{Git, nonsense};
@@ -54,6 +55,30 @@ pub struct PastCommits {
     pub commits: Vec<PastCommitStep>,
     /// False where the time was up before the end.
     pub is_complete: bool,
+}
+
+/// Why commits are not read although there may be some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PastGap {
+    /// The git directory lies outside of the work tree.
+    Outside,
+    /// It borrows objects from outside of the work tree.
+    Borrowed,
+    /// It has a format that is not read.
+    Format,
+}
+
+/// Finds a known reason for which the commits of a work tree are not read. Reads some short files.
+pub fn find_past_gap(repository: &Repository) -> Option<PastGap> {
+    let layout = Layout::find(repository.root()).ok()?;
+    let elsewhere = layout.elsewhere();
+    if elsewhere.contains(&layout.git) || elsewhere.contains(&layout.common) {
+        Some(PastGap::Outside)
+    } else if !elsewhere.is_empty() {
+        Some(PastGap::Borrowed)
+    } else {
+        layout.has_foreign_format().then_some(PastGap::Format)
+    }
 }
 
 /// The commit that the work tree is at; absent before the first. Blocks.

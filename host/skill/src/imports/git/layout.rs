@@ -32,7 +32,7 @@ pub(in crate::imports) struct Layout {
 
 impl Layout {
     /// Finds the git directory whose work tree is `root`, a real path, or holds it.
-    pub(super) fn find(root: &Path) -> Result<Self, Failure> {
+    pub(in crate::imports) fn find(root: &Path) -> Result<Self, Failure> {
         let (top, link, metadata) = nearest(root)?;
         if !metadata.is_dir() && !metadata.is_file() {
             return Err(foreign(&link, "it is neither a directory nor a file"));
@@ -56,9 +56,28 @@ impl Layout {
     }
 
     /// Directories of the layout outside the work tree.
-    pub(super) fn elsewhere(&self) -> BTreeSet<PathBuf> {
+    pub(in crate::imports) fn elsewhere(&self) -> BTreeSet<PathBuf> {
         let places = [&self.git, &self.common].into_iter().chain(&self.alternates);
         places.filter(|place| !place.starts_with(&self.top)).cloned().collect()
+    }
+
+    /// True where git's configuration demands a format that libgit2 does not read: names by SHA-256, branches in tables.
+    pub(in crate::imports) fn has_foreign_format(&self) -> bool {
+        let text = read(&self.common.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
+        let mut is_extension = false;
+        String::from_utf8_lossy(&text).lines().any(|line| {
+            let line = line.trim().to_ascii_lowercase();
+            if line.starts_with('[') {
+                is_extension = line.starts_with("[extensions]");
+            }
+            let (key, value) = line.split_once('=').unwrap_or((&line, ""));
+            let usual = match key.trim() {
+                "objectformat" => "sha1",
+                "refstorage" => "files",
+                _ => return false,
+            };
+            is_extension && value.trim() != usual
+        })
     }
 
     /// Directories that a helper may read.
@@ -271,6 +290,26 @@ mod tests {
             .1
             .expect_err("they are too many");
         assert!(refused.message.contains("too many places"), "{}", refused.message);
+    }
+
+    #[test]
+    fn formats_that_cannot_be_read_are_known_by_the_configuration() {
+        for (config, is_foreign) in [
+            ("[core]\n\tbare = false\n", false),
+            ("[extensions]\n\tobjectFormat = SHA1\n\trefStorage = files\n", false),
+            (
+                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n",
+                true,
+            ),
+            ("[extensions]\n\trefStorage=reftable\n", true),
+            ("[other]\n\tobjectformat = sha256\n", false),
+        ] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            fs::create_dir_all(folder.path().join(".git/objects")).expect("the folder is writable");
+            fs::write(folder.path().join(".git/config"), config).expect("the folder is writable");
+            let layout = Layout::find(folder.path()).expect("it is a git directory");
+            assert_eq!(layout.has_foreign_format(), is_foreign, "{config}");
+        }
     }
 
     #[test]

@@ -86,6 +86,20 @@ fn commits_come_with_their_paths_and_exact_renames() {
 }
 
 #[test]
+fn empty_files_are_no_renamed_ones() {
+    let fixture = Fixture::new();
+    fixture.write("a/__init__.py", "");
+    fixture.commit("begin");
+    fixture.remove("a/__init__.py");
+    fixture.write("b/__init__.py", "");
+    fixture.commit("other package");
+    assert_eq!(
+        shown(&walk(&fixture, &HashSet::new())),
+        "other package: a/__init__.py b/__init__.py []\nbegin:  []"
+    );
+}
+
+#[test]
 fn a_merge_has_no_files_and_its_branches_have() {
     let fixture = Fixture::new();
     fixture.write("a.py", "a\n");
@@ -201,7 +215,7 @@ fn a_commit_of_very_many_paths_does_not_count() {
 }
 
 #[test]
-fn folders_within_folders_end_at_the_bound() {
+fn paths_below_the_deepest_folder_are_left_out() {
     let fixture = Fixture::in_memory();
     fixture.write("a.py", "a\n");
     fixture.commit("begin");
@@ -214,7 +228,7 @@ fn folders_within_folders_end_at_the_bound() {
         (inner, mode) = (folder.write().expect("it can be written"), 0o040_000);
     }
     commit_tree(&fixture, inner, "deep");
-    assert_eq!(shown(&walk(&fixture, &HashSet::new())), "deep:  []\nbegin:  []");
+    assert_eq!(shown(&walk(&fixture, &HashSet::new())), "deep: a.py []\nbegin:  []");
 }
 
 #[test]
@@ -313,4 +327,27 @@ fn a_folder_without_git_and_a_repository_without_commits_have_no_history() {
     assert!(head_commit(&plain, &CancellationToken::new()).is_err());
     let empty = Fixture::new();
     assert_eq!(head_commit(&repository(&empty), &CancellationToken::new()), Ok(None));
+}
+
+#[test]
+fn a_reason_for_unread_commits_is_found() {
+    let fixture = Fixture::new();
+    assert_eq!(find_past_gap(&repository(&fixture)), None);
+    fixture.write("a.py", "a\n");
+    fixture.commit("begin");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let linked = folder.path().join("linked");
+    fixture.git.worktree("linked", &linked, None).expect("it can be made");
+    let linked = Repository::open(&linked, &Options::default()).expect("the folder is there");
+    assert!(head_commit(&linked, &CancellationToken::new()).is_err());
+    assert_eq!(find_past_gap(&linked), Some(PastGap::Outside));
+    let objects = fixture.git.path().join("objects/info");
+    std::fs::create_dir_all(&objects).expect("the folder is ours");
+    let lender = folder.path().to_str().expect("a plain name");
+    std::fs::write(objects.join("alternates"), format!("{lender}\n")).expect("the folder is ours");
+    assert_eq!(find_past_gap(&repository(&fixture)), Some(PastGap::Borrowed));
+    std::fs::remove_file(objects.join("alternates")).expect("it is there");
+    let config = fixture.git.path().join("config");
+    std::fs::write(config, "[extensions]\n\tobjectformat = sha256\n").expect("the folder is ours");
+    assert_eq!(find_past_gap(&repository(&fixture)), Some(PastGap::Format));
 }

@@ -31,8 +31,14 @@ const TREE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Entries of trees that are compared for one commit: several versions of a very large directory.
 const ENTRIES_MAX: usize = 400_000;
 
-/// Folders within folders that are looked into.
+/// Folders within folders that are looked into. Deeper paths are left out: a comparison takes stack for each level.
 const DEPTH_MAX: usize = 64;
+
+/// The content of an empty file. A removed and an added empty file are no renamed one.
+const EMPTY_BLOB: [u8; 20] = [
+    0xe6, 0x9d, 0xe2, 0x9b, 0xb2, 0xd1, 0xd6, 0x43, 0x4b, 0x8b, 0x29, 0xae, 0x77, 0x5a, 0xd8, 0xc2, 0xe4, 0x8c, 0x53,
+    0x91,
+];
 
 /// A walk through the ancestors of a commit that leaves out what the caller knows.
 pub(super) struct PastWalk<'a> {
@@ -151,7 +157,11 @@ impl PathChanges {
             by_content.entry(*content).or_default().push(path);
         }
         let mut renamed = Vec::new();
-        for (path, content) in &self.added {
+        let added = self
+            .added
+            .iter()
+            .filter(|(_, content)| content.as_bytes() != EMPTY_BLOB);
+        for (path, content) in added {
             let Some(old) = by_content.get_mut(content).filter(|old| !old.is_empty()) else {
                 continue;
             };
@@ -226,7 +236,7 @@ impl<'t> TreeItem<'t> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Adds what differs below a folder; nothing where a bound is reached. Both trees are in git's order, so that the equal
+    /// Adds what differs below a folder; nothing where there is too much of it. Both trees are in git's order, so that the equal
     /// entries of a large folder are passed in one go. In a forged tree that is not, equal entries seem to differ.
     fn compare(
         &mut self,
@@ -236,7 +246,7 @@ impl<'a> Comparison<'a> {
         depth: usize,
     ) -> Option<()> {
         if depth > DEPTH_MAX || before.map(Tree::id) == after.map(Tree::id) {
-            return (depth <= DEPTH_MAX).then_some(());
+            return Some(());
         }
         let entries = before.map_or(0, Tree::len) + after.map_or(0, Tree::len);
         self.entries_left = self.entries_left.checked_sub(entries)?;
