@@ -817,8 +817,8 @@ fn architect_finds_files_that_import_each_other_in_any_language() {
     ]);
     for target in ["make the modules independent", "b.js"] {
         let finished = home.run(repository.path(), &["architect", target]).expect(0);
-        let expected = "## 1. Files that import each other\n\n1 circle of imports. Every import counts, also one inside a \
-                        function and one for types only.\n\n- Where: a.js:1 and b.js:1\n";
+        let expected = "## 1. Files that import each other\n\n1 circle of imports. Every import counts, also those \
+                        inside functions and tests, and those for types only.\n\n- Where: a.js:1 and b.js:1\n";
         assert!(finished.stdout.contains(expected), "{}", finished.stdout);
     }
 }

@@ -411,7 +411,7 @@ fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
     (!places.is_empty()).then(|| Finding {
         title: CIRCULAR,
         measured: format!(
-            "{}. Every import counts, also one inside a function and one for types only.",
+            "{}. Every import counts, also those inside functions and tests, and those for types only.",
             counted(places.len(), "circle of imports", "circles of imports")
         ),
         places,
@@ -523,7 +523,7 @@ mod tests {
 
         ## 2. Files that import each other
 
-        2 circles of imports. Every import counts, also one inside a function and one for types only.
+        2 circles of imports. Every import counts, also those inside functions and tests, and those for types only.
 
         - Where: a.js:2 and b.js:1, a.js:3 → c.js:1 → d.js:1 → 6 further files
         ");
