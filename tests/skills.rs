@@ -174,6 +174,75 @@ fn the_ones_that_apply_work_on_an_npm_repository() {
     holds(&nothing.stderr, &["[error]", "git repository"]);
 }
 
+/// Python that nests without end ends neither a call nor the component that reads it: what is too deep is matched by word.
+#[test]
+fn nesting_of_any_depth_and_kind_is_answered() {
+    let nested: [(&str, fn(usize) -> String); 14] = [
+        ("brackets", |depth| {
+            format!("x = {}x{}", "(".repeat(depth), ")".repeat(depth))
+        }),
+        ("open", |depth| "[".repeat(depth)),
+        ("calls", |depth| {
+            format!("x = {}x{}", "f(a=".repeat(depth), ")".repeat(depth))
+        }),
+        ("dictionaries", |depth| {
+            format!("x = {}x{}", "{x: ".repeat(depth), "}".repeat(depth))
+        }),
+        ("precedence", |depth| {
+            let open = "1 or 1 and 1 < 1 | 1 ^ 1 & 1 << 1 + 1 * (";
+            format!("x = {}x{}", open.repeat(depth), ")".repeat(depth))
+        }),
+        ("attributes", |depth| format!("x = x{}", ".x".repeat(depth))),
+        ("called", |depth| format!("x = x{}", "()".repeat(depth))),
+        ("sum", |depth| format!("x = x{}", " + x".repeat(depth))),
+        ("signs", |depth| format!("x = {}x", "- ".repeat(depth))),
+        ("lambdas", |depth| format!("x = {}x", "lambda: ".repeat(depth))),
+        ("conditions", |depth| format!("x = {}x", "x if x else ".repeat(depth))),
+        ("strings", |depth| {
+            format!("x = {}x{}", "f'{".repeat(depth), "}'".repeat(depth))
+        }),
+        ("elif", |depth| {
+            format!("if x: pass\n{}", "elif x: pass\n".repeat(depth))
+        }),
+        ("blocks", |depth| {
+            let heads = (0..depth.min(1600)).map(|level| format!("{}def f(x, y=1):\n", " ".repeat(level)));
+            format!("{}{}x\n", heads.collect::<String>(), " ".repeat(depth.min(1600)))
+        }),
+    ];
+    let (home, repository) = (Home::offline(), folder(&[]));
+    for (kind, nest) in nested {
+        let depths = [30, 60, 90, 120, 150, 200, 300, 500, 1000, 1900, 2500, 10_000];
+        for depth in depths {
+            let source = format!("{}\n\ndef found(): x\n", nest(depth));
+            let path = repository.path().join(format!("{kind}{depth}.py"));
+            std::fs::write(path, source).expect("the folder is writable");
+        }
+    }
+    let arguments = r#"{"symbol": "found.x", "limit": 1}"#;
+    let text = answer(&home, repository.path(), "find_references", arguments, &[]);
+    holds(
+        &text,
+        &[
+            "Searched: 168 Python files",
+            "too deeply nested to parse, matched by whole word: ",
+        ],
+    );
+    let text = answer(
+        &home,
+        repository.path(),
+        "explain_function",
+        r#"{"name": "found"}"#,
+        &[],
+    );
+    holds(
+        &text,
+        &[
+            "`found` is ambiguous",
+            "note: too large or too deeply nested to parse, not searched: ",
+        ],
+    );
+}
+
 #[test]
 fn failing_tests_are_named_with_their_messages() {
     let (home, repository) = (Home::offline(), fixture("click-8.1.8"));

@@ -103,7 +103,7 @@ pub(crate) fn parse_py(path: &str, text: &str) -> Manifest {
         .facts
         .push("not executed: only what is written out as a literal is read".to_owned());
     let Some(module) = Module::parse(text.as_bytes()) else {
-        manifest.problem(1, "too large to parse");
+        manifest.problem(1, "too large or too deeply nested to parse");
         return manifest;
     };
     for fault in module.faults(3) {

@@ -358,7 +358,7 @@ fn broken_manifests_are_reported_and_the_others_read() {
         ("fine/requirements.txt", "ok==1\n"),
     ];
     insta::assert_snapshot!(text(&files), @r"
-        8 manifests and 4 dependencies; 7 manifests with problems
+        8 manifests and 5 dependencies; 7 manifests with problems
 
         package.json (npm)
           problem: package.json:4: column 3: trailing comma
@@ -389,6 +389,7 @@ fn broken_manifests_are_reported_and_the_others_read() {
         sub/setup.py (Python, setup.py)
           problem: sub/setup.py:1: does not parse
           not executed: only what is written out as a literal is read
+          a * [runtime] sub/setup.py:1
         ");
 }
 

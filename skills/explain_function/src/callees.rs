@@ -11,7 +11,7 @@ use syntax::{Definition, DefinitionKind, Import, Module, names};
 
 use crate::find;
 
-/// Other files that one answer may parse, at about 10 ms each.
+/// Other files that one answer may parse, at a few milliseconds each.
 const FILES_MAX: usize = 16;
 /// Imports and base classes that one name is followed through.
 const STEPS_MAX: usize = 6;

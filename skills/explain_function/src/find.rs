@@ -45,8 +45,8 @@ pub(crate) struct Search {
     pub(crate) found: Vec<FoundDefinitions>,
     /// Places that spell the definition out but do not parse.
     broken: Vec<String>,
-    /// Files that are too large to parse.
-    large: Vec<String>,
+    /// Files that are too large or too deeply nested to parse.
+    unparsed: Vec<String>,
     /// Note that the answer is about something else than the request.
     note: Option<String>,
 }
@@ -75,10 +75,10 @@ impl Search {
                 self.broken.join(", ")
             ));
         }
-        if !self.large.is_empty() {
+        if !self.unparsed.is_empty() {
             text.push_str(&format!(
-                "note: too large to parse, not searched: {}\n",
-                self.large.join(", ")
+                "note: too large or too deeply nested to parse, not searched: {}\n",
+                self.unparsed.join(", ")
             ));
         }
     }
@@ -96,7 +96,7 @@ impl Search {
                 continue;
             }
             let Some(module) = Module::parse(&source) else {
-                self.large.push(file.path.clone());
+                self.unparsed.push(file.path.clone());
                 continue;
             };
             self.look_in(&file.path, &module, &hits, name, &mut near);
@@ -121,11 +121,10 @@ impl Search {
             let lines: BTreeSet<usize> = all.iter().map(|definition| definition.line).collect();
             let unseen = hits
                 .iter()
+                // In a string or a comment it is none.
+                .filter(|&&at| module.is_identifier_at(at))
                 .map(|&at| names::line_of(module.source(), at))
-                .filter(|line| {
-                    // Only what lies in a part that does not parse; elsewhere it is in a string or a comment.
-                    !lines.contains(line) && faults.iter().any(|fault| (fault.line..=fault.end_line).contains(line))
-                });
+                .filter(|line| !lines.contains(line));
             self.broken.extend(unseen.map(|line| format!("{path}:{line}")));
         }
         let mut qualified: Vec<&str> = Vec::new();

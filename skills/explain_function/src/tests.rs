@@ -351,7 +351,7 @@ fn a_broken_file_answers_for_what_parses_and_says_where_it_does_not() {
     let host = FakeHost::new(&[("a.py", source)]);
     let good = text(&host, json!({"name": "good"}));
     assert!(good.contains("     1  def good():\n     2      return 1\n"), "{good}");
-    assert!(good.contains("note: a.py does not parse whole (line 4"), "{good}");
+    assert!(good.contains("note: a.py does not parse whole (line 6"), "{good}");
     let failure = call(&host, json!({"name": "bad"})).expect_err("it does not parse");
     assert_eq!(
         failure.message,

@@ -116,7 +116,7 @@ pub(crate) struct Tally {
     pub(crate) treeless: u64,
     /// Files that are too large to search.
     pub(crate) large: Vec<String>,
-    /// Python files that are too large to parse.
+    /// Python files that are too large or too deeply nested to parse.
     pub(crate) unparsed: Vec<String>,
     /// `path:line` of the first place in a file that does not parse.
     pub(crate) broken: Vec<String>,
@@ -291,7 +291,10 @@ impl Tally {
             "Does not parse whole, so matches there may be missing or misjudged",
             &self.broken,
         );
-        note("Python too large to parse, matched by whole word", &self.unparsed);
+        note(
+            "Python too large or too deeply nested to parse, matched by whole word",
+            &self.unparsed,
+        );
         note("Too large, not searched", &self.large);
         if self.treeless > 0 {
             let count = files("", self.treeless);

@@ -232,7 +232,7 @@ fn a_broken_file_still_answers() {
     assert!(text.contains("a.py:1: definition: def good():\n"), "{text}");
     assert!(text.contains("a.py:10: call: return good()\n"), "{text}");
     assert!(
-        text.contains("Does not parse whole, so matches there may be missing or misjudged: a.py:4\n"),
+        text.contains("Does not parse whole, so matches there may be missing or misjudged: a.py:6\n"),
         "{text}"
     );
 }

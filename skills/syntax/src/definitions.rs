@@ -2,9 +2,15 @@
 
 use std::ops::Range;
 
-use tree_sitter::Node;
+use ruff_python_ast::statement_visitor::{StatementVisitor, walk_stmt};
+use ruff_python_ast::token::TokenKind;
+use ruff_python_ast::{
+    Arguments, Decorator, Expr, Identifier, Parameters, Stmt, StmtClassDef, StmtFunctionDef, StringFlags,
+    StringLiteral, TypeParams,
+};
+use ruff_text_size::{Ranged, TextRange};
 
-use crate::{Descent, Module, walk};
+use crate::{Module, bytes};
 
 /// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,96 +68,107 @@ pub struct Definition {
 impl Module<'_> {
     /// Every definition, in the order of the source; a parent comes before what is in it.
     pub fn definitions(&self) -> Vec<Definition> {
-        let mut definitions: Vec<Definition> = Vec::new();
-        let mut open: Vec<usize> = Vec::new();
-        walk(&self.tree, |node| match node.kind() {
-            "function_definition" | "class_definition" => {
-                while open
-                    .last()
-                    .is_some_and(|&at| definitions[at].range.end <= node.start_byte())
-                {
-                    open.pop();
-                }
-                let Some(definition) = self.definition(node, &definitions, open.last().copied()) else {
-                    return Descent::Into;
-                };
-                open.push(definitions.len());
-                definitions.push(definition);
-                Descent::Into
-            }
-            kind if holds_no_definition(kind) => Descent::Over,
-            _ => Descent::Into,
-        });
-        definitions
+        let mut collector = DefinitionCollector {
+            module: self,
+            definitions: Vec::new(),
+            parent: None,
+        };
+        collector.visit_body(self.statements());
+        collector.definitions
     }
 
-    fn definition(&self, node: Node<'_>, before: &[Definition], parent: Option<usize>) -> Option<Definition> {
-        let name = self.text(node.child_by_field_name("name")?);
+    fn definition(&self, head: &Head<'_>, before: &[Definition], parent: Option<usize>) -> Definition {
+        let name = self.text(head.name.range);
         let around = parent.map(|at| &before[at]);
-        let kind = match (node.kind(), around.map(|around| around.kind)) {
-            ("class_definition", _) => DefinitionKind::Class,
+        let kind = match (head.parameters, around.map(|around| around.kind)) {
+            (None, _) => DefinitionKind::Class,
             (_, Some(DefinitionKind::Class)) => DefinitionKind::Method,
             _ => DefinitionKind::Function,
         };
-        let decorated = node.parent().filter(|parent| parent.kind() == "decorated_definition");
-        let outer = decorated.unwrap_or(node);
-        Some(Definition {
+        Definition {
             kind,
             qualified: around.map_or_else(|| name.clone(), |around| format!("{}.{name}", around.qualified)),
+            signature: self.signature(head, &name),
             name,
             parent,
-            is_async: node.child(0).is_some_and(|first| first.kind() == "async"),
-            range: outer.byte_range(),
-            first_line: outer.start_position().row + 1,
-            line: node.start_position().row + 1,
-            end_line: last_line(node),
-            signature: self.head(node),
-            decorators: decorated.map(|outer| self.decorators(outer)).unwrap_or_default(),
-            bases: self.bases(node),
-            docstring: self.docstring(node),
-        })
+            is_async: head.is_async,
+            range: bytes(head.range),
+            first_line: self.line(head.range.start()),
+            line: self.keyword_line(head),
+            end_line: self.end_line(head),
+            decorators: head
+                .decorators
+                .iter()
+                .map(|decorator| self.flat(decorator.range))
+                .collect(),
+            bases: head.arguments.map_or_else(Vec::new, |arguments| {
+                let arguments = arguments.arguments_source_order();
+                arguments.map(|argument| self.flat(argument.range())).collect()
+            }),
+            docstring: self.docstring(head.body),
+        }
+    }
+
+    /// The line of `def`, `class` or the `async` before it.
+    fn keyword_line(&self, head: &Head<'_>) -> usize {
+        let start = head.decorators.last().map_or(head.range.start(), Ranged::end);
+        let tokens = self.tokens(TextRange::new(start, head.range.end().max(start)));
+        let keyword = tokens
+            .iter()
+            .find(|token| matches!(token.kind(), TokenKind::Async | TokenKind::Def | TokenKind::Class));
+        self.line(keyword.map_or(head.range.start(), |token| token.start()))
+    }
+
+    /// The last line of the body. Comments below its last statement belong to it as far as they are indented with it.
+    fn end_line(&self, head: &Head<'_>) -> usize {
+        let mut end_line = self.line(head.range.end());
+        let Some(first) = head.body.first() else {
+            return end_line;
+        };
+        let column = self.column(first.start());
+        for token in self.tokens(TextRange::new(head.range.end(), self.parsed.syntax().range.end())) {
+            match token.kind() {
+                TokenKind::Comment if self.column(token.start()) >= column => end_line = self.line(token.start()),
+                TokenKind::Newline | TokenKind::NonLogicalNewline => {}
+                _ => break,
+            }
+        }
+        end_line
     }
 
     /// From `def` to before the colon, comments dropped and white space made single.
-    fn head(&self, node: Node<'_>) -> String {
-        let mut head = String::new();
-        let mut cursor = node.walk();
-        for child in node.children(&mut cursor) {
-            match child.kind() {
-                ":" => break,
-                "comment" => {}
-                "parameters" | "argument_list" | "type_parameter" => head.push_str(&self.flat(child)),
-                "identifier" | "def" | "class" | "->" | "type" | "async" => {
-                    if !head.is_empty() {
-                        head.push(' ');
-                    }
-                    head.push_str(&self.flat(child));
-                }
-                _ => head.push_str(&self.flat(child)),
-            }
-        }
-        head
+    fn signature(&self, head: &Head<'_>, name: &str) -> String {
+        let keyword = match (head.parameters, head.is_async) {
+            (None, _) => "class",
+            (Some(_), false) => "def",
+            (Some(_), true) => "async def",
+        };
+        let type_parameters = head.type_parameters.map(|parameters| self.flat(parameters.range));
+        let parameters = head.parameters.map(|parameters| self.flat(parameters.range));
+        let arguments = head.arguments.map(|arguments| self.flat(arguments.range));
+        let returns = head
+            .returns
+            .map(|returns| format!(" -> {}", self.flat(returns.range())));
+        let parts = [type_parameters, parameters, arguments, returns];
+        format!("{keyword} {name}{}", parts.map(Option::unwrap_or_default).concat())
     }
 
-    /// A node's text on one line, without its comments.
-    fn flat(&self, node: Node<'_>) -> String {
-        if !self.source[node.byte_range()].contains(&b'\n') {
-            return self.text(node);
+    /// The text of a range on one line, without its comments.
+    fn flat(&self, range: TextRange) -> String {
+        if !self.source()[bytes(range)].contains(&b'\n') {
+            return self.text(range);
         }
-        let mut comments = Vec::new();
-        crate::walk_from(node, |inner| {
-            if inner.kind() == "comment" {
-                comments.push(inner.byte_range());
-            }
-            Descent::Into
-        });
         let mut kept = String::new();
-        let mut at = node.start_byte();
-        for comment in comments {
-            kept.push_str(&String::from_utf8_lossy(&self.source[at..comment.start.max(at)]));
-            at = comment.end.max(at);
+        let mut at = range.start();
+        for comment in self
+            .tokens(range)
+            .iter()
+            .filter(|token| token.kind() == TokenKind::Comment)
+        {
+            kept.push_str(&self.text(TextRange::new(at, comment.start())));
+            at = comment.end();
         }
-        kept.push_str(&String::from_utf8_lossy(&self.source[at..node.end_byte().max(at)]));
+        kept.push_str(&self.text(TextRange::new(at, range.end().max(at))));
         let words: Vec<&str> = kept.split_whitespace().collect();
         let line = words.join(" ");
         line.replace("( ", "(")
@@ -161,93 +178,99 @@ impl Module<'_> {
             .replace(" ]", "]")
     }
 
-    fn decorators(&self, decorated: Node<'_>) -> Vec<String> {
-        let mut cursor = decorated.walk();
-        decorated
-            .children(&mut cursor)
-            .filter(|child| child.kind() == "decorator")
-            .map(|child| self.flat(child))
-            .collect()
-    }
-
-    fn bases(&self, node: Node<'_>) -> Vec<String> {
-        let Some(list) = node.child_by_field_name("superclasses") else {
-            return Vec::new();
+    fn docstring(&self, body: &[Stmt]) -> Option<String> {
+        let Stmt::Expr(first) = body.first()? else {
+            return None;
         };
-        let mut cursor = list.walk();
-        list.named_children(&mut cursor)
-            .filter(|child| child.kind() != "comment")
-            .map(|child| self.flat(child))
-            .collect()
-    }
-
-    fn docstring(&self, node: Node<'_>) -> Option<String> {
-        let body = node.child_by_field_name("body")?;
-        let mut cursor = body.walk();
-        let first = body
-            .named_children(&mut cursor)
-            .find(|child| child.kind() != "comment")?;
-        let string = match first.kind() {
-            "expression_statement" => first.named_child(0)?,
-            _ => first,
+        let Expr::StringLiteral(string) = &*first.value else {
+            return None;
         };
-        let parts = match string.kind() {
-            "string" => vec![string],
-            "concatenated_string" => {
-                let mut cursor = string.walk();
-                string
-                    .named_children(&mut cursor)
-                    .filter(|child| child.kind() == "string")
-                    .collect()
-            }
-            _ => return None,
-        };
-        let text: String = parts.into_iter().map(|part| self.content(part)).collect();
+        let text: String = string.value.iter().map(|part| self.content(part)).collect();
         Some(dedent(&text))
     }
 
     /// Returns the text between the quotes, as written: escapes are not undone.
-    pub(crate) fn content(&self, string: Node<'_>) -> String {
-        let mut cursor = string.walk();
-        string
-            .named_children(&mut cursor)
-            .filter(|child| !matches!(child.kind(), "string_start" | "string_end"))
-            .map(|child| self.text(child))
-            .collect()
+    pub(crate) fn content(&self, string: &StringLiteral) -> String {
+        let start = string.range.start() + string.flags.opener_len();
+        let end = string.range.end() - string.flags.closer_len();
+        self.text(TextRange::new(start, end.max(start)))
     }
 }
 
-/// A body that ends with its newline ends on the line before.
-fn last_line(node: Node<'_>) -> usize {
-    let end = node.end_position();
-    if end.column == 0 && end.row > node.start_position().row {
-        end.row
-    } else {
-        end.row + 1
+/// Parts of a `def` or a `class`.
+struct Head<'a> {
+    name: &'a Identifier,
+    range: TextRange,
+    decorators: &'a [Decorator],
+    type_parameters: Option<&'a TypeParams>,
+    is_async: bool,
+    /// Those of a function, with the brackets.
+    parameters: Option<&'a Parameters>,
+    /// The type after `->`.
+    returns: Option<&'a Expr>,
+    /// The bases and keywords of a class, with the brackets.
+    arguments: Option<&'a Arguments>,
+    body: &'a [Stmt],
+}
+
+impl<'a> Head<'a> {
+    fn of(statement: &'a Stmt) -> Option<Self> {
+        match statement {
+            Stmt::FunctionDef(function) => Some(Self::of_function(function)),
+            Stmt::ClassDef(class) => Some(Self::of_class(class)),
+            _ => None,
+        }
+    }
+
+    fn of_function(function: &'a StmtFunctionDef) -> Self {
+        Self {
+            name: &function.name,
+            range: function.range,
+            decorators: &function.decorator_list,
+            type_parameters: function.type_params.as_deref(),
+            is_async: function.is_async,
+            parameters: Some(&function.parameters),
+            returns: function.returns.as_deref(),
+            arguments: None,
+            body: &function.body,
+        }
+    }
+
+    fn of_class(class: &'a StmtClassDef) -> Self {
+        Self {
+            name: &class.name,
+            range: class.range,
+            decorators: &class.decorator_list,
+            type_parameters: class.type_params.as_deref(),
+            is_async: false,
+            parameters: None,
+            returns: None,
+            arguments: class.arguments.as_deref(),
+            body: &class.body,
+        }
     }
 }
 
-/// Simple statements and expressions, which are most of a tree.
-fn holds_no_definition(kind: &str) -> bool {
-    matches!(
-        kind,
-        "expression_statement"
-            | "return_statement"
-            | "import_statement"
-            | "import_from_statement"
-            | "future_import_statement"
-            | "assert_statement"
-            | "raise_statement"
-            | "delete_statement"
-            | "decorator"
-            | "parameters"
-            | "argument_list"
-            | "string"
-            | "comment"
-            | "identifier"
-            | "call"
-            | "type"
-    )
+/// Collects definitions, each with the one around it.
+struct DefinitionCollector<'a> {
+    module: &'a Module<'a>,
+    definitions: Vec<Definition>,
+    parent: Option<usize>,
+}
+
+impl<'a> StatementVisitor<'a> for DefinitionCollector<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        // A name is missing where the parser made up a definition for a mistake.
+        let head = Head::of(statement).filter(|head| !head.name.range.is_empty());
+        let Some(head) = head else {
+            return walk_stmt(self, statement);
+        };
+        let definition = self.module.definition(&head, &self.definitions, self.parent);
+        self.definitions.push(definition);
+        let around = self.parent.replace(self.definitions.len() - 1);
+        walk_stmt(self, statement);
+        self.parent = around;
+    }
 }
 
 /// Removes the indentation that the lines after the first share, and empty lines at both ends.

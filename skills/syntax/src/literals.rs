@@ -1,8 +1,10 @@
 //! Literal arguments of a call, read without running anything: what `setup(install_requires=[…])` says.
 
-use tree_sitter::Node;
+use ruff_python_ast::visitor::source_order::{SourceOrderVisitor, TraversalSignal};
+use ruff_python_ast::{AnyNodeRef, Expr, ExprCall, ExprDict, Stmt};
+use ruff_text_size::Ranged;
 
-use crate::{Descent, Module, walk};
+use crate::Module;
 
 /// Nesting that is read; a manifest has two levels.
 const DEPTH_MAX: usize = 4;
@@ -32,123 +34,89 @@ pub struct Argument {
 impl Module<'_> {
     /// The keyword arguments of every call of `function`, also as `module.function`.
     pub fn keyword_arguments(&self, function: &str) -> Vec<Argument> {
-        let mut arguments = Vec::new();
-        walk(&self.tree, |node| {
-            if node.kind() != "call" || !self.calls_function(node, function) {
-                return Descent::Into;
-            }
-            if let Some(list) = node.child_by_field_name("arguments") {
-                let mut cursor = list.walk();
-                for argument in list
-                    .named_children(&mut cursor)
-                    .filter(|child| child.kind() == "keyword_argument")
-                {
-                    let (Some(name), Some(value)) = (
-                        argument.child_by_field_name("name"),
-                        argument.child_by_field_name("value"),
-                    ) else {
-                        continue;
-                    };
-                    arguments.push(Argument {
-                        name: self.text(name),
-                        value: self.literal(value, DEPTH_MAX),
-                    });
-                }
-            }
-            Descent::Over
-        });
-        arguments
-    }
-
-    fn calls_function(&self, call: Node<'_>, function: &str) -> bool {
-        let Some(called) = call.child_by_field_name("function") else {
-            return false;
+        let mut calls = CallsOf {
+            function,
+            found: Vec::new(),
         };
-        let name = called.child_by_field_name("attribute").unwrap_or(called);
-        self.source[name.byte_range()] == *function.as_bytes()
+        calls.visit_body(self.statements());
+        let keywords = calls.found.iter().flat_map(|call| &call.arguments.keywords);
+        keywords
+            .filter_map(|keyword| {
+                Some(Argument {
+                    name: keyword.arg.as_ref()?.to_string(),
+                    value: self.literal(&keyword.value, DEPTH_MAX),
+                })
+            })
+            .collect()
     }
 
-    fn literal(&self, node: Node<'_>, depth: usize) -> Literal {
-        let line = node.start_position().row + 1;
+    fn literal(&self, value: &Expr, depth: usize) -> Literal {
+        let line = self.line(value.start());
         let Some(depth) = depth.checked_sub(1) else {
             return Literal::Computed(line);
         };
-        let children = |node: Node<'_>| {
-            let mut cursor = node.walk();
-            let all: Vec<Literal> = node
-                .named_children(&mut cursor)
-                .filter(|child| child.kind() != "comment")
-                .map(|child| self.literal(child, depth))
-                .collect();
-            all
-        };
-        match node.kind() {
-            "string" => self
-                .plain_string(node)
-                .map_or(Literal::Computed(line), |text| Literal::Text(text, line)),
-            "concatenated_string" => {
-                let parts: Option<Vec<String>> = children(node)
-                    .into_iter()
-                    .map(|part| match part {
-                        Literal::Text(text, _) => Some(text),
-                        _ => None,
-                    })
-                    .collect();
-                parts.map_or(Literal::Computed(line), |parts| Literal::Text(parts.concat(), line))
+        let members = |members: &[Expr]| members.iter().map(|member| self.literal(member, depth)).collect();
+        match value {
+            Expr::StringLiteral(string) => {
+                let text = string.value.iter().map(|part| self.content(part)).collect();
+                Literal::Text(text, line)
             }
-            "list" | "tuple" | "set" => Literal::List(children(node)),
-            "parenthesized_expression" => node
-                .named_child(0)
-                .map_or(Literal::Computed(line), |inner| self.literal(inner, depth)),
-            "dictionary" => self.map(node, depth),
-            "identifier" => self
-                .assigned(&self.text(node))
+            Expr::List(list) => Literal::List(members(&list.elts)),
+            Expr::Tuple(tuple) => Literal::List(members(&tuple.elts)),
+            Expr::Set(set) => Literal::List(members(&set.elts)),
+            Expr::Dict(dictionary) => self.map(dictionary, depth),
+            Expr::Name(name) => self
+                .assigned(&name.id)
                 .map_or(Literal::Computed(line), |value| self.literal(value, depth)),
             _ => Literal::Computed(line),
         }
     }
 
-    fn map(&self, node: Node<'_>, depth: usize) -> Literal {
-        let mut cursor = node.walk();
-        let pairs = node.named_children(&mut cursor).filter(|child| child.kind() == "pair");
-        Literal::Map(
-            pairs
-                .filter_map(|pair| {
-                    let key = self.plain_string(pair.child_by_field_name("key")?)?;
-                    Some((key, self.literal(pair.child_by_field_name("value")?, depth)))
-                })
-                .collect(),
-        )
-    }
-
-    /// The content of a string that has nothing to compute in it.
-    fn plain_string(&self, node: Node<'_>) -> Option<String> {
-        let mut cursor = node.walk();
-        if node.kind() != "string"
-            || node
-                .named_children(&mut cursor)
-                .any(|child| child.kind() == "interpolation")
-        {
-            return None;
-        }
-        Some(self.content(node))
+    fn map(&self, dictionary: &ExprDict, depth: usize) -> Literal {
+        let pairs = dictionary.items.iter().filter_map(|item| {
+            let Expr::StringLiteral(key) = item.key.as_ref()? else {
+                return None;
+            };
+            let key = key.value.iter().map(|part| self.content(part)).collect();
+            Some((key, self.literal(&item.value, depth)))
+        });
+        Literal::Map(pairs.collect())
     }
 
     /// The last value that the module's own body assigns to a name.
-    fn assigned(&self, name: &str) -> Option<Node<'_>> {
-        let mut value = None;
-        walk(&self.tree, |node| match node.kind() {
-            "module" | "expression_statement" => Descent::Into,
-            "assignment" => {
-                let left = node.child_by_field_name("left");
-                if left.is_some_and(|left| self.source[left.byte_range()] == *name.as_bytes()) {
-                    value = node.child_by_field_name("right").or(value);
-                }
-                Descent::Over
-            }
-            _ => Descent::Over,
-        });
-        value
+    fn assigned(&self, name: &str) -> Option<&Expr> {
+        let is_name = |target: &Expr| matches!(target, Expr::Name(target) if target.id == name);
+        self.statements().iter().rev().find_map(|statement| match statement {
+            Stmt::Assign(assign) if assign.targets.iter().any(is_name) => Some(&*assign.value),
+            Stmt::AnnAssign(assign) if is_name(&assign.target) => assign.value.as_deref(),
+            _ => None,
+        })
+    }
+}
+
+/// Collects the calls of a function, but none in the arguments of another.
+struct CallsOf<'a, 'name> {
+    function: &'name str,
+    found: Vec<&'a ExprCall>,
+}
+
+impl<'a> SourceOrderVisitor<'a> for CallsOf<'a, '_> {
+    fn enter_node(&mut self, node: AnyNodeRef<'a>) -> TraversalSignal {
+        if let AnyNodeRef::ExprCall(call) = node
+            && called_name(call) == Some(self.function)
+        {
+            self.found.push(call);
+            return TraversalSignal::Skip;
+        }
+        TraversalSignal::Traverse
+    }
+}
+
+fn called_name(call: &ExprCall) -> Option<&str> {
+    match &*call.func {
+        Expr::Name(name) => Some(&name.id),
+        Expr::Attribute(attribute) => Some(&attribute.attr),
+        _ => None,
     }
 }
 

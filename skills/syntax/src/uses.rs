@@ -2,9 +2,13 @@
 
 use std::ops::Range;
 
-use tree_sitter::Node;
+use ruff_python_ast::statement_visitor::{StatementVisitor, walk_stmt};
+use ruff_python_ast::token::TokenKind;
+use ruff_python_ast::visitor::source_order::{SourceOrderVisitor, TraversalSignal, walk_node};
+use ruff_python_ast::{Alias, AnyNodeRef, Expr, ExprAttribute, ExprCall, Identifier, Stmt, StmtImportFrom};
+use ruff_text_size::{Ranged, TextRange, TextSize};
 
-use crate::{Descent, Module, forward, names, walk, walk_from};
+use crate::{Module, bytes, is_name, names};
 
 /// Kind of a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,327 +95,368 @@ pub struct CallSite {
     pub line: usize,
 }
 
-/// A node on the way from the root, with the field by which the way goes on.
-#[derive(Clone, Copy)]
-struct PathNode<'tree> {
-    node: Node<'tree>,
-    field: Option<&'tree str>,
-}
+/// Parts of a dotted name that are read of an attribute of attributes.
+const CHAIN_PARTS_MAX: usize = 16;
 
 impl Module<'_> {
     /// Every place where one of these identifiers stands as code, in the order of the source.
     pub fn uses(&self, identifiers: &[&str]) -> Vec<Use> {
-        let mut hits: Vec<Range<usize>> = identifiers
+        let mut hits: Vec<TextRange> = identifiers
             .iter()
-            .flat_map(|word| names::word_hits(self.source, word).map(|at| at..at + word.len()))
+            .flat_map(|word| {
+                let length = TextSize::of(*word);
+                names::word_hits(self.source, word).map(move |at| TextRange::at(text_size(at), length))
+            })
             .collect();
-        hits.sort_by_key(|hit| hit.start);
-        let mut uses = Vec::new();
-        let mut way: Vec<PathNode<'_>> = Vec::new();
-        let mut cursor = self.tree.root_node().walk();
-        let mut next = 0;
-        // A walk that enters only what holds a hit: its cost follows the hits, not the file.
-        while let Some(hit) = hits.get(next) {
-            let node = cursor.node();
-            if node.end_byte() <= hit.start {
-                if !forward(&mut cursor) {
-                    break;
-                }
-                way.truncate(cursor.depth() as usize);
-                continue;
-            }
-            if node.start_byte() > hit.start {
-                next += 1;
-                continue;
-            }
-            if node.byte_range() == *hit && node.kind() == "identifier" {
-                set_field(&mut way, cursor.field_name());
-                uses.extend(self.used(node, &way));
-                next += 1;
-                continue;
-            }
-            set_field(&mut way, cursor.field_name());
-            if !cursor.goto_first_child() {
-                next += 1;
-                continue;
-            }
-            way.push(PathNode { node, field: None });
+        hits.sort_by_key(|hit| hit.start());
+        hits.dedup();
+        let mut finder = UseFinder {
+            module: self,
+            is_seen: vec![false; hits.len()],
+            hits,
+            way: Vec::new(),
+            uses: Vec::new(),
+        };
+        if !finder.hits.is_empty() {
+            walk_node(&mut finder, AnyNodeRef::ModModule(self.parsed.syntax()));
         }
-        uses
-    }
-
-    fn used(&self, node: Node<'_>, way: &[PathNode<'_>]) -> Option<Use> {
-        let (kind, dotted) = self.classify(node, way)?;
-        Some(Use {
-            kind,
-            at: node.start_byte(),
-            line: node.start_position().row + 1,
-            dotted,
-            scopes: self.scopes(way),
-        })
-    }
-
-    fn classify(&self, node: Node<'_>, way: &[PathNode<'_>]) -> Option<(UseKind, String)> {
-        let name = self.text(node);
-        let (last, above) = way.split_last()?;
-        let field = last.field;
-        Some(match last.node.kind() {
-            "function_definition" | "class_definition" if field == Some("name") => (UseKind::Definition, name),
-            "aliased_import" => (UseKind::Import, self.imported(node, way)),
-            "dotted_name" => {
-                if importing(above) {
-                    (UseKind::Import, self.imported(node, way))
-                } else {
-                    self.pattern(node, last.node)
-                }
-            }
-            "attribute" if field == Some("attribute") => {
-                let kind = if is_called(above) {
-                    UseKind::Call
-                } else {
-                    UseKind::Attribute
-                };
-                (kind, self.chain(last.node))
-            }
-            "call" if field == Some("function") => (UseKind::Call, name),
-            "decorator" => (UseKind::Call, name),
-            _ if assigns_at_rest(way) => (UseKind::Definition, name),
-            _ => (UseKind::Name, name),
-        })
-    }
-
-    /// `case a.B:` reads its dots as a dotted name.
-    fn pattern(&self, node: Node<'_>, dotted: Node<'_>) -> (UseKind, String) {
-        let text = String::from_utf8_lossy(&self.source[dotted.start_byte()..node.end_byte()]).into_owned();
-        let kind = if text.contains('.') {
-            UseKind::Attribute
-        } else {
-            UseKind::Name
-        };
-        (kind, compact(&text))
-    }
-
-    /// The dotted name that an identifier in an import statement belongs to, up to that identifier.
-    fn imported(&self, node: Node<'_>, way: &[PathNode<'_>]) -> String {
-        let statement = way.iter().rposition(|step| is_import(step.node.kind()));
-        let Some(at) = statement else {
-            return self.text(node);
-        };
-        let step = way[at];
-        // After `as` the identifier is a new name of what stands before it.
-        let aliased = way[at + 1..].iter().find(|step| step.node.kind() == "aliased_import");
-        let written = match aliased.filter(|step| step.field == Some("alias")) {
-            Some(step) => step.node.child_by_field_name("name").map(|name| self.text(name)),
-            None => way[at + 1..]
-                .iter()
-                .rfind(|step| step.node.kind() == "dotted_name")
-                .map(|step| {
-                    String::from_utf8_lossy(&self.source[step.node.start_byte()..node.end_byte()]).into_owned()
-                }),
-        };
-        let written = compact(&written.unwrap_or_else(|| self.text(node)));
-        let module = step.node.child_by_field_name("module_name");
-        match module {
-            Some(module) if step.field == Some("name") => join(&compact(&self.text(module)), &written),
-            Some(module) if module.kind() == "relative_import" => {
-                let dots = self.text(module).chars().take_while(|&c| c == '.').count();
-                format!("{}{written}", ".".repeat(dots))
-            }
-            _ => written,
-        }
+        finder.uses.sort_by_key(|found| found.at);
+        finder.uses
     }
 
     /// `a.b.c` of an attribute, with `?` where something else than names stands before a dot.
-    fn chain(&self, attribute: Node<'_>) -> String {
-        let mut parts = Vec::new();
-        let mut node = attribute;
-        while node.kind() == "attribute" && parts.len() < 16 {
-            parts.push(
-                node.child_by_field_name("attribute")
-                    .map(|name| self.text(name))
-                    .unwrap_or_default(),
-            );
-            match node.child_by_field_name("object") {
-                Some(object) => node = object,
-                None => break,
-            }
+    fn chain(&self, attribute: &ExprAttribute) -> String {
+        let mut parts = vec![self.text(attribute.attr.range)];
+        let mut object = &*attribute.value;
+        while let Expr::Attribute(inner) = object
+            && parts.len() < CHAIN_PARTS_MAX
+        {
+            parts.push(self.text(inner.attr.range));
+            object = &inner.value;
         }
-        match node.kind() {
-            "identifier" => parts.push(self.text(node)),
-            "call" if self.is_super(node) => parts.push("super()".to_owned()),
-            _ => parts.push("?".to_owned()),
-        }
+        parts.push(match object {
+            Expr::Name(name) => self.text(name.range),
+            Expr::Call(call) if is_super(call) => "super()".to_owned(),
+            _ => "?".to_owned(),
+        });
         parts.reverse();
         parts.join(".")
     }
 
-    fn is_super(&self, call: Node<'_>) -> bool {
-        call.child_by_field_name("function")
-            .is_some_and(|function| &self.source[function.byte_range()] == b"super")
-    }
-
-    fn scopes(&self, way: &[PathNode<'_>]) -> Vec<Scope> {
-        way.iter()
-            .filter(|step| step.field == Some("body"))
-            .filter(|step| matches!(step.node.kind(), "function_definition" | "class_definition"))
-            .filter_map(|step| {
-                Some(Scope {
-                    name: self.text(step.node.child_by_field_name("name")?),
-                    is_class: step.node.kind() == "class_definition",
-                })
-            })
-            .collect()
-    }
-
     /// Every call within a range of bytes, in the order of the source, decorators included.
     pub fn calls(&self, range: Range<usize>) -> Vec<CallSite> {
-        let mut calls = Vec::new();
-        walk(&self.tree, |node| {
-            if node.end_byte() <= range.start || node.start_byte() >= range.end {
-                return Descent::Over;
-            }
-            let within = node.start_byte() >= range.start && node.end_byte() <= range.end;
-            if node.kind() == "call" && within {
-                calls.extend(node.child_by_field_name("function").and_then(|function| {
-                    let dotted = match function.kind() {
-                        "identifier" => self.text(function),
-                        "attribute" => self.chain(function),
-                        _ => return None,
-                    };
-                    // A method of a chain over lines is called where its own name stands.
-                    let name = function.child_by_field_name("attribute").unwrap_or(function);
-                    let line = name.start_position().row + 1;
-                    Some(CallSite { dotted, line })
-                }));
-            }
-            Descent::Into
-        });
-        calls
+        let mut collector = CallCollector {
+            module: self,
+            range,
+            calls: Vec::new(),
+        };
+        collector.visit_body(self.statements());
+        collector.calls
     }
 
     /// Every name that an import statement makes, wherever it stands.
     pub fn imports(&self) -> Vec<Import> {
-        let mut imports = Vec::new();
-        walk(&self.tree, |node| match node.kind() {
-            "import_statement" | "import_from_statement" | "future_import_statement" => {
-                self.import(node, &mut imports);
-                Descent::Over
-            }
-            "expression_statement" | "string" | "comment" | "parameters" | "decorator" => Descent::Over,
-            _ => Descent::Into,
-        });
-        imports
+        let mut collector = ImportCollector {
+            module: self,
+            imports: Vec::new(),
+        };
+        collector.visit_body(self.statements());
+        collector.imports
     }
 
-    fn import(&self, statement: Node<'_>, imports: &mut Vec<Import>) {
-        let module = match statement.kind() {
-            "future_import_statement" => Some("__future__".to_owned()),
-            _ => statement
-                .child_by_field_name("module_name")
-                .map(|module| compact(&self.text(module))),
+    /// The names that the module's own body binds by `def`, `class` or an assignment, without imports.
+    pub fn top_level_names(&self) -> Vec<String> {
+        let mut collector = NameCollector {
+            module: self,
+            names: Vec::new(),
         };
-        let line = statement.start_position().row + 1;
-        let mut push = |name: String, alias: Option<String>, line: usize| {
-            let (module, name) = match &module {
-                Some(module) => (module.clone(), Some(name)),
-                None => (name, None),
+        collector.visit_body(self.statements());
+        collector.names
+    }
+
+    /// The module that `from` names, with its dots.
+    fn module_written(&self, import: &StmtImportFrom) -> String {
+        let dots = ".".repeat(import.level as usize);
+        let module = import.module.as_ref().map(|module| compact(&self.text(module.range)));
+        dots + &module.unwrap_or_default()
+    }
+}
+
+/// Walks to the places of some words. It enters only what holds one: its cost follows the words, not the file.
+struct UseFinder<'a> {
+    module: &'a Module<'a>,
+    hits: Vec<TextRange>,
+    /// True for the hits that are accounted for.
+    is_seen: Vec<bool>,
+    /// Nodes from the root on.
+    way: Vec<AnyNodeRef<'a>>,
+    uses: Vec<Use>,
+}
+
+impl<'a> SourceOrderVisitor<'a> for UseFinder<'a> {
+    fn enter_node(&mut self, node: AnyNodeRef<'a>) -> TraversalSignal {
+        let hits = self.hits_in(node.range());
+        if hits.is_empty() {
+            return TraversalSignal::Skip;
+        }
+        if let AnyNodeRef::ExprName(_) = node {
+            self.add(hits.start, self.kind_of_name(node.range()), None);
+            return TraversalSignal::Skip;
+        }
+        self.way.push(node);
+        TraversalSignal::Traverse
+    }
+
+    fn leave_node(&mut self, node: AnyNodeRef<'a>) {
+        if self.way.last().is_some_and(|last| last.ptr_eq(node)) {
+            // Strings and comments hold the rest, and what the parser skipped for a mistake.
+            for hit in self.hits_in(node.range()) {
+                if !self.is_seen[hit] && self.module.is_identifier_at(self.hits[hit].start().to_usize()) {
+                    self.add_by_tokens(hit);
+                }
+            }
+            self.way.pop();
+        }
+    }
+
+    fn visit_identifier(&mut self, identifier: &'a Identifier) {
+        for hit in self.hits_in(identifier.range) {
+            let (kind, dotted) = match *self.way.last().expect("the root is entered first") {
+                AnyNodeRef::StmtFunctionDef(_) | AnyNodeRef::StmtClassDef(_) => (UseKind::Definition, None),
+                AnyNodeRef::Alias(alias) => (UseKind::Import, Some(self.imported(alias, identifier, hit))),
+                AnyNodeRef::StmtImportFrom(import) => {
+                    let dots = ".".repeat(import.level as usize);
+                    (UseKind::Import, Some(dots + &self.up_to(identifier, hit)))
+                }
+                AnyNodeRef::ExprAttribute(attribute) => {
+                    let kind = match self.way.iter().nth_back(1) {
+                        Some(AnyNodeRef::ExprCall(_) | AnyNodeRef::Decorator(_)) => UseKind::Call,
+                        _ => UseKind::Attribute,
+                    };
+                    (kind, Some(self.module.chain(attribute)))
+                }
+                _ => (UseKind::Name, None),
             };
-            imports.push(Import {
+            self.add(hit, kind, dotted);
+        }
+    }
+}
+
+impl UseFinder<'_> {
+    /// The hits that lie within a range.
+    fn hits_in(&self, range: TextRange) -> Range<usize> {
+        let from = self.hits.partition_point(|hit| hit.start() < range.start());
+        let count = self.hits[from..].partition_point(|hit| hit.end() <= range.end());
+        from..from + count
+    }
+
+    /// Adds a use, of the word alone where it is part of no dotted name.
+    fn add(&mut self, hit: usize, kind: UseKind, dotted: Option<String>) {
+        let range = self.hits[hit];
+        if std::mem::replace(&mut self.is_seen[hit], true) {
+            return;
+        }
+        self.uses.push(Use {
+            kind,
+            at: range.start().to_usize(),
+            line: self.module.line(range.start()),
+            dotted: dotted.unwrap_or_else(|| self.module.text(range)),
+            scopes: self.scopes(range.start()),
+        });
+    }
+
+    /// Adds what the tree lacks by the tokens around it.
+    fn add_by_tokens(&mut self, hit: usize) {
+        let module = self.module;
+        let at = self.hits[hit].start();
+        let tokens = module.parsed.tokens();
+        let own = tokens.partition_point(|token| token.start() < at);
+        let mut parts = vec![module.text(self.hits[hit])];
+        let mut first = own;
+        while first > 1 && tokens[first - 1].kind() == TokenKind::Dot && parts.len() <= CHAIN_PARTS_MAX {
+            first -= 2;
+            if !is_name(tokens[first].kind()) {
+                parts.push("?".to_owned());
+                break;
+            }
+            parts.push(module.text(tokens[first].range()));
+        }
+        parts.reverse();
+        let previous = own.checked_sub(1).map(|previous| tokens[previous].kind());
+        let kind = match (previous, tokens.get(own + 1).map(|next| next.kind())) {
+            // `!r` in an f-string is no name.
+            (Some(TokenKind::Exclamation), _) => return,
+            (Some(TokenKind::Def | TokenKind::Class), _) => UseKind::Definition,
+            (_, Some(TokenKind::Lpar)) => UseKind::Call,
+            (Some(TokenKind::Dot), _) => UseKind::Attribute,
+            _ => UseKind::Name,
+        };
+        self.add(hit, kind, Some(parts.join(".")));
+    }
+
+    fn kind_of_name(&self, name: TextRange) -> UseKind {
+        match self.way.last() {
+            Some(AnyNodeRef::ExprCall(_) | AnyNodeRef::Decorator(_)) => UseKind::Call,
+            _ if self.is_assigned_at_rest(name) => UseKind::Definition,
+            _ => UseKind::Name,
+        }
+    }
+
+    /// True for a target of an assignment in the body of a module or a class, where names are there to stay.
+    fn is_assigned_at_rest(&self, name: TextRange) -> bool {
+        let mut nodes = self.way.iter().rev();
+        let statement = nodes.find(|node| !matches!(node, AnyNodeRef::ExprTuple(_) | AnyNodeRef::ExprList(_)));
+        let is_target = match statement {
+            Some(AnyNodeRef::StmtAssign(assign)) => {
+                assign.targets.iter().any(|target| target.range().contains_range(name))
+            }
+            Some(AnyNodeRef::StmtAnnAssign(assign)) => assign.target.range().contains_range(name),
+            Some(AnyNodeRef::StmtTypeAlias(alias)) => alias.name.range().contains_range(name),
+            _ => false,
+        };
+        // A local of a function is not what others refer to.
+        is_target
+            && nodes
+                .find(|node| matches!(node, AnyNodeRef::StmtFunctionDef(_) | AnyNodeRef::StmtClassDef(_)))
+                .is_none_or(|node| matches!(node, AnyNodeRef::StmtClassDef(_)))
+    }
+
+    /// The dotted name that an identifier in an import statement belongs to, up to that identifier.
+    fn imported(&self, alias: &Alias, identifier: &Identifier, hit: usize) -> String {
+        let is_new_name = alias.asname.as_ref().is_some_and(|new| new.range == identifier.range);
+        let written = if is_new_name {
+            compact(&self.module.text(alias.name.range))
+        } else {
+            self.up_to(identifier, hit)
+        };
+        match self.way.iter().nth_back(1) {
+            Some(AnyNodeRef::StmtImportFrom(import)) => join(&self.module.module_written(import), &written),
+            _ => written,
+        }
+    }
+
+    /// `a.b` where `b` was hit in `a.b.c`.
+    fn up_to(&self, dotted: &Identifier, hit: usize) -> String {
+        compact(
+            &self
+                .module
+                .text(TextRange::new(dotted.range.start(), self.hits[hit].end())),
+        )
+    }
+
+    fn scopes(&self, at: TextSize) -> Vec<Scope> {
+        let definitions = self.way.iter().filter_map(|node| match node {
+            AnyNodeRef::StmtFunctionDef(function) => Some((&function.name, &function.body, false)),
+            AnyNodeRef::StmtClassDef(class) => Some((&class.name, &class.body, true)),
+            _ => None,
+        });
+        definitions
+            .filter(|(_, body, _)| body.first().is_some_and(|first| first.start() <= at))
+            .map(|(name, _, is_class)| Scope {
+                name: self.module.text(name.range),
+                is_class,
+            })
+            .collect()
+    }
+}
+
+/// Collects calls of names.
+struct CallCollector<'a> {
+    module: &'a Module<'a>,
+    range: Range<usize>,
+    calls: Vec<CallSite>,
+}
+
+impl<'a> SourceOrderVisitor<'a> for CallCollector<'a> {
+    fn enter_node(&mut self, node: AnyNodeRef<'a>) -> TraversalSignal {
+        let range = bytes(node.range());
+        if range.end <= self.range.start || range.start >= self.range.end {
+            return TraversalSignal::Skip;
+        }
+        if let AnyNodeRef::ExprCall(call) = node
+            && range.start >= self.range.start
+            && range.end <= self.range.end
+        {
+            // A method of a chain over lines is called where its own name stands.
+            let called = match &*call.func {
+                Expr::Name(name) => Some((self.module.text(name.range), name.start())),
+                Expr::Attribute(attribute) => Some((self.module.chain(attribute), attribute.attr.start())),
+                _ => None,
+            };
+            self.calls.extend(called.map(|(dotted, at)| CallSite {
+                dotted,
+                line: self.module.line(at),
+            }));
+        }
+        TraversalSignal::Traverse
+    }
+}
+
+/// Collects what import statements make.
+struct ImportCollector<'a> {
+    module: &'a Module<'a>,
+    imports: Vec<Import>,
+}
+
+impl<'a> StatementVisitor<'a> for ImportCollector<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        let (from, aliases) = match statement {
+            Stmt::Import(import) => (None, &import.names),
+            Stmt::ImportFrom(import) => (Some(self.module.module_written(import)), &import.names),
+            _ => return walk_stmt(self, statement),
+        };
+        for alias in aliases {
+            let written = compact(&self.module.text(alias.name.range));
+            let (module, name) = match &from {
+                Some(module) => (module.clone(), Some(written)),
+                None => (written, None),
+            };
+            self.imports.push(Import {
                 module,
                 name,
-                alias,
-                line,
+                alias: alias.asname.as_ref().map(|alias| self.module.text(alias.range)),
+                line: self.module.line(alias.start()),
             });
-        };
-        walk_from(statement, |node| match node.kind() {
-            "wildcard_import" => {
-                push("*".to_owned(), None, line);
-                Descent::Over
-            }
-            _ if node == statement => Descent::Into,
-            _ if statement.child_by_field_name("module_name") == Some(node) => Descent::Over,
-            "aliased_import" => {
-                let name = node.child_by_field_name("name").map(|name| compact(&self.text(name)));
-                let alias = node.child_by_field_name("alias").map(|alias| self.text(alias));
-                push(name.unwrap_or_default(), alias, node.start_position().row + 1);
-                Descent::Over
-            }
-            "dotted_name" => {
-                push(compact(&self.text(node)), None, node.start_position().row + 1);
-                Descent::Over
-            }
-            _ => Descent::Into,
-        });
-    }
-
-    /// The names that the module's own body binds by `def`, `class`, an assignment or a loop, without imports.
-    pub fn top_level_names(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        walk(&self.tree, |node| match node.kind() {
-            "function_definition" | "class_definition" => {
-                found.extend(node.child_by_field_name("name").map(|name| self.text(name)));
-                Descent::Over
-            }
-            "assignment" => {
-                if let Some(left) = node.child_by_field_name("left") {
-                    walk_from(left, |inner| match inner.kind() {
-                        "identifier" => {
-                            found.push(self.text(inner));
-                            Descent::Over
-                        }
-                        "attribute" | "subscript" => Descent::Over,
-                        _ => Descent::Into,
-                    });
-                }
-                Descent::Over
-            }
-            "string" | "call" | "comment" => Descent::Over,
-            _ => Descent::Into,
-        });
-        found
+        }
     }
 }
 
-fn set_field<'tree>(way: &mut [PathNode<'tree>], field: Option<&'tree str>) {
-    if let Some(last) = way.last_mut() {
-        last.field = field;
+/// Collects names that statements bind, but none within functions and classes.
+struct NameCollector<'a> {
+    module: &'a Module<'a>,
+    names: Vec<String>,
+}
+
+impl NameCollector<'_> {
+    fn add_target(&mut self, target: &Expr) {
+        match target {
+            Expr::Name(name) => self.names.push(self.module.text(name.range)),
+            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|element| self.add_target(element)),
+            Expr::List(list) => list.elts.iter().for_each(|element| self.add_target(element)),
+            Expr::Starred(starred) => self.add_target(&starred.value),
+            _ => {}
+        }
     }
 }
 
-fn is_import(kind: &str) -> bool {
-    matches!(
-        kind,
-        "import_statement" | "import_from_statement" | "future_import_statement"
-    )
+impl<'a> StatementVisitor<'a> for NameCollector<'a> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::FunctionDef(function) => self.names.push(self.module.text(function.name.range)),
+            Stmt::ClassDef(class) => self.names.push(self.module.text(class.name.range)),
+            Stmt::Assign(assign) => assign.targets.iter().for_each(|target| self.add_target(target)),
+            Stmt::AnnAssign(assign) => self.add_target(&assign.target),
+            _ => walk_stmt(self, statement),
+        }
+    }
 }
 
-fn importing(above: &[PathNode<'_>]) -> bool {
-    above.iter().rev().take(3).any(|step| is_import(step.node.kind()))
+fn is_super(call: &ExprCall) -> bool {
+    matches!(&*call.func, Expr::Name(name) if name.id == "super")
 }
 
-fn is_called(above: &[PathNode<'_>]) -> bool {
-    above.last().is_some_and(|step| {
-        (step.node.kind() == "call" && step.field == Some("function")) || step.node.kind() == "decorator"
-    })
-}
-
-/// True for a target of an assignment in the body of a module or a class, where names are there to stay.
-fn assigns_at_rest(way: &[PathNode<'_>]) -> bool {
-    let mut steps = way.iter().rev();
-    let target = steps.by_ref().find(|step| {
-        !matches!(
-            step.node.kind(),
-            "pattern_list" | "tuple_pattern" | "list_pattern" | "type"
-        )
-    });
-    let assigned = target.is_some_and(|step| {
-        matches!(step.node.kind(), "assignment" | "type_alias_statement") && step.field == Some("left")
-    });
-    // A local of a function is not what others refer to.
-    assigned
-        && steps
-            .find(|step| matches!(step.node.kind(), "function_definition" | "class_definition" | "lambda"))
-            .is_none_or(|step| step.node.kind() == "class_definition")
+fn text_size(at: usize) -> TextSize {
+    TextSize::try_from(at).expect("a source is at most 2 MiB")
 }
 
 fn join(module: &str, name: &str) -> String {

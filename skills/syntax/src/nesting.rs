@@ -1,0 +1,222 @@
+//! Tells how deep a source nests, before it is parsed.
+//!
+//! The parser, the walks over its tree and the release of the tree all recurse, and the stack of a component is half a
+//! megabyte: a file of ten thousand brackets would end the call that reads it. So tokens are counted first.
+
+use ruff_python_ast::token::TokenKind;
+use ruff_python_parser::{Mode, lexer};
+
+/// Most that is parsed: 125 brackets in each other, or a sum of two thousand names. Python itself takes at most 200 open
+/// brackets and 100 levels of indentation.
+const DEPTH_MAX: usize = 2000;
+/// Weight of a bracket, of a block, and of an operator that takes what follows whole.
+const NEST: usize = 16;
+/// Weight of an operator that may bind closer than the one before it.
+const CLIMB: usize = 4;
+/// Levels of precedence: further operators of an expression make its tree deeper, but not the recursion of the parser.
+const CLIMBS_MAX: usize = 12;
+
+/// True where parsing the source might overflow the stack.
+pub(crate) fn is_too_deep(text: &str) -> bool {
+    // Depth of the place: brackets around it that are closed later, and operators before it.
+    let mut depth = block_depth(text) * NEST;
+    let mut lexer = lexer::lex(text, Mode::Module);
+    let mut outer: Vec<Bracket> = Vec::new();
+    let mut inner = Bracket::default();
+    let mut previous = TokenKind::Newline;
+    while depth <= DEPTH_MAX {
+        let kind = lexer.next_token();
+        if kind == TokenKind::EndOfFile {
+            return false;
+        }
+        if opens(kind) {
+            depth += NEST;
+            outer.push(std::mem::take(&mut inner));
+        } else if closes(kind) {
+            if let Some(around) = outer.pop() {
+                let closed = std::mem::replace(&mut inner, around);
+                depth -= NEST + closed.weight;
+                inner.deepest_part = inner.deepest_part.max(closed.depth() + NEST);
+            }
+            // A call or a subscript has what stands before it beneath it in the tree.
+            inner.weight += 1;
+            depth += 1;
+        } else if separates(kind) {
+            depth -= inner.weight;
+            inner.end_expression();
+        } else {
+            let weight = inner.weigh(kind, previous);
+            inner.weight += weight;
+            depth += weight;
+        }
+        if inner.depth() > DEPTH_MAX {
+            return true;
+        }
+        previous = kind;
+    }
+    true
+}
+
+/// Depth of what stands in a bracket, or outside of all.
+#[derive(Default)]
+struct Bracket {
+    /// Weight of the operators of the expression that is being read.
+    weight: usize,
+    /// Operators of that expression.
+    operators: usize,
+    /// Depth of its deepest bracket that is closed.
+    deepest_part: usize,
+    /// Depth of the deepest expression before it.
+    deepest: usize,
+}
+
+impl Bracket {
+    fn depth(&self) -> usize {
+        self.deepest.max(self.weight + self.deepest_part)
+    }
+
+    fn end_expression(&mut self) {
+        *self = Self {
+            deepest: self.depth(),
+            ..Self::default()
+        };
+    }
+
+    fn weigh(&mut self, kind: TokenKind, previous: TokenKind) -> usize {
+        use TokenKind::{Await, DoubleStar, Else, Lambda, Minus, Not, Plus, Star, Tilde, Yield};
+        match kind {
+            Await | DoubleStar | Else | Lambda | Tilde | Yield => NEST,
+            Minus | Not | Plus | Star if !ends_operand(previous) => NEST,
+            _ if is_infix(kind) => {
+                self.operators += 1;
+                if self.operators <= CLIMBS_MAX { CLIMB } else { 1 }
+            }
+            TokenKind::Dot => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// Levels of indentation, continued lines and lines of strings included: which lines begin a statement depends on how
+/// the parser recovers from mistakes.
+fn block_depth(text: &str) -> usize {
+    let mut deepest = 0;
+    let mut columns: Vec<usize> = Vec::new();
+    for line in text.split(['\n', '\r']) {
+        let column = line.len() - line.trim_start_matches([' ', '\t', '\u{c}']).len();
+        if column == line.len() {
+            continue;
+        }
+        columns.truncate(columns.partition_point(|&before| before < column));
+        columns.push(column);
+        deepest = deepest.max(columns.len() - 1);
+    }
+    deepest
+}
+
+fn opens(kind: TokenKind) -> bool {
+    use TokenKind::{FStringStart, Lbrace, Lpar, Lsqb, TStringStart};
+    matches!(kind, Lpar | Lsqb | Lbrace | FStringStart | TStringStart)
+}
+
+fn closes(kind: TokenKind) -> bool {
+    use TokenKind::{FStringEnd, Rbrace, Rpar, Rsqb, TStringEnd};
+    matches!(kind, Rpar | Rsqb | Rbrace | FStringEnd | TStringEnd)
+}
+
+/// Tokens that no expression goes on over: keywords of statements as well, for a bracket that is not closed.
+fn separates(kind: TokenKind) -> bool {
+    use TokenKind::{
+        Assert, Break, Class, Comma, Continue, Def, Del, Equal, Except, Finally, Global, Import, Newline, Nonlocal,
+        Pass, Raise, Return, Semi, Try, While, With,
+    };
+    matches!(
+        kind,
+        Assert
+            | Break
+            | Class
+            | Comma
+            | Continue
+            | Def
+            | Del
+            | Equal
+            | Except
+            | Finally
+            | Global
+            | Import
+            | Newline
+            | Nonlocal
+            | Pass
+            | Raise
+            | Return
+            | Semi
+            | Try
+            | While
+            | With
+    )
+}
+
+/// True for a token after which `-` takes away and does not negate.
+fn ends_operand(kind: TokenKind) -> bool {
+    use TokenKind::{Complex, Ellipsis, False, Float, Int, Name, None, String, True};
+    closes(kind)
+        || kind.is_soft_keyword()
+        || matches!(
+            kind,
+            Complex | Ellipsis | False | Float | Int | Name | None | String | True
+        )
+}
+
+fn is_infix(kind: TokenKind) -> bool {
+    use TokenKind::{And, ColonEqual, EqEqual, Greater, GreaterEqual, If, In, Is, Less, LessEqual, Not, NotEqual, Or};
+    kind.as_binary_operator().is_some()
+        || matches!(
+            kind,
+            And | ColonEqual | EqEqual | Greater | GreaterEqual | If | In | Is | Less | LessEqual | Not | NotEqual | Or
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_people_write_is_not_too_deep() {
+        let indented: String = (0..90).map(|level| format!("{}if x:\n", " ".repeat(level))).collect();
+        for source in [
+            format!("x = {}1{}\n", "(".repeat(100), ")".repeat(100)),
+            format!("x = {}\n", ["'text'"; 1500].join(" +\n    ")),
+            format!("x = y{}\n", ".filter(a=1)".repeat(900)),
+            format!("x = [{}]\n", "f(a - b, -c), ".repeat(10_000)),
+            format!("x = (1 +\n{}", "def f():\n    return a.b(1)\n\n".repeat(10_000)),
+            format!("if a: pass\n{}", "elif b: pass\n".repeat(10_000)),
+            format!("{indented}{}pass\n", " ".repeat(90)),
+        ] {
+            assert!(!is_too_deep(&source), "{}", &source[..60]);
+        }
+    }
+
+    #[test]
+    fn endless_nesting_is_too_deep() {
+        let indented: String = (0..1000).map(|level| format!("{}if x:\n", " ".repeat(level))).collect();
+        for source in [
+            format!("x = {}1{}\n", "(".repeat(10_000), ")".repeat(10_000)),
+            "[".repeat(10_000),
+            format!("x = {}\n", "f(".repeat(10_000)),
+            format!("x = y{}\n", ".a".repeat(10_000)),
+            format!("x = y{}\n", "()".repeat(10_000)),
+            format!("x = ((y){})\n", "[0]".repeat(10_000)),
+            format!("x = {}1\n", "- ".repeat(10_000)),
+            format!("x = {}1\n", "not ".repeat(10_000)),
+            format!("x = {}1\n", "lambda: ".repeat(10_000)),
+            format!("x = 1{}\n", " + 1".repeat(10_000)),
+            format!("x = 1{}\n", " ** 1".repeat(10_000)),
+            format!("x = 1{}\n", " if 1 else 1".repeat(10_000)),
+            format!("x = {}", "f'{".repeat(10_000)),
+            format!("({indented}"),
+            indented,
+        ] {
+            assert!(is_too_deep(&source), "{}", &source[..60.min(source.len())]);
+        }
+    }
+}
