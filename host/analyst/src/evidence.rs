@@ -232,20 +232,33 @@ pub(super) fn size_text(bytes: f64) -> String {
     }
 }
 
-/// Words of the repository, and the line where they stand.
+/// Words of the repository, and the lines where they stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Quotation {
     /// The words.
     pub(super) text: String,
-    /// From 1.
+    /// The first of the lines, from 1.
     pub(super) line: usize,
+    pub(super) last_line: usize,
 }
 
 impl Quotation {
+    /// Words of one line.
     pub(super) fn new(text: &str, line: usize) -> Self {
         Self {
             text: text.to_owned(),
             line,
+            last_line: line,
+        }
+    }
+
+    /// Citation of the lines in a file.
+    pub(super) fn place(&self, path: &str) -> String {
+        let Self { line, last_line, .. } = self;
+        if line == last_line {
+            format!("{path}:{line}")
+        } else {
+            format!("{path}:{line}-{last_line}")
         }
     }
 }

@@ -115,7 +115,10 @@ fn purpose_of(comment: &Comment) -> Option<Quotation> {
             continue;
         }
         let sentence = cut_text(first_sentence(&text), PURPOSE_CHARACTERS_MAX);
-        return Some(Quotation::new(&sentence, first.number));
+        return Some(Quotation {
+            last_line: paragraph[words.len() - 1].number,
+            ..Quotation::new(&sentence, first.number)
+        });
     }
     None
 }

@@ -179,7 +179,7 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
         }
     }
     if let Some(purpose) = file_purpose(path, &read) {
-        let _ = writeln!(text, "{} ({path}:{})\n", purpose.text, purpose.line);
+        let _ = writeln!(text, "{} ({})\n", purpose.text, purpose.place(path));
     }
     text.push_str(&what_it_is(path, extent, &read));
     text.push_str("\n## Outline\n\n");

@@ -126,13 +126,18 @@ fn what_it_is(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &
         .iter()
         .find_map(|(file, readme)| Some((file, readme.purpose.as_ref()?)));
     if let Some((file, purpose)) = purpose {
-        let _ = writeln!(text, "{} ({})\n", purpose.text, file.place(purpose.line));
+        let _ = writeln!(text, "{} ({})\n", purpose.text, purpose.place(&file.path));
     }
     let described = manifests(survey, speaking).find_map(|file| Some((file, file.description()?)));
     let plain = |text: &str| text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
     let is_said = |words: &str| purpose.is_some_and(|(_, purpose)| plain(&purpose.text) == plain(words));
     if let Some((file, words)) = described.filter(|(_, words)| !is_said(&words.text)) {
-        let _ = writeln!(text, "Its manifest says: {} ({})\n", words.text, file.place(words.line));
+        let _ = writeln!(
+            text,
+            "Its manifest says: {} ({})\n",
+            words.text,
+            words.place(&file.path)
+        );
     }
     let what = if brief.target.is_empty() {
         "The repository"
@@ -317,7 +322,8 @@ fn is_program(path: &str) -> bool {
 fn purpose_in(path: &str, files: &[ReadFile]) -> Option<(String, String)> {
     let file = files.iter().find(|file| file.path == path)?;
     let purpose = file_purpose(path, &file.lines)?;
-    Some((purpose.text, file.place(purpose.line)))
+    let place = purpose.place(&file.path);
+    Some((purpose.text, place))
 }
 
 /// Citation of a file's first line, ` (path:1)`. An empty file has no line that could be cited.
@@ -426,7 +432,7 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
         let words = file.description().or_else(|| file_purpose(path, &file.lines))?;
         // The comment of a package in Go is about all of its files.
         let is_of_package = words.text.starts_with("Package ") && !part.ends_with('/');
-        (!is_of_package && !is_remark(&words.text)).then(|| format!("{} ({})", words.text, file.place(words.line)))
+        (!is_of_package && !is_remark(&words.text)).then(|| format!("{} ({})", words.text, words.place(&file.path)))
     })
 }
 
