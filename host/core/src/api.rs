@@ -273,7 +273,7 @@ pub struct ExecuteRequest {
     /// Overrides the configured model for this session; an empty one does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.
+    /// True where the client answers `approval` events with POST /approvals/{id}; else what would be asked is denied.
     /// Taken from the holder of the token alone.
     #[serde(default)]
     #[schema(default = false)]
@@ -333,7 +333,7 @@ pub struct TurnRequest {
     /// Overrides the configured model for this turn; an empty one does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// True where somebody will answer `approval` events with POST /approvals/{id}; else what would be asked is denied.
+    /// True where the client answers `approval` events with POST /approvals/{id}; else what would be asked is denied.
     /// Taken from the holder of the token alone.
     #[serde(default)]
     #[schema(default = false)]
@@ -528,7 +528,7 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub untrusted: bool,
-    /// Each change of files is shown and asked about before it is made. Where nobody can be asked, none is made.
+    /// Each change of files is shown and asked about before it is made. Where no client can be asked, none is made.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub ask_before_write: bool,
@@ -921,13 +921,13 @@ pub struct Skills {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkillCallRequest {
-    /// The arguments, as the schema in `parameters` of the skill says. What does not fit it is told by the stream.
+    /// The arguments, as the schema in `parameters` of the skill says. The stream names arguments that do not fit it.
     #[schema(value_type = Object)]
     pub arguments: Value,
     /// Absolute path to the repository root.
     #[schema(pattern = "^/", examples("/home/me/project"))]
     pub repo_path: String,
-    /// True where somebody will answer `approval` events. Taken from the holder of the token alone.
+    /// True where the client answers `approval` events. Taken from the holder of the token alone.
     #[serde(default)]
     #[schema(default = false)]
     pub interactive: bool,

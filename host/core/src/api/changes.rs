@@ -83,7 +83,7 @@ pub struct UndoResult {
     pub restored: Vec<String>,
     /// Paths that already were.
     pub unchanged: Vec<String>,
-    /// Paths that are not, because somebody else has changed them since.
+    /// Paths that are not, because another program has changed them since.
     pub left: Vec<LeftFile>,
     /// Actions of the session that no undo takes back, such as a commit or an installation: sentences without their
     /// full stops.

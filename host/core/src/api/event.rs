@@ -283,7 +283,7 @@ pub enum Event {
         /// The line, without control characters.
         line: String,
     },
-    /// Somebody must say yes or no.
+    /// The user must say yes or no.
     #[schema(title = "ApprovalEvent")]
     Approval {
         /// For POST /approvals/{id}.

@@ -61,9 +61,9 @@ pub(super) async fn diff(
 
 /// Take back what a session changed
 ///
-/// Every file that is as the session left it becomes what it was before, byte for byte; one that somebody has changed
-/// since is left alone and named. Nothing but files is taken back: commits and installations of the session are named in
-/// `notices`. The undo is a session of its own, which can be undone.
+/// Every file that is as the session left it becomes what it was before, byte for byte; one that another program has
+/// changed since is left alone and named. Nothing but files is taken back: commits and installations of the session are
+/// named in `notices`. The undo is a session of its own, which can be undone.
 #[utoipa::path(
     post,
     path = "/sessions/{session_id}/undo",

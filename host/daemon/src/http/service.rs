@@ -194,7 +194,7 @@ pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus>
 
 /// End the backend where nothing is under way
 ///
-/// Looks and closes in one step: whatever starts at the same time either keeps the backend or is told `stopping`. A
+/// Looks and closes in one step: a request that comes at the same time either keeps the backend or gets `stopping`. A
 /// client of another version replaces an idle backend so. Only for the holder of the token.
 #[utoipa::path(
     post,

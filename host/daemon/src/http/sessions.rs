@@ -25,7 +25,7 @@ pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;
 
 /// Start an operation
 ///
-/// Answers once the request is known to be right; what goes wrong later is told by the stream and by the result.
+/// Answers once the request is known to be right; later errors are in the stream and in the result.
 #[utoipa::path(
     post,
     path = "/execute",
@@ -365,7 +365,7 @@ pub(super) struct ResultQuery {
 
 /// Cancel a session
 ///
-/// Answers once the session is told; its stream says when it has ended, which takes at most some seconds.
+/// Answers once the session has the request; its stream says when it has ended, which takes at most some seconds.
 #[utoipa::path(
     delete,
     path = "/sessions/{session_id}",
@@ -387,8 +387,8 @@ pub(super) async fn cancel(State(state): State<AppState>, PathOf(id): PathOf) ->
 
 /// Show an approval
 ///
-/// All of what an `approval` event asks about, also where that has shown the beginning of it only, for as long as nobody
-/// has answered.
+/// All of what an `approval` event asks about, also where that has shown the beginning of it only, for as long as no
+/// client has answered.
 #[utoipa::path(
     get,
     path = "/approvals/{id}",

@@ -31,7 +31,7 @@ pub(super) async fn list(State(state): State<AppState>) -> Json<Skills> {
 
 /// Call one skill
 ///
-/// Runs it in its sandbox, as a session of its own that ends when nobody follows it any more. The stream is in the
+/// Runs it in its sandbox, as a session of its own that ends when no client follows it any more. The stream is in the
 /// reference form; its last event but one is `outcome`, with what a model would read and the receipt. A call that did
 /// not work ends with `error`.
 #[utoipa::path(
