@@ -174,10 +174,13 @@ fn the_ones_that_apply_work_on_an_npm_repository() {
     holds(&nothing.stderr, &["[error]", "git repository"]);
 }
 
+/// Source that nests so deep.
+type SourceOfDepth = fn(usize) -> String;
+
 /// Python that nests without end ends neither a call nor the component that reads it: what is too deep is matched by word.
 #[test]
 fn nesting_of_any_depth_and_kind_is_answered() {
-    let nested: [(&str, fn(usize) -> String); 14] = [
+    let nested: [(&str, SourceOfDepth); 14] = [
         ("brackets", |depth| {
             format!("x = {}x{}", "(".repeat(depth), ")".repeat(depth))
         }),
