@@ -57,7 +57,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     (
         "host/analyst/src/readme.rs",
         "headings of a README",
-        &["table of contents"],
+        &["Welcome to ", "table of contents"],
     ),
     (
         "host/boundary/src/budget.rs",
@@ -111,6 +111,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "PEM files",
         &["BEGIN EC PRIVATE KEY", "BEGIN ENCRYPTED"],
     ),
+    ("skills/analyze_dependencies/src/ruby.rs", "source code", &[" do |"]),
     (
         "skills/details/src/test_run.rs",
         "output of test runners",

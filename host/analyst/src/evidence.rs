@@ -347,6 +347,13 @@ pub(super) struct Dependency {
     pub(super) place: String,
 }
 
+impl Dependency {
+    /// True where the project needs it to run.
+    pub(super) fn is_runtime(&self) -> bool {
+        self.group == "runtime"
+    }
+}
+
 /// Dependencies out of an answer of analyze_dependencies, whose lines are `  name constraint [group] path:line` with
 /// remarks behind: the ones that are needed to run come first.
 pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
@@ -360,7 +367,7 @@ pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
         })
     };
     let mut dependencies: Vec<Dependency> = text.lines().filter_map(dependency).collect();
-    dependencies.sort_by_key(|dependency| dependency.group != "runtime");
+    dependencies.sort_by_key(|dependency| !dependency.is_runtime());
     dependencies
 }
 

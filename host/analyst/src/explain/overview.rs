@@ -467,7 +467,7 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     let is_near = |path: &str| parent(path) == brief.target || parent(path).is_empty();
     // A gem declares what it needs to run beside what its authors work with.
     let mut near: Vec<_> = by_manifest.iter().filter(|(path, _)| is_near(path)).collect();
-    near.sort_by_key(|(_, dependencies)| dependencies.first().is_none_or(|first| first.group != "runtime"));
+    near.sort_by_key(|(_, dependencies)| dependencies.first().is_none_or(|first| !first.is_runtime()));
     for (_, dependencies) in near {
         for dependency in dependencies.iter().take(ROWS_MAX) {
             // The version may stand on another line than the name.
