@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// Bytes of the profiles that the index keeps of one repository. Those of Django take 7 MB, those of a Linux kernel tree 240,
-/// and a tenth more with syntax trees. Files beyond the bound are read anew for each selection.
+/// Bytes of the profiles that the index keeps of one repository. Those of a Linux kernel tree take 145 MB, and at most 110
+/// more with syntax trees. Files beyond the bound are read anew for each selection.
 const INDEX_BYTES_MAX: u64 = 384 * 1024 * 1024;
 
 /// Bytes of the postings of one repository: a tenth of its text. Those of a Linux kernel tree take some 150 MB. Files beyond
