@@ -14,7 +14,7 @@ use tool_core::api::{ModuleEdge, ModuleGraph, ModuleNode};
 use tool_repository::Repository;
 use tool_repository::file_role::parent;
 
-use super::symbols::{Ecosystem, Manifest};
+use super::symbols::{Manifest, PackageEcosystem};
 use super::{ContextError, Indexes, Looked, SelectionTree};
 use crate::limits::RANKED_FILE_BYTES_MAX;
 
@@ -350,7 +350,7 @@ fn declared_dependencies(tree: &SelectionTree<'_>, folders: &[&str]) -> Vec<(usi
                 .collect()
         })
         .collect();
-    let mut places: HashMap<(Ecosystem, &str), usize> = HashMap::new();
+    let mut places: HashMap<(PackageEcosystem, &str), usize> = HashMap::new();
     for (at, manifest) in manifests
         .iter()
         .enumerate()

@@ -13,7 +13,7 @@ mod resolve;
 mod tree;
 
 pub use details::{DetailedSymbol, SymbolUse, SyntaxDetails, UseForm};
-pub(crate) use manifest::{Ecosystem, Manifest};
+pub(crate) use manifest::{Manifest, PackageEcosystem};
 pub use packages::Packages;
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;

@@ -77,7 +77,7 @@ impl Module<'_> {
         collector.definitions
     }
 
-    fn definition(&self, head: &Head<'_>, before: &[Definition], parent: Option<usize>) -> Definition {
+    fn definition(&self, head: &DefinitionHead<'_>, before: &[Definition], parent: Option<usize>) -> Definition {
         let name = self.text(head.name.range);
         let around = parent.map(|at| &before[at]);
         let kind = match (head.parameters, around.map(|around| around.kind)) {
@@ -110,7 +110,7 @@ impl Module<'_> {
     }
 
     /// The line of `def`, `class` or the `async` before it.
-    fn keyword_line(&self, head: &Head<'_>) -> usize {
+    fn keyword_line(&self, head: &DefinitionHead<'_>) -> usize {
         let start = head.decorators.last().map_or(head.range.start(), Ranged::end);
         let tokens = self.tokens(TextRange::new(start, head.range.end().max(start)));
         let keyword = tokens
@@ -120,7 +120,7 @@ impl Module<'_> {
     }
 
     /// The last line of the body. Comments below its last statement belong to it as far as they are indented with it.
-    fn end_line(&self, head: &Head<'_>) -> usize {
+    fn end_line(&self, head: &DefinitionHead<'_>) -> usize {
         let mut end_line = self.line(head.range.end());
         let Some(first) = head.body.first() else {
             return end_line;
@@ -137,7 +137,7 @@ impl Module<'_> {
     }
 
     /// From `def` to before the colon, comments dropped and white space made single.
-    fn signature(&self, head: &Head<'_>, name: &str) -> String {
+    fn signature(&self, head: &DefinitionHead<'_>, name: &str) -> String {
         let keyword = match (head.parameters, head.is_async) {
             (None, _) => "class",
             (Some(_), false) => "def",
@@ -198,7 +198,7 @@ impl Module<'_> {
 }
 
 /// Parts of a `def` or a `class`.
-struct Head<'a> {
+struct DefinitionHead<'a> {
     name: &'a Identifier,
     range: TextRange,
     decorators: &'a [Decorator],
@@ -213,7 +213,7 @@ struct Head<'a> {
     body: &'a [Stmt],
 }
 
-impl<'a> Head<'a> {
+impl<'a> DefinitionHead<'a> {
     fn of(statement: &'a Stmt) -> Option<Self> {
         match statement {
             Stmt::FunctionDef(function) => Some(Self::of_function(function)),
@@ -261,7 +261,7 @@ struct DefinitionCollector<'a> {
 impl<'a> StatementVisitor<'a> for DefinitionCollector<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         // A name is missing where the parser made up a definition for a mistake.
-        let head = Head::of(statement).filter(|head| !head.name.range.is_empty());
+        let head = DefinitionHead::of(statement).filter(|head| !head.name.range.is_empty());
         let Some(head) = head else {
             return walk_stmt(self, statement);
         };

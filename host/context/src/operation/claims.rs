@@ -50,7 +50,7 @@ pub(super) struct CitedClaims {
 
 /// Result of comparing claims with lines.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Comparison<'c> {
+pub(super) enum ClaimVerdict<'c> {
     /// The lines contain each symbol, number and route, or one of the quotations.
     Holds,
     /// The lines decide nothing.
@@ -142,7 +142,7 @@ impl CitedClaims {
     }
 
     /// Compares the claims with the cited lines of the file at `path`.
-    pub(super) fn compare(&self, lines: &CitedText, path: &str) -> Comparison<'_> {
+    pub(super) fn compare(&self, lines: &CitedText, path: &str) -> ClaimVerdict<'_> {
         let evidence: Vec<Evidence> = self.claims.iter().map(|claim| lines.evidence(claim, path)).collect();
         let has = |wanted| evidence.contains(&wanted);
         let is_all_missing = !has(Evidence::InLines) && !has(Evidence::Partial);
@@ -154,11 +154,11 @@ impl CitedClaims {
         // A command such as `npm test` follows from the lines and is not written there.
         let is_loose = |claim: &Claim| matches!(claim, Claim::Quotation(_));
         if let Some(claim) = missing.clone().find(is_refuted) {
-            Comparison::Lacks(claim)
+            ClaimVerdict::Lacks(claim)
         } else if has(Evidence::InLines) && missing.all(is_loose) {
-            Comparison::Holds
+            ClaimVerdict::Holds
         } else {
-            Comparison::Open
+            ClaimVerdict::Open
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use super::citations::{self, Citation};
-use super::claims::{CitedClaims, CitedText, Comparison, claims_of};
+use super::claims::{CitedClaims, CitedText, ClaimVerdict, claims_of};
 use tool_core::text::{beginning as beginning_of, clean_line};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise};
 
@@ -138,9 +138,9 @@ fn judge(citation: &Citation, claims: &CitedClaims, beginning: &Result<FileBegin
     }
     let lines = CitedText::new(beginning.lines(first, last));
     let claim = match claims.compare(&lines, &beginning.path) {
-        Comparison::Holds => return Verdict::Holds,
-        Comparison::Open => return Verdict::NotChecked,
-        Comparison::Lacks(claim) => claim,
+        ClaimVerdict::Holds => return Verdict::Holds,
+        ClaimVerdict::Open => return Verdict::NotChecked,
+        ClaimVerdict::Lacks(claim) => claim,
     };
     let (lines, verb) = if first == last {
         ("the line", "does")

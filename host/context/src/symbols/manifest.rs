@@ -17,7 +17,7 @@ const MANIFEST_BYTES_MAX: usize = 1024 * 1024;
 
 /// Packages of one ecosystem know each other by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Ecosystem {
+pub(crate) enum PackageEcosystem {
     /// Cargo.
     Rust,
     /// npm and its kin.
@@ -33,7 +33,7 @@ pub(crate) enum Ecosystem {
 /// A manifest as far as it is parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    pub(crate) ecosystem: Ecosystem,
+    pub(crate) ecosystem: PackageEcosystem,
     /// The package's name; absent for a workspace without a package.
     pub(crate) name: Option<String>,
     /// The name by which code imports the library, where it is another.
@@ -70,7 +70,7 @@ impl Manifest {
         }
     }
 
-    fn new(ecosystem: Ecosystem, name: Option<&str>, needs: impl IntoIterator<Item = String>) -> Self {
+    fn new(ecosystem: PackageEcosystem, name: Option<&str>, needs: impl IntoIterator<Item = String>) -> Self {
         let need = |name| Need {
             name,
             is_inherited: false,
@@ -123,7 +123,7 @@ fn cargo(manifest: &Table) -> Manifest {
         renames: offered
             .filter_map(|(key, value)| Some((key.clone(), package(value)?)))
             .collect(),
-        ..Manifest::new(Ecosystem::Rust, text_below(manifest, &["package", "name"]), [])
+        ..Manifest::new(PackageEcosystem::Rust, text_below(manifest, &["package", "name"]), [])
     }
 }
 
@@ -145,7 +145,7 @@ fn node(manifest: &Value) -> Manifest {
         real.filter(|name| !name.is_empty()).unwrap_or(key).to_owned()
     };
     let needs: Vec<String> = declared.map(need).collect();
-    Manifest::new(Ecosystem::Node, manifest["name"].as_str(), needs)
+    Manifest::new(PackageEcosystem::Node, manifest["name"].as_str(), needs)
 }
 
 /// A name of Python as all of its spellings are compared.
@@ -190,7 +190,7 @@ fn python(manifest: &Table) -> Manifest {
         .map(required_name)
         .chain(keys.map(|key| python_name(key)))
         .collect();
-    Manifest::new(Ecosystem::Python, own.map(python_name).as_deref(), needs)
+    Manifest::new(PackageEcosystem::Python, own.map(python_name).as_deref(), needs)
 }
 
 fn setup(text: &str) -> Manifest {
@@ -204,7 +204,7 @@ fn setup(text: &str) -> Manifest {
         .flat_map(|list| QUOTED.captures_iter(list.as_str()))
         .map(|found| required_name(&found[1]))
         .collect();
-    Manifest::new(Ecosystem::Python, name.as_deref(), needs)
+    Manifest::new(PackageEcosystem::Python, name.as_deref(), needs)
 }
 
 fn go(text: &str) -> Manifest {
@@ -221,7 +221,7 @@ fn go(text: &str) -> Manifest {
             _ => {}
         }
     }
-    Manifest::new(Ecosystem::Go, name, needs)
+    Manifest::new(PackageEcosystem::Go, name, needs)
 }
 
 fn elixir(text: &str) -> Manifest {
@@ -229,7 +229,7 @@ fn elixir(text: &str) -> Manifest {
     static NEED: LazyLock<Regex> = LazyLock::new(|| expression(r#"\{\s*:(\w+),\s*(?:["\[]|\w+:)"#));
     let name = NAME.captures(text).and_then(|found| found.get(1));
     let needs: Vec<String> = NEED.captures_iter(text).map(|found| found[1].to_owned()).collect();
-    Manifest::new(Ecosystem::Elixir, name.map(|name| name.as_str()), needs)
+    Manifest::new(PackageEcosystem::Elixir, name.map(|name| name.as_str()), needs)
 }
 
 fn expression(text: &str) -> Regex {
