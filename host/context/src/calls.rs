@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lookup::{LookupError, SymbolReader};
 use crate::symbols::{SymbolForm, SymbolUse, SyntaxDetails, UseForm};
-use crate::{ContextError, Indexes, Looked, SelectionTree};
+use crate::{ContextError, Indexes, Looked, SelectionTree, read_tree};
 use draw::{CallTally, Ends};
 use resolve::{CallSite, KnownDefinition, Qualifier, resolve};
 use tool_core::api::CallGraph;
@@ -45,33 +45,26 @@ pub fn draw_calls(
     under: &str,
     cancel: &CancellationToken,
 ) -> Result<CallGraph, ContextError> {
-    let list = repository.list(cancel)?;
-    if list.files.is_empty() {
-        return Err(ContextError::Empty);
-    }
-    let look = indexes.look(repository, &list, Instant::now(), cancel);
-    let look = look.without_history_if(true);
-    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
     let reader = SymbolReader {
         repository,
         parser: indexes.parser(),
         indexes: Some(indexes),
         cancel,
     };
-    let mut calls = CallReader {
-        tree: &tree,
-        reader,
-        parsed: HashMap::new(),
-        notices: Vec::new(),
-    };
-    let graph = calls.draw(symbol, under);
-    look.finish();
-    if cancel.is_cancelled() {
-        return Err(ContextError::Cancelled);
-    }
-    let mut graph = graph?;
-    graph.notices.extend(list.skipped_ignores.notice());
-    Ok(graph)
+    read_tree(repository, indexes, cancel, |tree, list| {
+        if list.files.is_empty() {
+            return Err(ContextError::Empty);
+        }
+        let mut calls = CallReader {
+            tree,
+            reader,
+            parsed: HashMap::new(),
+            notices: Vec::new(),
+        };
+        let mut graph = calls.draw(symbol, under)?;
+        graph.notices.extend(list.skipped_ignores.notice());
+        Ok(graph)
+    })
 }
 
 /// A file by its syntax tree, with all uses of names.

@@ -5,13 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::modules::file_imports;
 use crate::symbols::{self, Syntax};
-use crate::{ContextError, Indexes, SelectionTree};
+use crate::{ContextError, Indexes, SelectionTree, read_tree};
 use tool_repository::Repository;
 use tool_repository::file_role::{file_name, parent, stem};
 
@@ -37,22 +36,18 @@ pub fn find_import_circles(
     path: &str,
     cancel: &CancellationToken,
 ) -> Result<Vec<ImportCircle>, ContextError> {
-    let since = Instant::now();
-    let list = repository.list(cancel)?;
-    if list.files.is_empty() {
-        return Err(ContextError::Empty);
-    }
-    let look = indexes.look(repository, &list, since, cancel);
-    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
-    let circles = find(&tree, path);
-    // A part of the graph would tell of fewer circles than there are.
-    let is_over = tree.is_over();
-    look.finish();
-    match (cancel.is_cancelled(), is_over) {
-        (true, _) => Err(ContextError::Cancelled),
-        (_, true) => Err(ContextError::Timeout),
-        _ => Ok(circles),
-    }
+    read_tree(repository, indexes, cancel, |tree, list| {
+        if list.files.is_empty() {
+            return Err(ContextError::Empty);
+        }
+        let circles = find(tree, path);
+        // A part of the graph would tell of fewer circles than there are.
+        if tree.is_over() {
+            Err(ContextError::Timeout)
+        } else {
+            Ok(circles)
+        }
+    })
 }
 
 fn find(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
@@ -67,7 +62,8 @@ fn find(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
             imported.filter_map(|to| place.get(&to).copied()).collect()
         })
         .collect();
-    let is_meant = |at: usize| is_at_or_below(tree.paths[sources[at]], path);
+    let below = tree.below(path);
+    let is_meant = |at: usize| below.contains(&sources[at]) || tree.paths[sources[at]] == path;
     let mut circles: Vec<Vec<usize>> = groups(&imports)
         .iter()
         .flat_map(|group| circles_of(group, &imports, &is_meant))
@@ -88,31 +84,15 @@ fn find(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
     circles.into_iter().map(located).collect()
 }
 
-fn is_at_or_below(path: &str, target: &str) -> bool {
-    let rest = path.strip_prefix(target);
-    target.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// False for imports that are no part of a circle by the rules of their language.
 fn may_be_circular(from: &str, to: &str) -> bool {
     match Syntax::of(from) {
         Some(Syntax::Go) => false,
-        Some(Syntax::Rust) => !from.starts_with(&children_of(to)),
+        Some(Syntax::Rust) => {
+            let children = symbols::rust_directory(to);
+            !(children.is_empty() || from.starts_with(&format!("{children}/")))
+        }
         _ => true,
-    }
-}
-
-/// The folder that the child modules of a file of Rust lie in, with its slash.
-fn children_of(path: &str) -> String {
-    let folder = parent(path);
-    let own = match file_name(path) {
-        "mod.rs" | "lib.rs" | "main.rs" => String::new(),
-        _ => format!("{}/", stem(path)),
-    };
-    if folder.is_empty() {
-        own
-    } else {
-        format!("{folder}/{own}")
     }
 }
 

@@ -5,12 +5,11 @@
 //! count. Tests, examples and generated files come last.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::target::SymbolPlace;
-use crate::{ContextError, Indexes, Looked, SelectionTree};
+use crate::{ContextError, Indexes, Looked, SelectionTree, read_tree};
 use tool_core::text::nearest;
 use tool_repository::Repository;
 use tool_repository::file_role::{self, Role};
@@ -64,17 +63,7 @@ pub fn find_symbol(
     typed: &str,
     cancel: &CancellationToken,
 ) -> Result<SymbolSearch, ContextError> {
-    let list = repository.list(cancel)?;
-    let look = indexes.look(repository, &list, Instant::now(), cancel);
-    // A name is where it is defined, whatever earlier commits say.
-    let look = look.without_history_if(true);
-    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
-    let found = search(&tree, typed);
-    look.finish();
-    if cancel.is_cancelled() {
-        return Err(ContextError::Cancelled);
-    }
-    Ok(found)
+    read_tree(repository, indexes, cancel, |tree, _| Ok(search(tree, typed)))
 }
 
 fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {

@@ -17,7 +17,7 @@ use memchr::memmem::find;
 use tokio_util::sync::CancellationToken;
 
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
-use crate::{ContextError, Indexes, SelectionTree};
+use crate::{ContextError, Indexes, SelectionTree, read_tree};
 use tool_repository::Repository;
 use tool_repository::file_role::{Role, language};
 
@@ -65,15 +65,9 @@ pub fn find_endpoints(
     directory: &str,
     cancel: &CancellationToken,
 ) -> Result<Endpoints, ContextError> {
-    let list = repository.list(cancel)?;
-    let look = indexes.look(repository, &list, Instant::now(), cancel);
-    let look = look.without_history_if(true);
-    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
-    let files = read_files(&tree, indexes.parser(), directory);
-    look.finish();
-    if cancel.is_cancelled() {
-        return Err(ContextError::Cancelled);
-    }
+    let files = read_tree(repository, indexes, cancel, |tree, _| {
+        Ok(read_files(tree, indexes.parser(), directory))
+    })?;
     let mut endpoints = Endpoints {
         routes: routes::find_routes(&files),
         commands: commands::find_commands(&files),

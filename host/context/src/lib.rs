@@ -230,6 +230,27 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     packet
 }
 
+/// Lets `read` look at a whole repository for something that earlier commits say nothing about, and then brings the index
+/// up to date.
+fn read_tree<T>(
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    cancel: &CancellationToken,
+    read: impl FnOnce(&SelectionTree<'_>, &FileList) -> Result<T, ContextError>,
+) -> Result<T, ContextError> {
+    let since = Instant::now();
+    let list = repository.list(cancel)?;
+    let look = indexes.look(repository, &list, since, cancel);
+    let look = look.without_history_if(true);
+    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
+    let result = read(&tree, &list);
+    look.finish();
+    if cancel.is_cancelled() {
+        return Err(ContextError::Cancelled);
+    }
+    result
+}
+
 /// A file with the numbers that a ranking weighs, in the order of [`FEATURE_NAMES`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredCandidate {

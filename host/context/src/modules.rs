@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +14,7 @@ use tool_repository::Repository;
 use tool_repository::file_role::parent;
 
 use super::symbols::{Manifest, PackageEcosystem};
-use super::{ContextError, Indexes, Looked, SelectionTree};
+use super::{ContextError, Indexes, Looked, SelectionTree, read_tree};
 use crate::limits::RANKED_FILE_BYTES_MAX;
 
 /// Modules of a graph: more cannot be looked at.
@@ -47,25 +46,18 @@ pub fn draw_modules(
     by_package: bool,
     cancel: &CancellationToken,
 ) -> Result<ModuleGraph, ContextError> {
-    let since = Instant::now();
-    let list = repository.list(cancel)?;
-    if list.files.is_empty() {
-        return Err(ContextError::Empty);
-    }
-    let look = indexes.look(repository, &list, since, cancel);
-    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
-    let graph = draw(&tree, directory, by_package);
-    let is_cancelled = cancel.is_cancelled();
-    let notice = tree
-        .is_over()
-        .then(|| "The graph is cut: not every file was read in time".to_owned());
-    look.finish();
-    if is_cancelled {
-        return Err(ContextError::Cancelled);
-    }
-    Ok(ModuleGraph {
-        notices: notice.into_iter().chain(list.skipped_ignores.notice()).collect(),
-        ..graph
+    read_tree(repository, indexes, cancel, |tree, list| {
+        if list.files.is_empty() {
+            return Err(ContextError::Empty);
+        }
+        let graph = draw(tree, directory, by_package);
+        let notice = tree
+            .is_over()
+            .then(|| "The graph is cut: not every file was read in time".to_owned());
+        Ok(ModuleGraph {
+            notices: notice.into_iter().chain(list.skipped_ignores.notice()).collect(),
+            ..graph
+        })
     })
 }
 

@@ -17,6 +17,7 @@ pub(crate) use manifest::{Manifest, PackageEcosystem};
 pub use packages::Packages;
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;
+pub(crate) use resolve::rust_directory;
 pub use tree::{ImportSite, Named, Span, SymbolForm, SyntaxOutline};
 
 use lines::{

@@ -340,7 +340,7 @@ fn rust_root(from: &str) -> &str {
 }
 
 /// Directory that holds the child modules of a file.
-fn rust_directory(from: &str) -> String {
+pub(crate) fn rust_directory(from: &str) -> String {
     let directory = parent(from);
     match file_name(from) {
         "lib.rs" | "main.rs" | "mod.rs" => directory.to_owned(),
