@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lookup::{LookupError, SymbolReader};
 use crate::symbols::{SymbolForm, SymbolUse, SyntaxDetails, UseForm};
-use crate::{ContextError, Indexes, Looked, SelectionTree, read_tree};
+use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use draw::{CallTally, Ends};
 use resolve::{CallSite, KnownDefinition, Qualifier, resolve};
 use tool_core::api::CallGraph;
@@ -138,7 +138,7 @@ impl CallReader<'_> {
             .filter(|at| file_role::is_code(self.tree.paths[*at]))
             .collect();
         let found = self.tree.each(&files, |at| {
-            let Looked::Profile(profile) = self.tree.source.profile(self.tree.paths[at]) else {
+            let ProfileLookup::Found(profile) = self.tree.source.profile(self.tree.paths[at]) else {
                 return None;
             };
             let mut defined = Vec::new();
@@ -218,7 +218,7 @@ impl CallReader<'_> {
     /// Paths of the files that a file imports, as indices.
     fn imports(&self, path: &str) -> Arc<[u32]> {
         match self.tree.source.profile(path) {
-            Looked::Profile(profile) => self.tree.imports(path, &profile),
+            ProfileLookup::Found(profile) => self.tree.imports(path, &profile),
             _ => Arc::default(),
         }
     }

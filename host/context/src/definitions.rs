@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::target::SymbolPlace;
-use crate::{ContextError, Indexes, Looked, SelectionTree, read_tree};
+use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use tool_core::text::nearest;
 use tool_repository::Repository;
 use tool_repository::file_role::{self, Role};
@@ -110,7 +110,7 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
 }
 
 fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<FileMatch> {
-    let Looked::Profile(profile) = tree.source.profile(tree.paths[at]) else {
+    let ProfileLookup::Found(profile) = tree.source.profile(tree.paths[at]) else {
         return None;
     };
     let (mut members, mut owners) = (Vec::new(), Vec::new());
@@ -180,7 +180,7 @@ fn find_definition_alike(tree: &SelectionTree<'_>, member: &str) -> Option<Strin
         if tree.layout.roles[at] != Role::Source {
             continue;
         }
-        if let Looked::Profile(profile) = tree.source.profile(path) {
+        if let ProfileLookup::Found(profile) = tree.source.profile(path) {
             profile.each_definition(|name, (line, _)| defined.push((name.to_owned(), format!("{path}:{line}"))));
         }
     }

@@ -407,13 +407,13 @@ trait Source: Sync {
     fn read(&self, path: &str) -> Option<Vec<u8>>;
 
     /// Returns the profile of a file, without its text.
-    fn profile(&self, path: &str) -> Looked {
+    fn profile(&self, path: &str) -> ProfileLookup {
         let text = self.read(path).and_then(text_of);
-        Looked::from(text.map(|text| Profile::of(path, &text)))
+        ProfileLookup::from(text.map(|text| Profile::of(path, &text)))
     }
 
     /// Returns the profile of a file that is probably at this place of the source's own list.
-    fn profile_near(&self, path: &str, _at: usize) -> Looked {
+    fn profile_near(&self, path: &str, _at: usize) -> ProfileLookup {
         self.profile(path)
     }
 
@@ -440,18 +440,18 @@ impl<F: Fn(&str) -> Option<Vec<u8>> + Sync> Source for F {
     }
 }
 
-/// Result of a look at one file.
-enum Looked {
-    Profile(Profile),
+/// Result of asking for the profile of one file.
+enum ProfileLookup {
+    Found(Profile),
     /// It cannot be read, or is no text.
-    Nothing,
+    Absent,
     /// It would have to be read, and there is no time: the next selection will know it.
     Later,
 }
 
-impl From<Option<Profile>> for Looked {
+impl From<Option<Profile>> for ProfileLookup {
     fn from(profile: Option<Profile>) -> Self {
-        profile.map_or(Self::Nothing, Self::Profile)
+        profile.map_or(Self::Absent, Self::Found)
     }
 }
 

@@ -14,7 +14,7 @@ use tool_repository::Repository;
 use tool_repository::file_role::parent;
 
 use super::symbols::{Manifest, PackageEcosystem};
-use super::{ContextError, Indexes, Looked, SelectionTree, read_tree};
+use super::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use crate::limits::RANKED_FILE_BYTES_MAX;
 
 /// Modules of a graph: more cannot be looked at.
@@ -120,7 +120,7 @@ fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGr
 pub(crate) fn file_imports(tree: &SelectionTree<'_>, files: &[usize]) -> Vec<Vec<usize>> {
     let imports = tree.each(files, |at| {
         let is_small = tree.sizes[at] <= RANKED_FILE_BYTES_MAX;
-        let Looked::Profile(profile) = is_small.then(|| tree.source.profile(tree.paths[at]))? else {
+        let ProfileLookup::Found(profile) = is_small.then(|| tree.source.profile(tree.paths[at]))? else {
             return None;
         };
         Some(tree.imports(tree.paths[at], &profile))

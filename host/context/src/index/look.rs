@@ -19,7 +19,7 @@ use crate::limits;
 use crate::profile::Profile;
 use crate::query::Query;
 use crate::word_hits::WordHits;
-use crate::{Looked, Source, share, text_of};
+use crate::{ProfileLookup, Source, share, text_of};
 use tool_repository::{FileEntry, FileList, Repository};
 
 /// Files that were measured since.
@@ -69,11 +69,11 @@ impl Source for Look {
         self.repository.read_within(path, bytes_max, &self.cancel).ok()
     }
 
-    fn profile(&self, path: &str) -> Looked {
-        self.place(path).map_or(Looked::Nothing, |at| self.profile_at(at))
+    fn profile(&self, path: &str) -> ProfileLookup {
+        self.place(path).map_or(ProfileLookup::Absent, |at| self.profile_at(at))
     }
 
-    fn profile_near(&self, path: &str, at: usize) -> Looked {
+    fn profile_near(&self, path: &str, at: usize) -> ProfileLookup {
         match self.list.files.get(at) {
             Some(file) if file.path == path => self.profile_at(at),
             _ => self.profile(path),
@@ -126,19 +126,19 @@ impl Look {
         look
     }
 
-    fn profile_at(&self, at: usize) -> Looked {
+    fn profile_at(&self, at: usize) -> ProfileLookup {
         let known = self.known_profile(at);
         if let Some(profile) = known.and_then(|place| self.catalogue.profile(place)) {
             self.note_treeless(at, profile.as_ref());
-            return Looked::from(profile);
+            return ProfileLookup::from(profile);
         }
         if self.layout.written[at] && self.is_late() {
-            return Looked::Later;
+            return ProfileLookup::Later;
         }
         self.measured.fetch_add(1, Ordering::Relaxed);
         let profile = self.measure(at);
         self.note_treeless(at, profile.as_ref());
-        Looked::from(profile)
+        ProfileLookup::from(profile)
     }
 
     pub(super) fn place(&self, path: &str) -> Option<usize> {

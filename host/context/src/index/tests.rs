@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::catalogue::RecordExtent;
 use super::*;
 use crate::profile::Profile;
-use crate::{Looked, Source};
+use crate::{ProfileLookup, Source};
 use tool_repository::Options;
 
 /// A repository and a home, both of which go at the end.
@@ -117,7 +117,7 @@ pub(super) fn bounds() -> IndexBounds {
 pub(super) fn defined(look: &Look, path: &str) -> (Vec<String>, usize) {
     let before = look.measured.load(Ordering::Relaxed);
     let mut names = Vec::new();
-    if let Looked::Profile(profile) = look.profile(path) {
+    if let ProfileLookup::Found(profile) = look.profile(path) {
         profile.each_definition(|name, _| names.push(name.to_owned()));
     }
     (names, look.measured.load(Ordering::Relaxed) - before)
@@ -220,7 +220,9 @@ fn a_replaced_renamed_or_deleted_file_is_seen() {
     let look = world.look();
     // Its content is known from its old name, and nothing has to be measured: only read.
     assert_eq!(defined(&look, "a.py"), omega(1));
-    assert!(matches!(look.profile("b.py"), Looked::Nothing) && matches!(look.profile("c.py"), Looked::Nothing));
+    assert!(
+        matches!(look.profile("b.py"), ProfileLookup::Absent) && matches!(look.profile("c.py"), ProfileLookup::Absent)
+    );
     look.finish();
     assert_eq!(world.indexed(), ["a.py"]);
 }
@@ -232,7 +234,7 @@ fn a_link_in_the_place_of_a_file_is_not_followed() {
     world.fill();
     fs::remove_file(world.path("a.py")).expect("it can be removed");
     symlink("b.py", world.path("a.py")).expect("a link can be made");
-    assert!(matches!(world.look().profile("a.py"), Looked::Nothing));
+    assert!(matches!(world.look().profile("a.py"), ProfileLookup::Absent));
     world.fill();
     assert_eq!(world.indexed(), ["b.py"]);
 }
@@ -273,7 +275,7 @@ fn what_becomes_hidden_or_ignored_leaves_the_index_with_its_records() {
         ..Options::default()
     };
     let look = world.look_with(&world.indexes, &options);
-    assert!(matches!(look.profile("secret.py"), Looked::Nothing));
+    assert!(matches!(look.profile("secret.py"), ProfileLookup::Absent));
     look.finish();
     assert!(
         !world
@@ -597,7 +599,7 @@ fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
     world.settle();
     let look = world.look();
     assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(1), alpha(1)));
-    assert!(matches!(look.profile("c.py"), Looked::Later));
+    assert!(matches!(look.profile("c.py"), ProfileLookup::Later));
     let index = Arc::clone(&look.index);
     look.finish();
     let since = Instant::now();
@@ -624,7 +626,7 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
     };
     assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(1), omega(1)));
     assert_eq!(defined(&late, "a.py"), alpha(1));
-    assert!(matches!(late.profile("b.py"), Looked::Later));
+    assert!(matches!(late.profile("b.py"), ProfileLookup::Later));
 }
 
 #[test]

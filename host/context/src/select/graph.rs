@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Draft, NEAR_MISSES_MAX, distance};
-use crate::Looked;
+use crate::ProfileLookup;
 use crate::limits::{CENTRAL_FILES_READ_MAX, RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use tool_repository::file_role::{Role, parent, stem};
 
@@ -62,7 +62,7 @@ impl Draft<'_, '_> {
     }
 
     fn node(&self, path: &str) -> Option<Node> {
-        let Looked::Profile(profile) = self.tree.source.profile(path) else {
+        let ProfileLookup::Found(profile) = self.tree.source.profile(path) else {
             return None;
         };
         Some(Node {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::keys::ENTRY_POINTS_MAX;
 use super::{Draft, NEAR_MISSES_MAX, SelectedPath};
-use crate::Looked;
+use crate::ProfileLookup;
 use crate::facts::{Facts, is_candidate};
 use crate::history::HistorySignals;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
@@ -104,21 +104,21 @@ impl Draft<'_, '_> {
     /// By the tree's paths: the facts of the files that were read.
     fn facts(&mut self, directory: &str, query: &Query, files: &[usize], unread: usize) -> Vec<Option<Facts>> {
         let tree = self.tree;
-        let looked = tree.each(files, |at| {
+        let seen = tree.each(files, |at| {
             let path = tree.paths[at];
             Some(match tree.source.profile_near(path, at) {
-                Looked::Profile(profile) => {
+                ProfileLookup::Found(profile) => {
                     let imports = tree.layout.imports(at, path, &profile);
                     Seen::Facts(Facts::of(query, &profile, imports))
                 }
-                Looked::Nothing => Seen::Nothing,
-                Looked::Later => Seen::Later,
+                ProfileLookup::Absent => Seen::Nothing,
+                ProfileLookup::Later => Seen::Later,
             })
         });
-        self.tell_what_is_missing(directory, files, &looked, unread);
+        self.tell_what_is_missing(directory, files, &seen, unread);
         let mut facts: Vec<Option<Facts>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
-        for (at, seen) in files.iter().zip(looked) {
-            if let Some(Seen::Facts(measured)) = seen {
+        for (at, one) in files.iter().zip(seen) {
+            if let Some(Seen::Facts(measured)) = one {
                 facts[*at] = Some(measured);
             }
         }
@@ -127,7 +127,7 @@ impl Draft<'_, '_> {
 
     /// Looks for the task in one file, so that its windows are known.
     pub(super) fn look_for(&mut self, path: &str, query: &Query) {
-        let Looked::Profile(profile) = self.tree.source.profile(path) else {
+        let ProfileLookup::Found(profile) = self.tree.source.profile(path) else {
             return;
         };
         let facts = Facts::of(query, &profile, Arc::default());
@@ -149,14 +149,14 @@ impl Draft<'_, '_> {
     }
 
     /// Says so where not every file was looked at.
-    fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], looked: &[Option<Seen>], unread: usize) {
-        let all = looked.len() + unread;
+    fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], seen: &[Option<Seen>], unread: usize) {
+        let all = seen.len() + unread;
         let later = files
             .iter()
-            .zip(looked)
+            .zip(seen)
             .filter(|(_, seen)| matches!(seen, Some(Seen::Later)));
         let later: Vec<&str> = later.map(|(at, _)| self.tree.paths[*at]).collect();
-        let count = looked.iter().flatten().count() - later.len() + unread;
+        let count = seen.iter().flatten().count() - later.len() + unread;
         if self.tree.is_over() {
             let notice = format!("The selection looked at {count} of {all} files before its time was up");
             self.notices.push(notice);

@@ -6,8 +6,8 @@ use super::super::tests::{World, bounds, defined};
 use super::super::{IndexBounds, Indexes};
 use super::*;
 use crate::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxDetails, SyntaxOutline};
-use crate::{Looked, Source};
 use crate::{NoParser, SyntaxParser};
+use crate::{ProfileLookup, Source};
 
 /// Lines find two definitions here, and a syntax tree one.
 const TEXT: &str = "def real():\n    \"\"\"Like this:\n\ndef quoted(): pass\n\"\"\"\n";
@@ -111,7 +111,7 @@ fn later() -> IndexBounds {
 
 fn made(look: &Look, path: &str) -> Made {
     match look.profile(path) {
-        Looked::Profile(profile) => profile.made(),
+        ProfileLookup::Found(profile) => profile.made(),
         _ => panic!("`{path}` has no profile"),
     }
 }
