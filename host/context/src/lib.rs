@@ -53,7 +53,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::SCAN_SECONDS_MAX;
 use history::History;
-use index::Look;
+use index::IndexView;
 use layout::Layout;
 use names::PathNames;
 use profile::Profile;
@@ -210,10 +210,10 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             ContextError::Timeout
         });
     }
-    let look = request.indexes.look(request.repository, &list, since, request.cancel);
-    let look = look.without_history_if(!request.steer.takes_history());
-    let mut packet = build_from(request, &list, &look);
-    look.finish();
+    let view = request.indexes.view(request.repository, &list, since, request.cancel);
+    let view = view.without_history_if(!request.steer.takes_history());
+    let mut packet = build_from(request, &list, &view);
+    view.finish();
     if let (Ok(packet), Some(age)) = (&mut packet, age) {
         packet.notices.push(format!(
             "Files changed in the last {} s may be missing; ask again",
@@ -240,11 +240,11 @@ fn read_tree<T>(
 ) -> Result<T, ContextError> {
     let since = Instant::now();
     let list = repository.list(cancel)?;
-    let look = indexes.look(repository, &list, since, cancel);
-    let look = look.without_history_if(true);
-    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
+    let view = indexes.view(repository, &list, since, cancel);
+    let view = view.without_history_if(true);
+    let tree = SelectionTree::with_layout(list.files.iter(), &view, Arc::clone(view.layout()), cancel);
     let result = read(&tree, &list);
-    look.finish();
+    view.finish();
     if cancel.is_cancelled() {
         return Err(ContextError::Cancelled);
     }
@@ -270,24 +270,24 @@ pub fn measure_candidates(
     cancel: &CancellationToken,
 ) -> Result<Vec<MeasuredCandidate>, ContextError> {
     let list = repository.list(cancel)?;
-    let look = indexes.look(repository, &list, Instant::now(), cancel);
-    let tree = SelectionTree::with_layout(list.files.iter(), &look, Arc::clone(look.layout()), cancel);
+    let view = indexes.view(repository, &list, Instant::now(), cancel);
+    let tree = SelectionTree::with_layout(list.files.iter(), &view, Arc::clone(view.layout()), cancel);
     let candidate = |one: rank::MeasuredFile| MeasuredCandidate {
         path: tree.paths[one.index as usize].to_owned(),
         features: one.features.numbers(),
         factor: one.factor,
     };
     let candidates = select::measure(&tree, task).into_iter().map(candidate).collect();
-    look.finish();
+    view.finish();
     Ok(candidates)
 }
 
-fn build_from(request: &BuildRequest<'_>, list: &FileList, look: &Look) -> Result<Packet, ContextError> {
+fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> Result<Packet, ContextError> {
     let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
     let tree = if request.steer.keeps_all() {
-        SelectionTree::with_layout(entries, look, Arc::clone(look.layout()), request.cancel)
+        SelectionTree::with_layout(entries, view, Arc::clone(view.layout()), request.cancel)
     } else {
-        SelectionTree::new(entries, look, request.cancel)
+        SelectionTree::new(entries, view, request.cancel)
     };
     let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
     let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);

@@ -38,12 +38,12 @@ pub fn recent_changes(
     cancel: &CancellationToken,
 ) -> Result<Option<RecentChanges>, ContextError> {
     let list = repository.list(cancel)?;
-    let look = indexes.look(repository, &list, Instant::now(), cancel);
-    let look = look.without_history_if(!steer.takes_history());
-    let history = look.newest_commits(RECENT_COMMITS);
-    let is_told = |at: usize| look.layout().written[at] && steer.keeps(&list.files[at]);
+    let view = indexes.view(repository, &list, Instant::now(), cancel);
+    let view = view.without_history_if(!steer.takes_history());
+    let history = view.newest_commits(RECENT_COMMITS);
+    let is_told = |at: usize| view.layout().written[at] && steer.keeps(&list.files[at]);
     let changes = history.map(|history| count(&history, &list, directory, is_told));
-    look.finish();
+    view.finish();
     Ok(changes.filter(|changes| !changes.files.is_empty()))
 }
 

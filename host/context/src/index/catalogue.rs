@@ -55,6 +55,15 @@ impl RecordExtent {
         bytes: 0,
         sum: 0,
     };
+
+    /// The place of a profile that is not written yet: only its size is known.
+    pub(super) fn unplaced(profile: Option<&Profile>) -> Self {
+        Self {
+            offset: 0,
+            bytes: profile.map_or(0, |profile| profile.bytes().len() as u32),
+            sum: 0,
+        }
+    }
 }
 
 /// One file.

@@ -7,21 +7,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::catalogue::{Catalogue, ContentDigest, RecordExtent};
+use super::catalogue::{Catalogue, ContentDigest};
+use super::known_files::KnownFiles;
 use super::postings::{DocumentPlace, PostedDocument, Postings, PostingsKind};
-use super::{Index, IndexState, Look, valid};
+use super::{Index, IndexState};
 use crate::limits;
 use tool_repository::FileList;
 
 /// See the module.
 #[derive(Debug, Clone)]
 pub(super) struct KnownDocuments {
-    list: Arc<FileList>,
-    catalogue: Arc<Catalogue>,
-    /// By the list's order: the place of each file's entry in the catalogue, where it answers for the file.
-    pub(super) entries: Arc<[Option<u32>]>,
-    /// True where the catalogue has files that are not listed any more.
-    pub(super) has_gone: bool,
+    pub(super) files: KnownFiles,
     pub(super) trigrams: PostedList,
     pub(super) words: PostedList,
     /// True once a thread has tried to read those that are not known: a file that cannot be read is not tried again.
@@ -37,42 +33,45 @@ pub(super) struct PostedList {
 }
 
 impl PostedList {
-    fn new(postings: Arc<Postings>, catalogue: &Catalogue, entries: &[Option<u32>]) -> Self {
-        let place = |entry: &Option<u32>| postings.place_of(&catalogue.entries[(*entry)? as usize].digest);
-        let places = entries.iter().map(place).collect();
+    fn new(postings: Arc<Postings>, files: &KnownFiles) -> Self {
+        let place = |at| postings.place_of(&files.entry(at)?.digest);
+        let places = (0..files.list.files.len()).map(place).collect();
         Self { postings, places }
     }
 }
 
 impl KnownDocuments {
     fn is_of(&self, list: &Arc<FileList>, catalogue: &Arc<Catalogue>, state: &IndexState) -> bool {
-        Arc::ptr_eq(&self.list, list)
-            && Arc::ptr_eq(&self.catalogue, catalogue)
+        self.files.is_of(list, catalogue)
             && Arc::ptr_eq(&self.trigrams.postings, &state.trigrams)
             && Arc::ptr_eq(&self.words.postings, &state.words)
     }
 
     /// True where the postings lack files that no thread has tried to read.
-    pub(super) fn lacks(&self) -> bool {
-        !self.is_tried.load(Ordering::Relaxed) && self.unknown().next().is_some()
+    pub(super) fn lacks_files(&self) -> bool {
+        !self.is_tried.load(Ordering::Relaxed) && self.missing().next().is_some()
+    }
+
+    /// Notes that a thread reads the files that the postings lack.
+    pub(super) fn note_try(&self) {
+        self.is_tried.store(true, Ordering::Relaxed);
     }
 
     /// Files that the postings should know and do not.
-    fn unknown(&self) -> impl Iterator<Item = usize> + '_ {
-        let (trigrams, words) = (&self.trigrams, &self.words);
-        let lacks = move |at: &usize| {
+    pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let (trigrams, words, list) = (&self.trigrams, &self.words, &self.files.list);
+        let is_missing = move |at: &usize| {
             let lacks_trigrams = trigrams.places[*at].is_none()
                 && !trigrams.postings.is_full
-                && self.list.files[*at].size <= limits::SEARCHED_FILE_BYTES_MAX;
+                && list.files[*at].size <= limits::SEARCHED_FILE_BYTES_MAX;
             let lacks_words = words.places[*at].is_none() && !words.postings.is_full && self.has_profile(*at);
             lacks_trigrams || lacks_words
         };
-        (0..self.list.files.len()).filter(lacks)
+        (0..list.files.len()).filter(is_missing)
     }
 
     fn has_profile(&self, at: usize) -> bool {
-        let place = self.entries[at].map(|entry| self.catalogue.entries[entry as usize].place);
-        place.is_some_and(|place| place != RecordExtent::NONE && place.bytes > 0)
+        self.files.profile_place(at).is_some_and(|place| place.bytes > 0)
     }
 }
 
@@ -96,14 +95,11 @@ impl Index {
             }
             (Arc::clone(&state.trigrams), Arc::clone(&state.words))
         };
-        let (entries, has_gone) = valid(catalogue, list);
+        let files = KnownFiles::new(list, catalogue);
         let documents = KnownDocuments {
-            list: Arc::clone(list),
-            catalogue: Arc::clone(catalogue),
-            trigrams: PostedList::new(trigrams, catalogue, &entries),
-            words: PostedList::new(words, catalogue, &entries),
-            entries: entries.into(),
-            has_gone,
+            trigrams: PostedList::new(trigrams, &files),
+            words: PostedList::new(words, &files),
+            files,
             is_tried: Arc::default(),
         };
         self.lock().documents = Some(documents.clone());
@@ -125,7 +121,7 @@ impl Index {
         kind: PostingsKind,
         live: &HashSet<ContentDigest>,
         added: &[PostedDocument],
-        has_gone: bool,
+        has_unlisted: bool,
         bytes_max: u64,
     ) -> io::Result<()> {
         let mut base = Arc::clone(self.lock().postings(kind));
@@ -133,28 +129,8 @@ impl Index {
         if base.mark() != self.store.postings_mark(kind) {
             base = Arc::new(base.reloaded(&self.store));
         }
-        let written = self.store.write_postings(&base, added, live, has_gone, bytes_max)?;
+        let written = self.store.write_postings(&base, added, live, has_unlisted, bytes_max)?;
         *self.lock().postings(kind) = Arc::new(written);
         Ok(())
-    }
-}
-
-impl Look {
-    fn documents(&self) -> KnownDocuments {
-        self.index.documents(&self.catalogue, &self.list)
-    }
-
-    /// Files that are to be read for the postings.
-    pub(super) fn unposted(&self) -> Vec<usize> {
-        self.documents().unknown().collect()
-    }
-
-    pub(super) fn lacks_postings(&self) -> bool {
-        self.documents().lacks()
-    }
-
-    /// Notes that the files are read that the postings do not know.
-    pub(super) fn note_fill(&self) {
-        self.documents().is_tried.store(true, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,8 @@
 //! The list of files that a selection works on: that of now or, for a very large tree, that of a moment ago.
 //!
-//! A look at every file is exact, and up to 100,000 files it costs some hundredths of a second. A larger tree is looked at
-//! beside the answer, for the next one, and the answer says how old its list is. What files hold is read when it is shown,
-//! and whether they may be read is decided then, so that an old list shows nothing that a new one would hide by its name.
+//! To list every file is exact, and up to 100,000 files it costs some hundredths of a second. A larger tree is listed in the
+//! background, for the next answer, and the answer says how old its list is. A file's content is read when it is shown, and
+//! whether it may be read is decided then, so that an old list shows nothing that a new one would hide by its name.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,8 +29,8 @@ impl Indexes {
     ) -> Result<(Arc<FileList>, Option<Duration>), ScanError> {
         let index = self.index(repository);
         let known = index.lock().checked.clone();
-        if let Some(known) = known.filter(|known| self.beside && known.at.elapsed() <= self.bounds.list_age) {
-            check_beside(&index, repository);
+        if let Some(known) = known.filter(|known| self.in_background && known.at.elapsed() <= self.bounds.list_age) {
+            check_in_background(&index, repository);
             return Ok((known.list, Some(known.at.elapsed())));
         }
         let at = Instant::now();
@@ -44,28 +44,28 @@ impl Indexes {
     }
 }
 
-/// Looks at the whole tree on a thread of its own, unless one is at it.
-fn check_beside(index: &Arc<Index>, repository: &Arc<Repository>) {
+/// Lists the whole tree on a thread of its own, unless a thread is at it.
+fn check_in_background(index: &Arc<Index>, repository: &Arc<Repository>) {
     if index.is_checking.swap(true, Ordering::AcqRel) {
         return;
     }
-    let check = Check(Arc::clone(index));
+    let permit = CheckPermit(Arc::clone(index));
     let repository = Arc::clone(repository);
     let work = move || {
         yield_to_others();
         let at = Instant::now();
         if let Ok(list) = repository.list(&CancellationToken::new()) {
-            check.0.lock().checked = Some(CheckedList { list, at });
+            permit.0.lock().checked = Some(CheckedList { list, at });
         }
     };
     // If no thread can be started, the list grows too old, and then it is made before the answer.
     let _ = std::thread::Builder::new().name("check".to_owned()).spawn(work);
 }
 
-/// The right to look at a tree beside the answers. It ends with the thread, whatever ends that.
-struct Check(Arc<Index>);
+/// The right to check a tree in the background. It ends with the thread, whatever ends that.
+struct CheckPermit(Arc<Index>);
 
-impl Drop for Check {
+impl Drop for CheckPermit {
     fn drop(&mut self) {
         self.0.is_checking.store(false, Ordering::Release);
     }

@@ -6,18 +6,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::catalogue::{ContentDigest, RecordExtent};
+use super::catalogue::ContentDigest;
+use super::indexer::FileIndexer;
 use super::pattern::{SearchPattern, TrigramQuery};
 use super::postings::{DocumentPlace, PostedDocument};
-use super::store::Measured;
 use super::trigrams::TrigramCollector;
-use super::{Indexes, Look, digest, now_ns, yield_to_others};
+use super::update::IndexUpdate;
+use super::{Indexes, yield_to_others};
 use crate::codec::put;
-use crate::limits;
 use tool_repository::{FileList, Repository, bulk};
 
 /// Notes of documents. A content with a NUL near its beginning is binary, and no trigrams of it are kept.
@@ -57,7 +56,7 @@ impl Indexes {
             return None;
         }
         let index = self.index(repository);
-        let catalogue = Arc::clone(&index.lock().catalogue);
+        let catalogue = index.catalogue();
         let documents = index.documents(&catalogue, list).trigrams;
         let postings = &documents.postings;
         let found = postings.find(&query);
@@ -81,26 +80,23 @@ impl Indexes {
         if repository.layer().is_some() || !list.complete || !repository.has_reliable_times() {
             return;
         }
-        let Some(turn) = FillTurn::take(self) else { return };
+        let Some(permit) = SearchFillPermit::take(self) else {
+            return;
+        };
         let (indexes, repository, list) = (Arc::clone(self), Arc::clone(repository), Arc::clone(list));
         let fill = move || {
-            let _turn = turn;
+            let _permit = permit;
             yield_to_others();
             let index = indexes.index(&repository);
-            let catalogue = Arc::clone(&index.lock().catalogue);
-            let lacks = index.documents(&catalogue, &list).lacks();
-            if !lacks && catalogue.entries.len() <= list.files.len() {
+            let catalogue = index.catalogue();
+            let lacks_files = index.documents(&catalogue, &list).lacks_files();
+            if !lacks_files && catalogue.entries.len() <= list.files.len() {
                 return;
             }
-            let look = indexes.look(&repository, &list, Instant::now(), &CancellationToken::new());
-            let look = Look {
-                takes_history: false,
-                takes_trees: false,
-                ..look
-            };
-            look.finish();
+            let indexer = FileIndexer::new(&indexes, &repository, &list, &CancellationToken::new());
+            IndexUpdate::after_search(indexer).start(false);
         };
-        if !self.beside {
+        if !self.in_background {
             return fill();
         }
         // If no thread can be started, the next request tries again.
@@ -108,23 +104,24 @@ impl Indexes {
     }
 }
 
-/// The right to look after a search whether the index lacks files. One thread at a time has it, however many searches end.
-struct FillTurn(Arc<Indexes>);
+/// The right to check after a search whether the index lacks files. One thread at a time has it, however many searches
+/// end.
+struct SearchFillPermit(Arc<Indexes>);
 
-impl FillTurn {
+impl SearchFillPermit {
     fn take(indexes: &Arc<Indexes>) -> Option<Self> {
-        let is_taken = indexes.is_looking.swap(true, Ordering::AcqRel);
+        let is_taken = indexes.is_filling_for_search.swap(true, Ordering::AcqRel);
         (!is_taken).then(|| Self(Arc::clone(indexes)))
     }
 }
 
-impl Drop for FillTurn {
+impl Drop for SearchFillPermit {
     fn drop(&mut self) {
-        self.0.is_looking.store(false, Ordering::Release);
+        self.0.is_filling_for_search.store(false, Ordering::Release);
     }
 }
 
-impl Look {
+impl FileIndexer {
     /// The trigrams of a content that the postings do not have.
     pub(super) fn trigrams_of(&self, digest: &ContentDigest, content: &[u8]) -> Option<PostedDocument> {
         let postings = Arc::clone(&self.index.lock().trigrams);
@@ -134,7 +131,7 @@ impl Look {
         let (note, keys) = if bulk::is_binary(content) {
             (BINARY, Box::default())
         } else {
-            (TEXT, self.collect(content))
+            (TEXT, self.collect_trigrams(content))
         };
         Some(PostedDocument {
             digest: *digest,
@@ -143,7 +140,7 @@ impl Look {
         })
     }
 
-    fn collect(&self, content: &[u8]) -> Box<[u8]> {
+    fn collect_trigrams(&self, content: &[u8]) -> Box<[u8]> {
         let collectors = || {
             self.collectors
                 .lock()
@@ -158,23 +155,6 @@ impl Look {
         });
         collectors().push(collector);
         bytes.into()
-    }
-
-    /// Reads a file that no selection asks for, and notes its trigrams.
-    pub(super) fn post(&self, at: usize) {
-        let file = &self.list.files[at];
-        let (size_max, began) = (limits::SEARCHED_FILE_BYTES_MAX, now_ns());
-        let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
-        let Ok((content, Some(read))) = read else { return };
-        let digest = digest(&file.path, &content);
-        let entry = self.entry_of(&read, began, digest, RecordExtent::NONE);
-        let trigrams = self.trigrams_of(&digest, &content);
-        self.note(Measured {
-            entry,
-            record: None,
-            trigrams,
-            words: None,
-        });
     }
 }
 

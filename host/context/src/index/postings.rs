@@ -244,14 +244,14 @@ impl Store {
         Ok(Mark::of(&file.metadata()?))
     }
 
-    /// Adds documents to what `base` holds, and leaves out those that are not `live`: at once where a file `has_gone`,
-    /// else with the next merge. The caller holds the lock, and `base` is the state on the disk.
+    /// Adds documents to what `base` holds, and leaves out those that are not `live`: at once where it
+    /// `has_unlisted` files, else with the next merge. The caller holds the lock, and `base` is the state on the disk.
     pub(super) fn write_postings(
         &self,
         base: &Postings,
         added: &[PostedDocument],
         live: &HashSet<ContentDigest>,
-        has_gone: bool,
+        has_unlisted: bool,
         bytes_max: u64,
     ) -> io::Result<Postings> {
         let mut writer = PostingsWriter {
@@ -261,7 +261,7 @@ impl Store {
             segments: base.segments.clone(),
         };
         let result = writer.add(base, added, bytes_max);
-        writer.leave_out(has_gone);
+        writer.leave_out(has_unlisted);
         writer.merge_many();
         let is_same = writer.segments.len() == base.segments.len()
             && writer
@@ -335,7 +335,7 @@ impl PostingsWriter<'_> {
     }
 
     /// Leaves dead documents behind, where they have to go or are many.
-    fn leave_out(&mut self, has_gone: bool) {
+    fn leave_out(&mut self, has_unlisted: bool) {
         let dead = |segment: &Arc<Segment>| {
             let documents = segment.documents().iter();
             documents.filter(|(digest, _)| !self.live.contains(digest)).count()
@@ -347,7 +347,7 @@ impl PostingsWriter<'_> {
             let segments = std::mem::take(&mut self.segments);
             // Without a merged one there is none: files that are left out are measured again.
             self.segments.extend(self.merge(&segments).ok().flatten());
-        } else if has_gone {
+        } else if has_unlisted {
             let segments = std::mem::take(&mut self.segments);
             for (segment, dead) in segments.into_iter().zip(counts) {
                 if dead == 0 {

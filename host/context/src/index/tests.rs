@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::time::SystemTime;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
 use super::catalogue::RecordExtent;
+use super::update::{IndexUpdate, IndexingPermit};
 use super::*;
 use crate::profile::Profile;
 use crate::{ProfileLookup, Source};
@@ -54,19 +56,19 @@ impl World {
         Repository::open(self.root.path(), options).expect("the folder can be opened")
     }
 
-    pub(super) fn look(&self) -> Look {
-        self.look_with(&self.indexes, &Options::default())
+    pub(super) fn view(&self) -> IndexView {
+        self.view_with(&self.indexes, &Options::default())
     }
 
-    fn look_with(&self, indexes: &Arc<Indexes>, options: &Options) -> Look {
+    fn view_with(&self, indexes: &Arc<Indexes>, options: &Options) -> IndexView {
         let repository = self.repository(options);
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.look(&repository, &list, Instant::now(), &CancellationToken::new())
+        indexes.view(&repository, &list, Instant::now(), &CancellationToken::new())
     }
 
     /// Brings the index up to date.
     pub(super) fn fill(&self) {
-        self.look().finish();
+        self.view().finish();
     }
 
     /// A daemon that starts later, or another process.
@@ -90,8 +92,8 @@ impl World {
 
     /// The paths of which the index on the disk has a profile.
     fn indexed(&self) -> Vec<String> {
-        let look = self.look_with(&self.other(), &Options::default());
-        let entries = look.catalogue.entries.iter();
+        let view = self.view_with(&self.other(), &Options::default());
+        let entries = view.indexer.files.catalogue.entries.iter();
         entries
             .filter(|entry| entry.place != RecordExtent::NONE)
             .map(|entry| entry.path.to_string())
@@ -114,13 +116,13 @@ pub(super) fn bounds() -> IndexBounds {
 }
 
 /// The definitions of a file, and how many files the request had to read for them.
-pub(super) fn defined(look: &Look, path: &str) -> (Vec<String>, usize) {
-    let before = look.measured.load(Ordering::Relaxed);
+pub(super) fn defined(view: &IndexView, path: &str) -> (Vec<String>, usize) {
+    let before = view.files_read.load(Ordering::Relaxed);
     let mut names = Vec::new();
-    if let ProfileLookup::Found(profile) = look.profile(path) {
+    if let ProfileLookup::Found(profile) = view.profile(path) {
         profile.each_definition(|name, _| names.push(name.to_owned()));
     }
-    (names, look.measured.load(Ordering::Relaxed) - before)
+    (names, view.files_read.load(Ordering::Relaxed) - before)
 }
 
 fn alpha(read: usize) -> (Vec<String>, usize) {
@@ -135,11 +137,11 @@ fn omega(read: usize) -> (Vec<String>, usize) {
 fn what_was_measured_once_is_not_read_again_by_this_process_or_another() {
     let world = World::new(&[("a.py", ALPHA), ("b/c.py", OMEGA), ("readme.md", "# No code\n")]);
     world.settle();
-    assert_eq!(defined(&world.look(), "a.py"), alpha(1));
+    assert_eq!(defined(&world.view(), "a.py"), alpha(1));
     world.fill();
     for indexes in [Arc::clone(&world.indexes), world.other()] {
-        let look = world.look_with(&indexes, &Options::default());
-        assert_eq!((defined(&look, "a.py"), defined(&look, "b/c.py")), (alpha(0), omega(0)));
+        let view = world.view_with(&indexes, &Options::default());
+        assert_eq!((defined(&view, "a.py"), defined(&view, "b/c.py")), (alpha(0), omega(0)));
     }
     assert_eq!(world.indexed(), ["a.py", "b/c.py"]);
 }
@@ -148,12 +150,12 @@ fn what_was_measured_once_is_not_read_again_by_this_process_or_another() {
 fn a_file_that_changed_just_before_it_was_read_is_read_again() {
     let world = World::new(&[("a.py", ALPHA)]);
     world.fill();
-    let look = world.look();
-    assert_eq!(defined(&look, "a.py"), alpha(1));
-    drop(look);
+    let view = world.view();
+    assert_eq!(defined(&view, "a.py"), alpha(1));
+    drop(view);
     world.settle();
     world.fill();
-    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+    assert_eq!(defined(&world.view(), "a.py"), alpha(0));
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn a_change_with_the_same_size_and_time_is_seen() {
         .open(world.path("a.py"))
         .expect("it can be opened");
     file.set_modified(modified).expect("its time can be set");
-    assert_eq!(defined(&world.look(), "a.py"), omega(1));
+    assert_eq!(defined(&world.view(), "a.py"), omega(1));
 }
 
 #[test]
@@ -182,13 +184,13 @@ fn where_times_tell_nothing_each_request_reads_and_nothing_is_kept() {
     };
     for _ in 0..2 {
         world.settle();
-        let look = world.look_with(&world.indexes, &distrustful);
-        assert_eq!(defined(&look, "a.py"), alpha(1));
-        look.finish();
+        let view = world.view_with(&world.indexes, &distrustful);
+        assert_eq!(defined(&view, "a.py"), alpha(1));
+        view.finish();
     }
     assert!(!world.home.path().join("index").exists());
     world.fill();
-    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+    assert_eq!(defined(&world.view(), "a.py"), alpha(0));
 }
 
 #[test]
@@ -217,13 +219,13 @@ fn a_replaced_renamed_or_deleted_file_is_seen() {
     world.fill();
     fs::rename(world.path("b.py"), world.path("a.py")).expect("it can be renamed");
     fs::remove_file(world.path("c.py")).expect("it can be removed");
-    let look = world.look();
+    let view = world.view();
     // Its content is known from its old name, and nothing has to be measured: only read.
-    assert_eq!(defined(&look, "a.py"), omega(1));
+    assert_eq!(defined(&view, "a.py"), omega(1));
     assert!(
-        matches!(look.profile("b.py"), ProfileLookup::Absent) && matches!(look.profile("c.py"), ProfileLookup::Absent)
+        matches!(view.profile("b.py"), ProfileLookup::Absent) && matches!(view.profile("c.py"), ProfileLookup::Absent)
     );
-    look.finish();
+    view.finish();
     assert_eq!(world.indexed(), ["a.py"]);
 }
 
@@ -234,7 +236,7 @@ fn a_link_in_the_place_of_a_file_is_not_followed() {
     world.fill();
     fs::remove_file(world.path("a.py")).expect("it can be removed");
     symlink("b.py", world.path("a.py")).expect("a link can be made");
-    assert!(matches!(world.look().profile("a.py"), ProfileLookup::Absent));
+    assert!(matches!(world.view().profile("a.py"), ProfileLookup::Absent));
     world.fill();
     assert_eq!(world.indexed(), ["b.py"]);
 }
@@ -243,11 +245,11 @@ fn a_link_in_the_place_of_a_file_is_not_followed() {
 fn a_change_between_the_list_and_the_reading_is_noted_as_what_was_read() {
     let world = World::new(&[("a.py", ALPHA)]);
     world.settle();
-    let look = world.look();
+    let view = world.view();
     world.put("a.py", OMEGA);
-    assert_eq!(defined(&look, "a.py"), omega(1));
-    look.finish();
-    assert_eq!(defined(&world.look(), "a.py"), omega(1));
+    assert_eq!(defined(&view, "a.py"), omega(1));
+    view.finish();
+    assert_eq!(defined(&world.view(), "a.py"), omega(1));
 }
 
 #[test]
@@ -274,12 +276,14 @@ fn what_becomes_hidden_or_ignored_leaves_the_index_with_its_records() {
         hide: vec!["secret.py".to_owned()],
         ..Options::default()
     };
-    let look = world.look_with(&world.indexes, &options);
-    assert!(matches!(look.profile("secret.py"), ProfileLookup::Absent));
-    look.finish();
+    let view = world.view_with(&world.indexes, &options);
+    assert!(matches!(view.profile("secret.py"), ProfileLookup::Absent));
+    view.finish();
     assert!(
         !world
-            .look_with(&world.indexes, &options)
+            .view_with(&world.indexes, &options)
+            .indexer
+            .files
             .catalogue
             .entries
             .iter()
@@ -292,7 +296,7 @@ fn a_file_that_is_no_text_is_remembered_as_that() {
     let world = World::new(&[("a.ts", "G\0\0\0video")]);
     world.settle();
     world.fill();
-    assert_eq!(defined(&world.look(), "a.ts"), (Vec::new(), 0));
+    assert_eq!(defined(&world.view(), "a.ts"), (Vec::new(), 0));
     assert_eq!(world.indexed(), ["a.ts"]);
 }
 
@@ -340,16 +344,16 @@ fn a_damaged_index_is_made_anew() {
             };
             damage(&path);
             let indexes = world.other();
-            let look = world.look_with(&indexes, &Options::default());
+            let view = world.view_with(&indexes, &Options::default());
             assert_eq!(
-                (defined(&look, "a.py"), defined(&look, "b.py")),
+                (defined(&view, "a.py"), defined(&view, "b.py")),
                 (alpha(1), omega(1)),
                 "{path:?}"
             );
-            look.finish();
-            let look = world.look_with(&world.other(), &Options::default());
+            view.finish();
+            let view = world.view_with(&world.other(), &Options::default());
             assert_eq!(
-                (defined(&look, "a.py"), defined(&look, "b.py")),
+                (defined(&view, "a.py"), defined(&view, "b.py")),
                 (alpha(0), omega(0)),
                 "{path:?}"
             );
@@ -363,12 +367,12 @@ fn deleting_the_index_costs_nothing_but_the_disks_copy() {
     world.settle();
     world.fill();
     fs::remove_dir_all(world.home.path().join("index")).expect("it is ours");
-    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+    assert_eq!(defined(&world.view(), "a.py"), alpha(0));
     world.put("b.py", OMEGA);
     world.fill();
     assert_eq!(world.indexed(), ["a.py", "b.py"]);
     fs::remove_dir_all(world.home.path()).expect("it is ours");
-    assert_eq!(defined(&world.look(), "a.py"), alpha(0));
+    assert_eq!(defined(&world.view(), "a.py"), alpha(0));
     world.put("c.py", "x = 1\n");
     world.fill();
     assert!(!world.home.path().exists(), "a home that is gone does not come back");
@@ -379,15 +383,15 @@ fn another_directory_in_the_same_place_has_another_index() {
     let world = World::new(&[("tree/a.py", ALPHA)]);
     let indexes = &world.indexes;
     let open = || Repository::open(&world.path("tree"), &Options::default()).expect("it can be opened");
-    let look = |repository: Arc<Repository>| {
+    let view = |repository: Arc<Repository>| {
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.look(&repository, &list, Instant::now(), &CancellationToken::new())
+        indexes.view(&repository, &list, Instant::now(), &CancellationToken::new())
     };
-    look(open()).finish();
+    view(open()).finish();
     fs::rename(world.path("tree"), world.path("old")).expect("it can be renamed");
     world.put("tree/a.py", OMEGA);
-    let other = look(open());
-    assert!(other.catalogue.entries.is_empty());
+    let other = view(open());
+    assert!(other.indexer.files.catalogue.entries.is_empty());
     assert_eq!(defined(&other, "a.py"), omega(1));
 }
 
@@ -434,9 +438,9 @@ fn a_writer_that_died_leaves_nothing_that_counts() {
     world.put("b.py", OMEGA);
     world.settle();
     let indexes = world.other();
-    world.look_with(&indexes, &Options::default()).finish();
-    let look = world.look_with(&world.other(), &Options::default());
-    assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(0), omega(0)));
+    world.view_with(&indexes, &Options::default()).finish();
+    let view = world.view_with(&world.other(), &Options::default());
+    assert_eq!((defined(&view, "a.py"), defined(&view, "b.py")), (alpha(0), omega(0)));
     assert!(!world.folder().join(".tmp123").exists());
 }
 
@@ -453,9 +457,9 @@ fn several_processes_share_an_index() {
             scope.spawn(move || {
                 for round in 0..5 {
                     world.put(&format!("own{at}.py"), &format!("x{round} = 1\n"));
-                    let look = world.look_with(indexes, &Options::default());
-                    assert_eq!(defined(&look, &names[(at * 7 + round) % names.len()]).0, ["alpha"]);
-                    look.finish();
+                    let view = world.view_with(indexes, &Options::default());
+                    assert_eq!(defined(&view, &names[(at * 7 + round) % names.len()]).0, ["alpha"]);
+                    view.finish();
                 }
             });
         }
@@ -464,9 +468,9 @@ fn several_processes_share_an_index() {
     world.fill();
     world.fill();
     assert_eq!(world.indexed().len(), 66);
-    let look = world.look_with(&world.other(), &Options::default());
-    assert!(names.iter().all(|name| defined(&look, name) == alpha(0)));
-    assert_eq!(defined(&look, "own3.py"), (vec!["x4".to_owned()], 0));
+    let view = world.view_with(&world.other(), &Options::default());
+    assert!(names.iter().all(|name| defined(&view, name) == alpha(0)));
+    assert_eq!(defined(&view, "own3.py"), (vec!["x4".to_owned()], 0));
 }
 
 #[test]
@@ -474,15 +478,16 @@ fn while_somebody_else_writes_nobody_waits() {
     let world = World::new(&[("a.py", ALPHA)]);
     world.fill();
     world.put("b.py", OMEGA);
-    let look = world.look();
-    let lock = look
+    let view = world.view();
+    let lock = view
+        .indexer
         .index
         .store
         .lock()
         .expect("it can be locked")
         .expect("nobody else holds it");
-    assert_eq!(defined(&look, "b.py"), omega(1));
-    look.finish();
+    assert_eq!(defined(&view, "b.py"), omega(1));
+    view.finish();
     assert_eq!(world.indexed(), ["a.py"]);
     drop(lock);
     world.fill();
@@ -508,9 +513,9 @@ fn an_index_keeps_no_more_than_its_bytes() {
     world.fill();
     assert_eq!(world.indexed().len(), 5);
     // The others are still there for a selection, and are not measured in vain at each.
-    let look = world.look();
-    assert_eq!(defined(&look, "f19.py"), (vec!["name19".to_owned()], 1));
-    assert!(!look.lacks_files());
+    let view = world.view();
+    assert_eq!(defined(&view, "f19.py"), (vec!["name19".to_owned()], 1));
+    assert!(!IndexUpdate::after_selection(view.indexer).lacks_files());
 }
 
 #[test]
@@ -522,8 +527,9 @@ fn indexes_that_were_not_used_longest_make_way() {
             let mut world = World::new(&[("a.py", ALPHA)]);
             world.indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
             world.fill();
-            let look = world.look();
-            let lock = look
+            let view = world.view();
+            let lock = view
+                .indexer
                 .index
                 .store
                 .lock()
@@ -531,16 +537,26 @@ fn indexes_that_were_not_used_longest_make_way() {
                 .expect("nobody else holds it");
             let used = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 * (at + 1));
             lock.set_modified(used).expect("its time can be set");
-            drop(look);
+            drop(view);
             world
         })
         .collect();
     let count = || fs::read_dir(home.path().join("index")).expect("it is there").count();
     assert_eq!(count(), 2);
-    let has = |world: &World| home.path().join("index").join(world.look().index.key.name()).exists();
+    let has = |world: &World| {
+        home.path()
+            .join("index")
+            .join(world.view().indexer.index.key.name())
+            .exists()
+    };
     assert_eq!(worlds.iter().map(has).collect::<Vec<_>>(), [false, true, true]);
     // And beyond the bytes of all.
-    store::prune(&home.path().join("index"), &worlds[2].look().index.key.name(), 9, 1);
+    store::prune(
+        &home.path().join("index"),
+        &worlds[2].view().indexer.index.key.name(),
+        9,
+        1,
+    );
     assert_eq!(worlds.iter().map(has).collect::<Vec<_>>(), [false, false, true]);
 }
 
@@ -558,13 +574,13 @@ fn only_some_indexes_are_open() {
         .collect();
     let open = || indexes.open.lock().expect("nothing panicked").len();
     for world in &worlds {
-        world.look_with(&indexes, &Options::default()).finish();
+        world.view_with(&indexes, &Options::default()).finish();
     }
     assert_eq!(open(), 2);
     worlds[0].put("c.py", "x = 1\n");
     worlds[0].put("d.py", "x = 2\n");
-    worlds[0].look_with(&indexes, &Options::default()).finish();
-    worlds[1].look_with(&indexes, &Options::default()).finish();
+    worlds[0].view_with(&indexes, &Options::default()).finish();
+    worlds[1].view_with(&indexes, &Options::default()).finish();
     assert_eq!(open(), 1, "six files are more than five");
 }
 
@@ -577,14 +593,14 @@ fn an_index_is_written_in_pieces_that_memory_can_hold() {
     let world = World::bounded(&[], bounds);
     (0..50).for_each(|at| world.put(&format!("f{at:02}.py"), &format!("def name{at}(): pass\n")));
     world.settle();
-    let look = world.look();
+    let view = world.view();
     // Files that a selection measured beyond the bound are measured again.
-    (0..50).for_each(|at| drop(defined(&look, &format!("f{at:02}.py"))));
-    assert!(look.added.lock().expect("nothing panicked").bytes <= 1200);
-    look.finish();
+    (0..50).for_each(|at| drop(defined(&view, &format!("f{at:02}.py"))));
+    assert!(view.indexer.pending().bytes <= 1200);
+    view.finish();
     assert_eq!(world.indexed().len(), 50);
-    let look = world.look();
-    assert_eq!(defined(&look, "f49.py"), (vec!["name49".to_owned()], 0));
+    let view = world.view();
+    assert_eq!(defined(&view, "f49.py"), (vec!["name49".to_owned()], 0));
 }
 
 #[test]
@@ -597,16 +613,16 @@ fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
     let mut world = World::bounded(&[("a.py", ALPHA), ("b.py", ALPHA), ("c.py", OMEGA)], bounds);
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
     world.settle();
-    let look = world.look();
-    assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(1), alpha(1)));
-    assert!(matches!(look.profile("c.py"), ProfileLookup::Later));
-    let index = Arc::clone(&look.index);
-    look.finish();
+    let view = world.view();
+    assert_eq!((defined(&view, "a.py"), defined(&view, "b.py")), (alpha(1), alpha(1)));
+    assert!(matches!(view.profile("c.py"), ProfileLookup::Later));
+    let index = Arc::clone(&view.indexer.index);
+    view.finish();
     let since = Instant::now();
     while index.lock().catalogue.entries.len() < 3 && since.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(defined(&world.look(), "c.py"), omega(0));
+    assert_eq!(defined(&world.view(), "c.py"), omega(0));
 }
 
 #[test]
@@ -618,13 +634,11 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
     };
     let mut world = World::bounded(&[("a.py", ALPHA), ("b.py", OMEGA)], bounds);
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
-    let look = world.look();
+    let view = world.view();
+    let mut late = world.view();
     let asked = Instant::now().checked_sub(Duration::from_secs(31));
-    let late = Look {
-        asked: asked.expect("the machine has run for that long"),
-        ..world.look()
-    };
-    assert_eq!((defined(&look, "a.py"), defined(&look, "b.py")), (alpha(1), omega(1)));
+    late.asked = asked.expect("the machine has run for that long");
+    assert_eq!((defined(&view, "a.py"), defined(&view, "b.py")), (alpha(1), omega(1)));
     assert_eq!(defined(&late, "a.py"), alpha(1));
     assert!(matches!(late.profile("b.py"), ProfileLookup::Later));
 }
@@ -632,12 +646,12 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
 #[test]
 fn one_index_is_filled_at_a_time_and_by_one() {
     let world = World::new(&[("a.py", ALPHA)]);
-    let index = Arc::clone(&world.look().index);
-    let turn = IndexingPermit::take(&world.indexes, &index).expect("nobody has it");
+    let index = Arc::clone(&world.view().indexer.index);
+    let permit = IndexingPermit::take(&world.indexes, &index).expect("nobody has it");
     assert!(IndexingPermit::take(&world.indexes, &index).is_none());
-    let other = World::new(&[("a.py", ALPHA)]).look().index.key.clone();
+    let other = World::new(&[("a.py", ALPHA)]).view().indexer.index.key.clone();
     let other = Arc::new(Index::open(world.home.path(), &other));
     assert!(IndexingPermit::take(&world.indexes, &other).is_none());
-    drop(turn);
+    drop(permit);
     assert!(IndexingPermit::take(&world.indexes, &other).is_some());
 }

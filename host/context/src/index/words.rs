@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use super::Look;
 use super::catalogue::ContentDigest;
+use super::indexer::FileIndexer;
 use super::postings::{DocumentPlace, PostedDocument, PostingKey, Segment};
+use super::view::IndexView;
 use crate::codec::put;
 use crate::profile::Profile;
 use crate::query::Query;
@@ -55,7 +56,7 @@ fn size(note: u64) -> FileSize {
     }
 }
 
-impl Look {
+impl FileIndexer {
     /// The words of a profile that the postings do not have.
     pub(super) fn words_of(&self, digest: &ContentDigest, profile: &Profile) -> Option<PostedDocument> {
         let words = Arc::clone(&self.index.lock().words);
@@ -69,14 +70,16 @@ impl Look {
             keys: encode(profile),
         })
     }
+}
 
+impl IndexView {
     /// The files that have the words of a task, where there are so many files that this is quicker than to read each.
     pub(super) fn find_words(&self, query: &Query, paths: &[&str], files: &[usize]) -> Option<WordHits> {
-        let bounds = &self.indexes.bounds;
+        let bounds = &self.indexer.indexes.bounds;
         if files.len() <= bounds.read_all {
             return None;
         }
-        let words = self.index.documents(&self.catalogue, &self.list).words;
+        let words = self.indexer.documents().words;
         let mut found = WordHits {
             files_max: bounds.read,
             sizes: vec![None; files.len()],
@@ -86,12 +89,13 @@ impl Look {
         let segments = words.postings.segments();
         let lists: Vec<Option<Vec<Vec<u32>>>> = segments.iter().map(|segment| lists(segment, query)).collect();
         if lists.contains(&None) {
-            self.index.drop_damaged(&words.postings, &lists);
+            self.indexer.index.drop_damaged(&words.postings, &lists);
         }
         let mut holders: Vec<Holders> = segments.iter().map(|one| Holders::new(one.documents().len())).collect();
         let mut next = vec![NONE; files.len()];
         for (at, file) in (0_u32..).zip(files) {
-            let place = self.place_near(paths[*file], *file).and_then(|list| words.places[list]);
+            let listed = self.indexer.files.find_near(paths[*file], *file);
+            let place = listed.and_then(|listed| words.places[listed]);
             let known = place.filter(|place| lists[place.segment as usize].is_some());
             if let Some(DocumentPlace { segment, document }) = known {
                 found.sizes[at as usize] = Some(size(words.postings.note(DocumentPlace { segment, document })));
@@ -110,14 +114,6 @@ impl Look {
             }
         }
         Some(found)
-    }
-
-    /// The place of a path in the list, which is probably this one.
-    fn place_near(&self, path: &str, at: usize) -> Option<usize> {
-        match self.list.files.get(at) {
-            Some(file) if file.path == path => Some(at),
-            _ => self.place(path),
-        }
     }
 }
 

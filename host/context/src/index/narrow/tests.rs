@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
-use crate::index::IndexBounds;
 use crate::index::pattern::PatternKind;
 use crate::index::postings::PostingsKind;
 use crate::index::tests::{World, bounds};
+use crate::index::{IndexBounds, digest};
+use crate::limits;
 use crate::symbols::{SyntaxDetails, SyntaxOutline};
 use crate::{SymbolReader, SyntaxParser};
 use tool_repository::Options;

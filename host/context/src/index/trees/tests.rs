@@ -1,9 +1,10 @@
 //! Trees for an index: at once for little, later for much, never in the way, and not again where there are none.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::super::tests::{World, bounds, defined};
-use super::super::{IndexBounds, Indexes};
+use super::super::update::IndexingPermit;
+use super::super::{IndexBounds, IndexView, Indexes};
 use super::*;
 use crate::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxDetails, SyntaxOutline};
 use crate::{NoParser, SyntaxParser};
@@ -94,9 +95,9 @@ fn imports(text: &str) -> Vec<ImportSite> {
         .collect()
 }
 
-fn world(files: &[(&str, &str)], bounds: IndexBounds, beside: bool, parser: Arc<dyn SyntaxParser>) -> World {
+fn world(files: &[(&str, &str)], bounds: IndexBounds, in_background: bool, parser: Arc<dyn SyntaxParser>) -> World {
     let mut world = World::bounded(files, bounds);
-    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, beside).growing(parser));
+    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, in_background).with_parser(parser));
     world.settle();
     world
 }
@@ -109,15 +110,15 @@ fn later() -> IndexBounds {
     }
 }
 
-fn made(look: &Look, path: &str) -> Made {
-    match look.profile(path) {
+fn made(view: &IndexView, path: &str) -> Made {
+    match view.profile(path) {
         ProfileLookup::Found(profile) => profile.made(),
         _ => panic!("`{path}` has no profile"),
     }
 }
 
-fn names(look: &Look, path: &str) -> Vec<String> {
-    defined(look, path).0
+fn names(view: &IndexView, path: &str) -> Vec<String> {
+    defined(view, path).0
 }
 
 #[test]
@@ -128,19 +129,19 @@ fn a_few_files_have_their_trees_in_the_first_selection() {
         false,
         embedded(),
     );
-    let look = world.look();
+    let view = world.view();
     assert_eq!(
-        (names(&look, "a.py"), made(&look, "a.py")),
+        (names(&view, "a.py"), made(&view, "a.py")),
         (vec!["real".to_owned()], Made::Tree)
     );
     assert_eq!(
-        (names(&look, "b.kt"), made(&look, "b.kt")),
+        (names(&view, "b.kt"), made(&view, "b.kt")),
         (vec!["other".to_owned()], Made::Text)
     );
-    assert_eq!(look.treeless(), 0, "what has no grammar waits for none");
-    look.finish();
-    let look = world.look();
-    assert_eq!((made(&look, "a.py"), defined(&look, "a.py").1), (Made::Tree, 0));
+    assert_eq!(view.treeless(), 0, "what has no grammar waits for none");
+    view.finish();
+    let view = world.view();
+    assert_eq!((made(&view, "a.py"), defined(&view, "a.py").1), (Made::Tree, 0));
 }
 
 #[test]
@@ -154,18 +155,18 @@ fn tests_keep_what_their_lines_say() {
             false,
             embedded(),
         );
-        let look = world.look();
-        look.profile("tests/test_a.py");
-        assert_eq!(look.treeless(), 0, "nothing more will come");
-        look.finish();
-        let look = world.look();
+        let view = world.view();
+        view.profile("tests/test_a.py");
+        assert_eq!(view.treeless(), 0, "nothing more will come");
+        view.finish();
+        let view = world.view();
         assert_eq!(
-            (names(&look, "a.py"), made(&look, "a.py")),
+            (names(&view, "a.py"), made(&view, "a.py")),
             (vec!["real".to_owned()], Made::Tree)
         );
-        let of_test = (names(&look, "tests/test_a.py"), made(&look, "tests/test_a.py"));
+        let of_test = (names(&view, "tests/test_a.py"), made(&view, "tests/test_a.py"));
         assert_eq!(of_test, (vec!["test_real".to_owned(), "quoted".to_owned()], Made::Text));
-        assert_eq!(look.treeless(), 0);
+        assert_eq!(view.treeless(), 0);
     }
 }
 
@@ -174,51 +175,51 @@ fn many_files_or_large_ones_have_them_after_the_answer() {
     for trees_now in [(1, u64::MAX), (usize::MAX, TEXT.len() as u64)] {
         let bounds = IndexBounds { trees_now, ..bounds() };
         let world = world(&[("a.py", TEXT), ("b.py", TEXT)], bounds, false, embedded());
-        let look = world.look();
-        assert_eq!(names(&look, "a.py"), ["real", "quoted"]);
-        assert_eq!(look.treeless(), 1, "what was not asked for is not missed");
-        look.finish();
-        let look = world.look();
+        let view = world.view();
+        assert_eq!(names(&view, "a.py"), ["real", "quoted"]);
+        assert_eq!(view.treeless(), 1, "what was not asked for is not missed");
+        view.finish();
+        let view = world.view();
         for path in ["a.py", "b.py"] {
             assert_eq!(
-                (names(&look, path), made(&look, path)),
+                (names(&view, path), made(&view, path)),
                 (vec!["real".to_owned()], Made::Tree)
             );
         }
-        assert_eq!((look.treeless(), defined(&look, "a.py").1), (0, 0));
+        assert_eq!((view.treeless(), defined(&view, "a.py").1), (0, 0));
     }
 }
 
 #[test]
 fn a_selection_does_not_wait_for_trees() {
     let world = world(&[("a.py", TEXT), ("b.py", TEXT)], later(), true, embedded());
-    let look = world.look();
-    assert_eq!((made(&look, "a.py"), look.treeless()), (Made::Text, 1));
-    look.finish();
+    let view = world.view();
+    assert_eq!((made(&view, "a.py"), view.treeless()), (Made::Text, 1));
+    view.finish();
     let since = Instant::now();
-    while made(&world.look(), "b.py") != Made::Tree {
+    while made(&world.view(), "b.py") != Made::Tree {
         assert!(since.elapsed() < Duration::from_secs(60), "trees come by themselves");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(names(&world.look(), "a.py"), ["real"]);
+    assert_eq!(names(&world.view(), "a.py"), ["real"]);
 }
 
 #[test]
 fn what_no_tree_is_to_be_had_of_stays_with_its_text_and_is_not_tried_again() {
     let world = world(&[("a.py", TEXT)], bounds(), false, starved());
-    let look = world.look();
+    let view = world.view();
     assert_eq!(
-        (made(&look, "a.py"), look.treeless()),
+        (made(&view, "a.py"), view.treeless()),
         (Made::Text, 1),
         "later there may be more time"
     );
-    look.finish();
-    let look = world.look();
-    assert_eq!((made(&look, "a.py"), look.treeless()), (Made::TextAlone, 0));
-    assert_eq!(names(&look, "a.py"), ["real", "quoted"]);
+    view.finish();
+    let view = world.view();
+    assert_eq!((made(&view, "a.py"), view.treeless()), (Made::TextAlone, 0));
+    assert_eq!(names(&view, "a.py"), ["real", "quoted"]);
     world.put("a.py", &TEXT.replace("real", "another"));
     assert_eq!(
-        made(&world.look(), "a.py"),
+        made(&world.view(), "a.py"),
         Made::Text,
         "another content is another chance"
     );
@@ -237,11 +238,11 @@ fn a_tree_that_is_too_large_to_keep_is_made_once() {
         ..later()
     };
     let world = world(&[("a.rs", &text)], bounds, false, embedded());
-    let look = world.look();
-    look.profile("a.rs");
-    look.finish();
-    let look = world.look();
-    assert_eq!((made(&look, "a.rs"), look.treeless()), (Made::TextAlone, 0));
+    let view = world.view();
+    view.profile("a.rs");
+    view.finish();
+    let view = world.view();
+    assert_eq!((made(&view, "a.rs"), view.treeless()), (Made::TextAlone, 0));
 }
 
 #[test]
@@ -268,15 +269,16 @@ fn a_full_index_keeps_profiles_without_trees_and_stops_to_read_them() {
     };
     let world = world(&files, bounds, false, embedded());
     for _ in 0..3 {
-        world.look().finish();
+        world.view().finish();
     }
-    let look = world.look();
-    let made: Vec<Made> = names.iter().map(|path| made(&look, path)).collect();
+    let view = world.view();
+    let made: Vec<Made> = names.iter().map(|path| made(&view, path)).collect();
     assert_eq!(made.iter().filter(|made| **made == Made::Tree).count(), 2, "{made:?}");
-    assert_eq!((look.treeless(), look.lacks_files()), (0, false));
+    assert_eq!(view.treeless(), 0);
     for path in &names {
-        assert_eq!(defined(&look, path).1, 0, "`{path}` has lost its profile");
+        assert_eq!(defined(&view, path).1, 0, "`{path}` has lost its profile");
     }
+    assert!(!IndexUpdate::after_selection(view.indexer).lacks_files());
 }
 
 #[test]
@@ -286,48 +288,45 @@ fn trees_take_a_bounded_time_and_the_next_selection_goes_on() {
         ..later()
     };
     let mut world = world(&[("a.py", TEXT)], bounds, false, embedded());
-    let look = world.look();
-    assert_eq!(made(&look, "a.py"), Made::Text);
-    look.finish();
-    assert_eq!(made(&world.look(), "a.py"), Made::Text);
-    world.indexes = Arc::new(Indexes::bounded(world.home.path(), later(), false).growing(embedded()));
-    let look = world.look();
-    assert_eq!((made(&look, "a.py"), defined(&look, "a.py").1), (Made::Text, 0));
-    look.finish();
-    assert_eq!(made(&world.look(), "a.py"), Made::Tree);
+    let view = world.view();
+    assert_eq!(made(&view, "a.py"), Made::Text);
+    view.finish();
+    assert_eq!(made(&world.view(), "a.py"), Made::Text);
+    world.indexes = Arc::new(Indexes::bounded(world.home.path(), later(), false).with_parser(embedded()));
+    let view = world.view();
+    assert_eq!((made(&view, "a.py"), defined(&view, "a.py").1), (Made::Text, 0));
+    view.finish();
+    assert_eq!(made(&world.view(), "a.py"), Made::Tree);
 }
 
 #[test]
 fn trees_make_way_for_files_that_nobody_has_read() {
     let world = world(&[("a.py", TEXT)], later(), false, embedded());
-    let look = world.look();
-    look.profile("a.py");
-    let turn = super::super::IndexingPermit::take(&world.indexes, &look.index).expect("nobody has it");
-    world.look().finish();
+    let view = world.view();
+    view.profile("a.py");
+    let permit = IndexingPermit::take(&world.indexes, &view.indexer.index).expect("nobody has it");
+    world.view().finish();
     assert!(
         world.indexes.is_wanted.load(Ordering::Acquire),
-        "somebody else has the turn"
+        "somebody else has the permit"
     );
-    look.fill(&turn);
-    drop(turn);
-    assert_eq!(made(&world.look(), "a.py"), Made::Text);
-    let look = world.look();
-    look.profile("a.py");
-    look.finish();
-    assert_eq!(made(&world.look(), "a.py"), Made::Tree, "the next one goes on");
+    IndexUpdate::after_selection(view.indexer).fill(&permit);
+    drop(permit);
+    assert_eq!(made(&world.view(), "a.py"), Made::Text);
+    let view = world.view();
+    view.profile("a.py");
+    view.finish();
+    assert_eq!(made(&world.view(), "a.py"), Made::Tree, "the next one goes on");
 }
 
 #[test]
 fn a_file_that_changed_in_between_is_left_to_the_next_selection() {
     let world = world(&[("a.py", TEXT)], later(), false, Arc::new(NoParser));
     world.fill();
-    let grown = Arc::new(Indexes::bounded(world.home.path(), later(), false).growing(embedded()));
-    let look = Look {
-        indexes: grown,
-        ..world.look()
-    };
+    let mut update = IndexUpdate::after_selection(world.view().indexer);
+    update.indexer.indexes = Arc::new(Indexes::bounded(world.home.path(), later(), false).with_parser(embedded()));
     world.put("a.py", &TEXT.replace("real", "next"));
-    look.grow();
+    update.add_trees();
     world.settle();
-    assert_eq!(names(&world.look(), "a.py"), ["next", "quoted"]);
+    assert_eq!(names(&world.view(), "a.py"), ["next", "quoted"]);
 }

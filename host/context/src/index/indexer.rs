@@ -1,0 +1,169 @@
+//! Reads the files of one list for an index, and collects what the index lacks of each.
+//!
+//! A request and the update after it use the same one, so that no file is read for both.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use super::catalogue::{ContentDigest, FileFingerprint, FileRecord, RecordExtent};
+use super::documents::KnownDocuments;
+use super::known_files::KnownFiles;
+use super::store::Measured;
+use super::trigrams::TrigramCollector;
+use super::{Index, Indexes, digest, now_ns};
+use crate::layout::Layout;
+use crate::limits;
+use crate::profile::Profile;
+use crate::text_of;
+use tool_repository::{FileEntry, FileList, Repository};
+
+/// Files that were measured and are not written to the index yet.
+#[derive(Debug, Default)]
+pub(super) struct PendingFiles {
+    pub(super) files: BTreeMap<Box<str>, Measured>,
+    pub(super) bytes: usize,
+    /// Bytes of trigrams and words.
+    pub(super) posted_bytes: usize,
+}
+
+/// See the module.
+pub(super) struct FileIndexer {
+    pub(super) indexes: Arc<Indexes>,
+    pub(super) index: Arc<Index>,
+    pub(super) repository: Arc<Repository>,
+    pub(super) files: KnownFiles,
+    pub(super) layout: Arc<Layout>,
+    /// Cancelled when the request ends.
+    pub(super) cancel: CancellationToken,
+    /// End of the time in which a file is read by syntax tree at once. Absent where too much is new for that.
+    pub(super) trees_until: Option<Instant>,
+    pending: Mutex<PendingFiles>,
+    /// Collectors of trigrams that no thread uses.
+    pub(super) collectors: Mutex<Vec<TrigramCollector>>,
+}
+
+impl FileIndexer {
+    pub(super) fn new(
+        indexes: &Arc<Indexes>,
+        repository: &Arc<Repository>,
+        list: &Arc<FileList>,
+        cancel: &CancellationToken,
+    ) -> Self {
+        let index = indexes.index(repository);
+        let text = |path: &str| {
+            let bytes_max = limits::FILE_READ_BYTES_MAX;
+            repository.read_within(path, bytes_max, cancel).ok().and_then(text_of)
+        };
+        let catalogue = index.catalogue();
+        let layout = index.layout(list, &indexes.hasher, text);
+        let files = index.documents(&catalogue, list).files;
+        let trees_until = Instant::now() + indexes.bounds.wait;
+        let indexer = Self {
+            indexes: Arc::clone(indexes),
+            index,
+            repository: Arc::clone(repository),
+            files,
+            layout,
+            cancel: cancel.clone(),
+            trees_until: None,
+            pending: Mutex::default(),
+            collectors: Mutex::default(),
+        };
+        Self {
+            trees_until: indexer.lacks_few_trees().then_some(trees_until),
+            ..indexer
+        }
+    }
+
+    /// The documents of the files, as the postings are now.
+    pub(super) fn documents(&self) -> KnownDocuments {
+        self.index.documents(&self.files.catalogue, &self.files.list)
+    }
+
+    /// Files that the index should have a profile of and has not.
+    pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let files = self.files.list.files.iter().enumerate();
+        let missing =
+            files.filter(|(at, file)| self.files.profile_place(*at).is_none() && self.layout.is_kept(*at, file.size));
+        missing.map(|(at, _)| at)
+    }
+
+    /// Reads a file and collects its profile for the index.
+    pub(super) fn measure(&self, at: usize) -> Option<Profile> {
+        let file = &self.files.list.files[at];
+        let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
+        let (content, read) = self.repository.read_entry(&file.path, size_max, &self.cancel).ok()?;
+        let digest = digest(&file.path, &content);
+        let trigrams = read.as_ref().and_then(|_| self.trigrams_of(&digest, &content));
+        let catalogue = &self.files.catalogue;
+        let place = catalogue.place_of(&digest);
+        let known = place.and_then(|place| Some((place, catalogue.profile(place)?)));
+        let (place, profile) = match known {
+            Some((place, profile)) => (Some(place), profile),
+            None => (None, text_of(content).map(|text| self.make_profile(at, &text))),
+        };
+        if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
+            let place_or_size = place.unwrap_or_else(|| RecordExtent::unplaced(profile.as_ref()));
+            let entry = self.entry_of(&read, began, digest, place_or_size);
+            let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
+            let record = place.is_none().then(record);
+            let words = profile.as_ref().and_then(|profile| self.words_of(&digest, profile));
+            self.collect(Measured {
+                entry,
+                record,
+                trigrams,
+                words,
+            });
+        }
+        profile
+    }
+
+    /// Reads a file that no selection asks for, and collects its trigrams.
+    pub(super) fn measure_trigrams(&self, at: usize) {
+        let file = &self.files.list.files[at];
+        let (size_max, began) = (limits::SEARCHED_FILE_BYTES_MAX, now_ns());
+        let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
+        let Ok((content, Some(read))) = read else { return };
+        let digest = digest(&file.path, &content);
+        self.collect(Measured {
+            entry: self.entry_of(&read, began, digest, RecordExtent::NONE),
+            record: None,
+            trigrams: self.trigrams_of(&digest, &content),
+            words: None,
+        });
+    }
+
+    /// The entry of a file whose reading began at `began`, in nanoseconds since 1970.
+    fn entry_of(&self, read: &FileEntry, began: i128, digest: ContentDigest, place: RecordExtent) -> FileRecord {
+        let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
+        FileRecord {
+            path: read.path.as_str().into(),
+            stamp: FileFingerprint::of(read),
+            is_settled: self.repository.has_reliable_times() && read.changed_ns < began - settling,
+            digest,
+            place,
+        }
+    }
+
+    /// Collects a file for the next write. A file that does not fit is measured again when the index is filled.
+    pub(super) fn collect(&self, measured: Measured) {
+        let mut pending = self.pending();
+        let bytes = measured.record.as_ref().map_or(0, |record| record.len());
+        let postings = [&measured.trigrams, &measured.words].into_iter().flatten();
+        let posted_bytes: usize = postings.map(|posted| posted.keys.len()).sum();
+        let bounds = &self.indexes.bounds;
+        let has_room = pending.bytes + bytes <= 2 * bounds.pending_bytes;
+        if has_room && pending.posted_bytes + posted_bytes <= 2 * bounds.postings_pending {
+            pending.bytes += bytes;
+            pending.posted_bytes += posted_bytes;
+            pending.files.insert(measured.entry.path.clone(), measured);
+        }
+    }
+
+    pub(super) fn pending(&self) -> MutexGuard<'_, PendingFiles> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
