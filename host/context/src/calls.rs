@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::lookup::{LookupError, SymbolReader};
 use crate::symbols::{SymbolForm, SymbolUse, SyntaxDetails, UseForm};
 use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
-use draw::{CallTally, Ends};
+use draw::{CallEnd, CallTally};
 use resolve::{CallSite, KnownDefinition, Qualifier, resolve};
 use tool_core::api::CallGraph;
 use tool_repository::Repository;
@@ -90,7 +90,7 @@ impl CallReader<'_> {
         };
         let mut drawn: Vec<usize> = (0..all.len()).filter(|at| is_meant(&all[*at])).collect();
         // A definition in tests is drawn where there is no other.
-        let order = |at: &usize| self.order_of(&all[*at].path);
+        let order = |at: &usize| self.role_order(&all[*at].path);
         let best = drawn.iter().map(order).min();
         drawn.retain(|at| Some(order(at)) == best);
         let definitions = drawn.len();
@@ -113,13 +113,15 @@ impl CallReader<'_> {
         }
         let mut tally = CallTally::new(drawn.iter().map(|at| all[*at].clone()).collect());
         self.add_callers(&calls, &all, &drawn, &mut tally);
-        self.add_callees(&all, &drawn, &mut tally);
+        let drawn: Vec<&KnownDefinition> = drawn.iter().map(|at| &all[*at]).collect();
+        self.add_callees(&drawn, &mut tally);
         let mut graph = tally.graph(symbol, definitions as u64);
         graph.notices.splice(0..0, self.notices.drain(..));
         Ok(graph)
     }
 
-    fn order_of(&self, path: &str) -> u8 {
+    /// Order by the roles of files: sources come first.
+    fn role_order(&self, path: &str) -> u8 {
         let role = self
             .tree
             .find(path)
@@ -190,11 +192,11 @@ impl CallReader<'_> {
         }
     }
 
-    /// The definitions of a name in some files, at most `files_max` of them, in the order of paths.
-    fn definitions(&mut self, name: &str, files: &[usize], files_max: usize) -> Vec<KnownDefinition> {
+    /// The definitions of a name in some files, in the order of paths.
+    fn definitions(&mut self, name: &str, mut files: Vec<usize>) -> Vec<KnownDefinition> {
         let mut known = Vec::new();
-        let files: BTreeSet<usize> = files.iter().copied().collect();
-        for at in files.into_iter().take(files_max) {
+        files.sort_unstable();
+        for at in files {
             let path = self.tree.paths[at];
             let Some(file) = self.parse(path) else { continue };
             known.append(&mut file.definitions(path, name));
@@ -274,7 +276,7 @@ impl CallReader<'_> {
             let Some((targets, by_name_only)) = resolve(&site, all) else {
                 continue;
             };
-            let is_aside = self.order_of(path) > 1 || one.caller.is_in_tests();
+            let is_aside = self.role_order(path) > 1 || one.caller.is_in_tests();
             for (place, at) in drawn.iter().enumerate() {
                 // A function that is only named is not called.
                 let fits = one.form == UseForm::Call || all[*at].is_type();
@@ -283,108 +285,136 @@ impl CallReader<'_> {
                 }
                 // The inside of a definition is no caller of it, except where a function calls itself.
                 let own = &all[*at];
-                let ends = match path == own.path && own.encloses(one.line) {
+                let end = match path == own.path && own.encloses(one.line) {
                     true if own.is_type() => continue,
-                    true => Ends::Itself,
-                    false if is_aside => Ends::Aside(one.caller.clone()),
-                    false => Ends::Definition(one.caller.clone()),
+                    true => CallEnd::Itself,
+                    false if is_aside => CallEnd::Aside(one.caller.clone()),
+                    false => CallEnd::Definition(one.caller.clone()),
                 };
-                tally.add_caller(place, ends, by_name_only);
+                tally.add_caller(place, end, by_name_only);
             }
         }
     }
 
     /// Adds what the drawn definitions call.
-    fn add_callees(&mut self, all: &[KnownDefinition], drawn: &[usize], tally: &mut CallTally) {
-        let files: Vec<Option<Rc<ParsedFile>>> = drawn.iter().map(|at| self.parse(&all[*at].path)).collect();
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        for (at, file) in drawn.iter().zip(&files) {
+    fn add_callees(&mut self, drawn: &[&KnownDefinition], tally: &mut CallTally) {
+        let files: Vec<Option<Rc<ParsedFile>>> = drawn.iter().map(|own| self.parse(&own.path)).collect();
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for (own, file) in drawn.iter().zip(&files) {
+            let calls = file.iter().flat_map(|file| file.calls_in(own));
+            names.extend(calls.map(|(name, _)| name));
+        }
+        let candidates = self.find_candidates(&names, drawn);
+        let mut unknown: BTreeSet<&str> = BTreeSet::new();
+        for (place, (own, file)) in drawn.iter().zip(&files).enumerate() {
             let Some(file) = file else { continue };
-            names.extend(file.calls_in(&all[*at]).map(|(name, _)| name.to_owned()));
-        }
-        let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let mut places = self.occurrences(&wanted);
-        self.add_near_occurrences(drawn.iter().map(|at| all[*at].path.as_str()), &wanted, &mut places);
-        let mut known: BTreeMap<&str, (usize, Vec<KnownDefinition>)> = BTreeMap::new();
-        for (name, places) in places {
-            let mut near = places.clone();
-            near.sort_by_cached_key(|at| {
-                let path = self.tree.paths[*at];
-                let is_own = drawn.iter().any(|own| all[*own].path == path);
-                let is_near = drawn.iter().any(|own| parent(&all[*own].path) == parent(path));
-                (!is_own, self.order_of(path), !is_near, *at)
-            });
-            let files_max = PARSED_PER_NAME_MAX.min(PARSED_MAX.saturating_sub(self.parsed.len()));
-            near.dedup();
-            let count = near.len();
-            near.truncate(files_max);
-            let definitions = self.definitions(name, &near, files_max);
-            // Helpers of tests are not what a source calls.
-            let order = definitions.iter().map(|one| self.order_of(&one.path)).min();
-            let of_order = |one: &KnownDefinition| Some(self.order_of(&one.path)) == order;
-            let definitions: Vec<KnownDefinition> = definitions.into_iter().filter(of_order).collect();
-            if !definitions.is_empty() {
-                let count = if count > files_max { count } else { definitions.len() };
-                known.insert(name, (count, definitions));
-            }
-        }
-        let mut unknown: BTreeSet<String> = BTreeSet::new();
-        for ((place, at), file) in drawn.iter().enumerate().zip(&files) {
-            let (own, Some(file)) = (&all[*at], file) else { continue };
             let imports = self.imports(&own.path);
-            for (name, one) in file.calls_in(own) {
-                let Some((count, definitions)) = known.get(name) else {
-                    unknown.insert(name.to_owned());
+            for (name, call) in file.calls_in(own) {
+                let resolved = candidates
+                    .get(name)
+                    .and_then(|candidates| self.resolve_call(own, file, &imports, call, candidates));
+                let Some((callees, by_name_only)) = resolved else {
+                    unknown.insert(name);
                     continue;
                 };
-                let around = Around::of(file, one.line);
-                let is_import = |other: &&SymbolUse| other.form == UseForm::Import && file.name(other) == name;
-                let site = CallSite {
-                    path: &own.path,
-                    owner: around.owner.as_deref(),
-                    qualifier: &around.qualifier(file, one),
-                    is_imported: file.details.uses.iter().any(|other| is_import(&other)),
-                    imports: &imports,
-                    tree: self.tree,
-                };
-                let Some((targets, by_name_only)) = resolve(&site, definitions) else {
-                    unknown.insert(name.to_owned());
-                    continue;
-                };
-                let is_vague = by_name_only && (targets.len() > 1 || *count > definitions.len());
-                if is_vague {
+                for callee in callees {
                     // Calls of the drawn definitions are counted as theirs.
-                    if drawn.iter().any(|at| all[*at].name == name) {
-                        continue;
-                    }
-                    let count = if *count > definitions.len() {
-                        *count
-                    } else {
-                        targets.len()
-                    };
-                    tally.add_callee(place, Ends::OneOf(name.to_owned(), count as u64), true);
-                    continue;
-                }
-                for target in targets.iter().map(|at| &definitions[*at]) {
-                    // The parts of a definition are not what it calls.
-                    let is_inside = target.path == own.path && own.encloses(target.line);
-                    if !is_inside {
-                        tally.add_callee(place, Ends::Definition(target.clone()), by_name_only);
+                    let is_drawn = matches!(callee, CallEnd::OneOf(..)) && drawn.iter().any(|one| one.name == name);
+                    if !is_drawn {
+                        tally.add_callee(place, callee, by_name_only);
                     }
                 }
             }
         }
-        if !unknown.is_empty() {
-            let count = unknown.len();
-            let names: Vec<String> = unknown.iter().take(5).map(|name| format!("`{name}`")).collect();
-            let more = if count > names.len() { ", …" } else { "" };
-            self.notices.push(format!(
-                "Not drawn: calls of {count} {} for which no definition in the repository fits ({}{more})",
-                if count == 1 { "name" } else { "names" },
-                names.join(", ")
-            ));
-        }
+        self.notices.extend(describe_unknown(&unknown));
     }
+
+    /// The definitions of the names that the drawn definitions call, by name.
+    fn find_candidates<'n>(
+        &mut self,
+        names: &BTreeSet<&'n str>,
+        drawn: &[&KnownDefinition],
+    ) -> BTreeMap<&'n str, CalleeCandidates> {
+        let mut places = self.occurrences(names);
+        self.add_near_occurrences(drawn.iter().map(|own| own.path.as_str()), names, &mut places);
+        let mut candidates = BTreeMap::new();
+        for (name, mut places) in places {
+            places.sort_by_cached_key(|at| {
+                let path = self.tree.paths[*at];
+                let is_own = drawn.iter().any(|own| own.path == path);
+                let is_near = drawn.iter().any(|own| parent(&own.path) == parent(path));
+                (!is_own, self.role_order(path), !is_near, *at)
+            });
+            places.dedup();
+            let files_max = PARSED_PER_NAME_MAX.min(PARSED_MAX.saturating_sub(self.parsed.len()));
+            let files = places.len();
+            places.truncate(files_max);
+            let mut definitions = self.definitions(name, places);
+            // Helpers of tests are not what a source calls.
+            let first = definitions.iter().map(|one| self.role_order(&one.path)).min();
+            definitions.retain(|one| Some(self.role_order(&one.path)) == first);
+            if !definitions.is_empty() {
+                let total = if files > files_max { files } else { definitions.len() };
+                candidates.insert(name, CalleeCandidates { definitions, total });
+            }
+        }
+        candidates
+    }
+
+    /// The other ends of a call in a drawn definition, and whether only the name tells them. Nothing where no definition
+    /// fits.
+    fn resolve_call(
+        &self,
+        own: &KnownDefinition,
+        file: &ParsedFile,
+        imports: &[u32],
+        call: &SymbolUse,
+        candidates: &CalleeCandidates,
+    ) -> Option<(Vec<CallEnd>, bool)> {
+        let (name, around) = (file.name(call), Around::of(file, call.line));
+        let is_import = |other: &SymbolUse| other.form == UseForm::Import && file.name(other) == name;
+        let site = CallSite {
+            path: &own.path,
+            owner: around.owner.as_deref(),
+            qualifier: &around.qualifier(file, call),
+            is_imported: file.details.uses.iter().any(is_import),
+            imports,
+            tree: self.tree,
+        };
+        let CalleeCandidates { definitions, total } = candidates;
+        let (targets, by_name_only) = resolve(&site, definitions)?;
+        let is_cut = *total > definitions.len();
+        if by_name_only && (targets.len() > 1 || is_cut) {
+            let count = if is_cut { *total } else { targets.len() };
+            return Some((vec![CallEnd::OneOf(name.to_owned(), count as u64)], true));
+        }
+        let targets = targets.iter().map(|at| &definitions[*at]);
+        // The parts of a definition are not what it calls.
+        let outside = targets.filter(|target| target.path != own.path || !own.encloses(target.line));
+        Some((outside.cloned().map(CallEnd::Definition).collect(), by_name_only))
+    }
+}
+
+/// The definitions that a called name can mean.
+struct CalleeCandidates {
+    definitions: Vec<KnownDefinition>,
+    /// Number of `definitions`, or that of the files with one where not all of them were parsed.
+    total: usize,
+}
+
+/// Notice about calls of names for which no definition fits.
+fn describe_unknown(names: &BTreeSet<&str>) -> Option<String> {
+    let count = names.len();
+    if count == 0 {
+        return None;
+    }
+    let shown: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
+    let more = if count > shown.len() { ", …" } else { "" };
+    Some(format!(
+        "Not drawn: calls of {count} {} for which no definition in the repository fits ({}{more})",
+        if count == 1 { "name" } else { "names" },
+        shown.join(", ")
+    ))
 }
 
 impl ParsedFile {

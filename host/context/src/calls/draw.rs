@@ -1,5 +1,6 @@
 //! Counts calls, and folds what has no room in the graph.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::resolve::KnownDefinition;
@@ -15,7 +16,7 @@ const FOLDED_MAX: usize = 4;
 const CALLERS_BY_NAME_MAX: usize = 8;
 
 /// The other end of a call.
-pub(super) enum Ends {
+pub(super) enum CallEnd {
     /// The symbol itself.
     Itself,
     /// A definition in the sources.
@@ -28,12 +29,17 @@ pub(super) enum Ends {
 
 /// Calls between one drawn definition and another node.
 #[derive(Debug, Default, Clone, Copy)]
-struct Count {
+struct CallCount {
     calls: u64,
     resolved: u64,
 }
 
-impl Count {
+impl CallCount {
+    fn add_call(&mut self, by_name_only: bool) {
+        self.calls += 1;
+        self.resolved += u64::from(!by_name_only);
+    }
+
     fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.resolved += other.resolved;
@@ -42,25 +48,25 @@ impl Count {
 
 /// A node with its calls by drawn definition.
 #[derive(Debug, Clone)]
-struct Other {
+struct OtherNode {
     name: String,
     place: Option<(String, u32)>,
     definitions: u64,
     /// Calls of the drawn definitions by this node, and calls of this node by them.
-    calls_symbol: BTreeMap<usize, Count>,
-    called_by_symbol: BTreeMap<usize, Count>,
+    calls_symbol: BTreeMap<usize, CallCount>,
+    called_by_symbol: BTreeMap<usize, CallCount>,
 }
 
 /// Key of a node: its path, and its name in that.
-type Key = (Option<String>, String);
+type NodeKey = (Option<String>, String);
 
 /// The calls of a graph.
 pub(super) struct CallTally {
     symbols: Vec<KnownDefinition>,
     /// Calls between drawn definitions: from, to.
-    between: BTreeMap<(usize, usize), Count>,
-    others: BTreeMap<Key, Other>,
-    aside: BTreeMap<Key, Other>,
+    between: BTreeMap<(usize, usize), CallCount>,
+    others: BTreeMap<NodeKey, OtherNode>,
+    aside: BTreeMap<NodeKey, OtherNode>,
 }
 
 impl CallTally {
@@ -74,36 +80,36 @@ impl CallTally {
     }
 
     /// Counts a call of a drawn definition.
-    pub(super) fn add_caller(&mut self, symbol: usize, caller: Ends, by_name_only: bool) {
-        let is_aside = matches!(caller, Ends::Aside(_));
+    pub(super) fn add_caller(&mut self, symbol: usize, caller: CallEnd, by_name_only: bool) {
+        let is_aside = matches!(caller, CallEnd::Aside(_));
         match caller {
-            Ends::Itself => self.add_between(symbol, symbol, by_name_only),
-            Ends::Definition(definition) | Ends::Aside(definition) => {
+            CallEnd::Itself => self.add_between(symbol, symbol, by_name_only),
+            CallEnd::Definition(definition) | CallEnd::Aside(definition) => {
                 if let Some(from) = self.symbol_at(&definition) {
                     self.add_between(from, symbol, by_name_only);
                     return;
                 }
                 let into = if is_aside { &mut self.aside } else { &mut self.others };
                 let other = node_of(into, &definition);
-                other.calls_symbol.entry(symbol).or_default().add(one(by_name_only));
+                other.calls_symbol.entry(symbol).or_default().add_call(by_name_only);
             }
-            Ends::OneOf(..) => {}
+            CallEnd::OneOf(..) => {}
         }
     }
 
     /// Counts a call by a drawn definition. Calls among these are counted as calls of the called one.
-    pub(super) fn add_callee(&mut self, symbol: usize, callee: Ends, by_name_only: bool) {
+    pub(super) fn add_callee(&mut self, symbol: usize, callee: CallEnd, by_name_only: bool) {
         let other = match callee {
-            Ends::Itself => return,
-            Ends::Definition(definition) | Ends::Aside(definition) => {
+            CallEnd::Itself => return,
+            CallEnd::Definition(definition) | CallEnd::Aside(definition) => {
                 if self.symbol_at(&definition).is_some() {
                     return;
                 }
                 node_of(&mut self.others, &definition)
             }
-            Ends::OneOf(name, definitions) => {
+            CallEnd::OneOf(name, definitions) => {
                 let label = format!("{name} (one of {definitions} definitions)");
-                self.others.entry((None, label.clone())).or_insert(Other {
+                self.others.entry((None, label.clone())).or_insert(OtherNode {
                     name: label,
                     place: None,
                     definitions,
@@ -112,7 +118,7 @@ impl CallTally {
                 })
             }
         };
-        other.called_by_symbol.entry(symbol).or_default().add(one(by_name_only));
+        other.called_by_symbol.entry(symbol).or_default().add_call(by_name_only);
     }
 
     fn symbol_at(&self, definition: &KnownDefinition) -> Option<usize> {
@@ -123,62 +129,15 @@ impl CallTally {
     }
 
     fn add_between(&mut self, from: usize, to: usize, by_name_only: bool) {
-        self.between.entry((from, to)).or_default().add(one(by_name_only));
+        self.between.entry((from, to)).or_default().add_call(by_name_only);
     }
 
     /// The graph: the strongest callers and callees, the rest folded.
     pub(super) fn graph(self, symbol: &str, definitions: u64) -> CallGraph {
         let room = NODES_MAX - self.symbols.len() - FOLDED_MAX;
-        let is_caller = |other: &Other| !other.calls_symbol.is_empty();
-        let (mut callers, mut callees): (Vec<Other>, Vec<Other>) = self.others.into_values().partition(is_caller);
-        let mut aside: Vec<Other> = self.aside.into_values().collect();
-        if aside.len() == 1 {
-            callers.append(&mut aside);
-        }
-        let is_by_name = |other: &Other| !strength(&other.calls_symbol).0;
-        let mut by_name = Vec::new();
-        if callers.iter().filter(|other| is_by_name(other)).count() > CALLERS_BY_NAME_MAX {
-            (by_name, callers) = callers.into_iter().partition(is_by_name);
-        }
-        callers.sort_by_key(|other| std::cmp::Reverse(strength(&other.calls_symbol)));
-        callees.sort_by_key(|other| std::cmp::Reverse(strength(&other.called_by_symbol)));
-        let callees_shown = callees.len().min((room / 2).max(room.saturating_sub(callers.len())));
-        let callers_shown = callers.len().min(room - callees_shown);
-        let mut nodes: Vec<(CallRole, Other)> = Vec::new();
-        let more_callers = fold(callers.split_off(callers_shown), "more callers");
-        let more_callees = fold(callees.split_off(callees_shown), "more callees");
-        let in_tests = fold(aside, "callers in tests and examples");
-        nodes.extend(callers.into_iter().map(|other| (CallRole::Caller, other)));
-        let by_name = fold(by_name, "callers by name only");
-        nodes.extend(
-            more_callers
-                .into_iter()
-                .chain(by_name)
-                .chain(in_tests)
-                .map(|other| (CallRole::Caller, other)),
-        );
-        nodes.extend(callees.into_iter().map(|other| (CallRole::Callee, other)));
-        nodes.extend(more_callees.map(|other| (CallRole::Callee, other)));
-        let count = self.symbols.len();
-        let mut edges: Vec<CallEdge> = Vec::new();
-        let edge = |from: usize, to: usize, count: Count| CallEdge {
-            from: from as u64,
-            to: to as u64,
-            calls: count.calls,
-            by_name_only: count.resolved == 0,
-        };
-        edges.extend(self.between.iter().map(|((from, to), count)| edge(*from, *to, *count)));
-        for (at, (_, other)) in nodes.iter().enumerate() {
-            edges.extend(
-                other
-                    .calls_symbol
-                    .iter()
-                    .map(|(to, calls)| edge(count + at, *to, *calls)),
-            );
-            let called = other.called_by_symbol.iter();
-            edges.extend(called.map(|(from, calls)| edge(*from, count + at, *calls)));
-        }
-        edges.sort_by_key(|edge| (edge.by_name_only, std::cmp::Reverse(edge.calls)));
+        let others = choose_nodes(self.others.into_values(), self.aside.into_values().collect(), room);
+        let mut edges = edges(&self.between, self.symbols.len(), &others);
+        edges.sort_by_key(|edge| (edge.by_name_only, Reverse(edge.calls)));
         let edges_left_out = edges.len().saturating_sub(EDGES_MAX) as u64;
         edges.truncate(EDGES_MAX);
         let mut notices = Vec::new();
@@ -194,7 +153,7 @@ impl CallTally {
             line: Some(u64::from(one.line)),
             definitions: 1,
         });
-        let others = nodes.into_iter().map(|(role, other)| CallNode {
+        let others = others.into_iter().map(|(role, other)| CallNode {
             name: other.name,
             role,
             line: other.place.as_ref().map(|(_, line)| u64::from(*line)),
@@ -212,17 +171,64 @@ impl CallTally {
     }
 }
 
-fn one(by_name_only: bool) -> Count {
-    Count {
-        calls: 1,
-        resolved: u64::from(!by_name_only),
+/// The strongest callers and callees that have room, and the nodes that the others are folded into.
+fn choose_nodes(
+    others: impl Iterator<Item = OtherNode>,
+    mut aside: Vec<OtherNode>,
+    room: usize,
+) -> Vec<(CallRole, OtherNode)> {
+    let is_caller = |other: &OtherNode| !other.calls_symbol.is_empty();
+    let (mut callers, mut callees): (Vec<OtherNode>, Vec<OtherNode>) = others.partition(is_caller);
+    if aside.len() == 1 {
+        callers.append(&mut aside);
     }
+    let is_by_name = |other: &OtherNode| !strength(&other.calls_symbol).0;
+    let mut by_name = Vec::new();
+    if callers.iter().filter(|other| is_by_name(other)).count() > CALLERS_BY_NAME_MAX {
+        (by_name, callers) = callers.into_iter().partition(is_by_name);
+    }
+    callers.sort_by_key(|other| Reverse(strength(&other.calls_symbol)));
+    callees.sort_by_key(|other| Reverse(strength(&other.called_by_symbol)));
+    let callees_shown = callees.len().min((room / 2).max(room.saturating_sub(callers.len())));
+    let callers_shown = callers.len().min(room - callees_shown);
+    let more_callers = fold(callers.split_off(callers_shown), "more callers");
+    let more_callees = fold(callees.split_off(callees_shown), "more callees");
+    let by_name = fold(by_name, "callers by name only");
+    let aside = fold(aside, "callers in tests and examples");
+    let callers = callers.into_iter().chain(more_callers).chain(by_name).chain(aside);
+    let callees = callees.into_iter().chain(more_callees);
+    callers
+        .map(|other| (CallRole::Caller, other))
+        .chain(callees.map(|other| (CallRole::Callee, other)))
+        .collect()
 }
 
-fn node_of<'t>(into: &'t mut BTreeMap<Key, Other>, definition: &KnownDefinition) -> &'t mut Other {
+/// The edges between the drawn definitions and those with the other nodes, whose numbers follow.
+fn edges(
+    between: &BTreeMap<(usize, usize), CallCount>,
+    symbols: usize,
+    others: &[(CallRole, OtherNode)],
+) -> Vec<CallEdge> {
+    let edge = |from: usize, to: usize, count: &CallCount| CallEdge {
+        from: from as u64,
+        to: to as u64,
+        calls: count.calls,
+        by_name_only: count.resolved == 0,
+    };
+    let mut edges: Vec<CallEdge> = Vec::new();
+    edges.extend(between.iter().map(|((from, to), count)| edge(*from, *to, count)));
+    for (at, (_, other)) in (symbols..).zip(others) {
+        let (to_symbols, from_symbols) = (other.calls_symbol.iter(), other.called_by_symbol.iter());
+        edges.extend(to_symbols.map(|(to, count)| edge(at, *to, count)));
+        edges.extend(from_symbols.map(|(from, count)| edge(*from, at, count)));
+    }
+    edges
+}
+
+fn node_of<'t>(into: &'t mut BTreeMap<NodeKey, OtherNode>, definition: &KnownDefinition) -> &'t mut OtherNode {
     let name = format!("{}.{}", definition.container, definition.name);
     into.entry((Some(definition.path.clone()), name))
-        .or_insert_with(|| Other {
+        .or_insert_with(|| OtherNode {
             name: definition.full_name(),
             place: Some((definition.path.clone(), definition.line)),
             definitions: 1,
@@ -232,18 +238,18 @@ fn node_of<'t>(into: &'t mut BTreeMap<Key, Other>, definition: &KnownDefinition)
 }
 
 /// Order of nodes: resolved calls first, then many.
-fn strength(counts: &BTreeMap<usize, Count>) -> (bool, u64) {
+fn strength(counts: &BTreeMap<usize, CallCount>) -> (bool, u64) {
     let calls = counts.values().map(|count| count.calls).sum();
     (counts.values().any(|count| count.resolved > 0), calls)
 }
 
 /// One node for several; a single one stays as it is.
-fn fold(mut others: Vec<Other>, words: &str) -> Option<Other> {
+fn fold(mut others: Vec<OtherNode>, words: &str) -> Option<OtherNode> {
     if others.len() <= 1 {
         return others.pop();
     }
     let count = others.len();
-    let mut folded = Other {
+    let mut folded = OtherNode {
         name: format!("{count} {words}"),
         place: None,
         definitions: others.iter().map(|other| other.definitions).sum(),
