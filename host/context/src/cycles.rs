@@ -64,7 +64,7 @@ fn find(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
         .collect();
     let below = tree.below(path);
     let is_meant = |at: usize| below.contains(&sources[at]) || tree.paths[sources[at]] == path;
-    let mut circles: Vec<Vec<usize>> = groups(&imports)
+    let mut circles: Vec<Vec<usize>> = strong_components(&imports)
         .iter()
         .flat_map(|group| circles_of(group, &imports, &is_meant))
         .collect();
@@ -96,15 +96,11 @@ fn may_be_circular(from: &str, to: &str) -> bool {
     }
 }
 
-/// The strongly connected components of a graph that have more than one node, each sorted.
-fn groups(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
+/// The strongly connected components of a graph that have more than one node, each sorted: Kosaraju's algorithm.
+fn strong_components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut back: Vec<Vec<usize>> = vec![Vec::new(); edges.len()];
-    for (from, to) in edges
-        .iter()
-        .enumerate()
-        .flat_map(|(from, to)| to.iter().map(move |to| (from, *to)))
-    {
-        back[to].push(from);
+    for (from, targets) in edges.iter().enumerate() {
+        targets.iter().for_each(|to| back[*to].push(from));
     }
     let mut seen = vec![false; edges.len()];
     let mut finished = Vec::new();
