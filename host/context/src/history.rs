@@ -192,7 +192,7 @@ pub(super) struct History {
     commits: Vec<KeptCommit>,
     /// Sorted bytewise, without repetition.
     paths: Vec<Box<str>>,
-    statistics: OnceLock<signals::Statistics>,
+    statistics: OnceLock<signals::CommitStatistics>,
 }
 
 impl History {

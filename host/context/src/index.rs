@@ -48,7 +48,7 @@ use catalogue::{Catalogue, ContentDigest};
 use documents::KnownDocuments;
 use listing::CheckedList;
 use postings::{Postings, PostingsKind};
-use store::{Mark, Store};
+use store::{DiskVersion, Store};
 use tool_repository::{FileList, Key, Repository};
 pub(crate) use view::IndexView;
 
@@ -97,8 +97,8 @@ struct Index {
 #[derive(Debug, Default)]
 struct IndexState {
     catalogue: Arc<Catalogue>,
-    /// Fingerprint of the index on the disk that `catalogue` was read from.
-    mark: Option<Mark>,
+    /// State of the index on the disk that `catalogue` was read from.
+    version: Option<DiskVersion>,
     layout: Option<KnownLayout>,
     /// Of a tree that is too large to be listed for each request.
     checked: Option<CheckedList>,
@@ -194,9 +194,9 @@ impl Index {
         let store = Store::new(folder, &key.name(), key.identity());
         let state = store
             .load()
-            .map_or_else(IndexState::default, |(catalogue, mark)| IndexState {
+            .map_or_else(IndexState::default, |(catalogue, version)| IndexState {
                 catalogue: Arc::new(catalogue),
-                mark: Some(mark),
+                version: Some(version),
                 ..IndexState::default()
             });
         let state = IndexState {

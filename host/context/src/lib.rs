@@ -553,7 +553,7 @@ impl<'a> SelectionTree<'a> {
         let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(files.len()).collect();
         let batches = files.chunks(BATCH_FILES).zip(results.chunks_mut(BATCH_FILES));
         let batches: Vec<_> = batches.map(Mutex::new).collect();
-        share(&batches, |batch| {
+        each_in_parallel(&batches, |batch| {
             let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
             let (files, results) = &mut *batch;
             for (file, result) in files.iter().zip(results.iter_mut()) {
@@ -569,9 +569,9 @@ impl<'a> SelectionTree<'a> {
     }
 }
 
-/// Calls `work` for each of `items`, on all processors and in no order, until it breaks. How many it was called for: they
-/// are the first ones. A panic of `work` is the caller's.
-fn share<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> usize {
+/// Calls `work` for each of `items`, on all processors and in no order, until it breaks. Returns for how many it was
+/// called: they are the first ones. A panic of `work` is the caller's.
+fn each_in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> usize {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = || {
         while !is_over.load(Ordering::Relaxed)
@@ -593,7 +593,7 @@ fn share<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> u
 }
 
 /// `work` for each of `items` on all processors, results in their order.
-fn map_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+fn map_in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let parts = threads(cores).min(items.len() / ITEMS_OF_A_THREAD_MIN).max(1);
     let mut parts = items.chunks(items.len().div_ceil(parts).max(1));

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::facts::Facts;
 use super::history::{FileHistory, HistorySignals};
-use super::map_all;
+use super::map_in_parallel;
 use super::names::PathNames;
 use super::query::{Query, ends_with};
 use super::symbols::Syntax;
@@ -101,12 +101,12 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
         names,
         ..
     } = *candidates;
-    let statistics = Statistics::new(query, names, facts, unread, paths.len());
+    let statistics = TermStatistics::new(query, names, facts, unread, paths.len());
     let folder_terms = names.folder_terms(query);
     let known: Vec<(usize, &Facts)> = (0..paths.len())
         .filter_map(|at| facts[at].as_ref().map(|facts| (at, facts)))
         .collect();
-    let mut measured: Vec<MeasuredFile> = map_all(&known, |(at, facts)| {
+    let mut measured: Vec<MeasuredFile> = map_in_parallel(&known, |(at, facts)| {
         let place = PlaceTerms::of(query, names, &folder_terms, *at as u32);
         let mut one = measure_alone(query, paths[*at], &place, facts, &statistics, weights);
         one.factor = factor(query, paths[*at], roles[*at], weights);
@@ -133,7 +133,7 @@ fn factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
 }
 
 /// Frequency of the words of a task.
-struct Statistics {
+struct TermStatistics {
     /// By term: in how few files it occurs, times its weight.
     rarity: Vec<f64>,
     path_rarity: Vec<f64>,
@@ -145,7 +145,7 @@ struct Statistics {
     files: f64,
 }
 
-impl Statistics {
+impl TermStatistics {
     /// `facts` are those of a list of `listed` files, of which some are `unread`.
     fn new(query: &Query, path_names: &PathNames, facts: &[Option<Facts>], unread: &Unread, listed: usize) -> Self {
         let count = (facts.iter().flatten().count() + unread.count).max(1) as f64;
@@ -237,7 +237,7 @@ impl<'a> PlaceTerms<'a> {
     }
 
     /// Score of the words in the file's own name: more where it has no others.
-    fn name_score(&self, statistics: &Statistics, weights: &Weights) -> f64 {
+    fn name_score(&self, statistics: &TermStatistics, weights: &Weights) -> f64 {
         let (terms, others) = (self.name.len() as f64, f64::from(self.others));
         let share = if self.name.is_empty() {
             0.0
@@ -247,7 +247,7 @@ impl<'a> PlaceTerms<'a> {
         weights.name * statistics.path_rarity(&self.name) * share
     }
 
-    fn directory_score(&self, statistics: &Statistics, weights: &Weights) -> f64 {
+    fn directory_score(&self, statistics: &TermStatistics, weights: &Weights) -> f64 {
         weights.directory * statistics.path_rarity(self.directories)
     }
 }
@@ -404,7 +404,7 @@ fn measure_alone(
     path: &str,
     place: &PlaceTerms<'_>,
     facts: &Facts,
-    statistics: &Statistics,
+    statistics: &TermStatistics,
     weights: &Weights,
 ) -> MeasuredFile {
     let mut counts = vec![0_u32; query.terms.len()];
@@ -452,7 +452,7 @@ fn measure_alone(
 fn best_definition(
     query: &Query,
     facts: &Facts,
-    statistics: &Statistics,
+    statistics: &TermStatistics,
     weights: &Weights,
 ) -> (f64, Option<(String, u32)>) {
     let mut best = (0.0, None);
@@ -484,7 +484,7 @@ fn best_definition(
 }
 
 /// Words of the task in the names of all definitions: a file about a thing has several, of which none need be the best.
-fn defined_words(facts: &Facts, statistics: &Statistics) -> f64 {
+fn defined_words(facts: &Facts, statistics: &TermStatistics) -> f64 {
     let terms = facts.definitions.iter().flat_map(|definition| &definition.terms);
     let mut terms: Vec<u16> = terms.copied().collect();
     terms.sort_unstable();
@@ -506,7 +506,7 @@ fn says_path(query: &Query, path: &str) -> bool {
 }
 
 /// Score of a file whose path, or name without extension, the task contains.
-fn named(query: &Query, path: &str, stem: &str, statistics: &Statistics, weights: &Weights) -> f64 {
+fn named(query: &Query, path: &str, stem: &str, statistics: &TermStatistics, weights: &Weights) -> f64 {
     let scale = (1.0 + statistics.files).ln();
     if says_path(query, path) {
         return weights.path * scale;

@@ -202,7 +202,7 @@ fn shared_work_is_done_once_each_and_what_is_left_is_the_rest() {
     let items: Vec<usize> = (0..1000).collect();
     for last in [0, 500, 999, usize::MAX] {
         let done = Mutex::new(Vec::new());
-        let count = share(&items, |item| {
+        let count = each_in_parallel(&items, |item| {
             done.lock().expect("nobody panics").push(*item);
             if *item == last {
                 ControlFlow::Break(())

@@ -51,7 +51,7 @@ const DAY_SECONDS: f64 = 86_400.0;
 
 /// Facts of a history that no task changes; made once.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Statistics {
+pub(super) struct CommitStatistics {
     /// By commit: its files by their present names. None where the commit does not count.
     files: Vec<Box<[u32]>>,
     /// By word: the number of counting commits whose message has it.
@@ -62,7 +62,7 @@ pub(super) struct Statistics {
     counting: f64,
 }
 
-impl Statistics {
+impl CommitStatistics {
     fn new(history: &History) -> Self {
         let files = history.present_names();
         let counting = || {
@@ -108,7 +108,7 @@ struct TaskVector<'a> {
 
 impl<'a> TaskVector<'a> {
     /// `weight` gives the weight of each term.
-    fn new(query: &'a Query, statistics: &Statistics, weight: impl Fn(u16) -> f64) -> Self {
+    fn new(query: &'a Query, statistics: &CommitStatistics, weight: impl Fn(u16) -> f64) -> Self {
         let mut square = 0.0;
         let part = |(word, term): &(u32, u16)| {
             let (weight, rarity) = (weight(*term), statistics.rarity(*word));
@@ -168,7 +168,7 @@ pub(crate) struct HistorySignals {
 impl HistorySignals {
     /// `paths` is the list, sorted. A path that is not listed plays no part, whatever the history says about it.
     pub(crate) fn new(query: &Query, history: &History, paths: &[&str]) -> Self {
-        let statistics = history.statistics.get_or_init(|| Statistics::new(history));
+        let statistics = history.statistics.get_or_init(|| CommitStatistics::new(history));
         let listed = listed(history, paths);
         let mut signals = Self::default();
         let newest = history.commits.iter().map(|commit| commit.seconds).max().unwrap_or(0);
@@ -196,7 +196,7 @@ impl HistorySignals {
     }
 
     /// BM25 of the task's words over the messages of each file's commits. A commit of many files counts less for each.
-    fn add_messages(&mut self, query: &Query, history: &History, statistics: &Statistics) {
+    fn add_messages(&mut self, query: &Query, history: &History, statistics: &CommitStatistics) {
         let mut counts: HashMap<u32, Vec<f64>> = HashMap::new();
         let mut lengths: HashMap<u32, f64> = HashMap::new();
         let counting = history
@@ -247,7 +247,7 @@ impl HistorySignals {
     }
 
     /// Finds the commits whose messages resemble the task most, and gives their files a share of the similarity.
-    fn add_similar(&mut self, query: &Query, history: &History, statistics: &Statistics) {
+    fn add_similar(&mut self, query: &Query, history: &History, statistics: &CommitStatistics) {
         let task = TaskVector::new(query, statistics, |term| query.terms[usize::from(term)].weight);
         // Each word of a title counts, however common it is: titles are short.
         let title = TaskVector::new(query, statistics, |term| f64::from(term < query.title_terms));

@@ -126,7 +126,7 @@ impl Index {
     ) -> io::Result<()> {
         let mut base = Arc::clone(self.lock().postings(kind));
         // Another process may have written.
-        if base.mark() != self.store.postings_mark(kind) {
+        if base.version() != self.store.postings_version(kind) {
             base = Arc::new(base.reloaded(&self.store));
         }
         let written = self.store.write_postings(&base, added, live, has_unlisted, bytes_max)?;

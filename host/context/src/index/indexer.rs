@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::catalogue::{ContentDigest, FileFingerprint, FileRecord, RecordExtent};
 use super::documents::KnownDocuments;
 use super::known_files::KnownFiles;
-use super::store::Measured;
+use super::store::IndexedFile;
 use super::trigrams::TrigramCollector;
 use super::{Index, Indexes, digest, now_ns};
 use crate::layout::Layout;
@@ -23,7 +23,7 @@ use tool_repository::{FileEntry, FileList, Repository};
 /// Files that were measured and are not written to the index yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingFiles {
-    pub(super) files: BTreeMap<Box<str>, Measured>,
+    pub(super) files: BTreeMap<Box<str>, IndexedFile>,
     pub(super) bytes: usize,
     /// Bytes of trigrams and words.
     pub(super) posted_bytes: usize,
@@ -111,7 +111,7 @@ impl FileIndexer {
             let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
             let record = place.is_none().then(record);
             let words = profile.as_ref().and_then(|profile| self.words_of(&digest, profile));
-            self.collect(Measured {
+            self.collect(IndexedFile {
                 entry,
                 record,
                 trigrams,
@@ -128,7 +128,7 @@ impl FileIndexer {
         let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
         let Ok((content, Some(read))) = read else { return };
         let digest = digest(&file.path, &content);
-        self.collect(Measured {
+        self.collect(IndexedFile {
             entry: self.entry_of(&read, began, digest, RecordExtent::NONE),
             record: None,
             trigrams: self.trigrams_of(&digest, &content),
@@ -149,7 +149,7 @@ impl FileIndexer {
     }
 
     /// Collects a file for the next write. A file that does not fit is measured again when the index is filled.
-    pub(super) fn collect(&self, measured: Measured) {
+    pub(super) fn collect(&self, measured: IndexedFile) {
         let mut pending = self.pending();
         let bytes = measured.record.as_ref().map_or(0, |record| record.len());
         let postings = [&measured.trigrams, &measured.words].into_iter().flatten();

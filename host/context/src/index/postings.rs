@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::catalogue::ContentDigest;
 use super::pattern::TrigramQuery;
-use super::store::{self, Mark, Store};
+use super::store::{self, DiskVersion, Store};
 use crate::codec::{RecordReader, checksum, put};
 
 pub(super) use segment::{PostedDocument, PostingKey, Segment};
@@ -92,7 +92,7 @@ pub(super) struct Postings {
     kind: PostingsKind,
     segments: Vec<Arc<Segment>>,
     /// State of the list on the disk that they were read from.
-    mark: Option<Mark>,
+    version: Option<DiskVersion>,
     /// Segments that turned out to be damaged.
     damaged: Vec<u64>,
     /// True once a document did not fit.
@@ -101,11 +101,11 @@ pub(super) struct Postings {
 }
 
 impl Postings {
-    fn new(kind: PostingsKind, segments: Vec<Arc<Segment>>, mark: Option<Mark>, is_full: bool) -> Self {
+    fn new(kind: PostingsKind, segments: Vec<Arc<Segment>>, version: Option<DiskVersion>, is_full: bool) -> Self {
         Self {
             kind,
             segments,
-            mark,
+            version,
             damaged: Vec::new(),
             is_full,
             by_digest: OnceLock::new(),
@@ -120,8 +120,8 @@ impl Postings {
         self.segments.is_empty()
     }
 
-    pub(super) fn mark(&self) -> Option<Mark> {
-        self.mark
+    pub(super) fn version(&self) -> Option<DiskVersion> {
+        self.version
     }
 
     pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<DocumentPlace> {
@@ -173,11 +173,11 @@ impl Postings {
             .iter()
             .filter(|segment| !damaged.contains(&segment.generation));
         let segments: Vec<Arc<Segment>> = whole.cloned().collect();
-        // Without a mark the list is written anew.
-        let mark = self.mark.filter(|_| segments.len() == self.segments.len());
+        // Without a version the list is written anew.
+        let version = self.version.filter(|_| segments.len() == self.segments.len());
         Self {
             damaged,
-            ..Self::new(self.kind, segments, mark, self.is_full)
+            ..Self::new(self.kind, segments, version, self.is_full)
         }
     }
 
@@ -194,15 +194,15 @@ impl Store {
     }
 
     /// State of the list on the disk.
-    pub(super) fn postings_mark(&self, kind: PostingsKind) -> Option<Mark> {
+    pub(super) fn postings_version(&self, kind: PostingsKind) -> Option<DiskVersion> {
         let metadata = fs::symlink_metadata(self.folder().join(kind.list())).ok()?;
-        Some(Mark::of(&metadata))
+        Some(DiskVersion::of(&metadata))
     }
 
     fn try_load_postings(&self, kind: PostingsKind) -> Option<Postings> {
         store::check_private(&fs::symlink_metadata(self.folder()).ok()?).ok()?;
         let file = store::open(&self.folder().join(kind.list())).ok()?;
-        let mark = Mark::of(&file.metadata().ok()?);
+        let version = DiskVersion::of(&file.metadata().ok()?);
         let mut bytes = Vec::new();
         file.take(LIST_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let generations = self.decode_list(&bytes)?;
@@ -211,7 +211,7 @@ impl Store {
             Segment::open(file, generation).map(Arc::new)
         };
         let segments = generations.into_iter().filter_map(segment).collect();
-        Some(Postings::new(kind, segments, Some(mark), false))
+        Some(Postings::new(kind, segments, Some(version), false))
     }
 
     fn decode_list(&self, bytes: &[u8]) -> Option<Vec<u64>> {
@@ -230,7 +230,7 @@ impl Store {
         Some(generations)
     }
 
-    fn write_list(&self, kind: PostingsKind, segments: &[Arc<Segment>]) -> io::Result<Mark> {
+    fn write_list(&self, kind: PostingsKind, segments: &[Arc<Segment>]) -> io::Result<DiskVersion> {
         let mut bytes = FORMAT.to_vec();
         let root = self.root();
         put(&mut bytes, root.device);
@@ -241,7 +241,7 @@ impl Store {
         let mut file = tempfile::NamedTempFile::new_in(self.folder())?;
         file.write_all(&bytes)?;
         let file = file.persist(self.folder().join(kind.list()))?;
-        Ok(Mark::of(&file.metadata()?))
+        Ok(DiskVersion::of(&file.metadata()?))
     }
 
     /// Adds documents to what `base` holds, and leaves out those that are not `live`: at once where it
@@ -270,17 +270,17 @@ impl Store {
                 .zip(&base.segments)
                 .all(|(a, b)| Arc::ptr_eq(a, b));
         let segments = writer.segments;
-        let mark = match base.mark.filter(|_| is_same) {
-            Some(mark) => Ok(mark),
+        let version = match base.version.filter(|_| is_same) {
+            Some(version) => Ok(version),
             None => self.write_list(base.kind, &segments),
         };
         // Also where the list cannot be written: a segment that is gone counts as absent.
         self.remove_old_segments(
             base.kind,
-            if mark.is_ok() { &segments } else { &base.segments },
+            if version.is_ok() { &segments } else { &base.segments },
             &segments,
         );
-        Ok(Postings::new(base.kind, segments, Some(mark?), result?))
+        Ok(Postings::new(base.kind, segments, Some(version?), result?))
     }
 
     /// Removes the files of segments that neither list has, and of those that only the old one has.

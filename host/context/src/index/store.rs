@@ -39,18 +39,19 @@ pub(super) struct Store {
     root: Identity,
 }
 
-/// State of a catalogue when it was loaded or written; another state means that another process has written one since.
+/// State of a catalogue, or of a list of postings, when it was loaded or written; another state means that another
+/// process has written one since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct DiskVersion {
     inode: u64,
     bytes: u64,
     changed: (i64, i64),
 }
 
-/// A file that was measured: its entry, whose place is filled in, and its record. Without one, the records hold that of
+/// A file that an index takes: its entry, whose place is filled in, and its record. Without one, the records hold that of
 /// the same content already.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct IndexedFile {
     pub(super) entry: FileRecord,
     pub(super) record: Option<Arc<[u8]>>,
     /// Its trigrams, unless the postings have them.
@@ -59,7 +60,7 @@ pub(super) struct Measured {
     pub(super) words: Option<PostedDocument>,
 }
 
-impl Measured {
+impl IndexedFile {
     /// A file whose record is there.
     fn again(entry: &FileRecord) -> Self {
         Self {
@@ -74,13 +75,13 @@ impl Measured {
 /// An index as it was written.
 pub(super) struct StoredIndex {
     pub(super) catalogue: Catalogue,
-    pub(super) mark: Mark,
+    pub(super) version: DiskVersion,
     /// True where there was no room for all.
     pub(super) is_full: bool,
 }
 
 /// True where so much of the records would lead nowhere that they are better written anew.
-fn is_wasteful(base: &Catalogue, kept: &[Measured], added: &[Measured]) -> bool {
+fn is_wasteful(base: &Catalogue, kept: &[IndexedFile], added: &[IndexedFile]) -> bool {
     let live: u64 = kept.iter().map(|one| u64::from(one.entry.place.bytes)).sum();
     let new: u64 = added
         .iter()
@@ -106,14 +107,14 @@ impl Store {
     }
 
     /// The catalogue that is on the disk, with its records open.
-    pub(super) fn load(&self) -> Option<(Catalogue, Mark)> {
+    pub(super) fn load(&self) -> Option<(Catalogue, DiskVersion)> {
         check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
         let file = open(&self.folder.join(CATALOGUE)).ok()?;
-        let mark = Mark::of(&file.metadata().ok()?);
-        if mark.bytes > CATALOGUE_BYTES_MAX {
+        let version = DiskVersion::of(&file.metadata().ok()?);
+        if version.bytes > CATALOGUE_BYTES_MAX {
             return None;
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(mark.bytes).ok()?);
+        let mut bytes = Vec::with_capacity(usize::try_from(version.bytes).ok()?);
         file.take(CATALOGUE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let mut catalogue = Catalogue::decode(&bytes, self.root)?;
         let records = open(&self.records(catalogue.generation)).ok()?;
@@ -122,7 +123,7 @@ impl Store {
         }
         catalogue.records = Some(Arc::new(records));
         self.note_use();
-        Some((catalogue, mark))
+        Some((catalogue, version))
     }
 
     /// The history that is on the disk.
@@ -152,9 +153,9 @@ impl Store {
     }
 
     /// Returns the state of the catalogue on the disk.
-    pub(super) fn mark(&self) -> Option<Mark> {
+    pub(super) fn version(&self) -> Option<DiskVersion> {
         let metadata = fs::symlink_metadata(self.folder.join(CATALOGUE)).ok()?;
-        Some(Mark::of(&metadata))
+        Some(DiskVersion::of(&metadata))
     }
 
     /// Keeps other writers off; `None` where another writer holds the lock.
@@ -185,13 +186,13 @@ impl Store {
         base: &Catalogue,
         on_disk: bool,
         keeps: impl Fn(&str) -> bool,
-        added: Vec<Measured>,
+        added: Vec<IndexedFile>,
         bytes_max: u64,
     ) -> io::Result<StoredIndex> {
         let replaced: HashSet<&str> = added.iter().map(|one| &*one.entry.path).collect();
         let old = base.entries.iter().filter(|entry| !replaced.contains(&*entry.path));
         let (kept, gone): (Vec<&FileRecord>, Vec<&FileRecord>) = old.partition(|entry| keeps(&entry.path));
-        let kept: Vec<Measured> = kept.into_iter().map(Measured::again).collect();
+        let kept: Vec<IndexedFile> = kept.into_iter().map(IndexedFile::again).collect();
         let is_appended = on_disk && gone.is_empty() && !is_wasteful(base, &kept, &added);
         let writer = if is_appended {
             Writer::append(self, base, bytes_max)?
@@ -212,7 +213,12 @@ impl Store {
         written
     }
 
-    fn write_with(&self, mut writer: Writer<'_>, added: Vec<Measured>, kept: Vec<Measured>) -> io::Result<StoredIndex> {
+    fn write_with(
+        &self,
+        mut writer: Writer<'_>,
+        added: Vec<IndexedFile>,
+        kept: Vec<IndexedFile>,
+    ) -> io::Result<StoredIndex> {
         writer.reserve(added.iter().chain(&kept));
         // The new ones first: where a record was damaged, theirs takes its place under every path.
         for one in added.into_iter().chain(kept) {
@@ -220,15 +226,15 @@ impl Store {
         }
         let is_full = writer.is_full;
         let catalogue = writer.finish()?;
-        let mark = self.publish(&catalogue)?;
+        let version = self.publish(&catalogue)?;
         Ok(StoredIndex {
             catalogue,
-            mark,
+            version,
             is_full,
         })
     }
 
-    fn publish(&self, catalogue: &Catalogue) -> io::Result<Mark> {
+    fn publish(&self, catalogue: &Catalogue) -> io::Result<DiskVersion> {
         let bytes = catalogue.encode(self.root);
         if bytes.len() as u64 > CATALOGUE_BYTES_MAX {
             return Err(io::Error::other("the list of files is too large to be kept"));
@@ -237,7 +243,7 @@ impl Store {
         file.write_all(&bytes)?;
         let file = file.persist(self.folder.join(CATALOGUE))?;
         self.remove_old_records(catalogue.generation);
-        Ok(Mark::of(&file.metadata()?))
+        Ok(DiskVersion::of(&file.metadata()?))
     }
 
     /// Records of other generations, and what a writer that died has left.
@@ -341,8 +347,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Keeps room for the records that the contents of these files have already.
-    fn reserve<'b>(&mut self, files: impl Iterator<Item = &'b Measured>) {
-        for Measured { entry, .. } in files.filter(|file| file.entry.place != RecordExtent::NONE) {
+    fn reserve<'b>(&mut self, files: impl Iterator<Item = &'b IndexedFile>) {
+        for IndexedFile { entry, .. } in files.filter(|file| file.entry.place != RecordExtent::NONE) {
             if let Some(place) = self.base.place_of(&entry.digest)
                 && self.waiting.insert(entry.digest)
             {
@@ -353,7 +359,7 @@ impl<'a> Writer<'a> {
 
     /// Takes a file. Where there is no room for a new record, it keeps the one that its content has, or has none. A file
     /// whose record cannot be read any more is left out.
-    fn take(&mut self, one: Measured) -> io::Result<()> {
+    fn take(&mut self, one: IndexedFile) -> io::Result<()> {
         let mut entry = one.entry;
         if entry.place != RecordExtent::NONE {
             entry.place = match self.place(&entry.digest, one.record.as_deref())? {
@@ -424,7 +430,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-impl Mark {
+impl DiskVersion {
     pub(super) fn of(metadata: &fs::Metadata) -> Self {
         Self {
             inode: metadata.ino(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::catalogue::{Catalogue, FileFingerprint, FileRecord, RecordExtent};
 use super::digest;
 use super::indexer::FileIndexer;
-use super::store::Measured;
+use super::store::IndexedFile;
 use super::update::IndexUpdate;
 use crate::limits;
 use crate::profile::{Made, Profile};
@@ -71,7 +71,7 @@ impl FileIndexer {
     }
 
     /// A file's entry with the profile that its tree makes. Nothing where the file is another one by now.
-    fn measure_tree(&self, catalogue: &Catalogue, entry: &FileRecord) -> Option<Measured> {
+    fn measure_tree(&self, catalogue: &Catalogue, entry: &FileRecord) -> Option<IndexedFile> {
         let (content, read) = self
             .repository
             .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX, &self.cancel)
@@ -91,7 +91,7 @@ impl FileIndexer {
             ..entry.clone()
         };
         let record = Some(profile.bytes().into());
-        Some(Measured {
+        Some(IndexedFile {
             entry,
             record,
             trigrams: None,

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use super::catalogue::{Catalogue, ContentDigest};
 use super::indexer::{FileIndexer, PendingFiles};
 use super::postings::PostingsKind;
-use super::store::{self, Measured};
+use super::store::{self, IndexedFile};
 use super::{Index, Indexes, yield_to_others};
-use crate::share;
+use crate::each_in_parallel;
 use tool_repository::FileList;
 
 /// See the module.
@@ -117,7 +117,7 @@ impl IndexUpdate {
             if self.has_enough(enough) {
                 self.write_pending();
             }
-            let done = share(left, |item| {
+            let done = each_in_parallel(left, |item| {
                 collect(item);
                 if has_to_stop() || self.has_enough(enough) {
                     return ControlFlow::Break(());
@@ -153,31 +153,31 @@ impl Index {
         let Some(_lock) = self.store.lock()? else {
             return Ok(());
         };
-        let (mut base, mut mark) = {
+        let (mut base, mut version) = {
             let state = self.lock();
-            (Arc::clone(&state.catalogue), state.mark)
+            (Arc::clone(&state.catalogue), state.version)
         };
-        if mark.is_none() || mark != self.store.mark() {
+        if version.is_none() || version != self.store.version() {
             match self.store.load() {
-                Some((theirs, now)) => (base, mark) = (Arc::new(theirs), Some(now)),
-                None => mark = None,
+                Some((theirs, now)) => (base, version) = (Arc::new(theirs), Some(now)),
+                None => version = None,
             }
         }
         let unlisted = unlisted_paths(&base, list);
-        if pending.files.is_empty() && mark.is_some() && unlisted.is_empty() {
+        if pending.files.is_empty() && version.is_some() && unlisted.is_empty() {
             return Ok(());
         }
         let has_unlisted = !unlisted.is_empty();
         let keeps = |path: &str| !unlisted.contains(path);
-        let mut files: Vec<Measured> = pending.files.into_values().collect();
+        let mut files: Vec<IndexedFile> = pending.files.into_values().collect();
         let trigrams: Vec<_> = files.iter_mut().filter_map(|one| one.trigrams.take()).collect();
         let words: Vec<_> = files.iter_mut().filter_map(|one| one.words.take()).collect();
-        let written = self.store.write(&base, mark.is_some(), keeps, files, bounds.bytes)?;
+        let written = self.store.write(&base, version.is_some(), keeps, files, bounds.bytes)?;
         let catalogue = Arc::new(written.catalogue);
         let mut state = self.lock();
         state.is_full = written.is_full;
         state.catalogue = Arc::clone(&catalogue);
-        state.mark = Some(written.mark);
+        state.version = Some(written.version);
         drop(state);
         let live: HashSet<ContentDigest> = catalogue.entries.iter().map(|entry| entry.digest).collect();
         for (kind, added, bytes_max) in [

@@ -73,7 +73,7 @@ enum Standing {
 }
 
 /// A line that begins a numbered section.
-struct Mark {
+struct NumberedLine {
     /// 1 to 6 for headings, 7 for bold lines, 8 for items of a list.
     level: usize,
     number: u32,
@@ -242,21 +242,21 @@ fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<Stri
 
 /// The proposals of a text: its numbered sections of the highest level there is.
 pub(crate) fn parse(text: &str) -> Vec<Proposal> {
-    let (marks, ends) = marks(text);
-    let Some(level) = marks.iter().map(|mark| mark.level).min() else {
+    let (lines, ends) = numbered_lines(text);
+    let Some(level) = lines.iter().map(|line| line.level).min() else {
         return Vec::new();
     };
-    let of_level: Vec<&Mark> = marks.iter().filter(|mark| mark.level == level).collect();
-    let proposal = |(at, mark): (usize, &&Mark)| {
+    let of_level: Vec<&NumberedLine> = lines.iter().filter(|line| line.level == level).collect();
+    let proposal = |(at, line): (usize, &&NumberedLine)| {
         let next = of_level.get(at + 1).map_or(text.len(), |next| next.start);
         let border = ends
             .iter()
-            .find(|(heading, start)| *start > mark.start && *heading <= level)
+            .find(|(heading, start)| *start > line.start && *heading <= level)
             .map_or(text.len(), |(_, start)| *start);
-        let range = mark.start..next.min(border);
+        let range = line.start..next.min(border);
         Proposal {
-            number: mark.number,
-            title: mark.title.clone(),
+            number: line.number,
+            title: line.title.clone(),
             is_withdrawn: is_withdrawn(&text[range.clone()]),
             at: range,
         }
@@ -265,8 +265,8 @@ pub(crate) fn parse(text: &str) -> Vec<Proposal> {
 }
 
 /// The numbered lines outside code, and all headings with their levels.
-fn marks(text: &str) -> (Vec<Mark>, Vec<(usize, usize)>) {
-    let (mut marks, mut headings) = (Vec::new(), Vec::new());
+fn numbered_lines(text: &str) -> (Vec<NumberedLine>, Vec<(usize, usize)>) {
+    let (mut numbered, mut headings) = (Vec::new(), Vec::new());
     let (mut start, mut fence) = (0, None);
     for line in text.split_inclusive('\n') {
         let (at, shown) = (start, line.trim_end());
@@ -285,9 +285,9 @@ fn marks(text: &str) -> (Vec<Mark>, Vec<(usize, usize)>) {
         if let Some(level) = heading_level(shown) {
             headings.push((level, at));
         }
-        marks.extend(mark(shown, at));
+        numbered.extend(numbered_line(shown, at));
     }
-    (marks, headings)
+    (numbered, headings)
 }
 
 fn heading_level(line: &str) -> Option<usize> {
@@ -295,13 +295,13 @@ fn heading_level(line: &str) -> Option<usize> {
     ((1..=6).contains(&level) && line[level..].starts_with(char::is_whitespace)).then_some(level)
 }
 
-fn mark(line: &str, start: usize) -> Option<Mark> {
+fn numbered_line(line: &str, start: usize) -> Option<NumberedLine> {
     let forms: [(&Regex, usize); 3] = [(&HEADING, 0), (&BOLD_LINE, BOLD), (&LIST_ITEM, ITEM)];
     let (captures, level) = forms
         .into_iter()
         .find_map(|(form, level)| Some((form.captures(line)?, level)))?;
     let number = captures.name("named").or_else(|| captures.name("number"))?;
-    Some(Mark {
+    Some(NumberedLine {
         level: captures.name("level").map_or(level, |marks| marks.len()),
         number: number.as_str().parse().ok()?,
         title: title(&captures["title"]),

@@ -5,9 +5,9 @@
 //! count in the statistics as if they had been read.
 
 use super::related::area_rarity;
-use super::{PlaceTerms, Statistics, factor, named};
+use super::{PlaceTerms, TermStatistics, factor, named};
 use crate::history::HistorySignals;
-use crate::map_all;
+use crate::map_in_parallel;
 use crate::names::PathNames;
 use crate::query::Query;
 use crate::weights::WEIGHTS;
@@ -116,7 +116,7 @@ impl Sieve<'_> {
     /// By file: how well it fits, as far as that is known without its profile. Files that the index does not know have 0.
     fn scores(&self, files: &[usize], hits: &WordHits) -> Vec<f64> {
         let all = self.count(files, hits, |_| true);
-        let statistics = Statistics::new(self.query, self.names, &[], &all, self.paths.len());
+        let statistics = TermStatistics::new(self.query, self.names, &[], &all, self.paths.len());
         let mut scores = vec![0.0; files.len()];
         for (term, rarity) in statistics.rarity.iter().enumerate() {
             for (holders, count) in [(&hits.rare[term], RARE_COUNT), (&hits.often[term], OFTEN_COUNT)] {
@@ -128,7 +128,7 @@ impl Sieve<'_> {
         }
         let folder_terms = self.names.folder_terms(self.query);
         let places: Vec<(usize, f64)> = files.iter().copied().zip(scores).collect();
-        let mut scores = map_all(&places, |(file, words)| {
+        let mut scores = map_in_parallel(&places, |(file, words)| {
             let place = PlaceTerms::of(self.query, self.names, &folder_terms, *file as u32);
             let own = place.name_score(&statistics, &WEIGHTS)
                 + place.directory_score(&statistics, &WEIGHTS)

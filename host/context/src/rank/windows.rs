@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Statistics;
+use super::TermStatistics;
 use crate::facts::Facts;
 use crate::profile::BLOCK_LINES;
 use crate::weights::Weights;
@@ -46,7 +46,7 @@ impl Window {
 
 /// Windows of a file by their scores, best first and not overlapping: runs of lines, and whole definitions that share
 /// words with the task.
-pub(super) fn windows(facts: &Facts, statistics: &Statistics, weights: &Weights) -> Vec<(u32, u32, f64)> {
+pub(super) fn windows(facts: &Facts, statistics: &TermStatistics, weights: &Weights) -> Vec<(u32, u32, f64)> {
     let last = facts.hits.last().map_or(0, |hit| hit.0 as usize);
     let first = facts.hits.first().map_or(0, |hit| hit.0 as usize);
     let fixed = ((first + 1).saturating_sub(WINDOW_BLOCKS)..=last).map(Window::at);
@@ -74,7 +74,7 @@ pub(super) fn windows(facts: &Facts, statistics: &Statistics, weights: &Weights)
 }
 
 /// BM25 of a window's words.
-fn value(window: &Window, facts: &Facts, statistics: &Statistics, weights: &Weights) -> f64 {
+fn value(window: &Window, facts: &Facts, statistics: &TermStatistics, weights: &Weights) -> f64 {
     let Range { start, end } = window.blocks;
     let from = facts.hits.partition_point(|hit| (hit.0 as usize) < start);
     let mut counts: Vec<(u16, u32)> = Vec::new();

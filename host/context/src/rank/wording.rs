@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use memchr::memmem::Finder;
 
-use super::{Candidates, Feature, MeasuredFile, Statistics};
+use super::{Candidates, Feature, MeasuredFile, TermStatistics};
 use crate::facts::Facts;
 use crate::profile::{BLOCK_LINES, LINE_BYTES_MAX};
 use crate::query::Query;
@@ -33,7 +33,7 @@ struct Wording {
 pub(super) fn add_wording(
     query: &Query,
     candidates: &Candidates<'_>,
-    statistics: &Statistics,
+    statistics: &TermStatistics,
     weights: &Weights,
     measured: &mut [MeasuredFile],
 ) {
@@ -76,7 +76,7 @@ pub(super) fn add_wording(
 fn read_best(
     query: &Query,
     candidates: &Candidates<'_>,
-    statistics: &Statistics,
+    statistics: &TermStatistics,
     learned: &FeatureWeights,
     measured: &[MeasuredFile],
     read: &(dyn Fn(u32) -> Option<String> + Sync),
@@ -91,7 +91,7 @@ fn read_best(
     best.truncate(FILES_READ_MAX);
     let finders: Vec<Finder<'_>> = query.exact.iter().map(|(text, _)| Finder::new(text)).collect();
     let found: Vec<(usize, Mutex<Option<Wording>>)> = best.iter().map(|(_, at)| (*at, Mutex::default())).collect();
-    crate::share(&found, |(at, into)| {
+    crate::each_in_parallel(&found, |(at, into)| {
         let index = measured[*at].index;
         if let Some(facts) = &candidates.facts[index as usize]
             && let Some(text) = read(index)
@@ -110,7 +110,7 @@ fn read_best(
 }
 
 impl Wording {
-    fn of(query: &Query, finders: &[Finder<'_>], statistics: &Statistics, facts: &Facts, text: &str) -> Self {
+    fn of(query: &Query, finders: &[Finder<'_>], statistics: &TermStatistics, facts: &Facts, text: &str) -> Self {
         let mut wording = Self {
             pairs: vec![0; query.pairs.len()],
             exact: vec![0; query.exact.len()],
@@ -133,7 +133,7 @@ impl Wording {
         wording
     }
 
-    fn read_block(&mut self, query: &Query, statistics: &Statistics, block: &[u8]) {
+    fn read_block(&mut self, query: &Query, statistics: &TermStatistics, block: &[u8]) {
         let mut before = None;
         let mut said: Vec<u16> = Vec::new();
         for line in block

@@ -124,8 +124,8 @@ fn a_content_is_written_once_and_only_while_a_file_has_it() {
     assert_eq!(segments(folder.path()).len(), 2);
     let third = write(&store, &second, &again, &live([1, 2]), false);
     assert_eq!(
-        (third.mark, segments(folder.path()).len()),
-        (second.mark, 2),
+        (third.version, segments(folder.path()).len()),
+        (second.version, 2),
         "nothing is new"
     );
 }
