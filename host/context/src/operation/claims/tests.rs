@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::operation::citations::parse;
+use crate::operation::citations::{Citation, parse};
 
 /// The claims of each citation of a text, as one line a citation.
 fn shown(text: &str) -> String {
