@@ -273,12 +273,17 @@ impl CallBudget {
     /// Records a path that a list shows to the guest: a name in a directory of packages is text from outside, too.
     pub fn note_listed(&self, path: &str) {
         if let Some(place) = foreign::find_directory(path) {
-            let found = WritablePlace {
-                is_named: true,
-                is_listed: true,
-            };
-            self.keep_place(place, found);
+            self.note_foreign(place);
         }
+    }
+
+    /// Records a place of listed files that lies outside of the user's own files by its name.
+    pub fn note_foreign(&self, place: &str) {
+        let found = WritablePlace {
+            is_named: true,
+            is_listed: true,
+        };
+        self.keep_place(place, found);
     }
 
     fn keep_place(&self, place: &str, found: WritablePlace) {

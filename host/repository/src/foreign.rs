@@ -63,10 +63,34 @@ const JULIA_LOCK_FILES: [&str; 2] = ["Manifest.toml", "JuliaManifest.toml"];
 /// The part of a path that lies outside of the user's own files by its name: a directory of packages with its `/`, or
 /// the whole path of a log or of a lock file.
 pub fn find_place(path: &str) -> Option<&str> {
-    let spelling = path.rsplit('/').next().unwrap_or(path);
+    PlaceFinder::default().find(path)
+}
+
+/// Finds the places of many paths. It looks at a directory once if all its files follow each other.
+#[derive(Debug, Default)]
+pub struct PlaceFinder {
+    /// Directory of the last path, with its `/`.
+    directory: String,
+    /// Bytes of the directory of packages in it.
+    packages: Option<usize>,
+}
+
+impl PlaceFinder {
+    /// The same as [`find_place`].
+    pub fn find<'p>(&mut self, path: &'p str) -> Option<&'p str> {
+        let (directory, name) = path.split_at(path.rfind('/').map_or(0, |end| end + 1));
+        if directory != self.directory {
+            self.packages = find_directory(directory).map(str::len);
+            directory.clone_into(&mut self.directory);
+        }
+        let packages = self.packages.map(|bytes| &path[..bytes]);
+        packages.or_else(|| has_foreign_name(name).then_some(path))
+    }
+}
+
+fn has_foreign_name(spelling: &str) -> bool {
     let name = fold(spelling);
-    let is_foreign = || is_log(&name) || is_lock_file(&name) || JULIA_LOCK_FILES.contains(&spelling);
-    find_directory(path).or_else(|| is_foreign().then_some(path))
+    is_log(&name) || is_lock_file(&name) || JULIA_LOCK_FILES.contains(&spelling)
 }
 
 /// The first directory of packages that a path lies in, with its `/`.
@@ -88,10 +112,9 @@ fn is_lock_file(name: &str) -> bool {
 
 /// `x.log`, `x.log.1`, `x.log.2024-01-01`: programs write them, and into them what others sent.
 fn is_log(name: &str) -> bool {
-    name.match_indices(".log").any(|(at, ending)| {
-        let rest = &name[at + ending.len()..];
-        at > 0 && (rest.is_empty() || rest.starts_with(['.', '-']))
-    })
+    let name = name.strip_prefix('.').unwrap_or(name);
+    let mut endings = name.split('.').skip(1);
+    endings.any(|ending| ending == "log" || ending.starts_with("log-"))
 }
 
 #[cfg(test)]
@@ -100,6 +123,7 @@ mod tests {
 
     #[test]
     fn places_of_others_are_known_by_their_names() {
+        let mut finder = PlaceFinder::default();
         for (path, place) in [
             ("node_modules/left-pad/README.md", "node_modules/"),
             ("packages/a/node_modules/b/index.js", "packages/a/node_modules/"),
@@ -128,8 +152,10 @@ mod tests {
             ("x/Manifest.toml", "x/Manifest.toml"),
             ("gradle/verification-metadata.xml", "gradle/verification-metadata.xml"),
             ("vendor/x/Cargo.lock", "vendor/"),
+            ("vendor/x/main.rs", "vendor/"),
         ] {
             assert_eq!(find_place(path), Some(place), "{path}");
+            assert_eq!(finder.find(path), Some(place), "{path}");
         }
         for path in [
             "",
@@ -150,6 +176,7 @@ mod tests {
             "Cargo.toml",
         ] {
             assert_eq!(find_place(path), None, "{path}");
+            assert_eq!(finder.find(path), None, "{path}");
         }
     }
 }
