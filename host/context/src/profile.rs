@@ -8,6 +8,9 @@
 
 mod words;
 
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
 use super::codec::{RecordReader, checksum, put, put_bytes};
 use crate::symbols::{self, Import, SymbolForm, Syntax, SyntaxOutline};
 use words::Words;
@@ -31,15 +34,35 @@ pub(super) enum Made {
 /// Bytes before the words: the source, and the number of words and of definitions.
 const HEADER_BYTES: usize = 1 + 4 + 4;
 
+/// Bytes of names that are compressed. Fewer gain nothing, and more would take too much memory where a damaged profile
+/// only claims to have them.
+const COMPRESSED_NAMES_BYTES: RangeInclusive<usize> = 256..=1024 * 1024;
+
+/// The fastest level of zstd: the next ones save 2 % more.
+const COMPRESSION_LEVEL: i32 = 1;
+
 /// A profile's sections.
 struct Sections<'a> {
     words_count: u32,
     definitions: u32,
     words: Words<'a>,
-    names: RecordReader<'a>,
+    /// Bytes of the names before they were compressed.
+    names_bytes: usize,
+    names: &'a [u8],
     imports: RecordReader<'a>,
     /// Bytes before the names.
     words_end: usize,
+}
+
+impl<'a> Sections<'a> {
+    fn names(&self) -> Option<Cow<'a, [u8]>> {
+        if self.names.len() == self.names_bytes {
+            return Some(Cow::Borrowed(self.names));
+        }
+        let is_bounded = COMPRESSED_NAMES_BYTES.contains(&self.names_bytes);
+        let names = is_bounded.then(|| zstd::bulk::decompress(self.names, self.names_bytes).ok());
+        names.flatten().map(Cow::Owned)
+    }
 }
 
 impl Profile {
@@ -101,11 +124,13 @@ impl Profile {
         let (words_count, definitions) = (number()?, number()?);
         let words = Words::read(&mut reader)?;
         let words_end = self.0.len() - reader.0.len();
-        let names = RecordReader(reader.sized()?);
+        let names_bytes = usize::try_from(reader.number()?).ok()?;
+        let names = reader.sized()?;
         Some(Sections {
             words_count,
             definitions,
             words,
+            names_bytes,
             names,
             imports: reader,
             words_end,
@@ -149,9 +174,10 @@ impl Profile {
     /// Calls `found` for each name that is defined, with its line and its last one. Lines alone do not tell where a
     /// definition ends: then both are the same.
     pub(crate) fn each_definition(&self, mut found: impl FnMut(&str, (u32, u32))) {
-        let Some(mut names) = self.sections().map(|sections| sections.names) else {
+        let Some(names) = self.sections().and_then(|sections| sections.names()) else {
             return;
         };
+        let mut names = RecordReader(&names);
         let (mut line, mut name) = (0_u32, String::new());
         while let (Some(further), Some(extent)) = (names.small(), names.small()) {
             let (Some(shared), Some(rest)) = (names.number(), names.text()) else {
@@ -242,9 +268,18 @@ impl Symbols {
     }
 
     fn write(&self, into: &mut Vec<u8>) {
-        put_bytes(into, &self.names);
+        put(into, self.names.len() as u64);
+        put_bytes(into, &compressed(&self.names));
         into.extend_from_slice(&self.imports);
     }
+}
+
+/// Names that are no shorter compressed stay as they are, which their length tells.
+fn compressed(names: &[u8]) -> Cow<'_, [u8]> {
+    let is_wanted = COMPRESSED_NAMES_BYTES.contains(&names.len());
+    let compressed = is_wanted.then(|| zstd::bulk::compress(names, COMPRESSION_LEVEL).ok());
+    let shorter = compressed.flatten().filter(|compressed| compressed.len() < names.len());
+    shorter.map_or(Cow::Borrowed(names), Cow::Owned)
 }
 
 /// True for symbols that a user would look for by name. Fields and attributes of types are called like anything else,
@@ -381,12 +416,26 @@ mod tests {
         assert_eq!(names, ["ONE_A", "ONE_B", "ÄÖ", "ÄÜ", "Ä", "ONE_A"]);
     }
 
+    #[test]
+    fn many_names_come_back_from_less_room() {
+        let names: Vec<String> = (0..200)
+            .map(|number| format!("REGISTER_{}_MASK_{number}", number % 7))
+            .collect();
+        let text: String = names.iter().map(|name| format!("{name} = 1\n")).collect();
+        let profile = Profile::of("a.py", &text);
+        let sections = profile.sections().expect("it was made just now");
+        assert!(sections.names.len() < sections.names_bytes / 2);
+        let mut found = Vec::new();
+        profile.each_definition(|name, _| found.push(name.to_owned()));
+        assert_eq!(found, names);
+    }
+
     /// A change of the measures has to come with a new number of `catalogue::FORMAT`: kept profiles are not measured
     /// again.
     #[test]
     fn the_form_is_the_one_that_the_format_stands_for() {
         let bytes = Profile::of("a.py", TEXT).0;
-        assert_eq!((bytes.len(), checksum(&bytes)), (129, 1_660_848_314));
+        assert_eq!((bytes.len(), checksum(&bytes)), (127, 3_825_885_622));
     }
 
     proptest! {

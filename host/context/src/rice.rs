@@ -65,6 +65,11 @@ impl<'a> RiceWriter<'a> {
         mean.follow(number);
     }
 
+    /// Writes the lowest `count` bits of a number, at most 32.
+    pub(crate) fn put_plain(&mut self, number: u32, count: u32) {
+        self.put_bits(u64::from(number) & ((1 << count) - 1), count);
+    }
+
     /// Number of bits that were written, where the bytes were empty before.
     pub(crate) fn bits(&self) -> usize {
         self.into.len() * 8 + self.count as usize
@@ -132,6 +137,14 @@ impl<'a> RiceReader<'a> {
         number
     }
 
+    /// Reads a number of `count` bits, at most 32.
+    #[inline]
+    pub(crate) fn plain(&mut self, count: u32) -> u32 {
+        let number = self.bits() & ((1 << count) - 1);
+        self.at += count as usize;
+        number as u32
+    }
+
     /// At least 56 bits from here on; zeros behind the end.
     #[inline]
     fn bits(&self) -> u64 {
@@ -161,12 +174,15 @@ mod tests {
             let (mut writer, [mut one, mut other]) = (RiceWriter::new(&mut bytes), start());
             for &(a, b) in &numbers {
                 writer.put(&mut one, a);
+                writer.put_plain(a, 24);
                 writer.put(&mut other, b);
             }
             writer.finish();
             let (mut reader, [mut one, mut other]) = (RiceReader::new(&bytes), start());
             for number in numbers {
-                prop_assert_eq!((reader.next(&mut one), reader.next(&mut other)), number);
+                let a = reader.next(&mut one);
+                prop_assert_eq!(reader.plain(24), a);
+                prop_assert_eq!((a, reader.next(&mut other)), number);
             }
             prop_assert!(reader.is_at_end());
         }

@@ -14,7 +14,7 @@ use tool_repository::{FileEntry, Identity};
 
 /// First bytes of a catalogue. The number changes with the form, and with anything that changes the measures of a text:
 /// profiles that were kept are not measured again.
-pub(super) const FORMAT: &[u8; 16] = b"tool index 0007\n";
+pub(super) const FORMAT: &[u8; 16] = b"tool index 0008\n";
 
 /// State of a file when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

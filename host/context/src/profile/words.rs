@@ -1,8 +1,9 @@
 //! The words of a text: a hash of each word's stem, and in which blocks of lines it occurs how often.
 //!
-//! A selection asks each of some thousand files for a few words, and most files have none of them. So the hashes are an
-//! array that can be searched, and the occurrences lie in groups of words, of which only those with a word that was found
-//! are read. In a group they are ascending cells of a table with a row for each word and a column for each block.
+//! A selection asks each of some thousand files for a few words, and most files have none of them. So the words lie in
+//! groups, by hash, and an array of the groups' first hashes is searched for the one group that can have a word. A group
+//! holds the gaps between its hashes, and after them the occurrences: ascending cells of a table with a row for each word
+//! and a column for each block.
 
 use std::cell::RefCell;
 
@@ -16,8 +17,14 @@ pub(crate) const BLOCK_LINES: u32 = 10;
 /// Longer lines are data.
 pub(crate) const LINE_BYTES_MAX: usize = 2000;
 
-/// Words whose occurrences lie together.
+/// Words that lie together.
 const GROUP_WORDS: usize = 32;
+
+/// Lowest bits of a gap between hashes, which are written as they are.
+const PLAIN_BITS: u32 = 8;
+
+/// Bytes before the groups for each of them: the hash of its first word, and the number of bits up to its end.
+const HEAD_BYTES: usize = 8;
 
 /// Words of a text by block, while it is measured.
 #[derive(Default)]
@@ -73,20 +80,19 @@ impl Tally {
 
         let words: Vec<&[u64]> = self.occurrences.chunk_by(|a, b| a >> 32 == b >> 32).collect();
         put(into, words.len() as u64);
-        for word in &words {
-            into.extend_from_slice(&((word[0] >> 32) as u32).to_le_bytes());
-        }
-        let mut occurrences = Vec::new();
-        let mut writer = RiceWriter::new(&mut occurrences);
+        let mut groups = Vec::new();
+        let mut writer = RiceWriter::new(&mut groups);
         for group in words.chunks(GROUP_WORDS) {
-            self.write_group(group, &mut writer);
+            write_hashes(group, words.len(), &mut writer);
+            self.write_occurrences(group, &mut writer);
+            into.extend_from_slice(&hash_of(group[0]).to_le_bytes());
             into.extend_from_slice(&(writer.bits() as u32).to_le_bytes());
         }
         writer.finish();
-        put_bytes(into, &occurrences);
+        put_bytes(into, &groups);
     }
 
-    fn write_group(&self, words: &[&[u64]], writer: &mut RiceWriter<'_>) {
+    fn write_occurrences(&self, words: &[&[u64]], writer: &mut RiceWriter<'_>) {
         let (mut gaps, mut counts) = means(self.blocks.len());
         let mut next = 0;
         for (row, word) in (0_u32..).zip(words) {
@@ -100,6 +106,25 @@ impl Tally {
     }
 }
 
+fn hash_of(word: &[u64]) -> u32 {
+    (word[0] >> 32) as u32
+}
+
+/// Writes the gaps between the hashes of a group, of a text with `words_count` words.
+fn write_hashes(words: &[&[u64]], words_count: usize, writer: &mut RiceWriter<'_>) {
+    let mut gaps = mean_gap(words_count);
+    for pair in words.windows(2) {
+        let gap = hash_of(pair[1]) - hash_of(pair[0]);
+        writer.put(&mut gaps, gap >> PLAIN_BITS);
+        writer.put_plain(gap, PLAIN_BITS);
+    }
+}
+
+/// Hashes are spread evenly.
+fn mean_gap(words_count: usize) -> RunningMean {
+    RunningMean::new((1 << (32 - PLAIN_BITS)) / words_count.max(1))
+}
+
 /// Before the first occurrence of a group: gaps between them as if each word were in two blocks, and once in each.
 fn means(blocks: usize) -> (RunningMean, RunningMean) {
     (RunningMean::new(blocks / 2), RunningMean::new(0))
@@ -110,25 +135,39 @@ pub(super) struct Words<'a> {
     /// Words of each block.
     pub(super) blocks: RecordReader<'a>,
     blocks_count: usize,
-    hashes: &'a [[u8; 4]],
-    /// By group: bits of occurrences up to its end.
-    ends: &'a [[u8; 4]],
-    occurrences: &'a [u8],
+    words_count: usize,
+    heads: &'a [[u8; HEAD_BYTES]],
+    groups: &'a [u8],
+}
+
+/// One group of words.
+struct Group<'a> {
+    hashes: [u32; GROUP_WORDS],
+    words_count: usize,
+    /// At the first occurrence.
+    reader: RiceReader<'a>,
+    /// Bits up to its end.
+    end: usize,
+}
+
+impl Group<'_> {
+    fn hashes(&self) -> &[u32] {
+        &self.hashes[..self.words_count]
+    }
 }
 
 impl<'a> Words<'a> {
     pub(super) fn read(from: &mut RecordReader<'a>) -> Option<Self> {
         let blocks = from.sized()?;
-        let words = usize::try_from(from.number()?).ok()?;
-        let hashes = from.bytes(words.checked_mul(4)?)?;
-        let ends = from.bytes(words.div_ceil(GROUP_WORDS) * 4)?;
+        let words_count = usize::try_from(from.number()?).ok()?;
+        let heads = from.bytes(words_count.div_ceil(GROUP_WORDS).checked_mul(HEAD_BYTES)?)?;
         Some(Self {
             // The last byte of a number is below 128.
             blocks_count: blocks.iter().filter(|byte| **byte < 0x80).count(),
             blocks: RecordReader(blocks),
-            hashes: hashes.as_chunks().0,
-            ends: ends.as_chunks().0,
-            occurrences: from.sized()?,
+            words_count,
+            heads: heads.as_chunks().0,
+            groups: from.sized()?,
         })
     }
 
@@ -136,11 +175,15 @@ impl<'a> Words<'a> {
     pub(super) fn hits(&self, terms: &[(u32, u16)]) -> Option<Vec<(u32, u16, u16)>> {
         let mut hits = Vec::new();
         for (hash, term) in terms {
-            let Ok(at) = self.hashes.binary_search_by_key(hash, |one| u32::from_le_bytes(*one)) else {
+            let after = self.heads.partition_point(|head| first_hash(head) <= *hash);
+            let Some(at) = after.checked_sub(1) else {
                 continue;
             };
-            let row = at % GROUP_WORDS;
-            self.each_of_group(at / GROUP_WORDS, |other, block, count| {
+            let group = self.group(at)?;
+            let Ok(row) = group.hashes().binary_search(hash) else {
+                continue;
+            };
+            self.each_occurrence(group, |other, block, count| {
                 if other == row {
                     hits.push((block, *term, count.min(u32::from(u16::MAX)) as u16));
                 }
@@ -152,37 +195,55 @@ impl<'a> Words<'a> {
 
     /// Calls `found` for each word with its hash, ascending, and how often it occurs. Ends early where it is damaged.
     pub(super) fn each(&self, mut found: impl FnMut(u32, u32)) -> Option<()> {
-        for (group, hashes) in self.hashes.chunks(GROUP_WORDS).enumerate() {
+        for at in 0..self.heads.len() {
+            let group = self.group(at)?;
+            let (hashes, words_count) = (group.hashes, group.words_count);
             let mut sums = [0_u32; GROUP_WORDS];
-            self.each_of_group(group, |row, _, count| {
+            self.each_occurrence(group, |row, _, count| {
                 sums[row] = sums[row].saturating_add(count);
                 true
             })?;
-            for (hash, sum) in hashes.iter().zip(sums) {
-                found(u32::from_le_bytes(*hash), sum);
+            for (hash, sum) in hashes.iter().zip(sums).take(words_count) {
+                found(*hash, sum);
             }
         }
         Some(())
     }
 
+    fn group(&self, at: usize) -> Option<Group<'a>> {
+        let start = at
+            .checked_sub(1)
+            .map_or(Some(0), |before| Some(end(self.heads.get(before)?)))?;
+        let head = self.heads.get(at)?;
+        let words_count = (self.words_count - at * GROUP_WORDS).min(GROUP_WORDS);
+        let mut reader = RiceReader::from_bit(self.groups, start);
+        let (mut hashes, mut gaps) = ([first_hash(head); GROUP_WORDS], mean_gap(self.words_count));
+        for row in 1..words_count {
+            let gap = reader.next(&mut gaps) << PLAIN_BITS | reader.plain(PLAIN_BITS);
+            hashes[row] = hashes[row - 1].checked_add(gap)?;
+        }
+        Some(Group {
+            hashes,
+            words_count,
+            reader,
+            end: end(head),
+        })
+    }
+
     /// Calls `found` with row, block and count of each occurrence of a group, as long as it returns true.
-    fn each_of_group(&self, group: usize, mut found: impl FnMut(usize, u32, u32) -> bool) -> Option<()> {
-        let end_of = |group: usize| Some(u32::from_le_bytes(*self.ends.get(group)?) as usize);
-        let start = group.checked_sub(1).map_or(Some(0), end_of)?;
-        let end = end_of(group)?;
-        let mut reader = RiceReader::from_bit(self.occurrences, start);
-        let rows = (self.hashes.len() - group * GROUP_WORDS).min(GROUP_WORDS);
+    fn each_occurrence(&self, group: Group<'_>, mut found: impl FnMut(usize, u32, u32) -> bool) -> Option<()> {
+        let mut reader = group.reader;
         let blocks = u32::try_from(self.blocks_count).ok().filter(|blocks| *blocks > 0)?;
         let (mut gaps, mut counts) = means(self.blocks_count);
         let (mut row, mut next) = (0_usize, 0_u32);
-        while reader.at() < end {
+        while reader.at() < group.end {
             let mut block = next.checked_add(reader.next(&mut gaps))?;
             let count = reader.next(&mut counts) + 1;
             if block >= blocks {
                 row += (block / blocks) as usize;
                 block %= blocks;
             }
-            if row >= rows || reader.at() > end {
+            if row >= group.words_count || reader.at() > group.end {
                 return None;
             }
             if !found(row, block, count) {
@@ -192,6 +253,16 @@ impl<'a> Words<'a> {
         }
         Some(())
     }
+}
+
+fn first_hash(head: &[u8; HEAD_BYTES]) -> u32 {
+    let [a, b, c, d, ..] = *head;
+    u32::from_le_bytes([a, b, c, d])
+}
+
+fn end(head: &[u8; HEAD_BYTES]) -> usize {
+    let [.., a, b, c, d] = *head;
+    u32::from_le_bytes([a, b, c, d]) as usize
 }
 
 /// The lines of a text as `str::lines` has them, found faster.
