@@ -63,7 +63,7 @@ pub fn sources(bytes: &[u8]) {
     for tag in vault::hashtags(&text) {
         assert!(!tag.is_empty() && !tag.chars().any(char::is_whitespace), "{tag:?}");
     }
-    profile::damaged(name, &text, bytes);
+    profile::read_damaged_profile(name, &text, bytes);
     let Some(syntax) = symbols::Syntax::of(name) else {
         return;
     };

@@ -1,17 +1,18 @@
-//! The index: what a selection asks of files, kept by content digest from one request to the next.
+//! The index: a cache on disk of the profiles of a repository's files, with content digests as keys.
 //!
-//! An index answers for a file where size, times and inode are those of the reading, and nothing had changed so shortly
-//! before it that a later change could hide. Everything else is read again, through the repository like any other file,
-//! so that nothing hidden is ever in it. It stands in for reading: the profile of a file is the same from both, but that
-//! the index gives it a syntax tree in its own time. A damaged or deleted index costs time and nothing else.
+//! An index entry answers for a file only if size, times and inode are those of the last read, and if the last change
+//! was long enough before that read that a later change cannot have the same times. All other files are read again,
+//! through the repository, so the index never holds a hidden file. The index only saves time: a selection without it
+//! reads the files and gets profiles with the same words. A damaged or deleted index costs nothing but time.
 //!
-//! Beside the profiles it keeps which trigrams a content has, so that a search reads only the files that can match, and
-//! which words, so that a selection in a large tree reads only the profiles of the files that a task can be about.
+//! Beside the profiles, the index holds an inverted index of trigrams and one of words. With trigrams, a search reads
+//! only the files that can match. With words, a selection in a large tree reads only the profiles that can be relevant.
 //!
-//! Read in this order: `bounds`, `view` (one request), `update` (the work after it), `indexer` (reads files for both),
-//! `listing` (the files of now), `catalogue` (profiles by file), `known_files` (the files that it still describes), `store`
-//! (on the disk), `trees` (syntax trees, which come later), `commits` (the history), `postings` (contents by key),
-//! `documents` (the content of each file), `trigrams`, `pattern` and `narrow` (a search), `words` (a selection).
+//! Read in this order: `bounds` (limits), `view` (one request), `update` (the work after it), `indexer` (reads files
+//! for both), `listing` (the list of files), `catalogue` (the entry of each file), `known_files` (files whose entries
+//! are up to date), `store` (files on disk), `trees` (syntax trees in the background), `commits` (the history),
+//! `postings` (the inverted indexes), `documents` (the document of each file), `trigrams`, `pattern` and `narrow` (for
+//! searches), `words` (for selections).
 
 mod bounds;
 mod catalogue;
@@ -58,25 +59,26 @@ pub use bounds::{
 pub use narrow::FileVerdict;
 pub use pattern::{PatternKind, SearchPattern};
 
-/// The indexes of a home directory, as far as they were asked for lately.
+/// The indexes below a home directory. It keeps those open that were used last.
 #[derive(Debug)]
 pub struct Indexes {
     folder: PathBuf,
     bounds: IndexBounds,
-    /// False where a request waits until the index is up to date, so that its process may end.
+    /// False if each request waits until the index is up to date, because its process ends after it.
     in_background: bool,
-    /// The one that was used last comes last.
+    /// Sorted by last use; the most recent one is last.
     open: Mutex<Vec<Arc<Index>>>,
-    filling: AtomicUsize,
-    /// True where a request wants to fill an index while another index gets its trees.
-    is_wanted: AtomicBool,
+    /// Number of updates that run now.
+    updates: AtomicUsize,
+    /// True if an update waits. A running update then stops reading syntax trees.
+    is_update_waiting: AtomicBool,
     /// True while a thread checks, after a search, whether an index lacks files.
-    is_filling_for_search: AtomicBool,
+    is_checking_after_search: AtomicBool,
     /// Reads files by syntax tree.
     parser: Arc<dyn SyntaxParser>,
     /// Reads the commits before a work tree.
     history: Arc<dyn HistoryReader>,
-    /// For lists of paths. Seeded, so that no repository can make two lists look the same.
+    /// Hashes lists of paths. Seeded, so that a repository cannot construct two lists with equal hashes.
     hasher: RandomState,
 }
 
@@ -86,27 +88,27 @@ struct Index {
     key: Key,
     store: Store,
     state: Mutex<IndexState>,
-    is_filling: AtomicBool,
+    is_updating: AtomicBool,
     /// True while a thread lists the whole tree.
     is_checking: AtomicBool,
     history: HistoryCell,
-    /// True while the history is not on the disk as it is here.
+    /// True while the history in memory is newer than the one on disk.
     has_unwritten_history: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct IndexState {
     catalogue: Arc<Catalogue>,
-    /// State of the index on the disk that `catalogue` was read from.
+    /// Version of the file on disk that `catalogue` was read from.
     version: Option<DiskVersion>,
     layout: Option<KnownLayout>,
-    /// Of a tree that is too large to be listed for each request.
+    /// Last list of a tree that is too large to be listed for each request.
     checked: Option<CheckedList>,
     /// True once a file did not fit.
     is_full: bool,
     trigrams: Arc<Postings>,
     words: Arc<Postings>,
-    /// The documents of the list that was asked for last.
+    /// The documents of the last list.
     documents: Option<KnownDocuments>,
 }
 
@@ -114,7 +116,7 @@ struct IndexState {
 #[derive(Debug, Clone)]
 struct KnownLayout {
     list: Arc<FileList>,
-    /// The number and the hash of the paths: another list can have the same.
+    /// Number and hash of the paths. A later list with the same paths can use this layout.
     paths: (usize, u64),
     layout: Arc<Layout>,
 }
@@ -164,9 +166,9 @@ impl Indexes {
             bounds,
             in_background,
             open: Mutex::default(),
-            filling: AtomicUsize::new(0),
-            is_wanted: AtomicBool::new(false),
-            is_filling_for_search: AtomicBool::new(false),
+            updates: AtomicUsize::new(0),
+            is_update_waiting: AtomicBool::new(false),
+            is_checking_after_search: AtomicBool::new(false),
             hasher: RandomState::new(),
         }
     }
@@ -209,7 +211,7 @@ impl Index {
             key: key.clone(),
             store,
             state: Mutex::new(state),
-            is_filling: AtomicBool::new(false),
+            is_updating: AtomicBool::new(false),
             is_checking: AtomicBool::new(false),
             history: HistoryCell::new(history),
             has_unwritten_history: AtomicBool::new(false),
@@ -224,7 +226,7 @@ impl Index {
         Arc::clone(&self.lock().catalogue)
     }
 
-    /// The layout of a list, made anew only where its paths are others than those of the last list.
+    /// The layout of a list. It is computed again only if the paths differ from those of the last list.
     fn layout(&self, list: &Arc<FileList>, hasher: &RandomState, text: impl Fn(&str) -> Option<String>) -> Arc<Layout> {
         let known = self.lock().layout.clone();
         if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.list, list)) {
@@ -243,14 +245,14 @@ impl Index {
     }
 }
 
-/// Lets everything else on the machine go first. On Linux this is the calling thread's, and that of those it starts.
+/// Gives the calling thread the lowest priority. Threads that it starts inherit the priority on Linux.
 fn yield_to_others() {
     #[cfg(target_os = "linux")]
     // If lowering the priority is not permitted, the thread goes on at the normal priority.
     let _ = rustix::process::setpriority_process(None, 19);
 }
 
-/// A profile depends on the language too, which the extension tells.
+/// The digest of a file. It covers the extension too, because a profile depends on the language.
 fn digest(path: &str, content: &[u8]) -> ContentDigest {
     let extension = tool_repository::file_role::file_name(path)
         .rsplit_once('.')

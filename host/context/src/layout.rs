@@ -1,6 +1,6 @@
 //! Facts from the paths of a repository: the role of each file, and the file that an import means.
 //!
-//! Made of the list of paths alone, so that it is kept for as long as that stays the same.
+//! SymbolSource of the list of paths alone, so that it is kept for as long as that stays the same.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -70,7 +70,7 @@ impl Layout {
 
     /// The files that a file imports, without itself, in their order.
     pub(super) fn imports(&self, at: usize, path: &str, profile: &Profile) -> Arc<[u32]> {
-        let sum = profile.imports_sum();
+        let sum = profile.imports_checksum();
         let known = self.lock(at).clone();
         if let Some((_, imports)) = known.filter(|known| known.0 == sum) {
             return imports;

@@ -1,12 +1,12 @@
 //! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
 //!
-//! Read in this order: `symbols` (what files define and import), `profile` (what is kept of one file), `layout` (what the
-//! list of paths tells), `names` (what the names in it say), `query` (what a task says), `facts` (where files say it),
-//! `rank` (which files it is about), `entry` (where a program starts), `select` (the rule of each operation), `vault` (the
-//! user's notes), `packet` (the text for the model). `modules` draws the imports between folders, files and packages, and
-//! `calls` the callers and callees of a symbol; `endpoints` finds routes and commands. All of them are functions of a list
-//! of files and a [`Source`]; only this module, `lookup` and `index`, which keeps what was read, know the repository. Files
-//! are opened through it alone, so hidden ones are never read.
+//! Read in this order: `symbols` (what files define and import), `profile` (what is kept of one file), `layout` (what
+//! the list of paths tells), `names` (what the names in it say), `query` (what a task says), `facts` (where files say
+//! it), `rank` (which files it is about), `entry` (where a program starts), `select` (the rule of each operation),
+//! `vault` (the user's notes), `packet` (the text for the model). `modules` draws the imports between folders, files
+//! and packages, and `calls` the callers and callees of a symbol; `endpoints` finds routes and commands. All of them
+//! are functions of a list of files and a [`Source`]; only this module, `lookup` and `index`, which keeps what was
+//! read, know the repository. Files are opened through it alone, so hidden ones are never read.
 
 #![forbid(unsafe_code)]
 
@@ -211,7 +211,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         });
     }
     let view = request.indexes.view(request.repository, &list, since, request.cancel);
-    let view = view.without_history_if(!request.steer.takes_history());
+    let view = view.with_history(request.steer.takes_history());
     let mut packet = build_from(request, &list, &view);
     view.finish();
     if let (Ok(packet), Some(age)) = (&mut packet, age) {
@@ -230,8 +230,8 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     packet
 }
 
-/// Lets `read` look at a whole repository for something that earlier commits say nothing about, and then brings the index
-/// up to date.
+/// Lets `read` look at a whole repository for something that earlier commits say nothing about, and then brings the
+/// index up to date.
 fn read_tree<T>(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
@@ -241,7 +241,7 @@ fn read_tree<T>(
     let since = Instant::now();
     let list = repository.list(cancel)?;
     let view = indexes.view(repository, &list, since, cancel);
-    let view = view.without_history_if(true);
+    let view = view.with_history(false);
     let tree = SelectionTree::with_layout(list.files.iter(), &view, Arc::clone(view.layout()), cancel);
     let result = read(&tree, &list);
     view.finish();
@@ -262,7 +262,8 @@ pub struct MeasuredCandidate {
     pub factor: f64,
 }
 
-/// Computes the features of all files that a task could be about, as a selection does. Weights are fitted to them. Blocks.
+/// Computes the features of all files that a task could be about, as a selection does. Weights are fitted to them.
+/// Blocks.
 pub fn measure_candidates(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
@@ -417,8 +418,8 @@ trait Source: Sync {
         self.profile(path)
     }
 
-    /// Returns the files that have the words of a task, where that is known and quicker than to read the profile of each.
-    /// `files` are places among `paths`, and probably of the source's own list.
+    /// Returns the files that have the words of a task, where that is known and quicker than to read the profile of
+    /// each. `files` are places among `paths`, and probably of the source's own list.
     fn word_hits(&self, _query: &Query, _paths: &[&str], _files: &[usize]) -> Option<WordHits> {
         None
     }
@@ -429,7 +430,7 @@ trait Source: Sync {
     }
 
     /// Returns how many of the requested files have no syntax tree yet and will get one.
-    fn treeless(&self) -> usize {
+    fn unparsed_count(&self) -> usize {
         0
     }
 }

@@ -1,10 +1,10 @@
-//! The content of a file, as far as a selection asks for it, in the form that the index keeps.
+//! The profile of a file: a compact record of its words, definitions and imports, which the index stores.
 //!
-//! A profile is measured once from a text and holds nothing of a task: hashes of the stems with the blocks of lines
-//! that they occur in, the names that are defined, and the imports as written. `facts` reads it for a task. It is made
-//! of the text and the path's language alone, so that the digest of both stands for it. Definitions and imports come
-//! from the lines of the text, and later from a syntax tree; a profile says which it was. Read from a disk it can be
-//! damaged in any way: then it says nothing.
+//! A profile holds the hashes of word stems with the blocks of lines that contain them, the names that the file
+//! defines, and its imports as written. It depends only on the text and on the language of the path, so a digest of
+//! both is its cache key. No task changes it; `facts` reads it for one task. Definitions and imports come from the
+//! lines of the text first, and from a syntax tree later; the first byte says which. Stored bytes may be damaged:
+//! readers then return no words and no names.
 
 mod words;
 
@@ -20,25 +20,25 @@ pub(crate) use words::{BLOCK_LINES, LINE_BYTES_MAX};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile(Vec<u8>);
 
-/// Source of definitions and imports: the first byte of a profile.
+/// The source of a profile's definitions and imports. It is the first byte of the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Made {
-    /// From lines; no thread has tried a syntax tree yet.
-    Text = 0,
-    /// From a syntax tree.
-    Tree = 1,
-    /// From lines, because there is no tree to be had.
-    TextAlone = 2,
+pub(super) enum SymbolSource {
+    /// The lines of the text; no thread has tried a syntax tree yet.
+    Lines = 0,
+    /// A syntax tree.
+    SyntaxTree = 1,
+    /// The lines of the text, because no syntax tree is available.
+    LinesOnly = 2,
 }
 
 /// Bytes before the words: the source, and the number of words and of definitions.
 const HEADER_BYTES: usize = 1 + 4 + 4;
 
-/// Bytes of names that are compressed. Fewer gain nothing, and more would take too much memory where a damaged profile
-/// only claims to have them.
+/// Names are compressed if they have this many bytes. Compressing fewer saves nothing. The upper bound limits the
+/// memory that a damaged profile can make its reader allocate.
 const COMPRESSED_NAMES_BYTES: RangeInclusive<usize> = 256..=1024 * 1024;
 
-/// The fastest level of zstd: the next ones save 2 % more.
+/// The fastest level of zstd. The next levels save only 2 % more.
 const COMPRESSION_LEVEL: i32 = 1;
 
 /// A profile's sections.
@@ -66,12 +66,12 @@ impl<'a> Sections<'a> {
 }
 
 impl Profile {
-    /// Measures a text.
+    /// Makes the profile of a text.
     pub(crate) fn of(path: &str, text: &str) -> Self {
         let symbols = Symbols::of_text(path, text);
         let mut bytes = vec![0; HEADER_BYTES];
         let words = words::write(text, &mut bytes);
-        bytes[0] = Made::Text as u8;
+        bytes[0] = SymbolSource::Lines as u8;
         bytes[1..5].copy_from_slice(&words.to_le_bytes());
         bytes[5..9].copy_from_slice(&symbols.count.to_le_bytes());
         symbols.write(&mut bytes);
@@ -86,25 +86,25 @@ impl Profile {
         };
         let symbols = Symbols::of_tree(text, tree);
         let mut bytes = self.0[..sections.words_end].to_vec();
-        bytes[0] = Made::Tree as u8;
+        bytes[0] = SymbolSource::SyntaxTree as u8;
         bytes[5..9].copy_from_slice(&symbols.count.to_le_bytes());
         symbols.write(&mut bytes);
         Self(bytes)
     }
 
-    /// Returns the profile, marked as one for which no syntax tree can be had.
+    /// Returns the profile, marked as one for which no syntax tree is available.
     pub(super) fn without_tree(&self) -> Self {
         let mut bytes = self.0.clone();
-        bytes[0] = Made::TextAlone as u8;
+        bytes[0] = SymbolSource::LinesOnly as u8;
         Self(bytes)
     }
 
     /// Returns the source of the symbols.
-    pub(super) fn made(&self) -> Made {
+    pub(super) fn symbol_source(&self) -> SymbolSource {
         match self.0.first() {
-            Some(1) => Made::Tree,
-            Some(2) => Made::TextAlone,
-            _ => Made::Text,
+            Some(1) => SymbolSource::SyntaxTree,
+            Some(2) => SymbolSource::LinesOnly,
+            _ => SymbolSource::Lines,
         }
     }
 
@@ -158,7 +158,8 @@ impl Profile {
         blocks
     }
 
-    /// Occurrences of some terms: block, term and count, by block. `terms` are hashes of stems.
+    /// Occurrences of some terms as block, term and count, sorted by block. `terms` holds hashes of stems with their
+    /// terms.
     pub(crate) fn hits(&self, terms: &[(u32, u16)]) -> Vec<(u32, u16, u16)> {
         let hits = self.sections().and_then(|sections| sections.words.hits(terms));
         let mut hits = hits.unwrap_or_default();
@@ -166,13 +167,14 @@ impl Profile {
         hits
     }
 
-    /// Calls `found` for each word with its hash, ascending, and how often it occurs. Ends early where the profile is damaged.
+    /// Calls `found` with the hash and the count of each word, in ascending order of hashes. Stops early if the profile
+    /// is damaged.
     pub(crate) fn each_word(&self, found: impl FnMut(u32, u32)) {
         let _ = self.sections().and_then(|sections| sections.words.each(found));
     }
 
-    /// Calls `found` for each name that is defined, with its line and its last one. Lines alone do not tell where a
-    /// definition ends: then both are the same.
+    /// Calls `found` for each defined name with the first and last line of its definition. Both are equal if the
+    /// symbols come from lines, which do not tell where a definition ends.
     pub(crate) fn each_definition(&self, mut found: impl FnMut(&str, (u32, u32))) {
         let Some(names) = self.sections().and_then(|sections| sections.names()) else {
             return;
@@ -194,8 +196,8 @@ impl Profile {
         }
     }
 
-    /// A sum over the imports, which tells whether they are the same as before.
-    pub(crate) fn imports_sum(&self) -> u32 {
+    /// A checksum of the imports. Callers compare it with an earlier one to see whether the imports changed.
+    pub(crate) fn imports_checksum(&self) -> u32 {
         self.sections().map_or(0, |sections| checksum(sections.imports.0))
     }
 
@@ -214,46 +216,46 @@ impl Profile {
 #[derive(Default)]
 struct Symbols {
     count: u32,
-    /// Of each definition the lines after the one before, its own lines, and the name without the beginning that it
-    /// shares with the name before: constants that follow each other often share most of theirs.
+    /// For each definition: the distance in lines from the definition before, its number of further lines, and its name
+    /// without the prefix that it shares with the name before. Neighbouring constants often share a long prefix.
     names: Vec<u8>,
     last_name: String,
     imports: Vec<u8>,
 }
 
 impl Symbols {
-    /// By lines.
+    /// Reads the symbols from lines.
     fn of_text(path: &str, text: &str) -> Self {
-        let (mut own, mut imports, mut line) = (Self::default(), Vec::new(), 0);
+        let (mut symbols, mut imports, mut line) = (Self::default(), Vec::new(), 0);
         let Some(syntax) = Syntax::of(path) else {
-            return own;
+            return symbols;
         };
         let define = |definition: symbols::Definition<'_>| {
-            own.define(definition.name, definition.line - line, 0);
+            symbols.define(definition.name, definition.line - line, 0);
             line = definition.line;
         };
         symbols::read(syntax, text, define, |import| put_import(&mut imports, &import));
-        own.imports = imports;
-        own
+        symbols.imports = imports;
+        symbols
     }
 
-    /// By a tree.
+    /// Reads the symbols from a syntax tree.
     fn of_tree(text: &str, tree: &SyntaxOutline) -> Self {
-        let (mut own, mut line) = (Self::default(), 0);
+        let (mut symbols, mut line) = (Self::default(), 0);
         for (name, named) in tree
             .definitions(text)
-            .filter(|(_, named)| is_told(named.form, named.depth))
+            .filter(|(_, named)| is_searchable(named.form, named.depth))
         {
-            own.define(name, named.line - line, named.end_line - named.line);
+            symbols.define(name, named.line - line, named.end_line - named.line);
             line = named.line;
         }
-        let mut import = |import: Import<'_>| put_import(&mut own.imports, &import);
+        let mut import = |import: Import<'_>| put_import(&mut symbols.imports, &import);
         match tree.syntax() {
-            // Its imports are calls like any other, of which a tree says no more than a line does.
+            // Imports of Ruby are ordinary calls: a tree says no more about them than a line does.
             Syntax::Ruby => symbols::read(Syntax::Ruby, text, |_| {}, import),
             _ => tree.each_import(text, &mut import),
         }
-        own
+        symbols
     }
 
     fn define(&mut self, name: &str, further: u32, extent: u32) {
@@ -274,7 +276,7 @@ impl Symbols {
     }
 }
 
-/// Names that are no shorter compressed stay as they are, which their length tells.
+/// Compresses names, unless that makes them no shorter. A reader tells both forms apart by the stored length.
 fn compressed(names: &[u8]) -> Cow<'_, [u8]> {
     let is_wanted = COMPRESSED_NAMES_BYTES.contains(&names.len());
     let compressed = is_wanted.then(|| zstd::bulk::compress(names, COMPRESSION_LEVEL).ok());
@@ -282,9 +284,9 @@ fn compressed(names: &[u8]) -> Cow<'_, [u8]> {
     shorter.map_or(Cow::Borrowed(names), Cow::Owned)
 }
 
-/// True for symbols that a user would look for by name. Fields and attributes of types are called like anything else,
-/// and make files look relevant that are not.
-fn is_told(form: SymbolForm, depth: u32) -> bool {
+/// True for symbols that a user would look for by name. Fields and attributes of types have such common names that
+/// files with them would look relevant to nearly every task.
+fn is_searchable(form: SymbolForm, depth: u32) -> bool {
     form != SymbolForm::Value || depth == 0
 }
 
@@ -328,9 +330,9 @@ fn read_import<'a>(from: &mut RecordReader<'a>) -> Option<Import<'a>> {
     })
 }
 
-/// Reads a profile that `bytes` overwrite in part: whatever is on the disk, nothing lies outside of the file.
+/// Overwrites a part of a profile with `bytes` and reads it: damaged bytes must not lead to places outside of the file.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn damaged(path: &str, text: &str, bytes: &[u8]) {
+pub(crate) fn read_damaged_profile(path: &str, text: &str, bytes: &[u8]) {
     let mut damaged = Profile::of(path, text).0;
     let from = bytes.first().map_or(0, |byte| usize::from(*byte)) % damaged.len();
     damaged
@@ -441,7 +443,7 @@ mod tests {
     proptest! {
         #[test]
         fn damaged_profiles_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            damaged("a.py", TEXT, &bytes);
+            read_damaged_profile("a.py", TEXT, &bytes);
         }
     }
 }

@@ -203,9 +203,10 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    /// Adds a notice while the index still lacks syntax trees, unless files are missing from the list, which weighs more.
+    /// Adds a notice while the index still lacks syntax trees, unless files are missing from the list, which weighs
+    /// more.
     fn tell_what_has_no_tree(&mut self) {
-        let count = self.tree.source.treeless();
+        let count = self.tree.source.unparsed_count();
         if count > 0 && !self.is_incomplete {
             let files = if count == 1 { "file" } else { "files" };
             self.notices.push(format!(
@@ -477,7 +478,8 @@ fn shared_directory(paths: &[String]) -> String {
     shared.join("/")
 }
 
-/// Files of a target directory that are tried: those without a known ending must be opened to see whether they are text.
+/// Files of a target directory that are tried: those without a known ending must be opened to see whether they are
+/// text.
 const OWN_FILES_LOOKED_AT_MAX: usize = 64;
 
 /// Order of files in a directory that the user named: files that people wrote come first, generated files last.

@@ -30,7 +30,7 @@ impl ContentIndex for IndexedContents {
     }
 
     fn note_search(&self, repository: &Arc<Repository>, list: &Arc<FileList>) {
-        self.0.fill_after_search(repository, list);
+        self.0.update_after_search(repository, list);
     }
 }
 

@@ -10,7 +10,8 @@ use super::History;
 use crate::{ContextError, Indexes, Steer};
 use tool_repository::{FileList, Repository};
 
-/// Commits that are looked at. A first reading has them after a moment, so that every answer about a commit is the same.
+/// Commits that are looked at. A first reading has them after a moment, so that every answer about a commit is the
+/// same.
 const RECENT_COMMITS: usize = 200;
 
 /// Fewest commits of a file that the result names. Fewer are chance.
@@ -28,8 +29,8 @@ pub struct RecentChanges {
     pub files: Vec<(String, u64)>,
 }
 
-/// Counts the newest commits by the sources below a directory that they changed; the empty path is the root. Absent where
-/// no history is known or may count. Blocks.
+/// Counts the newest commits by the sources below a directory that they changed; the empty path is the root. Absent
+/// where no history is known or may count. Blocks.
 pub fn recent_changes(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
@@ -39,7 +40,7 @@ pub fn recent_changes(
 ) -> Result<Option<RecentChanges>, ContextError> {
     let list = repository.list(cancel)?;
     let view = indexes.view(repository, &list, Instant::now(), cancel);
-    let view = view.without_history_if(!steer.takes_history());
+    let view = view.with_history(steer.takes_history());
     let history = view.newest_commits(RECENT_COMMITS);
     let is_told = |at: usize| view.layout().written[at] && steer.keeps(&list.files[at]);
     let changes = history.map(|history| count(&history, &list, directory, is_told));

@@ -361,7 +361,7 @@ fn a_request_that_may_not_know_earlier_commits_reads_none() {
     let list = repository.list(&cancel).expect("it can be listed");
     for (is_denied, read) in [(true, 0), (false, 1)] {
         let view = indexes.view(&repository, &list, Instant::now(), &cancel);
-        let view = view.without_history_if(is_denied);
+        let view = view.with_history(!is_denied);
         assert_eq!(view.history().is_none(), is_denied);
         view.finish();
         assert_eq!(reader.read.load(Ordering::Relaxed), read);

@@ -1,7 +1,7 @@
-//! The list of what an index holds: each file as it was when it was measured, and where its profile lies.
+//! The catalogue of an index: for each file its fingerprint at the last read, and the place of its profile.
 //!
-//! A catalogue does not change; a new one takes its place. Its bytes carry a sum, so that a torn or foreign file is
-//! none. Where the bytes come from and go to is `store`'s business.
+//! A catalogue is immutable; an update replaces it by a new one. A checksum detects torn and foreign files. This module
+//! encodes and decodes the bytes; `store` reads and writes the file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,8 +12,8 @@ use crate::codec::{RecordReader, checksum, put, put_bytes};
 use crate::profile::Profile;
 use tool_repository::{FileEntry, Identity};
 
-/// First bytes of a catalogue. The number changes with the form, and with anything that changes the measures of a text:
-/// profiles that were kept are not measured again.
+/// First bytes of a catalogue. Raise the number when the format changes, or when a text gets another profile than
+/// before: stored profiles are not computed again.
 pub(super) const FORMAT: &[u8; 16] = b"tool index 0008\n";
 
 /// State of a file when it was read.
@@ -45,15 +45,15 @@ pub(super) type ContentDigest = [u8; 16];
 pub(super) struct RecordExtent {
     pub(super) offset: u64,
     pub(super) bytes: u32,
-    pub(super) sum: u32,
+    pub(super) checksum: u32,
 }
 
 impl RecordExtent {
-    /// The place of a file of which no profile is kept, because no selection asks for it.
+    /// The place of a file that has no profile, because selections do not use the file.
     pub(super) const NONE: Self = Self {
         offset: u64::MAX,
         bytes: 0,
-        sum: 0,
+        checksum: 0,
     };
 
     /// The place of a profile that is not written yet: only its size is known.
@@ -61,7 +61,7 @@ impl RecordExtent {
         Self {
             offset: 0,
             bytes: profile.map_or(0, |profile| profile.bytes().len() as u32),
-            sum: 0,
+            checksum: 0,
         }
     }
 }
@@ -70,9 +70,9 @@ impl RecordExtent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileRecord {
     pub(super) path: Box<str>,
-    pub(super) stamp: FileFingerprint,
-    /// False where the file had changed so shortly before it was read that a later change could have left the same
-    /// stamp: then it has to be read again.
+    pub(super) fingerprint: FileFingerprint,
+    /// False if the file changed so shortly before it was read that a later change could have the same fingerprint.
+    /// Then the file has to be read again.
     pub(super) is_settled: bool,
     pub(super) digest: ContentDigest,
     pub(super) place: RecordExtent,
@@ -83,11 +83,11 @@ pub(super) struct FileRecord {
 pub(super) struct Catalogue {
     /// Sorted by path bytewise.
     pub(super) entries: Vec<FileRecord>,
-    /// Names the file of the records.
+    /// Part of the name of the records file.
     pub(super) generation: u64,
-    /// Bytes of the records that count; what follows was never finished.
+    /// Length of the valid records. Bytes after that are left from an interrupted write.
     pub(super) records_bytes: u64,
-    /// The records, where there are any.
+    /// The open records file, if there is one.
     pub(super) records: Option<Arc<File>>,
     by_digest: OnceLock<HashMap<ContentDigest, RecordExtent>>,
 }
@@ -108,7 +108,7 @@ impl Catalogue {
         }
     }
 
-    /// Returns the place of the profile with the same content, whatever its path.
+    /// Returns the place of the profile for this content, under any path.
     pub(super) fn place_of(&self, digest: &ContentDigest) -> Option<RecordExtent> {
         let by_digest = self.by_digest.get_or_init(|| {
             let profiled = self.entries.iter().filter(|entry| entry.place != RecordExtent::NONE);
@@ -117,7 +117,7 @@ impl Catalogue {
         by_digest.get(digest).copied()
     }
 
-    /// The bytes of a record; nothing where they are not what was written.
+    /// The bytes of a record; `None` if they are damaged.
     pub(super) fn record(&self, place: RecordExtent) -> Option<Vec<u8>> {
         let mut bytes = vec![0; place.bytes as usize];
         let end = place.offset.checked_add(u64::from(place.bytes))?;
@@ -125,10 +125,10 @@ impl Catalogue {
             return None;
         }
         self.records.as_ref()?.read_exact_at(&mut bytes, place.offset).ok()?;
-        (checksum(&bytes) == place.sum).then_some(bytes)
+        (checksum(&bytes) == place.checksum).then_some(bytes)
     }
 
-    /// The profile at a place: nothing where it is damaged, and nothing inside where the file is no text.
+    /// The profile at a place: `None` if it is damaged, `Some(None)` if the file is not text.
     pub(super) fn profile(&self, place: RecordExtent) -> Option<Option<Profile>> {
         match place.bytes {
             0 => Some(None),
@@ -144,22 +144,22 @@ impl Catalogue {
         put(&mut bytes, self.entries.len() as u64);
         for entry in &self.entries {
             put_bytes(&mut bytes, entry.path.as_bytes());
-            put(&mut bytes, entry.stamp.size);
-            put(&mut bytes, entry.stamp.inode);
-            bytes.extend_from_slice(&entry.stamp.modified_ns.to_le_bytes());
-            bytes.extend_from_slice(&entry.stamp.changed_ns.to_le_bytes());
+            put(&mut bytes, entry.fingerprint.size);
+            put(&mut bytes, entry.fingerprint.inode);
+            bytes.extend_from_slice(&entry.fingerprint.modified_ns.to_le_bytes());
+            bytes.extend_from_slice(&entry.fingerprint.changed_ns.to_le_bytes());
             bytes.push(u8::from(entry.is_settled));
             bytes.extend_from_slice(&entry.digest);
             put(&mut bytes, entry.place.offset);
             put(&mut bytes, u64::from(entry.place.bytes));
-            bytes.extend_from_slice(&entry.place.sum.to_le_bytes());
+            bytes.extend_from_slice(&entry.place.checksum.to_le_bytes());
         }
         let sum = checksum(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
         bytes
     }
 
-    /// Reads a catalogue, without its records; nothing where it is damaged, foreign, or that of another directory.
+    /// Reads a catalogue, without its records; `None` if it is damaged, foreign, or belongs to another directory.
     pub(super) fn decode(bytes: &[u8], root: Identity) -> Option<Self> {
         let (body, sum) = bytes.split_last_chunk::<4>()?;
         let mut reader = RecordReader(body.strip_prefix(FORMAT)?);
@@ -190,7 +190,7 @@ fn decode_entry(reader: &mut RecordReader<'_>) -> Option<FileRecord> {
     let changed_ns = i64::from_le_bytes(number(reader)?);
     Some(FileRecord {
         path,
-        stamp: FileFingerprint {
+        fingerprint: FileFingerprint {
             size,
             modified_ns,
             changed_ns,
@@ -201,7 +201,7 @@ fn decode_entry(reader: &mut RecordReader<'_>) -> Option<FileRecord> {
         place: RecordExtent {
             offset: reader.number()?,
             bytes: reader.small()?,
-            sum: u32::from_le_bytes(number(reader)?),
+            checksum: u32::from_le_bytes(number(reader)?),
         },
     })
 }
@@ -217,7 +217,7 @@ mod tests {
     fn entry(path: &str) -> FileRecord {
         FileRecord {
             path: path.into(),
-            stamp: FileFingerprint {
+            fingerprint: FileFingerprint {
                 size: 70_000,
                 modified_ns: -5,
                 changed_ns: i64::MAX,
@@ -228,7 +228,7 @@ mod tests {
             place: RecordExtent {
                 offset: 300,
                 bytes: 12,
-                sum: 0xdead_beef,
+                checksum: 0xdead_beef,
             },
         }
     }

@@ -1,6 +1,6 @@
-//! The documents of a list of files: the content that the postings know of each file as it is.
+//! Finds the document of each listed file in the inverted indexes.
 //!
-//! They are looked up once for as long as the list, the catalogue and the postings stay.
+//! The result is cached until the list, the catalogue or the postings change.
 
 use std::collections::HashSet;
 use std::io;
@@ -20,7 +20,7 @@ pub(super) struct KnownDocuments {
     pub(super) files: KnownFiles,
     pub(super) trigrams: PostedList,
     pub(super) words: PostedList,
-    /// True once a thread has tried to read those that are not known: a file that cannot be read is not tried again.
+    /// True once an update has tried to read the unknown files: a file that cannot be read is not tried again.
     is_tried: Arc<AtomicBool>,
 }
 
@@ -47,17 +47,17 @@ impl KnownDocuments {
             && Arc::ptr_eq(&self.words.postings, &state.words)
     }
 
-    /// True where the postings lack files that no thread has tried to read.
+    /// True if the postings lack files that no update has tried to read.
     pub(super) fn lacks_files(&self) -> bool {
         !self.is_tried.load(Ordering::Relaxed) && self.missing().next().is_some()
     }
 
-    /// Notes that a thread reads the files that the postings lack.
-    pub(super) fn note_try(&self) {
+    /// Marks the missing files as tried.
+    pub(super) fn mark_tried(&self) {
         self.is_tried.store(true, Ordering::Relaxed);
     }
 
-    /// Files that the postings should know and do not.
+    /// Files that belong into the postings and are not there.
     pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         let (trigrams, words, list) = (&self.trigrams, &self.words, &self.files.list);
         let is_missing = move |at: &usize| {
@@ -106,7 +106,7 @@ impl Index {
         documents
     }
 
-    /// Forgets the segments that an answer of some postings has nothing for.
+    /// Drops the segments for which `found` has `None`, because they are damaged.
     pub(super) fn drop_damaged<T>(&self, postings: &Arc<Postings>, found: &[Option<T>]) {
         let mut state = self.lock();
         let current = state.postings(postings.kind());
@@ -115,7 +115,7 @@ impl Index {
         }
     }
 
-    /// Writes the keys of contents that are new. The caller holds the lock of the store.
+    /// Writes new documents. The caller holds the lock of the store.
     pub(super) fn write_postings(
         &self,
         kind: PostingsKind,

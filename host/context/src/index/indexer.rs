@@ -1,6 +1,6 @@
-//! Reads the files of one list for an index, and collects what the index lacks of each.
+//! Reads files for an index, and collects their profiles, trigrams and words until they are written.
 //!
-//! A request and the update after it use the same one, so that no file is read for both.
+//! A request hands its indexer to the update that follows, so that no file is read twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +38,7 @@ pub(super) struct FileIndexer {
     pub(super) layout: Arc<Layout>,
     /// Cancelled when the request ends.
     pub(super) cancel: CancellationToken,
-    /// End of the time in which a file is read by syntax tree at once. Absent where too much is new for that.
+    /// Until then, the request parses new files itself. `None` if too many files are new for that.
     pub(super) trees_until: Option<Instant>,
     pending: Mutex<PendingFiles>,
     /// Collectors of trigrams that no thread uses.
@@ -78,12 +78,12 @@ impl FileIndexer {
         }
     }
 
-    /// The documents of the files, as the postings are now.
+    /// The documents of the files in the present postings.
     pub(super) fn documents(&self) -> KnownDocuments {
         self.index.documents(&self.files.catalogue, &self.files.list)
     }
 
-    /// Files that the index should have a profile of and has not.
+    /// Files whose profiles belong into the index and are not there.
     pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         let files = self.files.list.files.iter().enumerate();
         let missing =
@@ -121,7 +121,7 @@ impl FileIndexer {
         profile
     }
 
-    /// Reads a file that no selection asks for, and collects its trigrams.
+    /// Reads a file that has no profile, and collects its trigrams for searches.
     pub(super) fn measure_trigrams(&self, at: usize) {
         let file = &self.files.list.files[at];
         let (size_max, began) = (limits::SEARCHED_FILE_BYTES_MAX, now_ns());
@@ -141,14 +141,14 @@ impl FileIndexer {
         let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
         FileRecord {
             path: read.path.as_str().into(),
-            stamp: FileFingerprint::of(read),
+            fingerprint: FileFingerprint::of(read),
             is_settled: self.repository.has_reliable_times() && read.changed_ns < began - settling,
             digest,
             place,
         }
     }
 
-    /// Collects a file for the next write. A file that does not fit is measured again when the index is filled.
+    /// Collects a file for the next write. If there is no room, a later update reads the file again.
     pub(super) fn collect(&self, measured: IndexedFile) {
         let mut pending = self.pending();
         let bytes = measured.record.as_ref().map_or(0, |record| record.len());

@@ -1,4 +1,4 @@
-//! The files of a list, with the entries of the catalogue that describe them as they are.
+//! The files of a list with their catalogue entries, as far as those are up to date.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use tool_repository::{FileEntry, FileList};
 pub(super) struct KnownFiles {
     pub(super) list: Arc<FileList>,
     pub(super) catalogue: Arc<Catalogue>,
-    /// By the list's order: the place of each file's entry in the catalogue, unless the file has changed since.
+    /// For each listed file: the index of its catalogue entry; `None` if it has no entry, or has changed since.
     entries: Arc<[Option<u32>]>,
-    /// True where the catalogue has files that are not listed any more.
+    /// True if the catalogue has files that are no longer listed.
     pub(super) has_unlisted: bool,
 }
 
@@ -24,7 +24,7 @@ impl KnownFiles {
             while entries.next_if(|(_, entry)| *entry.path < *file.path).is_some() {}
             let (at, entry) = entries.next_if(|(_, entry)| *entry.path == *file.path)?;
             listed += 1;
-            (entry.is_settled && entry.stamp == FileFingerprint::of(file)).then_some(at)
+            (entry.is_settled && entry.fingerprint == FileFingerprint::of(file)).then_some(at)
         };
         let entries = list.files.iter().map(entry_of).collect();
         Self {
@@ -39,12 +39,12 @@ impl KnownFiles {
         Arc::ptr_eq(&self.list, list) && Arc::ptr_eq(&self.catalogue, catalogue)
     }
 
-    /// The catalogue's entry of a file; absent where it does not describe the file as it is.
+    /// The catalogue entry of a file; `None` if there is none that is up to date.
     pub(super) fn entry(&self, at: usize) -> Option<&FileRecord> {
         Some(&self.catalogue.entries[self.entries[at]? as usize])
     }
 
-    /// Place of the profile that the index has of a file as it is.
+    /// Place of a file's profile; `None` if the index has none that is up to date.
     pub(super) fn profile_place(&self, at: usize) -> Option<RecordExtent> {
         Some(self.entry(at)?.place).filter(|place| *place != RecordExtent::NONE)
     }

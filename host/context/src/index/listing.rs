@@ -1,8 +1,8 @@
-//! The list of files that a selection works on: that of now or, for a very large tree, that of a moment ago.
+//! The list of files for a selection: a new one or, for a very large tree, one that is at most a minute old.
 //!
-//! To list every file is exact, and up to 100,000 files it costs some hundredths of a second. A larger tree is listed in the
-//! background, for the next answer, and the answer says how old its list is. A file's content is read when it is shown, and
-//! whether it may be read is decided then, so that an old list shows nothing that a new one would hide by its name.
+//! Up to 100,000 files, listing takes some hundredths of a second, and each request does it. A larger tree is listed in
+//! the background for the next request, and the answer says how old its list is. An old list reveals no hidden content:
+//! the repository checks a file again when it is read.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Index, Indexes, yield_to_others};
 use tool_repository::{FileList, Repository, ScanError};
 
-/// A list with the moment before it was made.
+/// A list, and the time right before it was made.
 #[derive(Debug, Clone)]
 pub(super) struct CheckedList {
     list: Arc<FileList>,
@@ -21,7 +21,7 @@ pub(super) struct CheckedList {
 }
 
 impl Indexes {
-    /// The files of a repository, and the age of the list where it was not made for this request.
+    /// The files of a repository, with the age of the list if it was not made for this request.
     pub(crate) fn list(
         &self,
         repository: &Arc<Repository>,
@@ -44,7 +44,7 @@ impl Indexes {
     }
 }
 
-/// Lists the whole tree on a thread of its own, unless a thread is at it.
+/// Lists the whole tree on a thread of its own, unless another thread does so already.
 fn check_in_background(index: &Arc<Index>, repository: &Arc<Repository>) {
     if index.is_checking.swap(true, Ordering::AcqRel) {
         return;
@@ -58,11 +58,11 @@ fn check_in_background(index: &Arc<Index>, repository: &Arc<Repository>) {
             permit.0.lock().checked = Some(CheckedList { list, at });
         }
     };
-    // If no thread can be started, the list grows too old, and then it is made before the answer.
+    // If no thread can be started, the list becomes too old, and a later request makes a new one.
     let _ = std::thread::Builder::new().name("check".to_owned()).spawn(work);
 }
 
-/// The right to check a tree in the background. It ends with the thread, whatever ends that.
+/// Permit to list a tree in the background. Dropping it releases the permit, also if the thread panics.
 struct CheckPermit(Arc<Index>);
 
 impl Drop for CheckPermit {

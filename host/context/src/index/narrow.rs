@@ -1,8 +1,8 @@
-//! Narrows a search: tells by the postings which files of a list cannot match.
+//! Narrows a search: finds the files that cannot match, by their trigrams.
 //!
-//! A file is left out only where the index knows it as it is, and its content does not answer the question of the search.
-//! Everything else is read: a file that has changed or is new, one whose segment is damaged, and each file while there is
-//! no index. A search that finds files unknown has them read after its answer.
+//! A search skips a file only if its index entry is up to date and its trigrams do not satisfy the query of the search.
+//! It reads all other files: new and changed ones, those of a damaged segment, and all files while there is no index.
+//! After the search, an update adds the files that the index did not know.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use super::{Indexes, yield_to_others};
 use crate::codec::put;
 use tool_repository::{FileList, Repository, bulk};
 
-/// Notes of documents. A content with a NUL near its beginning is binary, and no trigrams of it are kept.
+/// Attributes of documents. A content with a NUL near its beginning is binary, and its trigrams are not stored.
 const TEXT: u64 = 0;
 const BINARY: u64 = 1;
 
@@ -35,15 +35,15 @@ pub enum FileVerdict {
 }
 
 impl Indexes {
-    /// True where something is known of the files, and the patterns can rule some out.
+    /// True if the index has trigrams, and the patterns can rule files out.
     pub fn can_narrow(&self, repository: &Repository, patterns: &[SearchPattern]) -> bool {
         repository.layer().is_none()
             && TrigramQuery::new(patterns) != TrigramQuery::All
             && !self.index(repository).lock().trigrams.is_empty()
     }
 
-    /// Verdicts on the files of a list, in its order, for texts that match one of the patterns. Nothing where the patterns
-    /// say nothing that the index could answer.
+    /// Verdicts on the files of a list, in its order. `None` if the patterns require no trigram, so that they rule out
+    /// no file.
     pub fn narrow(
         &self,
         repository: &Repository,
@@ -51,7 +51,7 @@ impl Indexes {
         patterns: &[SearchPattern],
     ) -> Option<Vec<FileVerdict>> {
         let query = TrigramQuery::new(patterns);
-        // The files of a layer are not those of the index.
+        // The index knows nothing of the files in a layer.
         if query == TrigramQuery::All || repository.layer().is_some() {
             return None;
         }
@@ -67,7 +67,7 @@ impl Indexes {
             let known = place.and_then(|place| Some((place, found[place.segment as usize].as_ref()?)));
             match known {
                 None => FileVerdict::Candidate,
-                Some((place, _)) if postings.note(place) == BINARY => FileVerdict::Binary,
+                Some((place, _)) if postings.attribute(place) == BINARY => FileVerdict::Binary,
                 Some((place, matching)) if matching[place.document as usize] => FileVerdict::Candidate,
                 Some(_) => FileVerdict::Text,
             }
@@ -75,16 +75,16 @@ impl Indexes {
         Some(documents.places.iter().map(verdict).collect())
     }
 
-    /// Brings the index up to date after a search of a list, beside everything else.
-    pub fn fill_after_search(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>) {
+    /// Brings the index up to date in the background after a search of a list.
+    pub fn update_after_search(self: &Arc<Self>, repository: &Arc<Repository>, list: &Arc<FileList>) {
         if repository.layer().is_some() || !list.complete || !repository.has_reliable_times() {
             return;
         }
-        let Some(permit) = SearchFillPermit::take(self) else {
+        let Some(permit) = SearchUpdatePermit::take(self) else {
             return;
         };
         let (indexes, repository, list) = (Arc::clone(self), Arc::clone(repository), Arc::clone(list));
-        let fill = move || {
+        let update = move || {
             let _permit = permit;
             yield_to_others();
             let index = indexes.index(&repository);
@@ -97,45 +97,45 @@ impl Indexes {
             IndexUpdate::after_search(indexer).start(false);
         };
         if !self.in_background {
-            return fill();
+            return update();
         }
         // If no thread can be started, the next request tries again.
-        let _ = std::thread::Builder::new().name("index".to_owned()).spawn(fill);
+        let _ = std::thread::Builder::new().name("index".to_owned()).spawn(update);
     }
 }
 
-/// The right to check after a search whether the index lacks files. One thread at a time has it, however many searches
+/// Permit to check after a search whether the index lacks files. One thread at a time has it, however many searches
 /// end.
-struct SearchFillPermit(Arc<Indexes>);
+struct SearchUpdatePermit(Arc<Indexes>);
 
-impl SearchFillPermit {
+impl SearchUpdatePermit {
     fn take(indexes: &Arc<Indexes>) -> Option<Self> {
-        let is_taken = indexes.is_filling_for_search.swap(true, Ordering::AcqRel);
+        let is_taken = indexes.is_checking_after_search.swap(true, Ordering::AcqRel);
         (!is_taken).then(|| Self(Arc::clone(indexes)))
     }
 }
 
-impl Drop for SearchFillPermit {
+impl Drop for SearchUpdatePermit {
     fn drop(&mut self) {
-        self.0.is_filling_for_search.store(false, Ordering::Release);
+        self.0.is_checking_after_search.store(false, Ordering::Release);
     }
 }
 
 impl FileIndexer {
-    /// The trigrams of a content that the postings do not have.
+    /// The trigrams of a content, unless the postings have them already.
     pub(super) fn trigrams_of(&self, digest: &ContentDigest, content: &[u8]) -> Option<PostedDocument> {
         let postings = Arc::clone(&self.index.lock().trigrams);
         if postings.is_full || postings.place_of(digest).is_some() {
             return None;
         }
-        let (note, keys) = if bulk::is_binary(content) {
+        let (attribute, keys) = if bulk::is_binary(content) {
             (BINARY, Box::default())
         } else {
             (TEXT, self.collect_trigrams(content))
         };
         Some(PostedDocument {
             digest: *digest,
-            note,
+            attribute,
             keys,
         })
     }

@@ -1,33 +1,34 @@
-//! Patterns of a search as a question to the postings: which trigrams a text must have to match.
+//! Translates search patterns into trigram queries: boolean expressions of the trigrams that a matching text must have.
 //!
-//! A question says less than its pattern: each text that matches answers it with yes, and some others do, too. It is made
-//! from the parsed expression. A run of literals and small classes is followed as the set of texts that it may be; where
-//! that set grows too large, its texts are asked for, and the run goes on from their ends. Anchors and word boundaries
-//! say nothing about bytes. A pattern that has no run of three bytes says nothing.
+//! A query is weaker than its pattern: it is true for every text that matches, and for some that do not. It is built
+//! from the parsed expression, from left to right. As long as only literals and small classes follow each other, the
+//! analysis keeps the set of texts that they match. When that set becomes too large, the query requires the trigrams of
+//! these texts, and the analysis continues with their last bytes. Anchors and word boundaries add no condition. A
+//! pattern without three known bytes in a row gives `TrigramQuery::All`.
 
 use regex_syntax::hir::{Class, ClassBytesRange, ClassUnicodeRange, Hir, HirKind, Repetition};
 
 use super::trigrams::{Trigram, each_trigram, fold_character, without_cut_characters};
 
-/// Texts that a run is followed as.
+/// Texts in the set of a prefix.
 const TEXTS_MAX: usize = 48;
 
-/// Bytes of one of them.
+/// Bytes of one text of a prefix.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Characters of a class that is taken as so many texts, before they are folded.
+/// Characters of a class that becomes a set of texts, before case folding.
 const CLASS_CHARACTERS_MAX: u32 = 32;
 
-/// Texts that such a class is taken as: one for each digit.
+/// Texts of such a class: enough for one for each digit.
 const CLASS_TEXTS_MAX: usize = 10;
 
-/// Copies of an expression that a repetition with bounds is taken as.
+/// Copies that stand for a repetition with bounds.
 const COPIES_MAX: u32 = 8;
 
-/// Bytes of a text that the next one goes on from.
+/// Bytes that a text keeps when the analysis continues from its end: two, the overlap of neighbouring trigrams.
 const TAIL_BYTES: usize = 2;
 
-/// Parts of a question. A pattern with more says less.
+/// Parts of a query. A pattern with more parts gives `TrigramQuery::All`.
 const PARTS_MAX: usize = 4096;
 
 /// Kind of a pattern.
@@ -53,7 +54,7 @@ pub struct SearchPattern {
 /// Trigrams that a text must have to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TrigramQuery {
-    /// Nothing.
+    /// True for every text.
     All,
     /// Each of these trigrams, which are sorted, and all of these parts. Not empty.
     And(Vec<Trigram>, Vec<Self>),
@@ -62,7 +63,7 @@ pub(super) enum TrigramQuery {
 }
 
 impl TrigramQuery {
-    /// The question for texts that match one of the patterns.
+    /// The query for texts that match at least one of the patterns.
     pub(super) fn new(patterns: &[SearchPattern]) -> Self {
         Self::or(patterns.iter().map(Self::of).collect())
     }
@@ -79,7 +80,7 @@ impl TrigramQuery {
             .case_insensitive(pattern.ignores_case)
             .build()
             .parse(&text);
-        let query = parsed.map_or(Self::All, |parsed| Run::default().follow(&parsed).finish());
+        let query = parsed.map_or(Self::All, |parsed| PatternPrefix::default().follow(&parsed).finish());
         if query.parts() > PARTS_MAX { Self::All } else { query }
     }
 
@@ -126,7 +127,7 @@ impl TrigramQuery {
         Self::And(trigrams, parts)
     }
 
-    /// The question for texts that hold one of these.
+    /// The query for texts that contain at least one of these.
     fn any_text(texts: &[Vec<u8>]) -> Self {
         let all = |text: &Vec<u8>| {
             let mut trigrams = Vec::new();
@@ -164,41 +165,42 @@ impl TrigramQuery {
     }
 }
 
-/// An expression up to a place in it: what a text must have so far, and the texts of which one ends there.
+/// Analysis of an expression up to a place in it: the query so far, and the set of texts of which one ends at this
+/// place.
 #[derive(Debug, Clone)]
-struct Run {
-    asked: TrigramQuery,
-    /// An empty text says nothing, and without a text nothing matches.
+struct PatternPrefix {
+    query: TrigramQuery,
+    /// An empty text adds no condition. An empty set means that nothing matches.
     texts: Vec<Vec<u8>>,
-    /// True where the texts are all that the expression matches, from its beginning on.
+    /// True if the texts are exactly the matches of the expression from its beginning.
     is_exact: bool,
 }
 
-impl Default for Run {
+impl Default for PatternPrefix {
     fn default() -> Self {
         Self {
-            asked: TrigramQuery::All,
+            query: TrigramQuery::All,
             texts: vec![Vec::new()],
             is_exact: true,
         }
     }
 }
 
-impl Run {
+impl PatternPrefix {
     fn finish(mut self) -> TrigramQuery {
-        self.ask();
-        self.asked
+        self.require_texts();
+        self.query
     }
 
-    /// Asks for the texts.
-    fn ask(&mut self) {
-        let asked = std::mem::replace(&mut self.asked, TrigramQuery::All);
-        self.asked = asked.and(TrigramQuery::any_text(&self.texts));
+    /// Adds the condition that a match contains one of the texts.
+    fn require_texts(&mut self) {
+        let query = std::mem::replace(&mut self.query, TrigramQuery::All);
+        self.query = query.and(TrigramQuery::any_text(&self.texts));
     }
 
-    /// Goes on from the ends of the texts.
+    /// Continues with the last bytes of the texts.
     fn cut(&mut self) {
-        self.ask();
+        self.require_texts();
         for text in &mut self.texts {
             text.drain(..text.len().saturating_sub(TAIL_BYTES));
         }
@@ -207,14 +209,14 @@ impl Run {
         self.is_exact = false;
     }
 
-    /// Goes on after something unknown.
+    /// Continues after a part of which no text is known.
     fn forget(&mut self) {
-        self.ask();
+        self.require_texts();
         self.texts = vec![Vec::new()];
         self.is_exact = false;
     }
 
-    /// Goes on with one of these texts.
+    /// Continues with one of these texts.
     fn append(&mut self, texts: &[Vec<u8>]) {
         let is_too_much = |run: &Self| {
             let longest = |texts: &[Vec<u8>]| texts.iter().map(Vec::len).max().unwrap_or(0);
@@ -235,14 +237,14 @@ impl Run {
         self.texts.dedup();
     }
 
-    /// Goes on with what another run found.
+    /// Continues with the analysis of the part that follows.
     fn join(&mut self, other: Self) {
         if other.is_exact && other.texts.len() <= TEXTS_MAX {
             return self.append(&other.texts);
         }
-        self.ask();
-        let asked = std::mem::replace(&mut self.asked, TrigramQuery::All);
-        self.asked = asked.and(other.asked);
+        self.require_texts();
+        let query = std::mem::replace(&mut self.query, TrigramQuery::All);
+        self.query = query.and(other.query);
         self.texts = other.texts;
         self.is_exact = false;
     }
@@ -269,7 +271,7 @@ impl Run {
         self
     }
 
-    /// One of some expressions.
+    /// The analysis of an alternation.
     fn one_of(runs: impl Iterator<Item = Self>) -> Self {
         let runs: Vec<Self> = runs.collect();
         let count: usize = runs.iter().map(|run| run.texts.len()).sum();
@@ -283,7 +285,7 @@ impl Run {
             };
         }
         Self {
-            asked: TrigramQuery::or(runs.into_iter().map(Self::finish).collect()),
+            query: TrigramQuery::or(runs.into_iter().map(Self::finish).collect()),
             texts: vec![Vec::new()],
             is_exact: false,
         }
@@ -300,8 +302,8 @@ impl Run {
                     self.join(once.clone());
                 }
                 if min > COPIES_MAX || max != Some(min) {
-                    // Whatever comes between, it ends as the expression does.
-                    self.ask();
+                    // The repetition ends as a single copy does, whatever comes before.
+                    self.require_texts();
                     self.texts = once.texts;
                     self.is_exact = false;
                 }
@@ -310,7 +312,7 @@ impl Run {
     }
 }
 
-/// The texts of a class with few characters, folded as those of the index are.
+/// The texts of a class with few characters, with the case folding of the index.
 fn texts_of(class: &Class) -> Option<Vec<Vec<u8>>> {
     let mut texts: Vec<Vec<u8>> = match class {
         Class::Unicode(class) => {

@@ -1,10 +1,11 @@
-//! The postings: for each content that the index knows, which trigrams it has, and apart from them, which words.
+//! The two inverted indexes: one from trigrams to the contents that have them, and one from words to contents.
 //!
-//! Either lies in a few segments beside the records. What was measured goes into a new one; where there are too many, some
-//! are merged. A file lists the segments and is replaced by a rename, so that a reader sees one state or another. A segment
-//! that is damaged or gone counts as absent: its files are read by each request until they are measured again. A
-//! content that no listed file has is left behind by the next merge, and at once where a file is no longer listed,
-//! because it may be hidden by now.
+//! A document is one content, whatever files have it. Each inverted index is a set of segments, as in a log-structured
+//! merge tree: an update writes its new documents into a new segment, and merges segments when there are too many. A
+//! list file names the current segments. It is replaced by a rename, so a reader sees the old set or the new one. A
+//! damaged or missing segment counts as absent: requests read its files until an update adds them again. A document
+//! that belongs to no listed file is dropped by the next merge. If a file is no longer listed, its segment is rewritten
+//! at once, because the file may be hidden now.
 //!
 //! Read in this order: `gaps` (one list), `segment` (one file).
 
@@ -24,7 +25,7 @@ use crate::codec::{RecordReader, checksum, put};
 
 pub(super) use segment::{PostedDocument, PostingKey, Segment};
 
-/// The keys of some postings.
+/// Kind of an inverted index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum PostingsKind {
     /// Trigrams of every text, for a search.
@@ -35,7 +36,7 @@ pub(super) enum PostingsKind {
 }
 
 impl PostingsKind {
-    /// Name of the list of segments.
+    /// Name of its list of segments.
     pub(super) fn list(self) -> &'static str {
         match self {
             Self::Trigrams => "postings",
@@ -43,7 +44,7 @@ impl PostingsKind {
         }
     }
 
-    /// Begin of the names of segments.
+    /// Prefix of the names of its segments.
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::Trigrams => "postings-",
@@ -56,46 +57,46 @@ impl PostingsKind {
     }
 }
 
-/// True for the name of a file that holds postings.
-pub(super) fn is_name_of_ours(name: &str) -> bool {
+/// True for the name of a list or a segment.
+pub(super) fn is_postings_file(name: &str) -> bool {
     let kinds = [PostingsKind::Trigrams, PostingsKind::Words];
     kinds
         .iter()
         .any(|kind| name == kind.list() || name.starts_with(kind.prefix()))
 }
 
-/// First bytes of the list.
+/// First bytes of a list of segments.
 const FORMAT: &[u8; 16] = b"tool plist 0001\n";
 
-/// A list of more bytes is none of ours.
+/// Maximum length of a list of segments.
 const LIST_BYTES_MAX: u64 = 64 * 1024;
 
-/// Segments after which some are merged. Each costs a search some reads.
+/// Above this number of segments, some are merged: each segment costs a search some reads.
 const SEGMENTS_MAX: usize = 8;
 
 /// Segments that a merge leaves.
 const SEGMENTS_LEFT: usize = 4;
 
-/// Fewer dead documents than this are not worth a merge.
+/// Fewer dead documents than this do not justify a merge.
 const DEAD_DOCUMENTS_MIN: usize = 1000;
 
-/// Place of a content.
+/// Place of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DocumentPlace {
     pub(super) segment: u32,
     pub(super) document: u32,
 }
 
-/// The segments of an index. It does not change; another one takes its place.
+/// An inverted index: its open segments. It is immutable; an update replaces it by a new one.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
     kind: PostingsKind,
     segments: Vec<Arc<Segment>>,
-    /// State of the list on the disk that they were read from.
+    /// Version of the list on disk that names them.
     version: Option<DiskVersion>,
-    /// Segments that turned out to be damaged.
+    /// Generations of segments that turned out to be damaged.
     damaged: Vec<u64>,
-    /// True once a document did not fit.
+    /// True if a document did not fit.
     pub(super) is_full: bool,
     by_digest: OnceLock<HashMap<ContentDigest, DocumentPlace>>,
 }
@@ -135,8 +136,8 @@ impl Postings {
         by_digest.get(digest).copied()
     }
 
-    /// The note of a document.
-    pub(super) fn note(&self, place: DocumentPlace) -> u64 {
+    /// The attribute of a document.
+    pub(super) fn attribute(&self, place: DocumentPlace) -> u64 {
         self.segments[place.segment as usize].documents()[place.document as usize].1
     }
 
@@ -144,7 +145,7 @@ impl Postings {
         &self.segments
     }
 
-    /// By segment and document: true for a content that can match. Nothing for a segment that is damaged.
+    /// For each segment and document: true if the document satisfies the query. `None` for a damaged segment.
     pub(super) fn find(&self, query: &TrigramQuery) -> Vec<Option<Vec<bool>>> {
         let segments = self.segments.iter().map(|segment| {
             let found = segment.find(query).ok()?;
@@ -155,14 +156,14 @@ impl Postings {
         segments.collect()
     }
 
-    /// A copy without the segments that an answer has nothing for.
+    /// A copy without the segments for which `found` has `None`.
     pub(super) fn without_damaged<T>(&self, found: &[Option<T>]) -> Self {
         let damaged = self.segments.iter().zip(found).filter(|(_, found)| found.is_none());
         let damaged = damaged.map(|(segment, _)| segment.generation);
         self.without(damaged.chain(self.damaged.iter().copied()).collect())
     }
 
-    /// The state that another process has left on the disk, without segments that are known to be damaged.
+    /// Loads the list that another process has written, without segments that are known to be damaged.
     pub(super) fn reloaded(&self, store: &Store) -> Self {
         store.load_postings(self.kind).without(self.damaged.clone())
     }
@@ -173,7 +174,7 @@ impl Postings {
             .iter()
             .filter(|segment| !damaged.contains(&segment.generation));
         let segments: Vec<Arc<Segment>> = whole.cloned().collect();
-        // Without a version the list is written anew.
+        // Without a version, the next update writes a new list.
         let version = self.version.filter(|_| segments.len() == self.segments.len());
         Self {
             damaged,
@@ -187,13 +188,13 @@ impl Postings {
 }
 
 impl Store {
-    /// The segments that are on the disk and whole.
+    /// Loads the segments that are on disk and undamaged.
     pub(super) fn load_postings(&self, kind: PostingsKind) -> Postings {
         let none = || Postings::new(kind, Vec::new(), None, false);
         self.try_load_postings(kind).unwrap_or_else(none)
     }
 
-    /// State of the list on the disk.
+    /// Version of the list on disk.
     pub(super) fn postings_version(&self, kind: PostingsKind) -> Option<DiskVersion> {
         let metadata = fs::symlink_metadata(self.folder().join(kind.list())).ok()?;
         Some(DiskVersion::of(&metadata))
@@ -244,8 +245,8 @@ impl Store {
         Ok(DiskVersion::of(&file.metadata()?))
     }
 
-    /// Adds documents to what `base` holds, and leaves out those that are not `live`: at once where it
-    /// `has_unlisted` files, else with the next merge. The caller holds the lock, and `base` is the state on the disk.
+    /// Adds documents to `base`, and drops those that are not `live`: at once if `has_unlisted`, otherwise with the
+    /// next merge. The caller holds the lock, and `base` is the version on disk.
     pub(super) fn write_postings(
         &self,
         base: &Postings,
@@ -261,8 +262,8 @@ impl Store {
             segments: base.segments.clone(),
         };
         let result = writer.add(base, added, bytes_max);
-        writer.leave_out(has_unlisted);
-        writer.merge_many();
+        writer.drop_dead_documents(has_unlisted);
+        writer.merge_smallest();
         let is_same = writer.segments.len() == base.segments.len()
             && writer
                 .segments
@@ -274,7 +275,7 @@ impl Store {
             Some(version) => Ok(version),
             None => self.write_list(base.kind, &segments),
         };
-        // Also where the list cannot be written: a segment that is gone counts as absent.
+        // This happens even if the list cannot be written: a missing segment counts as absent.
         self.remove_old_segments(
             base.kind,
             if version.is_ok() { &segments } else { &base.segments },
@@ -283,7 +284,7 @@ impl Store {
         Ok(Postings::new(base.kind, segments, Some(version?), result?))
     }
 
-    /// Removes the files of segments that neither list has, and of those that only the old one has.
+    /// Removes all segments but those that are both listed and wanted.
     fn remove_old_segments(&self, kind: PostingsKind, listed: &[Arc<Segment>], wanted: &[Arc<Segment>]) {
         let names = |segments: &[Arc<Segment>]| -> HashSet<String> {
             segments
@@ -295,14 +296,14 @@ impl Store {
         for entry in fs::read_dir(self.folder()).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with(kind.prefix()) && !(listed.contains(&name) && wanted.contains(&name)) {
-                // It may be gone by now.
+                // Another process may have removed it.
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
 }
 
-/// Segments on their way from one state to the next.
+/// Makes the next set of segments.
 struct PostingsWriter<'a> {
     store: &'a Store,
     kind: PostingsKind,
@@ -311,7 +312,7 @@ struct PostingsWriter<'a> {
 }
 
 impl PostingsWriter<'_> {
-    /// Writes a segment of new documents. True where there was no room for it.
+    /// Writes a segment of new documents. Returns true if there was no room for it.
     fn add(&mut self, base: &Postings, added: &[PostedDocument], bytes_max: u64) -> io::Result<bool> {
         let mut known = HashSet::new();
         let is_new = |one: &&PostedDocument| {
@@ -329,13 +330,13 @@ impl PostingsWriter<'_> {
         if base.bytes() >= bytes_max {
             return Ok(true);
         }
-        let segment = self.make(|file, generation| segment::write_documents(file, generation, &new))?;
+        let segment = self.create_segment(|file, generation| segment::write_documents(file, generation, &new))?;
         self.segments.push(segment);
         Ok(false)
     }
 
-    /// Leaves dead documents behind, where they have to go or are many.
-    fn leave_out(&mut self, has_unlisted: bool) {
+    /// Drops dead documents if there are many of them, or if `has_unlisted`.
+    fn drop_dead_documents(&mut self, has_unlisted: bool) {
         let dead = |segment: &Arc<Segment>| {
             let documents = segment.documents().iter();
             documents.filter(|(digest, _)| !self.live.contains(digest)).count()
@@ -345,7 +346,7 @@ impl PostingsWriter<'_> {
         let all: usize = counts.iter().sum();
         if all > documents / 2 + DEAD_DOCUMENTS_MIN {
             let segments = std::mem::take(&mut self.segments);
-            // Without a merged one there is none: files that are left out are measured again.
+            // If the merge fails, there is no segment left. An update reads the files again.
             self.segments.extend(self.merge(&segments).ok().flatten());
         } else if has_unlisted {
             let segments = std::mem::take(&mut self.segments);
@@ -359,8 +360,8 @@ impl PostingsWriter<'_> {
         }
     }
 
-    /// Merges the smallest segments of too many.
-    fn merge_many(&mut self) {
+    /// Merges the smallest segments if there are too many.
+    fn merge_smallest(&mut self) {
         if self.segments.len() <= SEGMENTS_MAX {
             return;
         }
@@ -373,12 +374,12 @@ impl PostingsWriter<'_> {
         self.segments = left.into_iter().map(|(_, segment)| segment).collect();
         match self.merge(&merging) {
             Ok(segment) => self.segments.extend(segment),
-            // There may be room another time.
+            // A later update tries again, for example when the disk has room.
             Err(_) => self.segments.extend(merging),
         }
     }
 
-    /// One segment of the live documents of some; none where there are no such documents or one of them is damaged.
+    /// Merges the live documents of segments into one. `None` if there are no such documents, or a segment is damaged.
     fn merge(&self, segments: &[Arc<Segment>]) -> io::Result<Option<Arc<Segment>>> {
         let segments: Vec<&Segment> = segments.iter().map(Arc::as_ref).collect();
         let is_live = |digest: &ContentDigest| self.live.contains(digest);
@@ -389,7 +390,7 @@ impl PostingsWriter<'_> {
             return Ok(None);
         }
         let mut is_damaged = false;
-        let made = self.make(
+        let made = self.create_segment(
             |file, generation| match segment::merge(&segments, is_live, file, generation) {
                 Ok(written) => written,
                 Err(damaged) => {
@@ -404,8 +405,8 @@ impl PostingsWriter<'_> {
         }
     }
 
-    /// A segment in a file of its own, which goes again where it cannot be written.
-    fn make(&self, write: impl FnOnce(File, u64) -> io::Result<()>) -> io::Result<Arc<Segment>> {
+    /// Writes a segment into a new file, which is removed if that fails.
+    fn create_segment(&self, write: impl FnOnce(File, u64) -> io::Result<()>) -> io::Result<Arc<Segment>> {
         let (generation, _) = uuid::Uuid::new_v4().as_u64_pair();
         let path = self.store.folder().join(self.kind.segment(generation));
         let file = OpenOptions::new()
@@ -415,7 +416,7 @@ impl PostingsWriter<'_> {
             .open(&path)?;
         let made = write(file, generation).and_then(|()| {
             let segment = Segment::open(store::open(&path)?, generation);
-            segment.ok_or_else(|| io::Error::other("the postings were not written as they are"))
+            segment.ok_or_else(|| io::Error::other("the segment cannot be read after it was written"))
         });
         if made.is_err() {
             let _ = fs::remove_file(&path);

@@ -1,11 +1,11 @@
-//! The index on the disk: one folder a repository, private to the user.
+//! The files of an index on disk: one folder for each repository, private to the user.
 //!
-//! `catalogue` lists the files; `records-…` holds their profiles and is only ever appended to; the module `postings` keeps
-//! `postings`, `words` and their segments. A new catalogue takes the place of the old one by a rename, so that a reader
-//! sees either. A record without an entry goes when all others are written into a new file: soon where there are many, and
-//! at once where a file is no longer listed, because it may be hidden by now. A writer holds a lock; a process that does
-//! not get it leaves the work to the other. A file that is damaged, foreign or readable by others counts as absent and is
-//! written anew.
+//! `catalogue` lists the files; `records-…` holds their profiles and only grows; the module `postings` has the files
+//! `postings`, `words` and their segments. A writer replaces the catalogue by a rename, so a reader sees the old or the
+//! new one. Records without an entry disappear when a writer copies all others into a new file. It does so if there are
+//! many of them, and at once if a file is no longer listed, because it may be a hidden file now. A writer holds a lock;
+//! a process that does not get the lock leaves the work to the other. A file that is damaged, belongs to another user
+//! or is writable by others counts as absent and is replaced.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -35,12 +35,12 @@ const CATALOGUE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
-    /// Of the repository's root: what was kept of another directory in its place says nothing.
+    /// Identity of the repository's root. An index of another directory at the same path is not used.
     root: Identity,
 }
 
-/// State of a catalogue, or of a list of postings, when it was loaded or written; another state means that another
-/// process has written one since.
+/// Version of a catalogue, or of a list of postings, when it was loaded or written. If the version on disk differs,
+/// another process has written the file since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DiskVersion {
     inode: u64,
@@ -48,8 +48,8 @@ pub(super) struct DiskVersion {
     changed: (i64, i64),
 }
 
-/// A file that an index takes: its entry, whose place is filled in, and its record. Without one, the records hold that of
-/// the same content already.
+/// A file that is added to an index. The writer fills in the place of its entry. A file without a record has a content
+/// whose record is already stored.
 #[derive(Debug)]
 pub(super) struct IndexedFile {
     pub(super) entry: FileRecord,
@@ -61,8 +61,8 @@ pub(super) struct IndexedFile {
 }
 
 impl IndexedFile {
-    /// A file whose record is there.
-    fn again(entry: &FileRecord) -> Self {
+    /// A file that is in the index already.
+    fn stored(entry: &FileRecord) -> Self {
         Self {
             entry: entry.clone(),
             record: None,
@@ -72,15 +72,15 @@ impl IndexedFile {
     }
 }
 
-/// An index as it was written.
+/// Result of a write.
 pub(super) struct StoredIndex {
     pub(super) catalogue: Catalogue,
     pub(super) version: DiskVersion,
-    /// True where there was no room for all.
+    /// True if some records did not fit.
     pub(super) is_full: bool,
 }
 
-/// True where so much of the records would lead nowhere that they are better written anew.
+/// True if so many records have no entry that writing a new file is better.
 fn is_wasteful(base: &Catalogue, kept: &[IndexedFile], added: &[IndexedFile]) -> bool {
     let live: u64 = kept.iter().map(|one| u64::from(one.entry.place.bytes)).sum();
     let new: u64 = added
@@ -106,7 +106,7 @@ impl Store {
         self.root
     }
 
-    /// The catalogue that is on the disk, with its records open.
+    /// Loads the catalogue, and opens its records.
     pub(super) fn load(&self) -> Option<(Catalogue, DiskVersion)> {
         check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
         let file = open(&self.folder.join(CATALOGUE)).ok()?;
@@ -126,7 +126,7 @@ impl Store {
         Some((catalogue, version))
     }
 
-    /// The history that is on the disk.
+    /// Loads the history.
     pub(super) fn load_history(&self) -> Option<History> {
         check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
         let file = open(&self.folder.join(HISTORY)).ok()?;
@@ -138,8 +138,8 @@ impl Store {
         History::decode(&bytes, self.root)
     }
 
-    /// Replaces the history on the disk, and returns whether it did: not while another writer holds the lock. A history
-    /// that is too large is not kept.
+    /// Replaces the history on disk. Returns false while another writer holds the lock. A history above the limit is
+    /// not written.
     pub(super) fn write_history(&self, history: &History) -> io::Result<bool> {
         let Some(_lock) = self.lock()? else { return Ok(false) };
         let bytes = history.encode(self.root);
@@ -152,13 +152,13 @@ impl Store {
         Ok(true)
     }
 
-    /// Returns the state of the catalogue on the disk.
+    /// Returns the version of the catalogue on disk.
     pub(super) fn version(&self) -> Option<DiskVersion> {
         let metadata = fs::symlink_metadata(self.folder.join(CATALOGUE)).ok()?;
         Some(DiskVersion::of(&metadata))
     }
 
-    /// Keeps other writers off; `None` where another writer holds the lock.
+    /// Takes the lock of a writer; `None` if another writer holds it.
     pub(super) fn lock(&self) -> io::Result<Option<File>> {
         make_private(&self.folder)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -179,8 +179,8 @@ impl Store {
         }
     }
 
-    /// Adds measured files to what `base` holds and `keeps` says to keep. The caller holds the lock and knows whether
-    /// `base` is the state on the disk.
+    /// Writes the files of `base` that `keeps` accepts, together with `added`. The caller holds the lock and says in
+    /// `on_disk` whether `base` is the version on disk.
     pub(super) fn write(
         &self,
         base: &Catalogue,
@@ -192,17 +192,17 @@ impl Store {
         let replaced: HashSet<&str> = added.iter().map(|one| &*one.entry.path).collect();
         let old = base.entries.iter().filter(|entry| !replaced.contains(&*entry.path));
         let (kept, gone): (Vec<&FileRecord>, Vec<&FileRecord>) = old.partition(|entry| keeps(&entry.path));
-        let kept: Vec<IndexedFile> = kept.into_iter().map(IndexedFile::again).collect();
+        let kept: Vec<IndexedFile> = kept.into_iter().map(IndexedFile::stored).collect();
         let is_appended = on_disk && gone.is_empty() && !is_wasteful(base, &kept, &added);
         let writer = if is_appended {
-            Writer::append(self, base, bytes_max)?
+            RecordWriter::append(self, base, bytes_max)?
         } else {
-            Writer::anew(self, base, bytes_max)?
+            RecordWriter::anew(self, base, bytes_max)?
         };
         let path = writer.path.clone();
         let written = self.write_with(writer, added, kept);
         if written.is_err() {
-            // On a full disk, bytes that nothing leads to would keep it full.
+            // Unused bytes would keep a full disk full.
             let _ = if is_appended {
                 let records = OpenOptions::new().write(true).open(&path);
                 records.and_then(|records| records.set_len(base.records_bytes))
@@ -215,12 +215,12 @@ impl Store {
 
     fn write_with(
         &self,
-        mut writer: Writer<'_>,
+        mut writer: RecordWriter<'_>,
         added: Vec<IndexedFile>,
         kept: Vec<IndexedFile>,
     ) -> io::Result<StoredIndex> {
         writer.reserve(added.iter().chain(&kept));
-        // The new ones first: where a record was damaged, theirs takes its place under every path.
+        // New files come first: if a stored record is damaged, the new one replaces it under every path.
         for one in added.into_iter().chain(kept) {
             writer.take(one)?;
         }
@@ -246,15 +246,15 @@ impl Store {
         Ok(DiskVersion::of(&file.metadata()?))
     }
 
-    /// Records of other generations, and what a writer that died has left.
+    /// Removes records of other generations, and temporary files of a writer that died.
     fn remove_old_records(&self, generation: u64) {
         let current = records_name(generation);
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let is_ours = name == CATALOGUE || name == LOCK || name == HISTORY || postings::is_name_of_ours(&name);
+            let is_ours = name == CATALOGUE || name == LOCK || name == HISTORY || postings::is_postings_file(&name);
             if !is_ours && *name != current {
-                // It may be gone by now, or be a folder that is none of ours.
+                // The file may be gone by now, or be a folder that `tool` did not make.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -264,7 +264,7 @@ impl Store {
         self.folder.join(records_name(generation))
     }
 
-    /// Indexes make way in the order of their last use.
+    /// Sets the time of last use, by which `prune` removes indexes.
     fn note_use(&self) {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = OpenOptions::new();
@@ -275,35 +275,35 @@ impl Store {
     }
 }
 
-/// Less waste than this is not worth writing everything again.
+/// Fewer unused bytes than this do not justify a new file.
 pub(super) const WASTE_BYTES_MIN: u64 = 256 * 1024;
 
 fn records_name(generation: u64) -> String {
     format!("{RECORDS}{generation:016x}")
 }
 
-/// Records in the making.
-struct Writer<'a> {
+/// Writes records and collects the entries of the next catalogue.
+struct RecordWriter<'a> {
     base: &'a Catalogue,
-    /// True where the records of `base` stay where they are.
+    /// True if new records go to the end of the file of `base`; false if all go to a new file.
     appends: bool,
     file: BufWriter<File>,
     path: PathBuf,
     generation: u64,
     end: u64,
     live: u64,
-    /// Contents that are still to be placed and have a record in `base`, and the bytes of these records: no new record
-    /// takes their room.
+    /// Contents that have a record in `base` and are still to be placed, and the bytes of these records. A new record
+    /// must not take their room.
     waiting: HashSet<ContentDigest>,
     reserved: u64,
     bytes_max: u64,
     is_full: bool,
     entries: Vec<FileRecord>,
-    /// Of the contents that were written.
+    /// Places of the contents so far.
     places: HashMap<ContentDigest, RecordExtent>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> RecordWriter<'a> {
     fn append(store: &Store, base: &'a Catalogue, bytes_max: u64) -> io::Result<Self> {
         let path = store.records(base.generation);
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -311,7 +311,7 @@ impl<'a> Writer<'a> {
             .write(true)
             .custom_flags(flags.bits().cast_signed())
             .open(&path)?;
-        // Bytes behind the end are left from a writer that died.
+        // Bytes after the end are left from a writer that died.
         file.set_len(base.records_bytes)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self::new(base, true, file, path, base.generation, bytes_max))
@@ -346,7 +346,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Keeps room for the records that the contents of these files have already.
+    /// Reserves room for the stored records of these files.
     fn reserve<'b>(&mut self, files: impl Iterator<Item = &'b IndexedFile>) {
         for IndexedFile { entry, .. } in files.filter(|file| file.entry.place != RecordExtent::NONE) {
             if let Some(place) = self.base.place_of(&entry.digest)
@@ -357,8 +357,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Takes a file. Where there is no room for a new record, it keeps the one that its content has, or has none. A file
-    /// whose record cannot be read any more is left out.
+    /// Adds a file. If there is no room for its new record, the file keeps the stored one or has none. A file whose
+    /// stored record cannot be read is left out.
     fn take(&mut self, one: IndexedFile) -> io::Result<()> {
         let mut entry = one.entry;
         if entry.place != RecordExtent::NONE {
@@ -401,7 +401,7 @@ impl<'a> Writer<'a> {
         Ok(Some(place))
     }
 
-    /// True where a record of this size fits beside those that were placed and those that wait for it.
+    /// True if a record of this size fits beside those that are placed or reserved.
     fn has_room(&mut self, bytes: u64) -> bool {
         let fits = self.live + self.reserved + bytes <= self.bytes_max;
         self.is_full |= !fits;
@@ -413,7 +413,7 @@ impl<'a> Writer<'a> {
         let place = RecordExtent {
             offset: self.end,
             bytes: u32::try_from(record.len()).map_err(io::Error::other)?,
-            sum: checksum(record),
+            checksum: checksum(record),
         };
         self.end += record.len() as u64;
         Ok(place)
@@ -440,8 +440,8 @@ impl DiskVersion {
     }
 }
 
-/// Removes the indexes that were not used longest, beyond what may stay. `own` stays in any case.
-pub(super) fn prune(indexes: &Path, own: &str, count_max: usize, bytes_max: u64) {
+/// Removes the least recently used indexes above the limits. The index `current` stays in any case.
+pub(super) fn prune(indexes: &Path, current: &str, count_max: usize, bytes_max: u64) {
     let mut found: Vec<(bool, SystemTime, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(indexes).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -449,7 +449,7 @@ pub(super) fn prune(indexes: &Path, own: &str, count_max: usize, bytes_max: u64)
         let files = fs::read_dir(&path).into_iter().flatten().flatten();
         let bytes = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
         found.push((
-            entry.file_name() == own,
+            entry.file_name() == current,
             used.unwrap_or(SystemTime::UNIX_EPOCH),
             bytes,
             path,
@@ -458,19 +458,19 @@ pub(super) fn prune(indexes: &Path, own: &str, count_max: usize, bytes_max: u64)
     found.sort_unstable();
     let mut count = found.len();
     let mut bytes: u64 = found.iter().map(|one| one.2).sum();
-    for (is_own, _, size, path) in found {
-        if is_own || count <= count_max && bytes <= bytes_max {
+    for (is_current, _, size, path) in found {
+        if is_current || count <= count_max && bytes <= bytes_max {
             break;
         }
-        // Readers go on with the files that they hold open; the next writer makes the index anew.
+        // Readers continue with the files that they hold open; the next writer makes a new index.
         let _ = fs::remove_dir_all(path);
         count -= 1;
         bytes -= size;
     }
 }
 
-/// Makes a folder of an index and the one above it, where the state directory is there. No other user can have made
-/// them.
+/// Makes the folder of an index and the one above it, and fails if another user made one of them. The state directory
+/// must exist.
 fn make_private(folder: &Path) -> io::Result<()> {
     let above = folder.parent().unwrap_or(Path::new("/"));
     for folder in [above, folder] {
@@ -494,11 +494,11 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     if metadata.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::other("it is no file"))
+        Err(io::Error::other("it is not a file"))
     }
 }
 
-/// Fails unless this user owns it and no other user can write it.
+/// Fails unless this user owns a file or folder and no other user can write it.
 pub(super) fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {

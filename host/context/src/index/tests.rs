@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio_util::sync::CancellationToken;
 
 use super::catalogue::RecordExtent;
-use super::update::{IndexUpdate, IndexingPermit};
+use super::update::{IndexUpdate, UpdatePermit};
 use super::*;
 use crate::profile::Profile;
 use crate::{ProfileLookup, Source};
@@ -636,8 +636,8 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
     let view = world.view();
     let mut late = world.view();
-    let asked = Instant::now().checked_sub(Duration::from_secs(31));
-    late.asked = asked.expect("the machine has run for that long");
+    let started = Instant::now().checked_sub(Duration::from_secs(31));
+    late.started = started.expect("the machine has run for that long");
     assert_eq!((defined(&view, "a.py"), defined(&view, "b.py")), (alpha(1), omega(1)));
     assert_eq!(defined(&late, "a.py"), alpha(1));
     assert!(matches!(late.profile("b.py"), ProfileLookup::Later));
@@ -647,11 +647,11 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
 fn one_index_is_filled_at_a_time_and_by_one() {
     let world = World::new(&[("a.py", ALPHA)]);
     let index = Arc::clone(&world.view().indexer.index);
-    let permit = IndexingPermit::take(&world.indexes, &index).expect("nobody has it");
-    assert!(IndexingPermit::take(&world.indexes, &index).is_none());
+    let permit = UpdatePermit::take(&world.indexes, &index).expect("nobody has it");
+    assert!(UpdatePermit::take(&world.indexes, &index).is_none());
     let other = World::new(&[("a.py", ALPHA)]).view().indexer.index.key.clone();
     let other = Arc::new(Index::open(world.home.path(), &other));
-    assert!(IndexingPermit::take(&world.indexes, &other).is_none());
+    assert!(UpdatePermit::take(&world.indexes, &other).is_none());
     drop(permit);
-    assert!(IndexingPermit::take(&world.indexes, &other).is_some());
+    assert!(UpdatePermit::take(&world.indexes, &other).is_some());
 }

@@ -1,10 +1,10 @@
-//! Symbols by syntax tree for what the index holds: a few new files at once, all others after the answer.
+//! Adds symbols from syntax trees to profiles: for a few new files during a request, for all others after it.
 //!
-//! A tree takes ten times as long as the words of a file, and must never be in the way. So profiles are made of text
-//! first, and threads of low priority give them their trees later, for a bounded time. A file that no tree is to be had
-//! of, or one too large to keep, stays with its text and is not tried again; so do all others once the index is full. Tests
-//! stay with it, too: they are half of many a repository, mostly count for a fifth in a ranking, and lines tell what they
-//! import. The reading itself is a [`SyntaxParser`](crate::SyntaxParser)'s.
+//! Parsing a file takes ten times as long as counting its words, and a request must not wait for it. So profiles get
+//! symbols from lines first, and threads of low priority parse the files later, for a bounded time. A profile keeps the
+//! symbols from lines if its file has no syntax tree, if the new profile is too large, or if the index is full. Test
+//! files are never parsed here: they are half of many repositories, most count for a fifth in a ranking, and their
+//! lines are enough to find their imports. The parser is a [`SyntaxParser`](crate::SyntaxParser).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,22 +15,22 @@ use super::indexer::FileIndexer;
 use super::store::IndexedFile;
 use super::update::IndexUpdate;
 use crate::limits;
-use crate::profile::{Made, Profile};
+use crate::profile::{Profile, SymbolSource};
 use crate::text_of;
 use tool_repository::file_role::Role;
 
-/// Results that can wait are written in this many parts: on a busy machine trees take long, and a request may wait for
-/// them.
+/// Number of writes in which the results are saved. With one write at the end, a busy machine would show a request none
+/// of them for long.
 const WRITES: usize = 8;
 
 impl FileIndexer {
-    /// True where the files that the index lacks are so few that they are read by syntax tree at once.
+    /// True if so few files are missing from the index that the request parses them itself.
     pub(super) fn lacks_few_trees(&self) -> bool {
         let (files_max, bytes_max) = self.indexes.bounds.trees_now;
-        let mut treeless = self.missing().filter(|at| self.takes_tree(*at));
+        let mut unparsed = self.missing().filter(|at| self.takes_tree(*at));
         // One too many is enough to know.
         let (mut files, mut bytes) = (0, 0);
-        treeless.all(|at| {
+        unparsed.all(|at| {
             (files, bytes) = (files + 1, bytes + self.files.list.files[at].size);
             files <= files_max && bytes <= bytes_max
         })
@@ -43,22 +43,22 @@ impl FileIndexer {
         let left = self
             .trees_until
             .map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        // It may be larger by now than in the list.
+        // The file may have grown since it was listed.
         let fits = text.len() as u64 <= limits::RANKED_FILE_BYTES_MAX;
         if left.is_zero() || !fits || !self.takes_tree(at) {
             return profile;
         }
-        // A file without time now is read by the next fill.
+        // If the time is too short for this file, the next update parses it.
         match self.indexes.parser.outline_within(path, text, left) {
             Some(tree) => profile.with_tree(text, &tree),
             None => profile,
         }
     }
 
-    /// True where a file has no tree and will get one.
+    /// True if the symbols of a file come from lines and an update will parse the file.
     pub(super) fn waits_for_tree(&self, at: usize, profile: Option<&Profile>) -> bool {
         !self.index.lock().is_full
-            && profile.is_some_and(|profile| profile.made() == Made::Text)
+            && profile.is_some_and(|profile| profile.symbol_source() == SymbolSource::Lines)
             && self.layout.is_kept(at, self.files.list.files[at].size)
             && self.takes_tree(at)
     }
@@ -70,20 +70,20 @@ impl FileIndexer {
             && self.indexes.parser.reads(&file.path)
     }
 
-    /// A file's entry with the profile that its tree makes. Nothing where the file is another one by now.
+    /// Parses a file and returns its entry with the new profile; `None` if the file has changed.
     fn measure_tree(&self, catalogue: &Catalogue, entry: &FileRecord) -> Option<IndexedFile> {
         let (content, read) = self
             .repository
             .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX, &self.cancel)
             .ok()?;
-        if FileFingerprint::of(&read?) != entry.stamp || digest(&entry.path, &content) != entry.digest {
+        if FileFingerprint::of(&read?) != entry.fingerprint || digest(&entry.path, &content) != entry.digest {
             return None;
         }
         let (profile, text) = (catalogue.profile(entry.place)??, text_of(content)?);
         let tree = self.indexes.parser.outline(&entry.path, &text);
         let with_tree = tree.map(|tree| profile.with_tree(&text, &tree));
-        // A profile that does not fit is dropped: kept unwritten, it would be parsed again by every selection, for
-        // nothing.
+        // A profile above the limit cannot be written. It is marked as one without a tree, or every update would parse
+        // the file again.
         let fits = |profile: &Profile| profile.bytes().len() <= self.indexes.bounds.pending_bytes;
         let profile = with_tree.filter(fits).unwrap_or_else(|| profile.without_tree());
         let entry = FileRecord {
@@ -101,7 +101,7 @@ impl FileIndexer {
 }
 
 impl IndexUpdate {
-    /// Gives a tree to every profile that has none, as far as the time goes.
+    /// Parses every file whose symbols come from lines, until the time is over.
     pub(super) fn add_trees(&self) {
         let until = Instant::now() + self.indexer.indexes.bounds.trees;
         let catalogue = self.indexer.index.catalogue();
@@ -133,13 +133,13 @@ impl IndexUpdate {
             return false;
         }
         let profile = catalogue.profile(entry.place).flatten();
-        profile.is_some_and(|profile| profile.made() == Made::Text)
+        profile.is_some_and(|profile| profile.symbol_source() == SymbolSource::Lines)
     }
 
     fn has_to_stop(&self, until: Instant) -> bool {
         let FileIndexer { indexes, index, .. } = &self.indexer;
         let is_full = index.lock().is_full;
-        is_full || Instant::now() >= until || indexes.is_wanted.load(Ordering::Acquire)
+        is_full || Instant::now() >= until || indexes.is_update_waiting.load(Ordering::Acquire)
     }
 }
 

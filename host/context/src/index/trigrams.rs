@@ -1,16 +1,16 @@
-//! Trigrams: three bytes in a row of a text, by which a search tells files that cannot match.
+//! Trigrams: sequences of three bytes of a text. A search uses them to rule out files.
 //!
-//! Letters are folded before, so that one index serves searches with and without case: ASCII letters become lower case,
-//! and the two characters beyond ASCII that a search without case takes for a letter of ASCII (`ſ` and the Kelvin sign)
-//! become that letter. No trigram spans a line feed, because no match does.
+//! Case is folded first, so that one index serves searches with and without case. ASCII letters become lower case. The
+//! two other characters that match an ASCII letter without case (`ſ` and the Kelvin sign) become that letter. No
+//! trigram spans a line feed, because no match does.
 
 /// Three folded bytes, the first one highest.
 pub(super) type Trigram = u32;
 
-/// Bytes of a long s, which is an `s` without case.
+/// Bytes of `ſ` (long s), which matches `s` without case.
 const LONG_S: [u8; 2] = [0xC5, 0xBF];
 
-/// Bytes of the Kelvin sign, which is a `k` without case.
+/// Bytes of the Kelvin sign, which matches `k` without case.
 const KELVIN: [u8; 3] = [0xE2, 0x84, 0xAA];
 
 /// Calls `visit` with each trigram of a text, as often as it occurs.
@@ -35,7 +35,7 @@ pub(super) fn each_trigram(text: &[u8], mut visit: impl FnMut(Trigram)) {
     }
 }
 
-/// A character as the index has it.
+/// A character with the case folding of the index.
 pub(super) fn fold_character(character: char) -> char {
     match character {
         'ſ' => 's',
@@ -44,8 +44,8 @@ pub(super) fn fold_character(character: char) -> char {
     }
 }
 
-/// The part of a sought text that does not depend on the text around it. A folded character whose bytes the border cuts
-/// is left out: with the bytes before or after it, it may be folded.
+/// The part of a searched text whose trigrams do not depend on the bytes around it. An incomplete `ſ` or Kelvin sign at
+/// either end is cut off: with the missing bytes, case folding would replace it.
 pub(super) fn without_cut_characters(text: &[u8]) -> &[u8] {
     let end = (1..KELVIN.len()).rev().find(|&cut| text.ends_with(&KELVIN[..cut]));
     let end = end.or_else(|| text.ends_with(&LONG_S[..1]).then_some(1)).unwrap_or(0);
@@ -58,14 +58,14 @@ pub(super) fn without_cut_characters(text: &[u8]) -> &[u8] {
     &text[start..]
 }
 
-/// Words of 64 bits for one bit for each trigram.
+/// Words of 64 bits in a bit set of all trigrams.
 const WORDS: usize = (1 << 24) / 64;
 
-/// Collects the distinct trigrams of one text after another. It has 2 MiB, so that it is used for many texts.
+/// Collects the distinct trigrams of a text in a bit set. It takes 2 MiB, so it is reused for many texts.
 #[derive(Debug)]
 pub(super) struct TrigramCollector {
     words: Box<[u64]>,
-    /// A bit for each word that is not zero.
+    /// One bit for each word, set if the word is not zero.
     summary: Box<[u64]>,
 }
 

@@ -1,4 +1,5 @@
-//! Brings an index up to date after an answer: reads the files that it lacks, gives them syntax trees, and writes them.
+//! Brings an index up to date after a request: reads missing files, parses them into syntax trees, and writes the
+//! results.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,7 +18,7 @@ use tool_repository::FileList;
 /// See the module.
 pub(super) struct IndexUpdate {
     pub(super) indexer: FileIndexer,
-    /// False where the files are not read by syntax tree.
+    /// False if this update parses no syntax trees.
     takes_trees: bool,
 }
 
@@ -37,8 +38,8 @@ impl IndexUpdate {
         }
     }
 
-    /// Does the work in the background or, where there is no background, now. Does nothing where nothing is new and the
-    /// request lacked no syntax trees.
+    /// Runs the update on a thread of its own or, if `Indexes::in_background` is false, on this thread. Does nothing if
+    /// the index is up to date and the request lacked no syntax trees.
     pub(super) fn start(self, lacks_trees: bool) {
         let FileIndexer {
             indexes, index, files, ..
@@ -51,18 +52,18 @@ impl IndexUpdate {
         if !is_behind && !lacks_trees {
             return;
         }
-        let Some(permit) = IndexingPermit::take(indexes, index) else {
-            // Trees make way for what has not been read at all.
-            indexes.is_wanted.fetch_or(is_behind, Ordering::AcqRel);
+        let Some(permit) = UpdatePermit::take(indexes, index) else {
+            // A running update stops reading syntax trees, because files that were never read matter more.
+            indexes.is_update_waiting.fetch_or(is_behind, Ordering::AcqRel);
             return;
         };
-        indexes.is_wanted.store(false, Ordering::Release);
+        indexes.is_update_waiting.store(false, Ordering::Release);
         if !indexes.in_background {
-            return self.fill(&permit);
+            return self.run(&permit);
         }
         let name = "index".to_owned();
         // If no thread can be started, the next request tries again.
-        let _ = std::thread::Builder::new().name(name).spawn(move || self.fill(&permit));
+        let _ = std::thread::Builder::new().name(name).spawn(move || self.run(&permit));
     }
 
     pub(super) fn lacks_files(&self) -> bool {
@@ -70,12 +71,12 @@ impl IndexUpdate {
         !is_full && self.indexer.missing().next().is_some() || self.indexer.documents().lacks_files()
     }
 
-    pub(super) fn fill(&self, _permit: &IndexingPermit) {
+    pub(super) fn run(&self, _permit: &UpdatePermit) {
         let indexer = &self.indexer;
         if indexer.indexes.in_background {
             yield_to_others();
         }
-        indexer.documents().note_try();
+        indexer.documents().mark_tried();
         let measure = |at: &usize| {
             if indexer.layout.is_kept(*at, indexer.files.list.files[*at].size) {
                 indexer.measure(*at);
@@ -90,7 +91,7 @@ impl IndexUpdate {
         }
     }
 
-    /// The files that are still to be measured, as far as the index has room.
+    /// The files that the update has to read, as far as the index has room for them.
     fn unmeasured(&self) -> Vec<usize> {
         let is_full = self.indexer.index.lock().is_full;
         let missing = self.indexer.missing().filter(|_| !is_full);
@@ -103,8 +104,8 @@ impl IndexUpdate {
         unmeasured
     }
 
-    /// Calls `collect` for each item on all processors, until all are done or it has to stop. Writes the files that were
-    /// collected at the end, and each time that `enough` bytes of them wait.
+    /// Calls `collect` for each item on all processors, until all are done or `has_to_stop` returns true. Writes the
+    /// collected files at the end, and each time that `enough` bytes of them are pending.
     pub(super) fn write_while<T: Sync>(
         &self,
         items: &[T],
@@ -129,7 +130,7 @@ impl IndexUpdate {
         self.write_pending();
     }
 
-    /// True where so much waits that it is better written.
+    /// True if so many bytes are pending that it is time to write them.
     fn has_enough(&self, enough: usize) -> bool {
         let pending = self.indexer.pending();
         pending.bytes >= enough || pending.posted_bytes >= self.indexer.indexes.bounds.postings_pending
@@ -147,7 +148,7 @@ impl IndexUpdate {
 }
 
 impl Index {
-    /// Writes what was measured. Does nothing while another writer holds the lock.
+    /// Writes the pending files. Does nothing while another writer holds the lock.
     fn write(&self, list: &FileList, pending: PendingFiles, indexes: &Indexes) -> io::Result<()> {
         let bounds = &indexes.bounds;
         let Some(_lock) = self.store.lock()? else {
@@ -191,7 +192,8 @@ impl Index {
     }
 }
 
-/// The files of a catalogue that are not listed any more. A list that was cut short does not prove it of any.
+/// The files of a catalogue that are no longer listed. None if the list is incomplete: it does not prove that a file is
+/// gone.
 fn unlisted_paths<'a>(catalogue: &'a Catalogue, list: &FileList) -> HashSet<&'a str> {
     let mut files = list.files.iter().peekable();
     let mut is_unlisted = |path: &&str| {
@@ -202,20 +204,20 @@ fn unlisted_paths<'a>(catalogue: &'a Catalogue, list: &FileList) -> HashSet<&'a 
     paths.filter(|path| list.complete && is_unlisted(path)).collect()
 }
 
-/// The right to fill an index. One at a time has it for each index, and not more than a few for all of them.
-pub(super) struct IndexingPermit {
+/// Permit for an update: at most one for each index, and `IndexBounds::updates` for all indexes together.
+pub(super) struct UpdatePermit {
     indexes: Arc<Indexes>,
     index: Arc<Index>,
 }
 
-impl IndexingPermit {
+impl UpdatePermit {
     pub(super) fn take(indexes: &Arc<Indexes>, index: &Arc<Index>) -> Option<Self> {
-        if index.is_filling.swap(true, Ordering::AcqRel) {
+        if index.is_updating.swap(true, Ordering::AcqRel) {
             return None;
         }
-        if indexes.filling.fetch_add(1, Ordering::AcqRel) >= indexes.bounds.filling {
-            indexes.filling.fetch_sub(1, Ordering::AcqRel);
-            index.is_filling.store(false, Ordering::Release);
+        if indexes.updates.fetch_add(1, Ordering::AcqRel) >= indexes.bounds.updates {
+            indexes.updates.fetch_sub(1, Ordering::AcqRel);
+            index.is_updating.store(false, Ordering::Release);
             return None;
         }
         Some(Self {
@@ -225,9 +227,9 @@ impl IndexingPermit {
     }
 }
 
-impl Drop for IndexingPermit {
+impl Drop for UpdatePermit {
     fn drop(&mut self) {
-        self.index.is_filling.store(false, Ordering::Release);
-        self.indexes.filling.fetch_sub(1, Ordering::AcqRel);
+        self.index.is_updating.store(false, Ordering::Release);
+        self.indexes.updates.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -1,4 +1,5 @@
-//! An index as one request sees it: answers from the profiles that are kept, and reads the missing ones.
+//! The view that one request has of an index: it returns stored profiles, and reads the files whose profiles are
+//! missing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,31 +22,31 @@ use tool_repository::{FileList, Repository};
 /// See the module.
 pub(crate) struct IndexView {
     pub(super) indexer: FileIndexer,
-    /// When the caller began to wait for the answer: the list was made after that.
-    pub(super) asked: Instant,
+    /// Start of the request, before the files were listed.
+    pub(super) started: Instant,
     /// Number of files that this request had to read.
     pub(super) files_read: AtomicUsize,
-    /// False where earlier commits may not count: then they are not read either.
+    /// False if the request ignores earlier commits; then they are not read either.
     takes_history: bool,
-    /// By the list's order: files whose symbols were wanted and that no thread has tried to read by syntax tree.
-    treeless: Vec<AtomicBool>,
+    /// For each listed file: true if the request used its profile, and its syntax tree has not been parsed yet.
+    unparsed: Vec<AtomicBool>,
 }
 
 impl Indexes {
-    /// Returns the profiles of a repository whose files are `list`, for a request that has waited since `asked`.
+    /// Returns the view of a repository whose files are `list`, for a request that began at `started`.
     pub(crate) fn view(
         self: &Arc<Self>,
         repository: &Arc<Repository>,
         list: &Arc<FileList>,
-        asked: Instant,
+        started: Instant,
         cancel: &CancellationToken,
     ) -> IndexView {
         IndexView {
             indexer: FileIndexer::new(self, repository, list, cancel),
-            asked,
+            started,
             files_read: AtomicUsize::new(0),
             takes_history: true,
-            treeless: list.files.iter().map(|_| AtomicBool::new(false)).collect(),
+            unparsed: list.files.iter().map(|_| AtomicBool::new(false)).collect(),
         }
     }
 }
@@ -83,15 +84,15 @@ impl Source for IndexView {
             ..
         } = &self.indexer;
         if indexes.in_background {
-            index.history.wait_for_first(self.asked + FIRST_HISTORY_WAIT);
+            index.history.wait_for_first(self.started + FIRST_HISTORY_WAIT);
         } else if let Some(permit) = index.history.permit() {
             index.refresh_history(permit, indexes, repository, HISTORY_WALK_TIME, cancel);
         }
         Some(index.history.current()).filter(|history| !history.is_empty())
     }
 
-    fn treeless(&self) -> usize {
-        self.treeless.iter().filter(|one| one.load(Ordering::Relaxed)).count()
+    fn unparsed_count(&self) -> usize {
+        self.unparsed.iter().filter(|one| one.load(Ordering::Relaxed)).count()
     }
 }
 
@@ -100,15 +101,14 @@ impl IndexView {
         &self.indexer.layout
     }
 
-    /// The history, if it has this number of commits or all that there are.
+    /// The history, if it has at least this number of commits or is complete.
     pub(crate) fn newest_commits(&self, number: usize) -> Option<Arc<History>> {
         let history = self.history()?;
         (history.has(number) || self.indexer.index.history.is_complete()).then_some(history)
     }
 
-    /// Leaves earlier commits alone, where they do not count. Else begins to read them, where none were ever read.
-    pub(crate) fn without_history_if(self, is_so: bool) -> Self {
-        let takes_history = self.takes_history && !is_so;
+    /// Says whether the request uses earlier commits. If so, and none were ever read, begins to read them.
+    pub(crate) fn with_history(self, takes_history: bool) -> Self {
         let FileIndexer {
             indexes,
             index,
@@ -121,7 +121,7 @@ impl IndexView {
         Self { takes_history, ..self }
     }
 
-    /// Ends the request, and starts the work that brings the index up to date with what was seen.
+    /// Ends the request, and starts an update of the index.
     pub(crate) fn finish(self) {
         let FileIndexer {
             indexes,
@@ -132,7 +132,7 @@ impl IndexView {
         if indexes.in_background && self.takes_history {
             index.continue_history(indexes, repository);
         }
-        let lacks_trees = self.treeless() > 0;
+        let lacks_trees = self.unparsed_count() > 0;
         IndexUpdate::after_selection(self.indexer).start(lacks_trees);
     }
 
@@ -148,11 +148,11 @@ impl IndexView {
             }
         };
         let waits_for_tree = self.indexer.waits_for_tree(at, profile.as_ref());
-        self.treeless[at].store(waits_for_tree, Ordering::Relaxed);
+        self.unparsed[at].store(waits_for_tree, Ordering::Relaxed);
         ProfileLookup::from(profile)
     }
 
-    /// True where the request should rather answer from the present profiles.
+    /// True if the request has waited so long that it answers without the missing profiles.
     fn is_late(&self) -> bool {
         let FileIndexer {
             indexes, repository, ..
@@ -160,6 +160,6 @@ impl IndexView {
         indexes.in_background
             && repository.has_reliable_times()
             && self.files_read.load(Ordering::Relaxed) >= indexes.bounds.wait_files
-            && self.asked.elapsed() > indexes.bounds.wait
+            && self.started.elapsed() > indexes.bounds.wait
     }
 }

@@ -1,7 +1,8 @@
-//! Words of contents: the keys of the postings by which a selection in a large tree chooses the profiles that it reads.
+//! The inverted index of words, by which a selection in a large tree chooses the profiles that it reads.
 //!
-//! A key is a part of a word's hash and one bit: whether the content has the word often. So two words can share a key, and a
-//! count is a rough one. The profiles that are read say it exactly; the others are only counted.
+//! A key is a part of a word's hash, and one bit that says whether the document has the word often. So two words can
+//! share a key, and counts are approximate. The profiles that are read have the exact counts. For the other files, the
+//! approximate counts go into the statistics of the ranking.
 
 use std::sync::Arc;
 
@@ -14,28 +15,29 @@ use crate::profile::Profile;
 use crate::query::Query;
 use crate::word_hits::{FileSize, WordHits};
 
-/// Bits of a hash that a key leaves out: with one bit for the count, keys have 24.
+/// Bits of a hash that a key drops. With one bit for the count, a key has 24 bits.
 const HASH_BITS_LEFT_OUT: u32 = 9;
 
-/// Spreads hashes over their upper bits, which those of similar words share: 2^32 divided by the golden ratio.
+/// 2^32 divided by the golden ratio. Multiplying by it spreads hashes over their upper bits, which are equal for
+/// similar words.
 const SPREAD: u32 = 0x9e37_79b9;
 
-/// Occurrences from which on a content has a word often.
+/// A document has a word often if it has it at least so many times.
 const OFTEN_MIN: u32 = 3;
 
-/// The keys of a word: where a content has it, and where it has it often.
+/// The keys of a word: one for documents that have it rarely, one for those that have it often.
 fn keys_of(hash: u32) -> [PostingKey; 2] {
     let key = hash.wrapping_mul(SPREAD) >> HASH_BITS_LEFT_OUT << 1;
     [key, key | 1]
 }
 
-/// The gaps between the keys of a profile's words.
+/// The keys of a profile's words, encoded as the gaps between them.
 fn encode(profile: &Profile) -> Box<[u8]> {
     let mut keys: Vec<PostingKey> = Vec::new();
     profile.each_word(|hash, count| keys.push(keys_of(hash)[usize::from(count >= OFTEN_MIN)]));
     keys.sort_unstable();
     let (mut gaps, mut last) = (Vec::new(), 0);
-    // Of two words that share a key, the one that is there often counts.
+    // If two words share a key, the one that occurs often counts.
     for sharing in keys.chunk_by(|a, b| a | 1 == b | 1) {
         let key = sharing[sharing.len() - 1];
         put(&mut gaps, u64::from(key - last));
@@ -44,20 +46,20 @@ fn encode(profile: &Profile) -> Box<[u8]> {
     gaps.into()
 }
 
-/// The note of a document: words and blocks of its profile.
-fn note(size: FileSize) -> u64 {
+/// The attribute of a document: words and blocks of its profile.
+fn attribute(size: FileSize) -> u64 {
     u64::from(size.words) << 32 | u64::from(size.blocks)
 }
 
-fn size(note: u64) -> FileSize {
+fn size(attribute: u64) -> FileSize {
     FileSize {
-        words: (note >> 32) as u32,
-        blocks: note as u32,
+        words: (attribute >> 32) as u32,
+        blocks: attribute as u32,
     }
 }
 
 impl FileIndexer {
-    /// The words of a profile that the postings do not have.
+    /// The words of a profile, unless the postings have them already.
     pub(super) fn words_of(&self, digest: &ContentDigest, profile: &Profile) -> Option<PostedDocument> {
         let words = Arc::clone(&self.index.lock().words);
         if words.is_full || words.place_of(digest).is_some() {
@@ -66,14 +68,14 @@ impl FileIndexer {
         let (words, blocks) = (profile.words(), profile.blocks().len() as u32);
         Some(PostedDocument {
             digest: *digest,
-            note: note(FileSize { words, blocks }),
+            attribute: attribute(FileSize { words, blocks }),
             keys: encode(profile),
         })
     }
 }
 
 impl IndexView {
-    /// The files that have the words of a task, where there are so many files that this is quicker than to read each.
+    /// The files that have the words of a task. `None` if there are so few files that reading every profile is faster.
     pub(super) fn find_words(&self, query: &Query, paths: &[&str], files: &[usize]) -> Option<WordHits> {
         let bounds = &self.indexer.indexes.bounds;
         if files.len() <= bounds.read_all {
@@ -98,7 +100,7 @@ impl IndexView {
             let place = listed.and_then(|listed| words.places[listed]);
             let known = place.filter(|place| lists[place.segment as usize].is_some());
             if let Some(DocumentPlace { segment, document }) = known {
-                found.sizes[at as usize] = Some(size(words.postings.note(DocumentPlace { segment, document })));
+                found.sizes[at as usize] = Some(size(words.postings.attribute(DocumentPlace { segment, document })));
                 let holder = &mut holders[segment as usize].0[document as usize];
                 next[at as usize] = std::mem::replace(holder, at);
             }
@@ -117,7 +119,7 @@ impl IndexView {
     }
 }
 
-/// Two lists for each term of a query, in the order of its index. Nothing where the segment is damaged.
+/// Two lists for each term of a query, in the order of `Query::index`. `None` if the segment is damaged.
 fn lists(segment: &Segment, query: &Query) -> Option<Vec<Vec<u32>>> {
     let keys: Vec<PostingKey> = query.index.iter().flat_map(|(hash, _)| keys_of(*hash)).collect();
     segment.lists(&keys).ok()
@@ -125,7 +127,7 @@ fn lists(segment: &Segment, query: &Query) -> Option<Vec<Vec<u32>>> {
 
 const NONE: u32 = u32::MAX;
 
-/// By document of a segment: the last file that has its content; others follow in a list of their own.
+/// For each document of a segment: the last file with its content. Each file links to the next one in `next`.
 struct Holders(Vec<u32>);
 
 impl Holders {

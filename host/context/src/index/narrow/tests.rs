@@ -47,7 +47,7 @@ fn verdicts(world: &World, indexes: &Arc<Indexes>, pattern: &str) -> Option<Stri
 
 fn fill(world: &World, indexes: &Arc<Indexes>) {
     let (repository, list) = opened(world);
-    indexes.fill_after_search(&repository, &list);
+    indexes.update_after_search(&repository, &list);
 }
 
 const FILES: [(&str, &str); 4] = [

@@ -1,16 +1,16 @@
-//! Lists of ascending numbers, as the gaps between them.
+//! Encodes a list of ascending numbers as the gaps between them, with the Rice code of `rice`.
 
 use crate::rice::{NUMBERS_MAX, RiceReader, RiceWriter, RunningMean};
 
-/// Before the first gap: as if the numbers were spread evenly.
-fn spread(count: usize, end: usize) -> RunningMean {
+/// The expected gap: that of evenly spread numbers.
+fn mean_gap(count: usize, end: usize) -> RunningMean {
     RunningMean::new(end / count.max(1))
 }
 
 /// Appends a list of ascending numbers below `end`, which is at most `NUMBERS_MAX`.
 pub(super) fn encode(numbers: &[u32], end: usize, into: &mut Vec<u8>) {
     debug_assert!(end <= NUMBERS_MAX);
-    let (mut writer, mut mean, mut next) = (RiceWriter::new(into), spread(numbers.len(), end), 0);
+    let (mut writer, mut mean, mut next) = (RiceWriter::new(into), mean_gap(numbers.len(), end), 0);
     for &number in numbers {
         writer.put(&mut mean, number - next);
         next = number + 1;
@@ -18,9 +18,9 @@ pub(super) fn encode(numbers: &[u32], end: usize, into: &mut Vec<u8>) {
     writer.finish();
 }
 
-/// Calls `visit` with the numbers of a list of `count`; false where its bytes are none.
+/// Calls `visit` with each of the `count` numbers of a list. Returns false if its bytes are damaged.
 pub(super) fn decode(bytes: &[u8], count: usize, end: usize, mut visit: impl FnMut(u32)) -> bool {
-    let (mut reader, mut mean, mut next) = (RiceReader::new(bytes), spread(count, end), 0_u32);
+    let (mut reader, mut mean, mut next) = (RiceReader::new(bytes), mean_gap(count, end), 0_u32);
     for _ in 0..count {
         let number = next.saturating_add(reader.next(&mut mean));
         if number as usize >= end {

@@ -1,9 +1,9 @@
-//! One file of postings: for each key the documents that hold it, and the digest of each document.
+//! A segment: one file with the digests of its documents, and for each key the list of documents that have it.
 //!
-//! A document is a content, whatever files have it. Keys are numbers below 2^24: trigrams, or words (see `index::words`).
-//! Lists lie in blocks of some kilobytes, ordered by key; the table
-//! of the blocks and the one of the documents come last, so that a file is written from its beginning to its end. The file
-//! begins with its generation, so that no other segment can take its place, and each other part has a sum. A reader looks at the two tables once and reads a block when a question needs it.
+//! Keys are numbers below 2^24: trigrams, or words (see `index::words`). The lists are in blocks of some kilobytes,
+//! sorted by key. The tables of blocks and of documents come last, so that a writer needs no seek. The file begins with
+//! its generation, so that no other segment can take its place. Every other part has a checksum. A reader loads both
+//! tables when it opens the file, and a block when a query needs it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,10 +17,10 @@ use crate::codec::{RecordReader, checksum, put};
 use crate::index::catalogue::ContentDigest;
 use crate::index::pattern::TrigramQuery;
 
-/// First bytes of a segment. The number changes with the form, and with the keys that a content has.
+/// First bytes of a segment. Raise the number when the format changes, or when a content gets other keys.
 const FORMAT: &[u8; 16] = b"tool posts 0003\n";
 
-/// Bytes of the form and the generation.
+/// Bytes of `FORMAT` and the generation.
 const HEAD_BYTES: usize = FORMAT.len() + 8;
 
 /// Bytes after which a block ends.
@@ -29,7 +29,7 @@ const BLOCK_BYTES: usize = 16 * 1024;
 /// Documents of one segment.
 pub(super) const DOCUMENTS_MAX: usize = crate::rice::NUMBERS_MAX;
 
-/// Bytes of a document in the table: its digest and its note.
+/// Bytes of a document in the table: its digest and its attribute.
 const DOCUMENT_BYTES: usize = 24;
 
 /// Bytes of a block in the table.
@@ -38,26 +38,26 @@ const EXTENT_BYTES: usize = 20;
 /// Bytes at the end of a file.
 const TRAILER_BYTES: usize = 24;
 
-/// Bytes of the two tables together in a file that is ours.
+/// Maximum length of both tables together.
 const TABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// See the module.
 pub(in crate::index) type PostingKey = u32;
 
-/// Number of a document that is left out.
+/// Number of a document that a merge drops.
 const DROPPED: u32 = u32::MAX;
 
-/// A content with its keys.
+/// A document that is to be added.
 #[derive(Debug, Clone)]
 pub(in crate::index) struct PostedDocument {
     pub(in crate::index) digest: ContentDigest,
-    /// A number that the kind of postings keeps of it.
-    pub(in crate::index) note: u64,
-    /// The gaps between its ascending keys.
+    /// A number that is stored with the document: its meaning depends on the kind of the inverted index.
+    pub(in crate::index) attribute: u64,
+    /// Its ascending keys, encoded as the gaps between them.
     pub(in crate::index) keys: Box<[u8]>,
 }
 
-/// The bytes are not those that were written.
+/// The bytes of a segment are damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the postings are damaged")]
 pub(in crate::index) struct DamagedSegment;
@@ -68,10 +68,10 @@ struct BlockExtent {
     first: PostingKey,
     offset: u64,
     bytes: u32,
-    sum: u32,
+    checksum: u32,
 }
 
-/// A segment that can be asked.
+/// An open segment.
 #[derive(Debug)]
 pub(in crate::index) struct Segment {
     file: File,
@@ -112,9 +112,9 @@ impl Segment {
         file.read_exact_at(&mut head, 0).ok()?;
         let (table, extents) = tables.split_at(documents * DOCUMENT_BYTES);
         let document = |bytes: &[u8; DOCUMENT_BYTES]| {
-            let (digest, note) = bytes.split_first_chunk::<16>().expect("it has 24 bytes");
-            let note = note.first_chunk::<8>().expect("it has 24 bytes");
-            (*digest, u64::from_le_bytes(*note))
+            let (digest, attribute) = bytes.split_first_chunk::<16>().expect("it has 24 bytes");
+            let attribute = attribute.first_chunk::<8>().expect("it has 24 bytes");
+            (*digest, u64::from_le_bytes(*attribute))
         };
         Some(Self {
             documents: table.as_chunks().0.iter().map(document).collect(),
@@ -126,17 +126,17 @@ impl Segment {
         .filter(|_| head == encode_head(generation))
     }
 
-    /// Digest and note of each document.
+    /// Digest and attribute of each document.
     pub(in crate::index) fn documents(&self) -> &[(ContentDigest, u64)] {
         &self.documents
     }
 
-    /// The documents whose keys answer a question with yes, ascending. It is not `All`.
+    /// The documents that satisfy a query, ascending.
     pub(in crate::index) fn find(&self, query: &TrigramQuery) -> Result<Vec<u32>, DamagedSegment> {
         SegmentReader::new(self).find(query)
     }
 
-    /// The documents that have a key, ascending, for each of some keys.
+    /// For each key, the documents that have it, ascending.
     pub(in crate::index) fn lists(&self, keys: &[PostingKey]) -> Result<Vec<Vec<u32>>, DamagedSegment> {
         let reader = SegmentReader::new(self);
         let list = |key: &PostingKey| match reader.list(*key)? {
@@ -150,7 +150,7 @@ impl Segment {
         let extent = self.blocks[at];
         let mut bytes = vec![0; extent.bytes as usize];
         let read = self.file.read_exact_at(&mut bytes, extent.offset);
-        if read.is_err() || checksum(&bytes) != extent.sum {
+        if read.is_err() || checksum(&bytes) != extent.checksum {
             return Err(DamagedSegment);
         }
         Ok(bytes)
@@ -176,11 +176,11 @@ fn decode_extent(bytes: &[u8; EXTENT_BYTES]) -> BlockExtent {
         first,
         offset: u64::from(high) << 32 | u64::from(low),
         bytes: number(),
-        sum: number(),
+        checksum: number(),
     }
 }
 
-/// The list of a key, as it lies in a block.
+/// The encoded list of a key, as a part of its block.
 #[derive(Debug, Clone)]
 struct PostingList {
     block: Rc<Vec<u8>>,
@@ -189,7 +189,7 @@ struct PostingList {
     end: usize,
 }
 
-/// One list of a block.
+/// One key of a block, with its list.
 struct BlockEntry<'a> {
     key: PostingKey,
     /// Number of its documents.
@@ -197,7 +197,7 @@ struct BlockEntry<'a> {
     list: &'a [u8],
 }
 
-/// Goes through the lists of a block.
+/// Iterates over the lists of a block.
 struct BlockEntries<'a> {
     reader: RecordReader<'a>,
     key: PostingKey,
@@ -228,7 +228,7 @@ impl<'a> BlockEntries<'a> {
     }
 }
 
-/// Answers one question, with the blocks that it has read.
+/// Evaluates one query, with a cache of the blocks that it has read.
 struct SegmentReader<'a> {
     segment: &'a Segment,
     blocks: RefCell<HashMap<usize, Rc<Vec<u8>>>>,
@@ -266,7 +266,7 @@ impl<'a> SegmentReader<'a> {
                 None => return Ok(Vec::new()),
             }
         }
-        // The rarest first: it leaves the fewest for the others.
+        // The shortest list comes first, so that the intermediate results stay small.
         lists.sort_by_key(|list| list.count);
         let mut found: Option<Vec<u32>> = None;
         for list in &lists {
@@ -347,7 +347,7 @@ fn intersect(a: &[u32], b: &[u32]) -> Vec<u32> {
     both
 }
 
-/// A segment in the making.
+/// Writes a segment in ascending order of keys.
 struct SegmentWriter {
     file: BufWriter<File>,
     offset: u64,
@@ -400,7 +400,7 @@ impl SegmentWriter {
             first: self.first,
             offset: self.offset,
             bytes: u32::try_from(self.block.len()).map_err(io::Error::other)?,
-            sum: checksum(&self.block),
+            checksum: checksum(&self.block),
         });
         self.offset += self.block.len() as u64;
         self.block.clear();
@@ -412,15 +412,15 @@ impl SegmentWriter {
             self.end_block()?;
         }
         let mut tables = Vec::new();
-        for (digest, note) in &self.documents {
+        for (digest, attribute) in &self.documents {
             tables.extend_from_slice(digest);
-            tables.extend_from_slice(&note.to_le_bytes());
+            tables.extend_from_slice(&attribute.to_le_bytes());
         }
         for block in &self.blocks {
             tables.extend_from_slice(&block.first.to_le_bytes());
             tables.extend_from_slice(&block.offset.to_le_bytes());
             tables.extend_from_slice(&block.bytes.to_le_bytes());
-            tables.extend_from_slice(&block.sum.to_le_bytes());
+            tables.extend_from_slice(&block.checksum.to_le_bytes());
         }
         let mut trailer = self.offset.to_le_bytes().to_vec();
         for number in [self.documents.len() as u32, self.blocks.len() as u32, checksum(&tables)] {
@@ -436,17 +436,18 @@ impl SegmentWriter {
 
 /// Writes a segment of new documents.
 ///
-/// Their keys are turned to lists in 256 turns, by their first byte, so that little of them is held twice.
+/// It inverts the keys in 256 passes, one for each first byte of a key, and sorts each pass by counting. So it needs
+/// little memory beside the keys.
 pub(super) fn write_documents(file: File, generation: u64, documents: &[PostedDocument]) -> io::Result<()> {
-    let table = documents.iter().map(|one| (one.digest, one.note)).collect();
+    let table = documents.iter().map(|one| (one.digest, one.attribute)).collect();
     let mut writer = SegmentWriter::new(file, generation, table)?;
     let mut cursors: Vec<KeyCursor<'_>> = documents.iter().map(|one| KeyCursor::new(&one.keys)).collect();
     let (mut pairs, mut sorted) = (Vec::new(), Vec::new());
     let mut starts = vec![0_usize; (1 << 16) + 1];
-    for turn in 0..=u8::MAX {
+    for pass in 0..=u8::MAX {
         pairs.clear();
         for (document, cursor) in (0_u32..).zip(&mut cursors) {
-            while let Some(next) = cursor.next.filter(|&next| next >> 16 == PostingKey::from(turn)) {
+            while let Some(next) = cursor.next.filter(|&next| next >> 16 == PostingKey::from(pass)) {
                 pairs.push((next as u16, document));
                 cursor.advance();
             }
@@ -467,11 +468,11 @@ pub(super) fn write_documents(file: File, generation: u64, documents: &[PostedDo
             sorted[*place] = *document;
             *place += 1;
         }
-        // By now each start is where the next list begins.
+        // Filling has moved each start to the end of its list.
         let mut from = 0;
         for (low, &end) in (0..1 << 16).zip(&starts) {
             if end > from {
-                writer.add(PostingKey::from(turn) << 16 | low, &sorted[from..end])?;
+                writer.add(PostingKey::from(pass) << 16 | low, &sorted[from..end])?;
                 from = end;
             }
         }
@@ -479,7 +480,7 @@ pub(super) fn write_documents(file: File, generation: u64, documents: &[PostedDo
     writer.finish()
 }
 
-/// Goes through the keys of a document.
+/// Iterates over the keys of a document.
 struct KeyCursor<'a> {
     reader: RecordReader<'a>,
     next: Option<PostingKey>,
@@ -500,7 +501,7 @@ impl<'a> KeyCursor<'a> {
     }
 }
 
-/// Writes the documents of some segments that `keeps` wants into one.
+/// Merges segments into one file, with the documents that `keeps` accepts.
 pub(super) fn merge(
     segments: &[&Segment],
     keeps: impl Fn(&ContentDigest) -> bool,
@@ -549,12 +550,12 @@ pub(super) fn merge(
     Ok(writer.finish())
 }
 
-/// Goes through all lists of a segment.
+/// Iterates over all lists of a segment.
 struct ListCursor<'a> {
     segment: &'a Segment,
     next_block: usize,
     block: Vec<u8>,
-    /// Bytes of the block that are read.
+    /// Bytes of the block that were read.
     at: usize,
     last: PostingKey,
     key: Option<PostingKey>,

@@ -32,7 +32,7 @@ fn document(number: u8, text: &str) -> PostedDocument {
     });
     PostedDocument {
         digest: digest(number),
-        note: u64::from(text.contains('\0')),
+        attribute: u64::from(text.contains('\0')),
         keys: trigrams.into(),
     }
 }
@@ -99,7 +99,7 @@ fn documents_are_found_by_this_process_and_the_next() {
         assert_eq!(found(&postings, "hay.*stack"), [2]);
         assert_eq!(found(&postings, "haystack"), [0_u8; 0]);
         let place = postings.place_of(&digest(3)).expect("it is there");
-        assert!(postings.note(place) == 1 && postings.place_of(&digest(9)).is_none());
+        assert!(postings.attribute(place) == 1 && postings.place_of(&digest(9)).is_none());
     }
     let other = Store::new(folder.path(), "one", Identity { device: 1, inode: 3 });
     assert!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::tests::{World, bounds, defined};
-use super::super::update::IndexingPermit;
+use super::super::update::UpdatePermit;
 use super::super::{IndexBounds, IndexView, Indexes};
 use super::*;
 use crate::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxDetails, SyntaxOutline};
@@ -110,9 +110,9 @@ fn later() -> IndexBounds {
     }
 }
 
-fn made(view: &IndexView, path: &str) -> Made {
+fn made(view: &IndexView, path: &str) -> SymbolSource {
     match view.profile(path) {
-        ProfileLookup::Found(profile) => profile.made(),
+        ProfileLookup::Found(profile) => profile.symbol_source(),
         _ => panic!("`{path}` has no profile"),
     }
 }
@@ -132,16 +132,19 @@ fn a_few_files_have_their_trees_in_the_first_selection() {
     let view = world.view();
     assert_eq!(
         (names(&view, "a.py"), made(&view, "a.py")),
-        (vec!["real".to_owned()], Made::Tree)
+        (vec!["real".to_owned()], SymbolSource::SyntaxTree)
     );
     assert_eq!(
         (names(&view, "b.kt"), made(&view, "b.kt")),
-        (vec!["other".to_owned()], Made::Text)
+        (vec!["other".to_owned()], SymbolSource::Lines)
     );
-    assert_eq!(view.treeless(), 0, "what has no grammar waits for none");
+    assert_eq!(view.unparsed_count(), 0, "what has no grammar waits for none");
     view.finish();
     let view = world.view();
-    assert_eq!((made(&view, "a.py"), defined(&view, "a.py").1), (Made::Tree, 0));
+    assert_eq!(
+        (made(&view, "a.py"), defined(&view, "a.py").1),
+        (SymbolSource::SyntaxTree, 0)
+    );
 }
 
 #[test]
@@ -157,16 +160,19 @@ fn tests_keep_what_their_lines_say() {
         );
         let view = world.view();
         view.profile("tests/test_a.py");
-        assert_eq!(view.treeless(), 0, "nothing more will come");
+        assert_eq!(view.unparsed_count(), 0, "nothing more will come");
         view.finish();
         let view = world.view();
         assert_eq!(
             (names(&view, "a.py"), made(&view, "a.py")),
-            (vec!["real".to_owned()], Made::Tree)
+            (vec!["real".to_owned()], SymbolSource::SyntaxTree)
         );
         let of_test = (names(&view, "tests/test_a.py"), made(&view, "tests/test_a.py"));
-        assert_eq!(of_test, (vec!["test_real".to_owned(), "quoted".to_owned()], Made::Text));
-        assert_eq!(view.treeless(), 0);
+        assert_eq!(
+            of_test,
+            (vec!["test_real".to_owned(), "quoted".to_owned()], SymbolSource::Lines)
+        );
+        assert_eq!(view.unparsed_count(), 0);
     }
 }
 
@@ -177,16 +183,16 @@ fn many_files_or_large_ones_have_them_after_the_answer() {
         let world = world(&[("a.py", TEXT), ("b.py", TEXT)], bounds, false, embedded());
         let view = world.view();
         assert_eq!(names(&view, "a.py"), ["real", "quoted"]);
-        assert_eq!(view.treeless(), 1, "what was not asked for is not missed");
+        assert_eq!(view.unparsed_count(), 1, "what was not asked for is not missed");
         view.finish();
         let view = world.view();
         for path in ["a.py", "b.py"] {
             assert_eq!(
                 (names(&view, path), made(&view, path)),
-                (vec!["real".to_owned()], Made::Tree)
+                (vec!["real".to_owned()], SymbolSource::SyntaxTree)
             );
         }
-        assert_eq!((view.treeless(), defined(&view, "a.py").1), (0, 0));
+        assert_eq!((view.unparsed_count(), defined(&view, "a.py").1), (0, 0));
     }
 }
 
@@ -194,10 +200,10 @@ fn many_files_or_large_ones_have_them_after_the_answer() {
 fn a_selection_does_not_wait_for_trees() {
     let world = world(&[("a.py", TEXT), ("b.py", TEXT)], later(), true, embedded());
     let view = world.view();
-    assert_eq!((made(&view, "a.py"), view.treeless()), (Made::Text, 1));
+    assert_eq!((made(&view, "a.py"), view.unparsed_count()), (SymbolSource::Lines, 1));
     view.finish();
     let since = Instant::now();
-    while made(&world.view(), "b.py") != Made::Tree {
+    while made(&world.view(), "b.py") != SymbolSource::SyntaxTree {
         assert!(since.elapsed() < Duration::from_secs(60), "trees come by themselves");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -209,18 +215,21 @@ fn what_no_tree_is_to_be_had_of_stays_with_its_text_and_is_not_tried_again() {
     let world = world(&[("a.py", TEXT)], bounds(), false, starved());
     let view = world.view();
     assert_eq!(
-        (made(&view, "a.py"), view.treeless()),
-        (Made::Text, 1),
+        (made(&view, "a.py"), view.unparsed_count()),
+        (SymbolSource::Lines, 1),
         "later there may be more time"
     );
     view.finish();
     let view = world.view();
-    assert_eq!((made(&view, "a.py"), view.treeless()), (Made::TextAlone, 0));
+    assert_eq!(
+        (made(&view, "a.py"), view.unparsed_count()),
+        (SymbolSource::LinesOnly, 0)
+    );
     assert_eq!(names(&view, "a.py"), ["real", "quoted"]);
     world.put("a.py", &TEXT.replace("real", "another"));
     assert_eq!(
         made(&world.view(), "a.py"),
-        Made::Text,
+        SymbolSource::Lines,
         "another content is another chance"
     );
 }
@@ -242,7 +251,10 @@ fn a_tree_that_is_too_large_to_keep_is_made_once() {
     view.profile("a.rs");
     view.finish();
     let view = world.view();
-    assert_eq!((made(&view, "a.rs"), view.treeless()), (Made::TextAlone, 0));
+    assert_eq!(
+        (made(&view, "a.rs"), view.unparsed_count()),
+        (SymbolSource::LinesOnly, 0)
+    );
 }
 
 #[test]
@@ -272,9 +284,13 @@ fn a_full_index_keeps_profiles_without_trees_and_stops_to_read_them() {
         world.view().finish();
     }
     let view = world.view();
-    let made: Vec<Made> = names.iter().map(|path| made(&view, path)).collect();
-    assert_eq!(made.iter().filter(|made| **made == Made::Tree).count(), 2, "{made:?}");
-    assert_eq!(view.treeless(), 0);
+    let made: Vec<SymbolSource> = names.iter().map(|path| made(&view, path)).collect();
+    assert_eq!(
+        made.iter().filter(|made| **made == SymbolSource::SyntaxTree).count(),
+        2,
+        "{made:?}"
+    );
+    assert_eq!(view.unparsed_count(), 0);
     for path in &names {
         assert_eq!(defined(&view, path).1, 0, "`{path}` has lost its profile");
     }
@@ -289,14 +305,17 @@ fn trees_take_a_bounded_time_and_the_next_selection_goes_on() {
     };
     let mut world = world(&[("a.py", TEXT)], bounds, false, embedded());
     let view = world.view();
-    assert_eq!(made(&view, "a.py"), Made::Text);
+    assert_eq!(made(&view, "a.py"), SymbolSource::Lines);
     view.finish();
-    assert_eq!(made(&world.view(), "a.py"), Made::Text);
+    assert_eq!(made(&world.view(), "a.py"), SymbolSource::Lines);
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), later(), false).with_parser(embedded()));
     let view = world.view();
-    assert_eq!((made(&view, "a.py"), defined(&view, "a.py").1), (Made::Text, 0));
+    assert_eq!(
+        (made(&view, "a.py"), defined(&view, "a.py").1),
+        (SymbolSource::Lines, 0)
+    );
     view.finish();
-    assert_eq!(made(&world.view(), "a.py"), Made::Tree);
+    assert_eq!(made(&world.view(), "a.py"), SymbolSource::SyntaxTree);
 }
 
 #[test]
@@ -304,19 +323,23 @@ fn trees_make_way_for_files_that_nobody_has_read() {
     let world = world(&[("a.py", TEXT)], later(), false, embedded());
     let view = world.view();
     view.profile("a.py");
-    let permit = IndexingPermit::take(&world.indexes, &view.indexer.index).expect("nobody has it");
+    let permit = UpdatePermit::take(&world.indexes, &view.indexer.index).expect("nobody has it");
     world.view().finish();
     assert!(
-        world.indexes.is_wanted.load(Ordering::Acquire),
+        world.indexes.is_update_waiting.load(Ordering::Acquire),
         "somebody else has the permit"
     );
-    IndexUpdate::after_selection(view.indexer).fill(&permit);
+    IndexUpdate::after_selection(view.indexer).run(&permit);
     drop(permit);
-    assert_eq!(made(&world.view(), "a.py"), Made::Text);
+    assert_eq!(made(&world.view(), "a.py"), SymbolSource::Lines);
     let view = world.view();
     view.profile("a.py");
     view.finish();
-    assert_eq!(made(&world.view(), "a.py"), Made::Tree, "the next one goes on");
+    assert_eq!(
+        made(&world.view(), "a.py"),
+        SymbolSource::SyntaxTree,
+        "the next one goes on"
+    );
 }
 
 #[test]
