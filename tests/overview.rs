@@ -87,6 +87,37 @@ fn the_overview_is_the_same_every_time() {
 }
 
 #[test]
+fn text_of_the_repository_is_no_markup_of_the_overview() {
+    let home = Home::offline();
+    let repository = folder(&[
+        (
+            "package.json",
+            "{\n  \"name\": \"*shop*\",\n  \"description\": \"A <b>list</b> of [carts](x) and *prices* of each\",\n  \
+             \"scripts\": {\n    \"test\": \"echo `*`\"\n  },\n  \"dependencies\": {\n    \"a\": \"[x](y)\"\n  }\n}\n",
+        ),
+        (
+            "src/[a](b).js",
+            "/**\n * Counts ![x](y) <script>alert(1)</script> of carts.\n */\n\nexport class Cart {}\n",
+        ),
+        ("src/other.js", "export class Other {}\n"),
+    ]);
+    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    for line in [
+        "# *shop\\*",
+        "Its manifest says: A \\<b>list\\</b> of [carts\\](x) and *prices\\* of each (package.json:3)",
+        "- test: `npm test`: `` echo `*` `` (package.json:5)",
+        "- `a` [x\\](y) [runtime] (package.json:8)",
+        "| `[a](b).js` | 1 | 84 B | Counts !x \\<script>alert(1)\\</script> of carts. (`src/[a](b).js:2`) |",
+    ] {
+        assert!(
+            finished.stdout.lines().any(|one| one == line),
+            "{line}\n{}",
+            finished.stdout
+        );
+    }
+}
+
+#[test]
 fn an_overview_lists_the_names_that_a_package_offers() {
     let home = Home::offline();
     let python = folder(&[

@@ -8,9 +8,10 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::evidence::{Brief, Evidence, Hit, Listed, hits, listed, size_text};
+use super::evidence::{Brief, Dependency, Evidence, Hit, Listed, hits, listed, size_text};
 use super::survey::{self, Survey, is_beside_project};
 use super::task_focus::{focus_files, search_of_words, task_section};
+use super::text::{cited, code, prose};
 use super::{ImportCircle, NO_MODEL, Reply, call};
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, is_code, is_test, stem};
@@ -124,6 +125,7 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
         ("", repository) => repository,
         (target, _) => target,
     };
+    let place = prose(place);
     let mut text = format!(
         "# Findings in {place}\n\n> {NO_MODEL} What follows is counted, not judged; how it bears on the task is for \
          the reader, or for a model.\n\n"
@@ -160,8 +162,8 @@ fn nothing(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     if let Some(largest) = largest.filter(|largest| largest.bytes > 0.0) {
         let _ = write!(
             text,
-            "; the largest source is {}:1 ({})",
-            largest.path,
+            "; the largest source is {} ({})",
+            cited(&largest.path, &1),
             size_text(largest.bytes)
         );
     }
@@ -250,7 +252,7 @@ fn large(survey: &Survey) -> Option<Finding> {
     large.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     let place = |file: &&Listed| FindingPlace {
         path: file.path.clone(),
-        text: format!("{}:1 ({})", file.path, size_text(file.bytes)),
+        text: format!("{} ({})", cited(&file.path, &1), size_text(file.bytes)),
     };
     (!large.is_empty()).then(|| Finding {
         title: LARGE,
@@ -292,7 +294,7 @@ fn untested(survey: &Survey, evidence: &Evidence<'_>) -> Option<Finding> {
     without.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     let place = |file: &&&Listed| FindingPlace {
         path: file.path.clone(),
-        text: format!("{}:1", file.path),
+        text: cited(&file.path, &1),
     };
     let not_counted = match others.len() {
         0 => String::new(),
@@ -348,28 +350,28 @@ fn plain_name(name: &str) -> String {
 }
 
 fn declared_twice(survey: &Survey) -> Option<Finding> {
-    let mut declared: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
+    let mut declared: BTreeMap<&str, BTreeMap<&str, &Dependency>> = BTreeMap::new();
     for dependency in &survey.dependencies {
         let (name, constraint) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
-        // A member that takes its workspace's version agrees with it.
+        // A member that takes the version of its workspace or its parent agrees with it.
         // A path is relative to its manifest's folder, so two different paths may mean one place.
-        if constraint.starts_with("workspace") || constraint.starts_with("@ path") {
+        if constraint.starts_with("workspace") || constraint == "managed" || constraint.starts_with("@ path") {
             continue;
         }
         declared
             .entry(name)
             .or_default()
             .entry(constraint)
-            .or_insert(&dependency.place);
+            .or_insert(dependency);
     }
     let twice: Vec<_> = declared
         .iter()
         .filter(|(_, constraints)| constraints.len() > 1)
         .collect();
     let places = twice.iter().flat_map(|(name, constraints)| {
-        constraints.iter().map(move |(constraint, place)| FindingPlace {
-            path: place.rsplit_once(':').map_or(*place, |(path, _)| path).to_owned(),
-            text: format!("`{name} {constraint}` {place}"),
+        constraints.iter().map(move |(constraint, dependency)| FindingPlace {
+            path: dependency.manifest.clone(),
+            text: format!("{} {}", code(&format!("{name} {constraint}")), dependency.place()),
         })
     });
     (!twice.is_empty()).then(|| Finding {
@@ -393,7 +395,7 @@ fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
         let mut files = circle.steps.iter().map(|(path, _)| path);
         // The target may be one of the files.
         let path = files.find(|path| survey.is_source(path) && survey.has(path))?;
-        let steps = circle.steps.iter().map(|(path, line)| format!("{path}:{line}"));
+        let steps = circle.steps.iter().map(|(path, line)| cited(path, line));
         let steps: Vec<String> = steps.collect();
         let further = circle.files.saturating_sub(steps.len());
         Some(FindingPlace {

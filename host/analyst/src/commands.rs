@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, is_test_helper, join};
-use crate::text::cut_text;
+use crate::text::{cited, code, cut_text};
 
 /// Purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,10 +48,10 @@ impl ProjectCommand {
     pub(super) fn place(&self) -> String {
         let place = self
             .line
-            .map_or_else(|| format!("`{}`", self.path), |line| format!("{}:{line}", self.path));
+            .map_or_else(|| code(&self.path), |line| cited(&self.path, &line));
         match self.evidence.as_str() {
             "" => place,
-            words => format!("`{words}`, {place}"),
+            words => format!("{}, {place}", code(words)),
         }
     }
 }
@@ -61,9 +61,9 @@ const EVIDENCE_BYTES_MAX: usize = 60;
 
 /// The beginning of a line, in whole words.
 fn evidence_of(line: &str) -> String {
-    let line = line.trim().replace('`', "'");
+    let line = line.trim();
     if line.len() <= EVIDENCE_BYTES_MAX {
-        return line;
+        return line.to_owned();
     }
     let beginning = &line[..line.floor_char_boundary(EVIDENCE_BYTES_MAX)];
     beginning

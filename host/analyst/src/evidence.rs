@@ -3,6 +3,7 @@
 use regex::Regex;
 use serde_json::Value;
 
+use crate::text::cited;
 use crate::{FACTS, TargetFacts};
 
 use tool_core::limits::TOOL_CALLS_PER_ROUND_MAX;
@@ -256,9 +257,9 @@ impl Quotation {
     pub(super) fn place(&self, path: &str) -> String {
         let Self { line, last_line, .. } = self;
         if line == last_line {
-            format!("{path}:{line}")
+            cited(path, line)
         } else {
-            format!("{path}:{line}-{last_line}")
+            cited(path, &format_args!("{line}-{last_line}"))
         }
     }
 }
@@ -319,7 +320,7 @@ pub(super) struct Hit {
 impl Hit {
     /// Citation of the line: `path:line`.
     pub(super) fn place(&self) -> String {
-        format!("{}:{}", self.path, self.number)
+        cited(&self.path, &self.number)
     }
 }
 
@@ -343,8 +344,10 @@ pub(super) struct Dependency {
     pub(super) name: String,
     /// Group, such as `dev`.
     pub(super) group: String,
-    /// Place of the declaration: `path:line`.
-    pub(super) place: String,
+    /// Path of the manifest.
+    pub(super) manifest: String,
+    /// Lines of the declaration, `12` or `12-14`.
+    lines: String,
 }
 
 impl Dependency {
@@ -352,18 +355,24 @@ impl Dependency {
     pub(super) fn is_runtime(&self) -> bool {
         self.group == "runtime"
     }
+
+    /// Citation of the declaration.
+    pub(super) fn place(&self) -> String {
+        cited(&self.manifest, &self.lines)
+    }
 }
 
-/// Dependencies out of an answer of analyze_dependencies, whose lines are `  name constraint [group] path:line` with
+/// Dependencies out of an answer of analyze_dependencies, whose lines are `  name constraint [group] place` with
 /// remarks behind: the ones that are needed to run come first.
 pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
-    let line = Regex::new(r"^  (\S.*) \[([^\]]+)\] (\S+:\d+)(?: |$)").expect("the expression is a constant");
+    let line = Regex::new(r"^  (\S.*) \[([^\]]+)\] (\S+):(\d+(?:-\d+)?)(?: |$)").expect("the expression is a constant");
     let dependency = |text: &str| {
         let found = line.captures(text)?;
         Some(Dependency {
             name: found[1].to_owned(),
             group: found[2].to_owned(),
-            place: found[3].to_owned(),
+            manifest: found[3].to_owned(),
+            lines: found[4].to_owned(),
         })
     };
     let mut dependencies: Vec<Dependency> = text.lines().filter_map(dependency).collect();
@@ -407,7 +416,7 @@ mod tests {
         let declared =
             dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12 (only: x)\n  note: a [b] c");
         assert_eq!(declared.len(), 1);
-        assert_eq!(declared[0].place, "pyproject.toml:12");
+        assert_eq!(declared[0].place(), "pyproject.toml:12");
         assert_eq!(
             (declared[0].name.as_str(), declared[0].group.as_str()),
             ("click >=8,<9", "dev")

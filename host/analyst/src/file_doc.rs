@@ -149,12 +149,16 @@ fn says_something(text: &str) -> bool {
 static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rules = [
         (r"\{@\w+\s+#?([^}]*)\}", "`$1`"),
-        (r"</?[a-zA-Z][^>]*>", ""),
+        (
+            r"(?i)</?(p|br|b|i|em|strong|a|img|ul|ol|li|pre|code|div|span|h\d)(\s[^>]*)?/?>",
+            " ",
+        ),
         (r"\[`([^`\]]+)`\](\([^)]*\)|\[[^\]]*\])?", "`$1`"),
-        (r"\[([^\]]+)\]\([^)]*\)", "$1"),
+        (r"\[([^\]]+)\](\([^)]*\)|\[[^\]]*\])", "$1"),
         (r"``([^`]+)``", "`$1`"),
         (r"^>\s+", ""),
         (r"\*\*", ""),
+        (r"\*([^\s*][^*]*)\*", "$1"),
         (r":[a-z:]+:`~?([^`]+)`", "`$1`"),
         (r"^[\w./-]+\.(c|h|cc|cpp|hpp|sh|lua|pl|el|rb|py|js)\s*(--?|:|—)+\s*", ""),
         (r"^\\?@?(file|brief|fileoverview|overview|module)\s+", ""),
@@ -164,7 +168,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 });
 
 /// Text without the marks of documentation tools, and without the name of the file at its beginning.
-fn plain_doc(text: &str) -> String {
+pub(super) fn plain_doc(text: &str) -> String {
     let plain = RULES.iter().fold(text.to_owned(), |text, (rule, with)| {
         rule.replace_all(&text, *with).into_owned()
     });
@@ -481,8 +485,8 @@ mod tests {
             ),
             (
                 "a.rs",
-                "//! # Start\n//!\n//! - For one, see two\n//!\n//! > **Sums of carts**\n",
-                "Sums of carts",
+                "//! # Start\n//!\n//! - For one, see two\n//!\n//! > **Sums of *carts* and [prices][p]**\n",
+                "Sums of carts and prices",
                 5,
             ),
             ("a.lua", "-- Sums of carts.\nlocal a = 1\n", "Sums of carts.", 1),

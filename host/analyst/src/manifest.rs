@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::evidence::{NumberedLine, Quotation};
 use crate::survey::is_test_helper;
+use crate::text::{cited, code};
 use tool_repository::file_role::file_name;
 
 /// Manifests and build files that are read, in the order in which they tell most.
@@ -61,7 +62,7 @@ impl ReadFile {
 
     /// Citation of a line: `path:line`.
     pub(super) fn place(&self, line: usize) -> String {
-        format!("{}:{line}", self.path)
+        cited(&self.path, &line)
     }
 
     /// The first line that matches a pattern.
@@ -214,7 +215,10 @@ impl ReadFile {
                     .trim_matches(['"', '\'']),
                 value.trim().trim_matches(['"', '\'', ',']),
             );
-            Some(Quotation::new(&format!("command `{name}`: `{value}`"), line.number))
+            Some(Quotation::new(
+                &format!("command {}: {}", code(name), code(value)),
+                line.number,
+            ))
         };
         match self.name() {
             "pyproject.toml" => self
@@ -252,7 +256,7 @@ impl ReadFile {
                 .flatten()
                 .filter_map(|bin| {
                     Some(Quotation::new(
-                        &format!("command: `{}`", bin.as_str()?),
+                        &format!("command: {}", code(bin.as_str()?)),
                         self.line_of_key("bin"),
                     ))
                 })
@@ -288,9 +292,12 @@ impl ReadFile {
                 let starts = if path.is_empty() {
                     String::new()
                 } else {
-                    format!(": `{path}`")
+                    format!(": {}", code(&path))
                 };
-                Some(Quotation::new(&format!("program `{name}`{starts}"), line?.number))
+                Some(Quotation::new(
+                    &format!("program {}{starts}", code(&name)),
+                    line?.number,
+                ))
             })
             .collect()
     }
@@ -304,7 +311,10 @@ impl ReadFile {
         let command = |name: &str| {
             let paths = ["exe", "bin"].map(|folder| format!("{folder}/{name}"));
             let path = paths.into_iter().find(|path| exists(path))?;
-            Some(Quotation::new(&format!("command `{name}`: `{path}`"), listed.line))
+            Some(Quotation::new(
+                &format!("command {}: {}", code(name), code(&path)),
+                listed.line,
+            ))
         };
         names.filter(|name| !name.is_empty()).filter_map(command).collect()
     }
@@ -319,13 +329,14 @@ impl ReadFile {
                 let name = value["name"].as_str().unwrap_or_default();
                 let name = name.rsplit('/').next().unwrap_or(name);
                 starts.push(Quotation::new(
-                    &format!("command `{name}`: `{path}`"),
+                    &format!("command {}: {}", code(name), code(path)),
                     self.line_of_key("bin"),
                 ));
             }
             Value::Object(commands) => starts.extend(commands.iter().filter_map(|(name, path)| {
                 let line = self.line_of_key(name);
-                Some(Quotation::new(&format!("command `{name}`: `{}`", path.as_str()?), line))
+                let start = format!("command {}: {}", code(name), code(path.as_str()?));
+                Some(Quotation::new(&start, line))
             })),
             _ => {}
         }
@@ -337,7 +348,7 @@ impl ReadFile {
         for key in ["main", "module"] {
             if let Some(path) = value[key].as_str().filter(is_there) {
                 starts.push(Quotation::new(
-                    &format!("`{key}` module: `{path}`"),
+                    &format!("`{key}` module: {}", code(path)),
                     self.line_of_key(key),
                 ));
             }
@@ -351,7 +362,7 @@ impl ReadFile {
         };
         if let (Some(path), true) = (exported, starts.is_empty()) {
             starts.push(Quotation::new(
-                &format!("exported module: `{path}`"),
+                &format!("exported module: {}", code(path)),
                 self.line_of_key("exports"),
             ));
         }

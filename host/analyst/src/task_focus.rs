@@ -9,6 +9,7 @@ use crate::call;
 use crate::evidence::{Brief, Evidence, Hit, hits};
 use crate::explain::globs_of;
 use crate::survey::Survey;
+use crate::text::cited;
 use tool_provider::ToolCall;
 
 /// Words of a task that are looked for.
@@ -183,7 +184,7 @@ pub(super) fn task_section(brief: &Brief, files: &[FocusFile], bearing: Option<u
     let mut text = "The task concerns these files, by its words:\n\n".to_owned();
     for file in files {
         let names: Vec<String> = file.names.iter().map(|name| format!("`{name}`")).collect();
-        let _ = writeln!(text, "- {} ({}:{})", names.join(", "), file.path, file.line);
+        let _ = writeln!(text, "- {} ({})", names.join(", "), cited(&file.path, &file.line));
     }
     text.push_str(match bearing {
         None => "\n",

@@ -1,5 +1,131 @@
 //! Text helpers of the analyst.
 
+/// Text of the repository as a code span of Markdown, whatever it holds.
+pub(super) fn code(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    if longest == 0 {
+        return format!("`{text}`");
+    }
+    let fence = "`".repeat(longest + 1);
+    format!("{fence} {text} {fence}")
+}
+
+/// Citation of lines of a file: `path:line`, as code where the path could be read as markup.
+pub(super) fn cited(path: &str, lines: &impl std::fmt::Display) -> String {
+    let place = format!("{path}:{lines}");
+    if path.contains(['`', '*', '[', ']', '<', '>', '&', '|', '~', '\\']) {
+        code(&place)
+    } else {
+        place
+    }
+}
+
+/// [`prose`] at the beginning of a paragraph.
+pub(super) fn paragraph(text: &str) -> String {
+    match block_mark(text) {
+        Some(at) => format!("{}\\{}{}", &text[..at], &text[at..=at], prose(&text[at + 1..])),
+        None => prose(text),
+    }
+}
+
+/// Text of the repository within a line of Markdown: only its code spans are markup.
+pub(super) fn prose(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut opened = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['`', '*', '_', '~', '<', '&', ']', '\\']) {
+        escaped.push_str(&rest[..at]);
+        let marked = &rest[at..];
+        let length = if let Some(length) = code_span(marked) {
+            escaped.push_str(&marked[..length]);
+            length
+        } else if let Some(length) = dunder_name(escaped.chars().next_back(), marked) {
+            escaped.push_str(&code(&marked[..length]));
+            length
+        } else {
+            if is_active(escaped.chars().next_back(), marked, &mut opened) {
+                escaped.push('\\');
+            }
+            escaped.push_str(&marked[..1]);
+            1
+        };
+        rest = &marked[length..];
+    }
+    escaped.push_str(rest);
+    escaped
+}
+
+/// Markdown in a cell of a table.
+pub(super) fn in_table(markdown: &str) -> String {
+    markdown.replace('|', "\\|")
+}
+
+/// Place of a sign by which a text would begin a heading, a quotation, a list, a table or a rule.
+fn block_mark(text: &str) -> Option<usize> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let mut signs = text[digits..].chars();
+    let (first, second) = (signs.next()?, signs.next().unwrap_or(' '));
+    let is_mark = match first {
+        '.' | ')' => digits > 0 && second.is_whitespace(),
+        '-' | '+' | '*' => digits == 0 && (second.is_whitespace() || second == first),
+        '#' | '>' | '|' | '=' | ':' | '~' => digits == 0,
+        _ => false,
+    };
+    is_mark.then_some(digits)
+}
+
+/// Bytes of the code span at the beginning of a text, with its marks.
+fn code_span(text: &str) -> Option<usize> {
+    let run = |text: &str| text.len() - text.trim_start_matches('`').len();
+    let fence = run(text);
+    if fence == 0 {
+        return None;
+    }
+    let mut at = fence;
+    loop {
+        at += text[at..].find('`')?;
+        let length = run(&text[at..]);
+        at += length;
+        if length == fence {
+            return Some(at);
+        }
+    }
+}
+
+/// Bytes of a name such as `__init__` at the beginning of a text, which Markdown takes for bold words.
+fn dunder_name(before: Option<char>, text: &str) -> Option<usize> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
+    let is_dunder = end > 4 && text.starts_with("__") && text[..end].ends_with("__");
+    (is_dunder && !before.is_some_and(is_name)).then_some(end)
+}
+
+/// True where the sign at the beginning of `marked` is more than itself. Of the marks of emphasis, those are that could
+/// close it: one that only opens is plain text.
+fn is_active(before: Option<char>, marked: &str, opened: &mut Vec<char>) -> bool {
+    let mut signs = marked.chars();
+    let (sign, after) = (signs.next().unwrap_or_default(), signs.next());
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let is_text = |c: Option<char>| c.is_some_and(|c| !c.is_whitespace());
+    match sign {
+        '*' | '_' | '~' => {
+            let is_within_word = |c| sign == '_' && is_word(c);
+            if opened.contains(&sign) && is_text(before) && !is_within_word(after) {
+                return true;
+            }
+            if is_text(after) && !is_within_word(before) {
+                opened.push(sign);
+            }
+            false
+        }
+        '<' => after.is_some_and(|c| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?')),
+        '&' => after.is_some_and(|c| c.is_ascii_alphanumeric() || c == '#'),
+        ']' => matches!(after, Some('(' | '[')),
+        '\\' => after.is_some_and(|c| c.is_ascii_punctuation()),
+        _ => true,
+    }
+}
+
 /// Cuts a text at the end of a word, and marks the cut.
 pub(super) fn cut_text(text: &str, characters_max: usize) -> String {
     if text.chars().count() <= characters_max {
@@ -29,6 +155,64 @@ pub(super) fn first_sentence(paragraph: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pulldown_cmark::{Event, Options, Parser, Tag};
+
+    /// The text of Markdown; absent where it has markup beside paragraphs and code.
+    fn plain(markdown: &str) -> Option<String> {
+        let options = Options::ENABLE_TABLES
+            | Options::ENABLE_STRIKETHROUGH
+            | Options::ENABLE_TASKLISTS
+            | Options::ENABLE_FOOTNOTES;
+        let mut text = String::new();
+        for event in Parser::new_ext(markdown, options) {
+            match event {
+                Event::Text(words) => text.push_str(&words),
+                Event::Code(words) => text.push_str(&format!("`{words}`")),
+                Event::Start(Tag::Paragraph) | Event::End(_) => {}
+                _ => return None,
+            }
+        }
+        Some(text)
+    }
+
+    #[test]
+    fn prose_has_no_markup_but_code() {
+        for text in [
+            "*x* and **y** [a](b) ![a](b) [a][b]",
+            "<script>alert(1)</script> Vec<T> <!-- x --> <https://a.example>",
+            "_x_ a_b_c _a b_ * * * ~~gone~~ ~x~",
+            "a ` b `` c",
+            "a `b` c",
+            "``a`b`` and \\`c\\` &amp; &#42; R&D \\* \\ n",
+            "# no heading",
+            "- no item",
+            "12. no item",
+            "> no quotation",
+            "a | b",
+            "=== a",
+            "---",
+            "* no item",
+            "*",
+            "",
+        ] {
+            let shown = paragraph(text);
+            let expected = text.replace("``a`b``", "`a`b`");
+            assert_eq!(plain(&shown).as_deref(), Some(expected.as_str()), "{shown}");
+        }
+    }
+
+    #[test]
+    fn code_holds_any_text() {
+        for text in ["a", "a`b", "`", "``a`", "*a* <b>"] {
+            assert_eq!(plain(&code(text)), Some(format!("`{text}`")), "{}", code(text));
+        }
+        assert_eq!(
+            prose("see __init__.py, ~> 1.0 or ~> 2.0"),
+            "see `__init__`.py, ~> 1.0 or ~> 2.0"
+        );
+        assert_eq!(cited("src/__init__.py", &"1-2"), "src/__init__.py:1-2");
+        assert_eq!(cited("[a](b).md", &1), "`[a](b).md:1`");
+    }
 
     #[test]
     fn a_sentence_ends_before_a_space_and_not_at_an_abbreviation() {

@@ -158,6 +158,12 @@ fn comment_of(definition: &SymbolDefinition, source: &[u8]) -> Option<String> {
         let line = String::from_utf8_lossy(line);
         let words = line.trim().trim_start_matches(['/', '*', '#', '-', '!', ';']);
         let words = words.trim_end_matches("*/").trim();
+        // A rule of signs is as good as an empty line.
+        let words = if words.contains(char::is_alphanumeric) {
+            words
+        } else {
+            ""
+        };
         if words.is_empty() && !comment.is_empty() {
             comment.push_str(" […]");
             break;

@@ -6,10 +6,11 @@ use std::fmt::Write;
 use regex::Regex;
 
 use crate::evidence::{Evidence, Hit, hits};
+use crate::file_doc::plain_doc;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
 use crate::survey::{Survey, beneath, is_beside_project};
-use crate::text::cut_text;
+use crate::text::{cited, code, cut_text, paragraph};
 use tool_repository::file_role::{file_name, language, stem};
 
 /// Symbols whose uses one call counts: the most that it takes.
@@ -498,7 +499,7 @@ fn number(digits: &str) -> Option<u64> {
     digits.replace(',', "").parse().ok()
 }
 
-/// A documentation comment without the HTML and the links of Javadoc, and without tags such as those of authors.
+/// A documentation comment without its marks, and without tags such as those of authors.
 fn without_tags(words: &str) -> String {
     let described =
         Regex::new(r"^(@(abstract|class|classdesc|description|public)\s+)+").expect("the expression is a constant");
@@ -506,13 +507,7 @@ fn without_tags(words: &str) -> String {
     let end = words
         .match_indices('@')
         .find(|&(at, _)| words[..at].is_empty() || words[..at].ends_with(' '));
-    let words = &words[..end.map_or(words.len(), |(at, _)| at)];
-    const TAGS: &str = r"(?i)</?(p|br|b|i|em|strong|a|img|ul|ol|li|pre|code|div|span|h\d)(\s[^>]*)?/?>";
-    let tag = Regex::new(TAGS).expect("the expression is a constant");
-    let link = Regex::new(r"\{@\w+\s+#?([^}]*)\}").expect("the expression is a constant");
-    let plain = tag.replace_all(words, " ");
-    let plain = link.replace_all(&plain, "$1");
-    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    plain_doc(&words[..end.map_or(words.len(), |(at, _)| at)])
 }
 
 /// True where the lines that an explain_function answer shows hold this one.
@@ -529,15 +524,16 @@ fn is_about(answer: &str, hit: &Hit) -> bool {
 /// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
 pub(super) fn explained(text: &str) -> String {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let (Some(signature), Some(file)) = (field("signature:"), field("file:")) else {
+    let cited_lines = |place: &str| place.rsplit_once(':').map(|(path, lines)| cited(path, &lines));
+    let (Some(signature), Some(file)) = (field("signature:"), field("file:").and_then(cited_lines)) else {
         return String::new();
     };
     // `path:first-last`: attributes and annotations come before the line of the signature.
-    let mut paragraph = format!("\n`{signature}` ({file})\n");
+    let mut section = format!("\n{} ({file})\n", code(signature));
     if let Some(words) = field("docstring:").or_else(|| field("comment:")) {
         let words = without_tags(words.trim_end_matches(" […]"));
         if !words.is_empty() {
-            let _ = writeln!(paragraph, "{}", cut_text(&words, WORDS_CHARACTERS_MAX));
+            let _ = writeln!(section, "{}", paragraph(&cut_text(&words, WORDS_CHARACTERS_MAX)));
         }
     }
     let calls: Vec<String> = text
@@ -548,14 +544,15 @@ pub(super) fn explained(text: &str) -> String {
             let (name, place) = line.strip_prefix("  ")?.split_once(" -> ")?;
             // Of several definitions it may be any.
             let place = place.split_whitespace().next().filter(|place| !place.ends_with(','))?;
-            Some(format!("`{name}` ({place})"))
+            let place = cited_lines(place)?;
+            Some(format!("{} ({place})", code(name)))
         })
         .take(6)
         .collect();
     if !calls.is_empty() {
-        let _ = writeln!(paragraph, "It calls {}.", calls.join(", "));
+        let _ = writeln!(section, "It calls {}.", calls.join(", "));
     }
-    paragraph
+    section
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::DeclaredEndpoint;
 use crate::evidence::Brief;
 use crate::survey::{Survey, is_beside_project};
+use crate::text::{cited, code, prose};
 
 /// Entries of a section.
 const ENTRIES_MAX: usize = 20;
@@ -26,8 +27,8 @@ pub(super) fn routes_section(brief: &Brief, survey: &Survey) -> String {
         // An empty path is that of the mount itself.
         let name = if route.name.is_empty() { "\"\"" } else { &route.name };
         let handler = route.handler.as_ref();
-        let handler = handler.map_or_else(String::new, |handler| format!(" → `{handler}`"));
-        format!("{methods}`{name}`{handler}")
+        let handler = handler.map_or_else(String::new, |handler| format!(" → {}", code(handler)));
+        format!("{methods}{}{handler}", code(name))
     });
     text
 }
@@ -42,11 +43,11 @@ pub(super) fn commands_section(brief: &Brief, survey: &Survey) -> String {
         let words = command
             .help
             .as_ref()
-            .map_or_else(String::new, |help| format!(": {help}"));
+            .map_or_else(String::new, |help| format!(": {}", prose(help)));
         // A name that is made from that of a function or a variant does not stand in the line.
         let made_from = command.handler.as_ref().filter(|handler| **handler != command.name);
-        let made_from = made_from.map_or_else(String::new, |handler| format!(" → `{handler}`"));
-        format!("`{}`{made_from}{words}", command.name)
+        let made_from = made_from.map_or_else(String::new, |handler| format!(" → {}", code(handler)));
+        format!("{}{made_from}{words}", code(&command.name))
     });
     text
 }
@@ -65,7 +66,7 @@ fn list(text: &mut String, entries: &[&DeclaredEndpoint], words: impl Fn(&Declar
         } else {
             entry.line.to_string()
         };
-        let _ = writeln!(text, "- {} ({}:{lines})", words(entry), entry.path);
+        let _ = writeln!(text, "- {} ({})", words(entry), cited(&entry.path, &lines));
     }
     if entries.len() > ENTRIES_MAX {
         let _ = writeln!(text, "- … and {} more", entries.len() - ENTRIES_MAX);

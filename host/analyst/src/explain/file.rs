@@ -12,7 +12,7 @@ use super::{globs_of, symbol_calls};
 use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
 use crate::file_doc::file_purpose;
 use crate::survey::{join, literal_glob};
-use crate::text::cut_text;
+use crate::text::{cited, code, cut_text, paragraph};
 use crate::{NO_MODEL, Reply, TargetSymbol, call};
 use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
@@ -163,7 +163,10 @@ fn is_module(module: &str, path: &str) -> bool {
 fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> String {
     let path = &brief.target;
     if let Some(why) = evidence.why_not("read", path) {
-        return format!("# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n\nIt was not read: {why}.\n");
+        return format!(
+            "# {}\n\n> {NO_MODEL}\n\n## What it is\n\nIt was not read: {why}.\n",
+            code(path)
+        );
     }
     let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
     let extent = evidence.of("read").find_map(|answer| extent(answer.text()));
@@ -172,14 +175,14 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
         Some(symbol) => {
             text.push_str(&symbol_section(symbol, evidence));
             text.push_str(&callers_and_callees(&brief.facts.calls));
-            let _ = writeln!(text, "## Its file, `{path}`\n");
+            let _ = writeln!(text, "## Its file, {}\n", code(path));
         }
         None => {
-            let _ = writeln!(text, "# `{path}`\n\n> {NO_MODEL}\n\n## What it is\n");
+            let _ = writeln!(text, "# {}\n\n> {NO_MODEL}\n\n## What it is\n", code(path));
         }
     }
     if let Some(purpose) = file_purpose(path, &read) {
-        let _ = writeln!(text, "{} ({})\n", purpose.text, purpose.place(path));
+        let _ = writeln!(text, "{} ({})\n", paragraph(&purpose.text), purpose.place(path));
     }
     text.push_str(&what_it_is(path, extent, &read));
     text.push_str("\n## Outline\n\n");
@@ -195,13 +198,13 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
 
 /// The signatures, documentation and sources of the symbol that was asked about, and its other places.
 fn symbol_section(symbol: &TargetSymbol, evidence: &Evidence<'_>) -> String {
-    let mut text = format!("# `{}`\n\n> {NO_MODEL}\n\n## What it is\n", symbol.name);
+    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n## What it is\n", code(&symbol.name));
     for answer in evidence.of("symbol") {
         text.push_str(&explained(answer.text()));
         text.push_str(&source(answer.text()));
     }
     if let [_, _, ..] = &symbol.places[..] {
-        let place = |(path, line): &(String, u32)| format!("{path}:{line}");
+        let place = |(path, line): &(String, u32)| cited(path, line);
         let places: Vec<String> = symbol.places.iter().take(SYMBOL_PLACES_MAX).map(place).collect();
         let _ = write!(
             text,
@@ -238,8 +241,8 @@ fn callers_and_callees(graph: &CallGraph) -> String {
         return String::new();
     }
     let mut text = format!(
-        "## Callers and callees of `{}`\n\n```mermaid\n{}```\n\n",
-        graph.symbol,
+        "## Callers and callees of {}\n\n```mermaid\n{}```\n\n",
+        code(&graph.symbol),
         graph.mermaid()
     );
     if graph.edges_left_out > 0 {
@@ -259,7 +262,7 @@ fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine])
     let script = read.first().filter(|line| line.text.starts_with("#!"));
     let kind = match (language(path), script) {
         (Some(language), _) => format!("A file in {language}"),
-        (None, Some(line)) => format!("A script that begins with `{}`", line.text.trim()),
+        (None, Some(line)) => format!("A script that begins with {}", code(line.text.trim())),
         (None, None) => "A text file".to_owned(),
     };
     let lines = |count: usize| {
@@ -271,11 +274,12 @@ fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine])
     };
     if last < total {
         format!(
-            "{kind} of {}, of which the first {last} were read ({path}:1).\n",
-            lines(total)
+            "{kind} of {}, of which the first {last} were read ({}).\n",
+            lines(total),
+            cited(path, &1)
         )
     } else {
-        format!("{kind} of {} ({path}:1).\n", lines(total))
+        format!("{kind} of {} ({}).\n", lines(total), cited(path, &1))
     }
 }
 
@@ -287,7 +291,7 @@ fn outline(evidence: &Evidence<'_>) -> String {
     let mut text = String::new();
     for hit in definitions.iter().take(OUTLINE_MAX) {
         let words = hit.text.trim().trim_end_matches(['{', ':', ' ']);
-        let _ = writeln!(text, "- `{words}` ({})", hit.place());
+        let _ = writeln!(text, "- {} ({})", code(words), hit.place());
     }
     more(&mut text, definitions.len(), OUTLINE_MAX, DEFINITIONS_MAX);
     if text.is_empty() {
@@ -309,7 +313,7 @@ fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) ->
     let found = import_lines(path, read);
     let mut text = String::new();
     for line in found.iter().take(IMPORTS_MAX) {
-        let _ = writeln!(text, "- `{}` ({path}:{})", line.text.trim(), line.number);
+        let _ = writeln!(text, "- {} ({})", code(line.text.trim()), cited(path, &line.number));
     }
     more(&mut text, found.len(), IMPORTS_MAX, usize::MAX);
     if text.is_empty() {
@@ -361,7 +365,7 @@ fn importers(path: &str, evidence: &Evidence<'_>) -> String {
         .collect();
     let mut text = String::new();
     for hit in found.iter().take(IMPORTERS_MAX) {
-        let _ = writeln!(text, "- `{}` ({})", cut_text(hit.text.trim(), 100), hit.place());
+        let _ = writeln!(text, "- {} ({})", code(&cut_text(hit.text.trim(), 100)), hit.place());
     }
     let cut = if asked.len() >= IMPORTERS_ASKED_MAX {
         found.len()

@@ -13,6 +13,7 @@ use super::{library_header, mains, named_library, public_header};
 use crate::evidence::{Brief, Evidence, NumberedLine};
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, beneath, is_beside_project, join};
+use crate::text::code;
 use tool_repository::file_role::{file_name, language, parent};
 
 /// Names that are listed.
@@ -51,7 +52,7 @@ pub(super) fn interface_section(
     };
     let file = root.and_then(|path| files.iter().find(|file| file.path == path));
     let (of, names) = match file {
-        Some(file) => (format!("`{}`", file.path), exported_by(file, definitions)),
+        Some(file) => (code(&file.path), exported_by(file, definitions)),
         None => {
             let names = match survey.main_language() {
                 Some("Go") => exported_in_go(brief, survey, evidence, definitions),

@@ -14,7 +14,7 @@ use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme, is_remark};
 use crate::survey::{Survey, is_aside_manifest, is_beside_project, is_test_helper, join};
-use crate::text::cut_text;
+use crate::text::{cited, code, cut_text, in_table, paragraph, prose};
 use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{Role, file_name, is_code, parent, role, stem};
 
@@ -36,8 +36,8 @@ pub(super) fn overview(
 ) -> String {
     if let Some(why) = evidence.why_not("list", &brief.target) {
         return format!(
-            "# `{}/`\n\n> {NO_MODEL}\n\n## What it is\n\nIts files were not counted: {why}.\n",
-            brief.target
+            "# {}\n\n> {NO_MODEL}\n\n## What it is\n\nIts files were not counted: {why}.\n",
+            code(&format!("{}/", brief.target))
         );
     }
     let speaking = speaking_files(brief, survey, files);
@@ -105,7 +105,7 @@ fn manifests<'f>(survey: &Survey, speaking: &[&'f ReadFile]) -> impl Iterator<It
 /// The name that a manifest or the README gives, else the target's own.
 fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&ReadFile, Readme)]) -> String {
     if !brief.target.is_empty() {
-        return format!("`{}/`", brief.target);
+        return code(&format!("{}/", brief.target));
     }
     let named = manifests(survey, speaking).filter_map(ReadFile::project_name);
     let headings = readmes.iter().filter_map(|(_, readme)| readme.title.clone());
@@ -114,8 +114,8 @@ fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&Re
     let plain = |name: &str| name.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
     let is_like_repository = |title: &&Quotation| plain(&title.text) == plain(&brief.repository);
     match titles.iter().find(is_like_repository).or(titles.first()) {
-        Some(name) => name.text.clone(),
-        None if !brief.repository.is_empty() => brief.repository.clone(),
+        Some(name) => prose(&name.text),
+        None if !brief.repository.is_empty() => prose(&brief.repository),
         None => "This repository".to_owned(),
     }
 }
@@ -126,7 +126,7 @@ fn what_it_is(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &
         .iter()
         .find_map(|(file, readme)| Some((file, readme.purpose.as_ref()?)));
     if let Some((file, purpose)) = purpose {
-        let _ = writeln!(text, "{} ({})\n", purpose.text, purpose.place(&file.path));
+        let _ = writeln!(text, "{} ({})\n", paragraph(&purpose.text), purpose.place(&file.path));
     }
     let described = manifests(survey, speaking).find_map(|file| Some((file, file.description()?)));
     let plain = |text: &str| text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
@@ -135,7 +135,7 @@ fn what_it_is(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &
         let _ = writeln!(
             text,
             "Its manifest says: {} ({})\n",
-            words.text,
+            prose(&words.text),
             words.place(&file.path)
         );
     }
@@ -174,7 +174,7 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
         let largest: Vec<String> = sources
             .iter()
             .take(5)
-            .map(|file| format!("`{}` ({})", file.path, size_text(file.bytes)))
+            .map(|file| format!("{} ({})", code(&file.path), size_text(file.bytes)))
             .collect();
         let _ = writeln!(text, "\nLargest sources: {}.", largest.join(", "));
     }
@@ -200,15 +200,11 @@ fn held(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
         let file = files.iter().find(|file| file.path == *path);
         match file.and_then(first_words) {
             Some(words) => {
-                let _ = writeln!(
-                    text,
-                    "- `{path}`: {} ({path}:{})",
-                    cut_text(&words.text, 160),
-                    words.line
-                );
+                let shown = prose(&cut_text(&words.text, 160));
+                let _ = writeln!(text, "- {}: {shown} ({})", code(path), words.place(path));
             }
             None => {
-                let _ = writeln!(text, "- `{path}`");
+                let _ = writeln!(text, "- {}", code(path));
             }
         }
     }
@@ -239,13 +235,13 @@ fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
     for command in &commands {
         let script = match command.script.as_str() {
             "" => String::new(),
-            words => format!(": `{}`", words.replace('`', "'")),
+            words => format!(": {}", code(words)),
         };
         let _ = writeln!(
             text,
-            "- {}: `{}`{script} ({})",
+            "- {}: {}{script} ({})",
             command.purpose.label(),
-            command.command,
+            code(&command.command),
             command.place()
         );
     }
@@ -277,7 +273,7 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
     programs.sort_by_key(|hit| hit.path.matches('/').count());
     for hit in programs.iter().take(PROGRAMS_MAX) {
         let words = purpose_in(&hit.path, files).map_or_else(String::new, |(words, _)| format!(": {words}"));
-        let _ = writeln!(text, "- program `{}`{words} ({})", hit.path, hit.place());
+        let _ = writeln!(text, "- program {}{words} ({})", code(&hit.path), hit.place());
     }
     if programs.len() > PROGRAMS_MAX {
         let _ = writeln!(text, "- … and {} more programs", programs.len() - PROGRAMS_MAX);
@@ -289,15 +285,15 @@ fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidenc
         let library = exports_names(&path);
         let what = if library { "library " } else { "" };
         let _ = match purpose_in(&path, files) {
-            Some((words, place)) => writeln!(text, "- {what}`{path}`: {words} ({place})"),
-            None => writeln!(text, "- {what}`{path}`{}", first_place(&path, files)),
+            Some((words, place)) => writeln!(text, "- {what}{}: {words} ({place})", code(&path)),
+            None => writeln!(text, "- {what}{}{}", code(&path), first_place(&path, files)),
         };
     }
     for path in named_library(brief, survey)
         .into_iter()
         .chain(library_header(brief, survey, evidence))
     {
-        let _ = writeln!(text, "- library `{path}` ({path}:1)");
+        let _ = writeln!(text, "- library {} ({})", code(&path), cited(&path, &1));
     }
     if text.len() == before {
         if survey.main_language().is_none() {
@@ -323,7 +319,7 @@ fn purpose_in(path: &str, files: &[ReadFile]) -> Option<(String, String)> {
     let file = files.iter().find(|file| file.path == path)?;
     let purpose = file_purpose(path, &file.lines)?;
     let place = purpose.place(&file.path);
-    Some((purpose.text, place))
+    Some((prose(&purpose.text), place))
 }
 
 /// Citation of a file's first line, ` (path:1)`. An empty file has no line that could be cited.
@@ -331,7 +327,7 @@ fn first_place(path: &str, files: &[ReadFile]) -> String {
     let first = |file: &ReadFile| file.lines.first().map(|line: &NumberedLine| line.number);
     let file = files.iter().find(|file| file.path == path);
     file.and_then(first)
-        .map_or_else(String::new, |line| format!(" ({path}:{line})"))
+        .map_or_else(String::new, |line| format!(" ({})", cited(path, &line)))
 }
 
 fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[SymbolCandidate]) -> String {
@@ -340,18 +336,20 @@ fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[Symbol
         return String::new();
     }
     let place = if directory.is_empty() { "." } else { &directory };
-    let mut text =
-        format!("## Module map of `{place}`\n\n| Module | Sources | Size | Purpose |\n|---|---:|---:|---|\n");
+    let mut text = format!(
+        "## Module map of {}\n\n| Module | Sources | Size | Purpose |\n|---|---:|---:|---|\n",
+        code(place)
+    );
     for part in parts.iter().take(ROWS_MAX) {
         let words = words_of_module(&directory, &part.name, survey, files)
             .unwrap_or_else(|| names_of_module(&directory, &part.name, definitions));
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {} |",
-            part.name,
+            "| {} | {} | {} | {} |",
+            in_table(&code(&part.name)),
             part.files,
             part.size(),
-            words.replace('|', "\\|")
+            in_table(&words)
         );
     }
     if parts.len() > ROWS_MAX {
@@ -393,16 +391,22 @@ fn often_changed(brief: &Brief, evidence: &Evidence<'_>) -> String {
     };
     let mut text = format!("## Often changed\n\nIn the last {} commits:\n\n", changes.commits);
     for (path, commits) in &changes.files {
-        let _ = writeln!(text, "- `{path}` — {commits} commits");
+        let _ = writeln!(text, "- {} — {commits} commits", code(path));
     }
-    let authors = authors(evidence.of("log").flat_map(|log| log.text().lines()));
-    if let [first, rest @ ..] = &authors[..] {
-        let told = |(name, commits): &(&str, usize)| format!("{name} ({commits})");
-        let names = rest.iter().take(AUTHORS_MAX - 1).map(told);
-        let names: Vec<String> = std::iter::once(told(first)).chain(names).collect();
-        let _ = writeln!(text, "\nMost of the latest commits are by {}.", names.join(", "));
-    }
+    text.push_str(&main_authors(evidence.of("log").flat_map(|log| log.text().lines())));
     text
+}
+
+/// A sentence with the people of most commits; empty where there are none.
+fn main_authors<'t>(log: impl Iterator<Item = &'t str>) -> String {
+    let authors = authors(log).into_iter().take(AUTHORS_MAX);
+    let names: Vec<String> = authors
+        .map(|(name, commits)| format!("{} ({commits})", prose(name)))
+        .collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("\nMost of the latest commits are by {}.\n", names.join(", "))
 }
 
 /// Names by their number of commits, most first. A line of a log is `ID DATE NAME: SUBJECT`. An e-mail address is no name.
@@ -415,7 +419,7 @@ fn authors<'t>(log: impl Iterator<Item = &'t str>) -> Vec<(&'t str, usize)> {
         };
         let is_commit = id.len() >= 7 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) && date.len() == 10;
         let name = rest.split_once(": ").map_or("", |(name, _)| name);
-        let is_name = !name.is_empty() && name.len() <= AUTHOR_BYTES_MAX && !name.contains(['@', '`', '<', '[', '|']);
+        let is_name = !name.is_empty() && name.len() <= AUTHOR_BYTES_MAX && !name.contains('@');
         if is_commit && is_name {
             *counts.entry(name).or_default() += 1;
         }
@@ -432,7 +436,8 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
         let words = file.description().or_else(|| file_purpose(path, &file.lines))?;
         // The comment of a package in Go is about all of its files.
         let is_of_package = words.text.starts_with("Package ") && !part.ends_with('/');
-        (!is_of_package && !is_remark(&words.text)).then(|| format!("{} ({})", words.text, words.place(&file.path)))
+        (!is_of_package && !is_remark(&words.text))
+            .then(|| format!("{} ({})", prose(&words.text), words.place(&file.path)))
     })
 }
 
@@ -456,12 +461,11 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     }
     let mut text = String::new();
     for problem in &survey.broken {
-        let _ = writeln!(text, "- a manifest could not be read: {problem}");
+        let _ = writeln!(text, "- a manifest could not be read: {}", prose(problem));
     }
     let mut by_manifest: BTreeMap<&str, Vec<&Dependency>> = BTreeMap::new();
     for dependency in &survey.dependencies {
-        let manifest = dependency.place.rsplit_once(':').map_or("", |(path, _)| path);
-        by_manifest.entry(manifest).or_default().push(dependency);
+        by_manifest.entry(&dependency.manifest).or_default().push(dependency);
     }
     // The manifests of the target, or else of the repository's root, one by one; others are counted.
     let is_near = |path: &str| parent(path) == brief.target || parent(path).is_empty();
@@ -474,12 +478,14 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
             let (name, version) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
             let version = match version {
                 "" | "*" => String::new(),
-                version => format!(" {version}"),
+                version => format!(" {}", prose(version)),
             };
             let _ = writeln!(
                 text,
-                "- `{name}`{version} [{}] ({})",
-                dependency.group, dependency.place
+                "- {}{version} [{}] ({})",
+                code(name),
+                prose(&dependency.group),
+                dependency.place()
             );
         }
         if dependencies.len() > ROWS_MAX {
@@ -492,8 +498,8 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     let is_named = |path: &str| parent(path).split('/').any(|folder| folder == brief.repository);
     others.sort_by_key(|(path, _)| !is_named(path));
     for (path, dependencies) in others.iter().take(ROWS_MAX) {
-        let first = dependencies.first().map_or("", |dependency| &dependency.place);
-        let _ = writeln!(text, "- {} in `{path}` ({first})", dependencies.len());
+        let first = dependencies.first().map_or_else(String::new, |first| first.place());
+        let _ = writeln!(text, "- {} in {} ({first})", dependencies.len(), code(path));
     }
     if others.len() > ROWS_MAX {
         let _ = writeln!(text, "- … and {} more manifests", others.len() - ROWS_MAX);
@@ -548,8 +554,8 @@ fn tests(survey: &Survey) -> String {
     };
     let mut text = "## Tests\n\n".to_owned();
     let _ = match tests.len() {
-        1 => writeln!(text, "1 test file, `{}`.", first.path),
-        count => writeln!(text, "{count} test files, for example `{}`.", first.path),
+        1 => writeln!(text, "1 test file, {}.", code(&first.path)),
+        count => writeln!(text, "{count} test files, for example {}.", code(&first.path)),
     };
     text
 }
@@ -568,7 +574,14 @@ fn left_out(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::authors;
+    use super::{authors, main_authors};
+
+    #[test]
+    fn the_name_of_an_author_is_no_markup() {
+        let log = ["a29814f285cc 2026-02-07 *x* [a](b) <script> `y`|: upgrade"];
+        let expected = "\nMost of the latest commits are by *x\\* [a\\](b) \\<script> `y`| (1).\n";
+        assert_eq!(main_authors(log.into_iter()), expected);
+    }
 
     #[test]
     fn authors_are_counted_by_name_and_an_address_is_none() {

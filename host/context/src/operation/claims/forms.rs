@@ -20,7 +20,8 @@ const NUMBER_DIGITS_MIN: usize = 2;
 /// A span of code, a quotation, a name in bold, a name in prose, a number: the first form that fits.
 static FORM: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r#"(?x)
-        `{1,2} (?P<code> [^`\n]{1,400} ) `{1,2}
+        ``\x20 (?P<marked> [^\n]{1,400}? ) \x20``
+      | `{1,2} (?P<code> [^`\n]{1,400} ) `{1,2}
       | ["\u{201c}] (?P<quotation> [^"\u{201c}\u{201d}\n]{3,400} ) ["\u{201d}]
       | (?P<call> [A-Za-z_][\w.:]* ) \( (?: [^()\n]{3,80} )? \)
       | (?P<name> \b [A-Za-z]\w* (?: _\w+ | :: \w+ )+ | \b_\w{2,} | \b [a-z]{2,} (?: [A-Z][a-z]+ ){1,6} \b )
@@ -38,7 +39,8 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
 pub(super) fn read_claims(text: &str, is_place: &dyn Fn(&str) -> bool) -> Vec<(Claim, Range<usize>)> {
     let mut claims = Vec::new();
     for found in FORM.captures_iter(text) {
-        let claim = if let Some(marked) = found.name("code").or_else(|| found.name("quotation")) {
+        let quoted = ["marked", "code", "quotation"];
+        let claim = if let Some(marked) = quoted.iter().find_map(|form| found.name(form)) {
             of_marked(marked.as_str(), is_place)
         } else if let Some(name) = found.name("call").or_else(|| found.name("name")) {
             // A name that goes on as a path is none.

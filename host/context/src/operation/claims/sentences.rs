@@ -67,7 +67,7 @@ fn without_citations(text: &str, citations: &[Citation]) -> String {
 
 /// A span of code, or a quotation.
 static MARKED: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r#"`{1,2}[^`\n]+`{1,2}|["\u{201c}][^"\u{201c}\u{201d}\n]+["\u{201d}]"#;
+    let pattern = r#"`` [^\n]+? ``|`{1,2}[^`\n]+`{1,2}|["\u{201c}][^"\u{201c}\u{201d}\n]+["\u{201d}]"#;
     Regex::new(pattern).expect("a constant")
 });
 

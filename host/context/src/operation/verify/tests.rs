@@ -293,6 +293,7 @@ fn true_sentences_of_any_form_hold() {
             "`Cart` is in src/a.py:4 (which `main` builds).",
             "- call: `npm total`: `total(items)` (lib/helper.py:1)",
             "`GET /users/<name>` is at src/b.py:4 and `/items/` at src/b.py:9.",
+            "- `` item = `item` `` (src/a.py:9)",
         ]),
         @"
         1 citation holds.
@@ -310,6 +311,7 @@ fn true_sentences_of_any_form_hold() {
         1 citation holds.
         1 citation holds.
         2 citations hold.
+        1 citation holds.
         "
     );
 }
