@@ -83,7 +83,10 @@ impl Readme {
         let purpose = purpose.map(|paragraph| &paragraph.words).or(other.as_ref());
         let purpose = purpose.map(|words| {
             let text = without_lead_in(&words.text).trim_end_matches(':');
-            Quotation::new(&cut_text(text, PURPOSE_CHARACTERS_MAX), words.line)
+            Quotation {
+                text: cut_text(text, PURPOSE_CHARACTERS_MAX),
+                ..words.clone()
+            }
         });
         Self { title, purpose }
     }
@@ -134,6 +137,7 @@ struct ReadmeBlock {
     /// Characters of it that belong to links.
     linked: usize,
     start: usize,
+    end: usize,
 }
 
 impl ReadmeBlock {
@@ -164,8 +168,17 @@ fn without_urls(text: &str) -> String {
 fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
     let source: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
     let line_of = |offset: usize| {
-        let at = source[..offset.min(source.len())].matches('\n').count();
+        let before = &source.as_bytes()[..offset.min(source.len())];
+        let at = before.iter().filter(|byte| **byte == b'\n').count();
         lines.get(at).map_or(1, |line| line.number)
+    };
+    let quoted = |words: &str, block: &ReadmeBlock| {
+        let inside = source.as_bytes().get(block.start..block.end).unwrap_or_default();
+        let first = line_of(block.start);
+        Quotation {
+            last_line: line_of(block.start + inside.trim_ascii_end().len()).max(first),
+            ..Quotation::new(words, first)
+        }
     };
     let (mut title, mut paragraphs, mut is_leading) = (None, Vec::new(), true);
     let (mut in_html, mut welcome) = (None, None);
@@ -178,25 +191,25 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
                 reader.is_aside = !is_title && is_aside(&block.text);
                 is_leading &= level == HeadingLevel::H1;
                 if is_title {
-                    title = Some(Quotation::new(&block.text, line_of(block.start)));
+                    title = Some(quoted(&block.text, &block));
                 }
                 let welcomed = block.text.strip_prefix("Welcome to ").filter(|rest| rest.contains(','));
-                welcome = welcome.or_else(|| welcomed.map(|rest| Quotation::new(rest, line_of(block.start))));
+                welcome = welcome.or_else(|| welcomed.map(|rest| quoted(rest, &block)));
             }
             Some(MarkdownBlock::Html(block)) if in_html.is_none() && is_leading && block.is_prose(true) => {
-                in_html = Some(Quotation::new(&block.text, line_of(block.start)));
+                in_html = Some(quoted(&block.text, &block));
             }
             Some(MarkdownBlock::Quotation(block))
                 if is_leading && paragraphs.is_empty() && !block.text.starts_with('[') && block.is_prose(true) =>
             {
                 paragraphs.push(Paragraph {
-                    words: Quotation::new(&block.text, line_of(block.start)),
+                    words: quoted(&block.text, &block),
                     is_leading,
                 });
             }
             Some(MarkdownBlock::Paragraph(block)) if !reader.is_aside && block.is_prose(is_leading) => {
                 paragraphs.push(Paragraph {
-                    words: Quotation::new(block.text.trim(), line_of(block.start)),
+                    words: quoted(block.text.trim(), &block),
                     is_leading,
                 });
             }
@@ -274,6 +287,9 @@ struct MarkdownReader {
 
 impl MarkdownReader {
     fn step(&mut self, event: Event<'_>, range: Range<usize>) -> Option<MarkdownBlock> {
+        if matches!(event, Event::End(TagEnd::Heading(_) | TagEnd::Paragraph)) {
+            self.block.end = range.end;
+        }
         match event {
             Event::Start(Tag::Heading { .. } | Tag::Paragraph) => {
                 self.block = ReadmeBlock {
@@ -353,6 +369,7 @@ impl MarkdownReader {
         let block = ReadmeBlock {
             text: TAG.replace_all(inside, "").into_owned(),
             start: self.html_start + whole.map_or(0, |whole| whole.start()),
+            end: self.html_start + whole.map_or(0, |whole| whole.end()),
             linked: linked
                 .map(|link| TAG.replace_all(&link[1], "").trim().chars().count())
                 .sum(),
@@ -405,7 +422,10 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
             .any(|mark| first.text.starts_with(mark));
         if !is_directive && !is_aside_section && !is_list && block.is_prose(headings < 2) {
             paragraphs.push(Paragraph {
-                words: Quotation::new(&block.text, first.number),
+                words: Quotation {
+                    last_line: paragraph[paragraph.len() - 1].number,
+                    ..Quotation::new(&block.text, first.number)
+                },
                 is_leading: headings < 2,
             });
         }
@@ -460,6 +480,35 @@ mod tests {
     use crate::evidence::number_lines;
 
     type TextAndLine = Option<(String, usize)>;
+
+    #[test]
+    fn a_purpose_of_several_lines_has_all_of_them() {
+        for (path, text, lines) in [
+            (
+                "README.md",
+                "# Shop \u{26a1}\n\nFast list of carts and their prices \u{26a1}\n\nMore.\n",
+                (3, 3),
+            ),
+            (
+                "README.md",
+                "# Shop\n\nFast list of carts\nand prices.\n\nMore of it.\n",
+                (3, 4),
+            ),
+            (
+                "README",
+                "Shop\n====\n\nFast list of carts\nand prices.\n\nMore of it.\n",
+                (4, 5),
+            ),
+            ("README.md", "<p>Shop counts\n<b>carts</b>\nand prices.</p>\n", (1, 3)),
+        ] {
+            let purpose = Readme::read(path, &number_lines(text), &[]).purpose;
+            assert_eq!(
+                purpose.map(|words| (words.line, words.last_line)),
+                Some(lines),
+                "{text}"
+            );
+        }
+    }
 
     fn told(path: &str, text: &str) -> (TextAndLine, TextAndLine) {
         let readme = Readme::read(path, &number_lines(text), &[]);
