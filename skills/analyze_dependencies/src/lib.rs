@@ -5,9 +5,12 @@
 //! parse is reported with the place of its mistake, and the others are read all the same.
 
 mod cargo;
+mod composer;
 mod go_mod;
 mod gradle;
 mod locks;
+mod maven;
+mod mix;
 mod model;
 mod package_json;
 mod pyproject;
@@ -42,7 +45,7 @@ const CONFLICTS_MAX: usize = 50;
 const LINE_BYTES_MAX: usize = 500;
 
 /// Names of manifests. Requirements files come under many names.
-const MANIFEST_GLOBS: [&str; 14] = [
+const MANIFEST_GLOBS: [&str; 17] = [
     "package.json",
     "pyproject.toml",
     "*requirements*.txt",
@@ -57,11 +60,14 @@ const MANIFEST_GLOBS: [&str; 14] = [
     "build.gradle",
     "build.gradle.kts",
     "libs.versions.toml",
+    "pom.xml",
+    "composer.json",
+    "mix.exs",
 ];
 
 /// Names of manifests, for messages.
 const MANIFEST_NAMES: &str = "package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, Pipfile, Cargo.toml, \
-    go.mod, Gemfile, *.gemspec, build.gradle, build.gradle.kts and libs.versions.toml";
+    go.mod, Gemfile, *.gemspec, build.gradle, build.gradle.kts, libs.versions.toml, pom.xml, composer.json and mix.exs";
 
 #[derive(Deserialize)]
 struct AnalyzeDependenciesArguments {
@@ -77,8 +83,8 @@ impl Handler for AnalyzeDependencies {
             name: "analyze_dependencies",
             version: "1.0.0",
             description: "Lists the repository's dependencies, from package.json, pyproject.toml, requirements files, \
-                setup.cfg, setup.py, Pipfile, Cargo.toml, go.mod, Gemfile, gemspecs, build.gradle(.kts) and \
-                libs.versions.toml in all directories: constraint, group, place, and \
+                setup.cfg, setup.py, Pipfile, Cargo.toml, go.mod, Gemfile, gemspecs, build.gradle(.kts), \
+                libs.versions.toml, pom.xml, composer.json and mix.exs in all directories: constraint, group, place, and \
                 the locked version if a lock file has it. Points out dependencies with different constraints, and \
                 manifests that do not parse.",
             parameters: json!({
@@ -192,6 +198,9 @@ fn parser(path: &str) -> Option<Parser> {
         "Cargo.toml" => cargo::parse,
         "go.mod" => go_mod::parse,
         "Gemfile" => ruby::parse_gemfile,
+        "pom.xml" => maven::parse,
+        "composer.json" => composer::parse,
+        "mix.exs" => mix::parse,
         "build.gradle" | "build.gradle.kts" => gradle::parse,
         "libs.versions.toml" => gradle::parse_catalog,
         name if name.ends_with(".gemspec") => ruby::parse_gemspec,
@@ -304,8 +313,11 @@ fn manifest_lines(lines: &mut Vec<String>, manifest: &Manifest) {
     dependencies.sort_by_key(|dependency| dependency.line);
     for dependency in dependencies {
         let mut line = format!(
-            "  {} {} [{}] {}:{}",
-            dependency.name, dependency.constraint, dependency.group, manifest.path, dependency.line
+            "  {} {} [{}] {}",
+            dependency.name,
+            dependency.constraint,
+            dependency.group,
+            dependency.place(&manifest.path)
         );
         if let Some(version) = &dependency.locked {
             line.push_str(&format!(" locked {version}"));
@@ -321,17 +333,19 @@ fn manifest_lines(lines: &mut Vec<String>, manifest: &Manifest) {
 }
 
 /// Lists the declarations of one package that do not agree. Peer dependencies are a range for others and not a choice,
-/// and a member that takes its workspace's version agrees with it.
+/// and a member that takes the version of its workspace or its parent agrees with it.
 fn conflicts(manifests: &[Manifest]) -> Vec<String> {
     let mut declared: BTreeMap<(Ecosystem, String), Vec<(String, String)>> = BTreeMap::new();
     for manifest in manifests {
         for dependency in &manifest.dependencies {
-            if dependency.group == "peer" || dependency.constraint.starts_with(cargo::FROM_WORKSPACE) {
+            let follows_parent = dependency.constraint == maven::MANAGED;
+            if dependency.group == "peer" || dependency.constraint.starts_with(cargo::FROM_WORKSPACE) || follows_parent
+            {
                 continue;
             }
             let bare = dependency.name.split('[').next().unwrap_or(&dependency.name);
             let key = (manifest.ecosystem, normal(manifest.ecosystem, bare));
-            let place = format!("{}:{}", manifest.path, dependency.line);
+            let place = dependency.place(&manifest.path);
             // One constraint for each of several markers is a choice, not a contradiction.
             let marker = dependency.note.as_deref().filter(|note| note.contains("only: "));
             if marker.is_none() {

@@ -13,7 +13,7 @@ use crate::model::{Ecosystem, Manifest, directory, normal};
 pub(crate) const BYTES_MAX: u64 = 24 << 20;
 
 /// The names of lock files, with whose they are and whether they are read.
-pub(crate) const NAMES: [(&str, Ecosystem, bool); 12] = [
+pub(crate) const NAMES: [(&str, Ecosystem, bool); 14] = [
     ("package-lock.json", Ecosystem::Npm, true),
     ("npm-shrinkwrap.json", Ecosystem::Npm, true),
     ("yarn.lock", Ecosystem::Npm, false),
@@ -26,6 +26,8 @@ pub(crate) const NAMES: [(&str, Ecosystem, bool); 12] = [
     ("pdm.lock", Ecosystem::Python, true),
     ("Pipfile.lock", Ecosystem::Python, false),
     ("go.sum", Ecosystem::Go, false),
+    ("composer.lock", Ecosystem::Php, false),
+    ("mix.lock", Ecosystem::Elixir, false),
 ];
 
 /// Returns the kind of a path that is in [`NAMES`].

@@ -9,6 +9,8 @@ pub(crate) enum Ecosystem {
     Go,
     Ruby,
     Java,
+    Php,
+    Elixir,
 }
 
 /// One manifest.
@@ -35,8 +37,9 @@ pub(crate) struct Dependency {
     pub(crate) constraint: String,
     /// `runtime`, `dev`, `test`, `build`, `peer`, `optional`, `extra:NAME`, `group:NAME` and the like.
     pub(crate) group: String,
-    /// Line of the declaration, counted from 1.
+    /// First and last line of the declaration, counted from 1.
     pub(crate) line: usize,
+    pub(crate) last_line: usize,
     /// The version that a lock file names.
     pub(crate) locked: Option<String>,
     /// A marker, a source, a feature: what else decides.
@@ -55,8 +58,25 @@ impl Dependency {
             },
             group: group.to_owned(),
             line,
+            last_line: line,
             locked: None,
             note: None,
+        }
+    }
+
+    /// For a declaration of several lines.
+    pub(crate) fn until(mut self, last_line: usize) -> Self {
+        self.last_line = last_line;
+        self
+    }
+
+    /// Place in a manifest: `path:line` or `path:first-last`.
+    pub(crate) fn place(&self, path: &str) -> String {
+        let Self { line, last_line, .. } = self;
+        if line == last_line {
+            format!("{path}:{line}")
+        } else {
+            format!("{path}:{line}-{last_line}")
         }
     }
 
@@ -130,7 +150,8 @@ pub(crate) fn normal(ecosystem: Ecosystem, name: &str) -> String {
             normal
         }
         Ecosystem::Rust => name.replace('_', "-"),
-        Ecosystem::Npm | Ecosystem::Go | Ecosystem::Ruby | Ecosystem::Java => name.to_owned(),
+        Ecosystem::Php => name.to_lowercase(),
+        Ecosystem::Npm | Ecosystem::Go | Ecosystem::Ruby | Ecosystem::Java | Ecosystem::Elixir => name.to_owned(),
     }
 }
 

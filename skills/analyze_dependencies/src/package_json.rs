@@ -17,22 +17,9 @@ const SECTIONS: [(&str, &str); 4] = [
 /// Reads a `package.json`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "npm", Ecosystem::Npm);
-    let text = text.trim_start_matches('\u{feff}');
-    let value: Value = match serde_json::from_str(text) {
-        Ok(value) => value,
-        Err(error) => {
-            let (line, column) = (error.line(), error.column());
-            let message = error.to_string();
-            let message = message.split(" at line ").next().unwrap_or(&message);
-            manifest.problem(line.max(1), &format!("column {column}: {message}"));
-            return manifest;
-        }
-    };
-    if !value.is_object() {
-        manifest.problem(1, "not a JSON object");
+    let Some(value) = read_object(&mut manifest, text) else {
         return manifest;
-    }
-    let lines = key_lines(text);
+    };
     let text_of = |key: &str| value[key].as_str().map(str::to_owned);
     manifest.name = text_of("name");
     manifest.version = text_of("version");
@@ -48,7 +35,39 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     }
     manifest.fact("package manager", text_of("packageManager"));
     manifest.fact("workspaces", workspaces(&value["workspaces"]));
-    for (section, group) in SECTIONS {
+    add_sections(&mut manifest, &value, text, &SECTIONS, |_| true);
+    manifest
+}
+
+/// Parses a manifest that is a JSON object. Other text is a problem of the manifest.
+pub(crate) fn read_object(manifest: &mut Manifest, text: &str) -> Option<Value> {
+    match serde_json::from_str::<Value>(without_mark(text)) {
+        Ok(value) if value.is_object() => return Some(value),
+        Ok(_) => manifest.problem(1, "not a JSON object"),
+        Err(error) => {
+            let (line, column) = (error.line(), error.column());
+            let message = error.to_string();
+            let message = message.split(" at line ").next().unwrap_or(&message);
+            manifest.problem(line.max(1), &format!("column {column}: {message}"));
+        }
+    }
+    None
+}
+
+fn without_mark(text: &str) -> &str {
+    text.trim_start_matches('\u{feff}')
+}
+
+/// Adds the dependencies of some sections, each with its group. Names for which `is_package` is false are left out.
+pub(crate) fn add_sections(
+    manifest: &mut Manifest,
+    value: &Value,
+    text: &str,
+    sections: &[(&str, &str)],
+    is_package: impl Fn(&str) -> bool,
+) {
+    let lines = key_lines(without_mark(text));
+    for (section, group) in sections.iter().copied() {
         let members = match &value[section] {
             Value::Null => continue,
             Value::Object(members) => members,
@@ -58,7 +77,7 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
                 continue;
             }
         };
-        for (name, range) in members {
+        for (name, range) in members.iter().filter(|(name, _)| is_package(name)) {
             let line = lines
                 .get(&(section.to_owned(), Some(name.clone())))
                 .copied()
@@ -75,7 +94,6 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
             }
         }
     }
-    manifest
 }
 
 fn workspaces(value: &Value) -> Option<String> {

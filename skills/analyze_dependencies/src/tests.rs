@@ -545,3 +545,115 @@ fn builds_of_gradle_are_read_with_their_catalog() {
       a:b 1.0 [test] shop/build.gradle.kts:16
     ");
 }
+
+#[test]
+fn a_pom_is_read_without_what_it_manages() {
+    let parent = "<project>\n  <artifactId>shop-parent</artifactId>\n  <version>1.0</version>\n  <dependencyManagement>\n    \
+                  <dependencies>\n      <dependency><groupId>g</groupId><artifactId>managed</artifactId>\
+                  <version>9</version></dependency>\n    </dependencies>\n  </dependencyManagement>\n  <build><plugins><plugin>\
+                  <dependencies><dependency><groupId>p</groupId><artifactId>plugin</artifactId></dependency></dependencies>\
+                  </plugin></plugins></build>\n</project>\n";
+    let module = "<?xml version=\"1.0\"?>\n<!-- <dependency> -->\n<project xmlns=\"http://example.org\">\n  <parent>\n    \
+                  <artifactId>shop-parent</artifactId>\n    <version>1.0</version>\n  </parent>\n  <artifactId>cart</artifactId>\n  \
+                  <dependencies>\n    <dependency>\n      <groupId>org.example</groupId>\n      <artifactId>price-list</artifactId>\n      \
+                  <version>${price.version}</version>\n      <exclusions><exclusion><groupId>x</groupId></exclusion></exclusions>\n    \
+                  </dependency>\n    <dependency>\n      <groupId>junit</groupId>\n      <artifactId>junit</artifactId>\n      \
+                  <scope>test</scope>\n    </dependency>\n    <dependency><groupId>g</groupId><artifactId>managed</artifactId>\
+                  <optional>true</optional></dependency>\n  </dependencies>\n</project>\n";
+    let files = [
+        ("pom.xml", parent),
+        ("cart/pom.xml", module),
+        (
+            "odd/pom.xml",
+            "<project>\n  <dependencies>\n    <dependency></project>\n",
+        ),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    3 manifests and 3 dependencies; 1 manifest with problems
+
+    pom.xml (Maven)
+      project: shop-parent 1.0
+      no dependencies declared
+
+    cart/pom.xml (Maven)
+      project: cart 1.0
+      parent: shop-parent
+      org.example:price-list ${price.version} [runtime] cart/pom.xml:10-15
+      junit:junit managed [test] cart/pom.xml:16-20
+      g:managed managed [optional] cart/pom.xml:21
+
+    odd/pom.xml (Maven)
+      problem: odd/pom.xml:3: ill-formed document: expected `</dependency>`, but `</project>` was found
+    ");
+}
+
+#[test]
+fn composer_json_has_packages_and_a_platform() {
+    let manifest = "{\n  \"name\": \"shop/cart\",\n  \"require\": {\n    \"php\": \">=8.1\",\n    \"ext-json\": \"*\",\n    \
+                    \"psr/log\": \"^2 || ^3\"\n  },\n  \"require-dev\": {\n    \"phpunit/phpunit\": \"^10\"\n  },\n  \
+                    \"suggest\": {\"ext-curl\": \"for HTTP\"}\n}\n";
+    let files = [
+        ("composer.json", manifest),
+        ("composer.lock", "{}"),
+        ("odd/composer.json", "[]"),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    2 manifests and 2 dependencies; 1 manifest with problems
+
+    composer.json (Composer)
+      project: shop/cart
+      requires PHP: >=8.1
+      lock file: composer.lock (not read)
+      psr/log ^2 || ^3 [runtime] composer.json:6
+      phpunit/phpunit ^10 [dev] composer.json:9
+
+    odd/composer.json (Composer)
+      problem: odd/composer.json:1: not a JSON object
+      lock file: composer.lock (not read)
+    ");
+}
+
+#[test]
+fn mix_exs_has_the_tuples_of_its_function() {
+    let manifest = "defmodule Shop.MixProject do\n  def project do\n    [\n      app: :shop,\n      version: \"1.2.0\",\n      \
+                    elixir: \"~> 1.15\",\n      deps: deps(),\n      docs: {:no, \"1.0\"}\n    ]\n  end\n\n  defp deps do\n    [\n      \
+                    {:plug, \"~> 1.14\"},\n      # {:old, \"~> 1.0\"},\n      {:jason, \"~> 1.0\", optional: true},\n      \
+                    {:ex_doc, \"~> 0.38\", only: :docs},\n      {:mint, \"~> 1.4\", only: :test},\n      \
+                    {:credo, \"~> 1.7\",\n       only: [:dev, :test], runtime: false},\n      {:crypto, crypto_version()},\n      \
+                    {:price, path: \"../price\", env: {:a, 1}},\n      {:cart, in_umbrella: true}\n    ]\n  end\n\n  \
+                    defp aliases do\n    [{:none, \"1\"}]\n  end\nend\n";
+    let short = "  def deps, do: [{:plug, \"~> 1.0\"}]\n  def other, do: [{:none, \"1\"}]\n";
+    let files = [
+        ("mix.exs", manifest),
+        ("mix.lock", ""),
+        ("short/mix.exs", short),
+        ("none/mix.exs", ""),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    3 manifests and 9 dependencies
+
+    mix.exs (Mix)
+      project: shop 1.2.0
+      requires Elixir: ~> 1.15
+      lock file: mix.lock (not read)
+      plug ~> 1.14 [runtime] mix.exs:14
+      jason ~> 1.0 [optional] mix.exs:16
+      ex_doc ~> 0.38 [group:docs] mix.exs:17
+      mint ~> 1.4 [test] mix.exs:18
+      credo ~> 1.7 [dev] mix.exs:19-20
+      crypto * [runtime] mix.exs:21
+      price @ path ../price [runtime] mix.exs:22
+      cart @ umbrella [runtime] mix.exs:23
+
+    none/mix.exs (Mix)
+      lock file: mix.lock (not read)
+      no dependencies declared
+
+    short/mix.exs (Mix)
+      lock file: mix.lock (not read)
+      plug ~> 1.0 [runtime] short/mix.exs:1
+
+    declared with different constraints:
+      plug: ~> 1.14 (mix.exs:14), ~> 1.0 (short/mix.exs:1)
+    ");
+}
