@@ -131,8 +131,11 @@ pub struct TargetFacts {
 /// A symbol with the places that define it.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSymbol {
-    /// As it was typed.
+    /// As it was typed; of an inherited member, with the class that defines it.
     pub name: String,
+    /// The class that was typed, where it inherits the member.
+    #[serde(default)]
+    pub inherited_by: Option<String>,
     /// Paths and first lines, from 1.
     pub places: Vec<(String, u32)>,
 }

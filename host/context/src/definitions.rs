@@ -2,12 +2,14 @@
 //!
 //! A name may be qualified, as in `Blueprint.route` or `Store::open`: its last part is looked for inside of the definition
 //! of the part before it. Where no definition encloses it (methods of Go stand beside their type), the files that define both
-//! count. Tests, examples and generated files come last.
+//! count. A member that its owner does not define is looked for in the base classes. Tests, examples and generated files come
+//! last.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::bases::{ClassPlace, files_defining, search_bases};
 use crate::target::SymbolPlace;
 use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use tool_core::text::nearest;
@@ -25,10 +27,21 @@ const NAMES_COMPARED_MAX: usize = 200_000;
 pub struct SymbolSearch {
     /// The definitions, the likeliest first.
     pub places: Vec<SymbolPlace>,
+    /// Of an inherited member: its name with the class that defines it, and the class that was asked for.
+    pub inherited: Option<InheritedName>,
     /// Names that are spelled alike, where nothing is defined: a path, or a definition with its place.
     pub alike: Vec<String>,
     /// The definition among them.
     pub alike_definition: Option<String>,
+}
+
+/// A member that a class inherits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InheritedName {
+    /// For example `Scaffold.route`.
+    pub name: String,
+    /// The class that inherits it, for example `Blueprint`.
+    pub inherited_by: String,
 }
 
 /// A qualified name in parts.
@@ -82,7 +95,14 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
         .collect();
     found.sort_by_key(|(is_loose, order, at, _)| (*is_loose, *order, tree.paths[*at].matches('/').count(), *at));
     // Loose matches are a guess, for where there is nothing better.
-    let is_loose = found.first().is_some_and(|first| first.0);
+    let is_loose = found.first().is_none_or(|first| first.0);
+    let inherited = || {
+        let surely = find_inherited(tree, &name, true);
+        surely.or_else(|| find_inherited(tree, &name, false).filter(|_| found.is_empty()))
+    };
+    if is_loose && let Some(inherited) = inherited() {
+        return inherited;
+    }
     let places: Vec<SymbolPlace> = found
         .iter()
         .filter(|one| one.0 == is_loose)
@@ -106,7 +126,39 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
         places,
         alike: path.into_iter().chain(alike_definition.clone()).collect(),
         alike_definition,
+        ..SymbolSearch::default()
     }
+}
+
+/// Looks for a member in the base classes of its owner: inside of one, or else in its file.
+fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>, is_enclosed: bool) -> Option<SymbolSearch> {
+    let owner = name.owner?;
+    let mut classes = files_defining(tree, owner);
+    classes.sort_by_key(|at| order_of_role(tree.layout.roles[*at]));
+    let class = |at| ClassPlace {
+        name: owner.to_owned(),
+        at,
+    };
+    search_bases(tree, classes.into_iter().map(class).collect(), |base| {
+        let sought = QualifiedName {
+            owner: Some(&base.name),
+            member: name.member,
+        };
+        let found = find_in_file(tree, base.at, &sought).filter(|found| found.is_enclosed == is_enclosed)?;
+        let place = |(first, last)| SymbolPlace {
+            path: tree.paths[base.at].to_owned(),
+            first,
+            last,
+        };
+        Some(SymbolSearch {
+            places: found.lines.into_iter().map(place).take(PLACES_MAX).collect(),
+            inherited: Some(InheritedName {
+                name: format!("{}.{}", base.name, name.member),
+                inherited_by: owner.to_owned(),
+            }),
+            ..SymbolSearch::default()
+        })
+    })
 }
 
 fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<FileMatch> {
@@ -199,7 +251,7 @@ mod tests {
     use super::*;
     use tool_repository::FileEntry;
 
-    const FILES: [(&str, &str); 5] = [
+    const FILES: [(&str, &str); 9] = [
         (
             "app.py",
             "class Flask:\n    def route(self):\n        pass\n\n\ndef run():\n    pass\n",
@@ -209,6 +261,17 @@ mod tests {
         (
             "lib/command.go",
             "package lib\n\ntype Command struct{}\n\nfunc (c *Command) Execute() {}\n",
+        ),
+        ("shop/base/__init__.py", "from .shelf import Shelf\n"),
+        ("shop/base/list.py", "class Cart:\n    def total(self):\n        pass\n"),
+        (
+            "shop/base/shelf.py",
+            "class Shelf:\n    def fill(self):\n        pass\n",
+        ),
+        (
+            "shop/cart.py",
+            "from .base import Shelf\nfrom .base.list import Cart as BaseCart\n\n\nclass Cart(BaseCart):\n    pass\n\n\n\
+             class Basket(Cart, Shelf):\n    pass\n",
         ),
         ("tests/test_app.py", "class Flask:\n    pass\n"),
     ];
@@ -231,7 +294,18 @@ mod tests {
         let cancel = CancellationToken::new();
         let found = search(&SelectionTree::new(entries.iter(), &read, &cancel), typed);
         let places: Vec<String> = found.places.iter().map(ToString::to_string).collect();
-        format!("{} | {}", places.join(" "), found.alike.join(", "))
+        let inherited = found
+            .inherited
+            .map(|one| format!(" = {} of {}", one.name, one.inherited_by));
+        let inherited = inherited.unwrap_or_default();
+        format!("{}{inherited} | {}", places.join(" "), found.alike.join(", "))
+    }
+
+    #[test]
+    fn a_member_that_its_owner_lacks_is_found_in_a_base_class() {
+        assert_eq!(found("Basket.total"), "shop/base/list.py:2 = Cart.total of Basket | ");
+        assert_eq!(found("Basket.fill"), "shop/base/shelf.py:2 = Shelf.fill of Basket | ");
+        assert_eq!(found("Basket.none"), " | ");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod area;
+mod bases;
 mod calls;
 mod codec;
 mod cycles;
@@ -64,7 +65,7 @@ use tool_repository::{FileEntry, FileList, Repository, ScanError, bulk, file_rol
 
 pub use calls::draw_calls;
 pub use cycles::{ImportCircle, find_import_circles};
-pub use definitions::{SymbolSearch, find_symbol};
+pub use definitions::{InheritedName, SymbolSearch, find_symbol};
 pub use endpoints::{Endpoint, Endpoints, find_endpoints};
 pub use history::{HistoryReader, NoHistory, RecentChanges, recent_changes};
 pub use index::{
@@ -306,8 +307,15 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
     }
     selection.notices.extend(unnamed(list));
     selection.notices.extend(empty_target(request.target, list));
-    if let Target::Symbol { name, places } = request.target {
-        selection.notices.push(describe_places(name, places));
+    if let Target::Symbol {
+        name,
+        inherited_by,
+        places,
+    } = request.target
+    {
+        selection
+            .notices
+            .push(describe_places(name, inherited_by.as_deref(), places));
     }
     if let Target::Task(task) = request.target
         && looks_like_path(task)
@@ -357,11 +365,15 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
 }
 
 /// Notice about the definition that a name was taken for.
-fn describe_places(name: &str, places: &[SymbolPlace]) -> String {
+fn describe_places(name: &str, inherited_by: Option<&str>, places: &[SymbolPlace]) -> String {
     let places: Vec<String> = places.iter().map(|place| format!("`{place}`")).collect();
+    let heir = inherited_by.map_or_else(String::new, |class| format!(", which `{class}` inherits,"));
     match places.as_slice() {
-        [place] => format!("`{name}` is defined at {place}"),
-        [first, others @ ..] => format!("`{name}` is defined at {first}, and also at {}", others.join(", ")),
+        [place] => format!("`{name}`{heir} is defined at {place}"),
+        [first, others @ ..] => format!(
+            "`{name}`{heir} is defined at {first}, and also at {}",
+            others.join(", ")
+        ),
         [] => String::new(),
     }
 }

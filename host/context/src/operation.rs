@@ -143,8 +143,13 @@ impl TargetLookup<'_> {
         }
         let found = (self.find_symbol)(typed)?;
         if !found.places.is_empty() {
+            let (name, inherited_by) = match found.inherited {
+                Some(inherited) => (inherited.name, Some(inherited.inherited_by)),
+                None => (typed.to_owned(), None),
+            };
             return Ok(Target::Symbol {
-                name: typed.to_owned(),
+                name,
+                inherited_by,
                 places: found.places,
             });
         }
@@ -361,7 +366,11 @@ pub fn user_message(
         Target::Lines { path, first, last } => {
             format!("Target: the file `{}`\nLines: {first} to {last}\n", visible_name(path))
         }
-        Target::Symbol { name, places } => describe_symbol(name, places),
+        Target::Symbol {
+            name,
+            inherited_by,
+            places,
+        } => describe_symbol(name, inherited_by.as_deref(), places),
         Target::Paths(paths) => {
             let line = |path: &String| format!("Target: `{}`\n", visible_name(path));
             paths.iter().map(line).collect()
@@ -382,7 +391,7 @@ pub fn user_message(
 }
 
 /// Describes a name and where it is defined.
-fn describe_symbol(name: &str, places: &[SymbolPlace]) -> String {
+fn describe_symbol(name: &str, inherited_by: Option<&str>, places: &[SymbolPlace]) -> String {
     let place = |place: &SymbolPlace| format!("`{}:{}`", visible_name(&place.path), place.first);
     let Some((first, others)) = places.split_first() else {
         return String::new();
@@ -393,6 +402,9 @@ fn describe_symbol(name: &str, places: &[SymbolPlace]) -> String {
         visible_name(name),
         place(first)
     );
+    if let Some(class) = inherited_by {
+        text.push_str(&format!("Inherited by: `{}`\n", visible_name(class)));
+    }
     if !others.is_empty() {
         let others: Vec<String> = others.iter().map(place).collect();
         text.push_str(&format!("Other definitions of the name: {}\n", others.join(", ")));

@@ -61,7 +61,7 @@ pub(super) fn select(
     }
     match target {
         Target::Lines { path, first, last } => draft.show_lines(path, *first, *last),
-        Target::Symbol { name, places } => draft.symbol(name, places),
+        Target::Symbol { name, places, .. } => draft.symbol(name, places),
         Target::Paths(paths) => draft.several(paths),
         _ => {}
     }

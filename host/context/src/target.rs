@@ -20,8 +20,11 @@ pub enum Target {
     },
     /// A name that files define.
     Symbol {
-        /// The name as it was typed, for example `Flask` or `Blueprint.route`.
+        /// The name as it was typed, for example `Flask` or `Scaffold.route`; of an inherited member, with the class that
+        /// defines it.
         name: String,
+        /// The class that was typed, where it inherits the member.
+        inherited_by: Option<String>,
         /// Its definitions, the likeliest first; at least one.
         places: Vec<SymbolPlace>,
     },

@@ -199,6 +199,9 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
 /// The signatures, documentation and sources of the symbol that was asked about, and its other places.
 fn symbol_section(symbol: &TargetSymbol, evidence: &Evidence<'_>) -> String {
     let mut text = format!("# {}\n\n> {NO_MODEL}\n\n## What it is\n", code(&symbol.name));
+    if let Some(class) = &symbol.inherited_by {
+        let _ = writeln!(text, "\n{} inherits it.", code(class));
+    }
     for answer in evidence.of("symbol") {
         text.push_str(&explained(answer.text()));
         text.push_str(&source(answer.text()));
@@ -422,6 +425,7 @@ mod tests {
     fn a_symbol_is_looked_up_once_in_each_file() {
         let symbol = TargetSymbol {
             name: "run".to_owned(),
+            inherited_by: None,
             places: [("b.rs", 1), ("a.rs", 2), ("b.rs", 9), ("c.rs", 1), ("d.rs", 1)]
                 .map(|(path, line)| (path.to_owned(), line))
                 .into(),

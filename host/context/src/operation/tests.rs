@@ -122,6 +122,7 @@ fn explain_takes_lines_names_several_paths_and_questions() {
         explain("Cart"),
         Ok(Target::Symbol {
             name: "Cart".to_owned(),
+            inherited_by: None,
             places: vec![place("app.py", 1), place("src/app.py", 1)],
         })
     );

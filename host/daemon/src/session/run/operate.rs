@@ -285,11 +285,16 @@ fn add_facts(
     let directory = match target {
         Target::Root => "",
         Target::Directory(path) => path,
-        Target::Symbol { name, places } => {
+        Target::Symbol {
+            name,
+            inherited_by,
+            places,
+        } => {
             let place = |place: &context::SymbolPlace| (place.path.clone(), place.first);
             let facts = TargetFacts {
                 symbol: Some(TargetSymbol {
                     name: name.clone(),
+                    inherited_by: inherited_by.clone(),
                     places: places.iter().map(place).collect(),
                 }),
                 calls: context::draw_calls(repository, indexes, name, "", cancel).unwrap_or_default(),
