@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::limits;
 
-/// Bytes of one repository's profiles. Those of a Linux kernel tree take 145 MB, and at most 110
-/// more with syntax trees. Files beyond the bound are read anew for each selection.
+/// Bytes of one repository's profiles. Those of a Linux kernel tree take some 95 MB, and 200 MB with
+/// syntax trees. Files beyond the bound are read anew for each selection.
 const INDEX_BYTES_MAX: u64 = 384 * 1024 * 1024;
 
-/// Bytes of one repository's trigram postings: about a tenth of its text. Those of a Linux kernel tree take some 150
-/// MB. Files beyond the bound are read by each search.
+/// Bytes of one repository's trigram postings: about a twentieth of its text. Those of a Linux kernel tree take some
+/// 65 MB. Files beyond the bound are read by each search.
 const POSTINGS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Bytes of one repository's word postings. Those of a Linux kernel tree take some 40 MB. The profiles of files beyond
