@@ -275,6 +275,7 @@ def index(bench):
             bench.add(Row("index", f"first index {name}", "s", whole, processor, wanted=wanted))
             note = "of the files that the task reads; they follow in the background"
             bench.add(Row("index", f"syntax trees {name}", "s", with_trees, tool.processor(), note=note))
+            add_index_sizes(bench, name, tree, tool)
             costs = []
             for _ in range(max(1, bench.rounds // 3)):
                 costs += [tool.cost(tree, "context", "--repo", ".", "--paths", "--", task) for task in TASKS]
@@ -284,6 +285,21 @@ def index(bench):
                     "index", f"tool context {name}, warm, {label}", "s", percentile(times, share),
                     median(costs, "processor") if share == 0.5 else None, wanted=wanted,
                 ))
+
+
+# Larger files are not searched (SEARCHED_FILE_BYTES_MAX in host/core/src/limits.rs).
+SEARCHED_FILE_BYTES_MAX = 16 * 1024 * 1024
+
+
+def add_index_sizes(bench, name, tree, tool):
+    """What the index takes on the disk, and the backend that has it open in memory."""
+    sizes = (file.stat().st_size for file in tree.rglob("*") if file.is_file() and not file.is_symlink())
+    text = sum(size for size in sizes if size <= SEARCHED_FILE_BYTES_MAX)
+    index = sum(file.stat().st_size for file in (tool.home / "index").rglob("*") if file.is_file())
+    note = f"{index / text:.1%} of {text / 1e6:,.0f} MB in the files that are searched; 25 % are wanted"
+    bench.add(Row("index", f"index on the disk, {name}", "MB", index / 1e6, note=note))
+    anonymous = tool.memory("RssAnon") / 1e6
+    bench.add(Row("index", f"anonymous memory with the index, {name}", "MB", anonymous, wanted="300 MB"))
 
 
 def start(bench):
