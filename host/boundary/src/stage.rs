@@ -25,7 +25,7 @@ use tool_core::text::visible_name;
 use tool_repository::changes::{
     self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
 };
-use tool_repository::waiting;
+use tool_repository::lock_wait;
 use tool_repository::{self, path};
 
 /// Everything that a successful call proposes.
@@ -59,7 +59,7 @@ pub fn commit(
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
-    let mut guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let mut guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
     proposal.add_terms(context, terms)?;
     for (path, content) in &proposal.files {
         judge_path(context, path)?;
@@ -82,7 +82,7 @@ pub fn commit(
         // The answer may take minutes, in which others may write.
         drop(guard);
         consent::obtain(context, &question(services, &change))?;
-        guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+        guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
         if prepare(context, again, terms)?.files != change.files {
             let message = "A file has changed while the user was asked; nothing was changed";
             return Err(failure("denied", message, Some("read the file again")));
@@ -115,7 +115,7 @@ fn question(services: &dyn Services, change: &PreparedChange) -> Question {
 /// with: where one of them is something else by now, nothing is changed, and the answer names all of these.
 pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, PreviewRefused> {
     let lock = changes::write_lock(&context.repository);
-    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let _guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
     let proposal = Proposal {
         files: files
             .iter()
@@ -190,7 +190,7 @@ pub fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
-    let _guard = waiting::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let _guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
     for file in &files {
         judge_path(context, &file.path)?;
     }

@@ -50,7 +50,7 @@ use documents::KnownDocuments;
 use listing::CheckedList;
 use postings::{Postings, PostingsKind};
 use store::{DiskVersion, Store};
-use tool_repository::{FileList, Key, Repository};
+use tool_repository::{FileList, Repository, RepositoryKey};
 pub(crate) use view::IndexView;
 
 pub use bounds::{
@@ -85,7 +85,7 @@ pub struct Indexes {
 /// The index of one repository.
 #[derive(Debug)]
 struct Index {
-    key: Key,
+    key: RepositoryKey,
     store: Store,
     state: Mutex<IndexState>,
     is_updating: AtomicBool,
@@ -192,7 +192,7 @@ impl Indexes {
 }
 
 impl Index {
-    fn open(folder: &Path, key: &Key) -> Self {
+    fn open(folder: &Path, key: &RepositoryKey) -> Self {
         let store = Store::new(folder, &key.name(), key.identity());
         let state = store
             .load()

@@ -19,7 +19,7 @@ use host::context::Target;
 use host::context::{self, BuildRequest, Indexes, Packet, Steer};
 use host::limits::PACKET_TOKENS;
 use host::redaction::Redactor;
-use host::repository::{Options, Repository, Scans};
+use host::repository::{Options, Repository, ScanCache};
 use tokio_util::sync::CancellationToken;
 
 const FILES: usize = 1000;
@@ -56,7 +56,7 @@ fn selections(criterion: &mut Criterion) {
     // Files that changed just now are examined again.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let options = Options {
-        scans: Some(Arc::new(Scans::default())),
+        scans: Some(Arc::new(ScanCache::default())),
         ..Options::default()
     };
     let task = Target::Task("Return a default where field_42 of the request of handle_7 is missing".to_owned());

@@ -54,7 +54,7 @@ use crate::limits;
 use crate::process;
 use crate::provider::Usage;
 use crate::redaction::Redactor;
-use crate::repository::{self, Repository, Scans};
+use crate::repository::{self, Repository, ScanCache};
 use crate::skill::SkillHost;
 use crate::skill::lock::Lock;
 use crate::skill::policy::Policy;
@@ -115,7 +115,7 @@ pub struct Sessions {
     running: Mutex<Running>,
     tasks: TaskTracker,
     /// Scans of repositories, kept from one session to the next.
-    scans: Arc<Scans>,
+    scans: Arc<ScanCache>,
     indexes: Arc<Indexes>,
     stopping: CancellationToken,
     /// A lower time-out of scans than that of `limits`.

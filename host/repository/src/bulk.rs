@@ -12,7 +12,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-use super::stamp;
+use super::fingerprint;
 use super::walk::{FileList, Scan, ScanError};
 use super::{EntryKind, Identity, OpenError, Repository, io_error};
 
@@ -58,7 +58,9 @@ impl Repository {
     pub fn names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = super::Ignores::files_outside(&self.path);
-        let holds = |scan: &Arc<Scan>| super::fresh::holds(scan, &self.root, &outside, self.bounds.settling, cancel);
+        let holds = |scan: &Arc<Scan>| {
+            super::revalidate::has_same_names(scan, &self.root, &outside, self.bounds.settling, cancel)
+        };
         if let Some(scan) = self.last_scan().filter(holds) {
             self.keep(Arc::clone(&scan));
             return Ok(Names(self.merge_scan(scan, cancel)));
@@ -117,7 +119,7 @@ impl Repository {
         if is_linked && self.is_hidden_link(names, at, &stat, cancel) {
             return Err(denied(path, super::HARD_LINK));
         }
-        if let Some(reason) = self.linked_reason(&stat, cancel) {
+        if let Some(reason) = self.hidden_link_reason(&stat, cancel) {
             return Err(denied(path, reason));
         }
         self.take(&handle, path, size(&stat), wanted, into)
@@ -144,19 +146,19 @@ impl Repository {
         }
     }
 
-    /// True where a file of several names has a hidden one. The walk knows, unless one was added since: that changes the
-    /// file, and then there is another walk.
+    /// True where a file of several names has a hidden one. The walk knows, unless one was added since: that changes
+    /// the file, and then there is another walk.
     fn is_hidden_link(&self, names: &Names, at: usize, stat: &Stat, cancel: &CancellationToken) -> bool {
         let entry = &names.0.list.files[at];
         let is_known = |list: &FileList| {
             let known = list.find(&entry.path);
-            known.is_some_and(|known| known.changed_ns == stamp::changed_ns(stat))
+            known.is_some_and(|known| known.changed_ns == fingerprint::changed_ns(stat))
         };
         let identity = Identity::of(stat);
         if names.0.hidden.contains(&identity) {
             return true;
         }
-        if entry.changed_ns == stamp::changed_ns(stat) {
+        if entry.changed_ns == fingerprint::changed_ns(stat) {
             return false;
         }
         if !self.scanned().is_some_and(|scan| is_known(&scan.list)) {

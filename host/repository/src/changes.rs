@@ -4,9 +4,9 @@
 //! state to another is in `file`, what becomes of a session's changes when the user takes them back is in `undo`.
 //! Which paths may be changed at all is not decided here but in `the boundary of skills`.
 
+mod crash_point;
 mod file;
 mod journal;
-mod moment;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,6 +14,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
+#[cfg(debug_assertions)]
+pub use crash_point::crash::{crash_at, interfere_at};
+pub use crash_point::{crash_point, has_crashed};
 use file::{
     Done, discard_if, exchange, is_at, make_parents, open_parent, place, put_aside, remove_leftover, remove_made,
     replace_back,
@@ -22,9 +25,6 @@ use file::{
 pub use file::{FAILING, Fail, WITHOUT_RENAME_FLAGS};
 pub use file::{ReadError, current, new_file_mode, read_bounded, rename_new};
 pub use journal::{ChangeJournal, ContentsFull, Entered, FileChange, FileState, PreparedChange, Publishing};
-#[cfg(debug_assertions)]
-pub use moment::crash::{doing_at, dying_at};
-pub use moment::{is_dead, moment};
 use undo::{Plan, plan};
 pub use undo::{UndoError, UndoReport, undo};
 
@@ -222,7 +222,7 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
     }
     // Backwards, as at any rollback: a file may stand where a directory has to go first.
     for (index, file) in change.files.iter().enumerate().rev() {
-        moment();
+        crash_point();
         let (taken, back) = (temporary(&change.id, index), returning(&change.id, index));
         for temporary in [&taken, &back] {
             remove_leftover(repository.handle(), file, temporary);
@@ -276,7 +276,7 @@ fn remove_directories<'a>(root: &Root, directories: impl Iterator<Item = &'a str
     let directories: BTreeSet<&str> = directories.collect();
     // A directory sorts before everything below it.
     for directory in directories.into_iter().rev() {
-        moment();
+        crash_point();
         file::remove_directory(root, directory);
     }
 }
@@ -352,13 +352,13 @@ pub fn put_in_place(
 pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
     let mut steps: Vec<AppliedChange<'_>> = Vec::new();
     for (index, file) in change.files.iter().enumerate() {
-        moment();
+        crash_point();
         match AppliedChange::take(root, file, temporary(&change.id, index)) {
             Ok(step) => steps.push(step),
             Err(obstacle) => {
                 // Every step is taken back, also where another one could not be.
                 let failed = steps.iter().rev().filter_map(|step| step.take_back(root).err()).count();
-                moment();
+                crash_point();
                 let rolled_back = if failed == 0 {
                     RolledBack::Wholly
                 } else {
@@ -368,7 +368,7 @@ pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (
             }
         }
     }
-    moment();
+    crash_point();
     Ok(finish(root, &steps))
 }
 
@@ -396,7 +396,7 @@ fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
         };
         for step in steps {
             if matches!(step.done, Done::Exchanged | Done::Removed) {
-                moment();
+                crash_point();
                 // A program that had the old file open may have written into it since.
                 if !discard_if(&handle, &step.temporary, step.file.before.as_ref()) {
                     late.push(WrittenLate {
@@ -464,7 +464,7 @@ impl<'a> AppliedChange<'a> {
                 path: self.file.path.clone(),
             });
         }
-        moment();
+        crash_point();
         match self.done {
             Done::Created => replace_back(parent, self.file, &self.temporary, (put_aside, rename_new))?,
             Done::Exchanged => replace_back(parent, self.file, &self.temporary, (exchange, exchange))?,

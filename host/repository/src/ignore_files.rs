@@ -2,8 +2,8 @@
 //!
 //! Ignore files come from the repository, and a compiled pattern costs kilobytes of memory and tens of microseconds. So
 //! one file and one walk may hold only so many bytes and patterns. Ignore files of other people have a budget of their
-//! own. The reader notes the path of a file over a budget for the answer, and `ignores` leaves its folder out. The rules
-//! that the files state are `ignores`.
+//! own. The reader notes the path of a file over a budget for the answer, and `ignores` leaves its folder out. The
+//! rules that the files state are `ignores`.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::FileType;
 use tokio_util::sync::CancellationToken;
 
-use super::stamp::ScanFingerprint;
+use super::fingerprint::ScanFingerprint;
 use tool_core::limits::{
     IGNORE_FILE_BYTES_MAX, IGNORE_FILE_PATTERNS_MAX, IGNORE_FILES_KEPT_MAX, IGNORE_FOREIGN_BYTES_MAX,
     IGNORE_FOREIGN_PATTERNS_MAX, IGNORE_LEVELS_MAX, IGNORE_NAMED_MAX, IGNORE_PATTERN_BYTES_MAX, IGNORE_WALK_BYTES_MAX,

@@ -13,11 +13,11 @@ use ignore::Match;
 use ignore::gitignore::Gitignore;
 use rustix::fs::{Mode, OFlags};
 
+use super::fingerprint::IGNORE_FILES;
 use super::foreign;
 use super::ignore_files::{IgnoreOwner, IgnoreReader, ReadIgnores};
 use super::path;
 use super::root::is_work_tree;
-use super::stamp::IGNORE_FILES;
 
 /// The directories above the root that belong to its work tree, from the inside.
 fn above(root: &Path) -> Vec<&Path> {
@@ -53,8 +53,8 @@ pub(super) struct Ignores {
 }
 
 impl Ignores {
-    /// The rules that hold at the root: the user's global file and, inside a git work tree, the files of the directories
-    /// above the root.
+    /// The rules that hold at the root: the user's global file and, inside a git work tree, the files of the
+    /// directories above the root.
     pub(super) fn at_root(root: &Path, reader: &IgnoreReader<'_>) -> Arc<Self> {
         let mut ignores = Arc::new(Self::global(reader));
         for directory in above(root).into_iter().rev() {

@@ -8,27 +8,27 @@
 
 pub mod bulk;
 pub mod changes;
-mod concealed;
 pub mod file_role;
+mod fingerprint;
 pub mod foreign;
-mod fresh;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod hidden_entries;
+mod hidden_links;
 mod ignore_files;
 mod ignores;
-mod kept;
 pub mod layer;
-mod linked;
+pub mod lock_wait;
 mod open;
 pub mod path;
+mod revalidate;
 mod root;
 mod root_file;
 mod rules;
+mod scan_cache;
 mod secrets;
-mod stamp;
 #[cfg(test)]
 mod tests;
-pub mod waiting;
 mod walk;
 
 use std::fs::File;
@@ -42,14 +42,13 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-pub use concealed::ConcealError;
+use fingerprint::ScanBasis;
+pub use hidden_entries::HiddenEntriesError;
+use hidden_links::HiddenLinks;
 pub use ignore_files::SkippedIgnores;
 use ignore_files::{IgnoreCache, IgnoreReader};
 use ignores::Ignores;
-pub use kept::Key;
-pub use kept::Scans;
 use layer::{Layer, LayerEntry, LayeredList};
-use linked::Linked;
 pub use open::Identity;
 use open::Unresolved;
 pub use open::{Root, mode};
@@ -60,7 +59,8 @@ pub use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
 pub use root_file::{Narrowing, RootFileError};
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, REPORTS_FOLDER, Rule, Rules, SKIPPED};
 pub use rules::{fold, is_ignorable};
-use stamp::Basis;
+pub use scan_cache::RepositoryKey;
+pub use scan_cache::ScanCache;
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
 use walk::{Scan, WalkBounds, WalkedTree};
 
@@ -84,7 +84,7 @@ pub struct Options {
     /// Time-out of a scan; `None` is that of `limits`.
     pub scan_time: Option<Duration>,
     /// Store of walks for the next opening of the same repository.
-    pub scans: Option<Arc<Scans>>,
+    pub scans: Option<Arc<ScanCache>>,
     /// Cancels the opening, which reads the repository's own settings file.
     pub cancel: CancellationToken,
     /// Takes the times of files for unreliable, whatever the file system.
@@ -248,15 +248,15 @@ pub struct Repository {
     narrowing: Narrowing,
     state_directory: Option<PathBuf>,
     bounds: WalkBounds,
-    key: Key,
+    key: RepositoryKey,
     /// Walks of earlier openings.
-    scans: Option<Arc<Scans>>,
+    scans: Option<Arc<ScanCache>>,
     ignore_files: Arc<IgnoreCache>,
     /// Result of the last walk.
     scanned: Mutex<Option<Arc<Scan>>>,
     /// Held by the thread that walks.
     scanning: Mutex<()>,
-    linked: Linked,
+    hidden_links: HiddenLinks,
     layer: Option<Arc<Layer>>,
     layered_list: LayeredList,
 }
@@ -289,7 +289,7 @@ impl Repository {
             bounds.settling = Duration::MAX;
         }
         let state_directory = options.state_directory.as_deref().map(root::canonical);
-        let key = Key {
+        let key = RepositoryKey {
             root: path.clone(),
             identity,
             state_directory: state_directory.clone(),
@@ -314,7 +314,7 @@ impl Repository {
             scans: options.scans.clone(),
             scanned: Mutex::new(None),
             scanning: Mutex::new(()),
-            linked: Linked::default(),
+            hidden_links: HiddenLinks::default(),
             layer: None,
             layered_list: LayeredList::default(),
         };
@@ -330,7 +330,8 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Applies the file of the work tree that the root is a folder of: a user who names a folder has not asked for less.
+    /// Applies the file of the work tree that the root is a folder of: a user who names a folder has not asked for
+    /// less.
     fn narrow_as_around(&mut self, cancel: &CancellationToken) -> Result<(), RepositoryError> {
         let around = find_root(&self.path);
         if around == self.path || around.join(ROOT_FILE).symlink_metadata().is_err() {
@@ -390,7 +391,7 @@ impl Repository {
     }
 
     /// Returns the key by which another opening of the same repository is recognised.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &RepositoryKey {
         &self.key
     }
 
@@ -590,7 +591,7 @@ impl Repository {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = Ignores::files_outside(&self.path);
         if let Some(scan) = self.last_scan()
-            && let Some(list) = fresh::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
+            && let Some(list) = revalidate::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
         {
             self.keep(scan);
             return Ok(self.merge_list(list, cancel));
@@ -607,7 +608,7 @@ impl Repository {
 
     /// Walks. The caller has its turn.
     fn walk(&self, outside: Vec<PathBuf>, cancel: &CancellationToken) -> Result<Arc<Scan>, ScanError> {
-        let scan = walk::scan(&self.tree(cancel), self.bounds, Basis::begin(outside), cancel)?;
+        let scan = walk::scan(&self.tree(cancel), self.bounds, ScanBasis::begin(outside), cancel)?;
         let scan = Arc::new(scan);
         self.keep(Arc::clone(&scan));
         Ok(scan)
@@ -622,7 +623,7 @@ impl Repository {
 
     /// Waits until no other thread walks.
     fn turn_to_scan(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ScanError> {
-        let turn = waiting::lock(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
+        let turn = lock_wait::lock(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
         if cancel.is_cancelled() {
             Err(ScanError::Cancelled)
         } else {
@@ -808,7 +809,7 @@ impl Repository {
         if is_linked && self.is_hidden_identity(Identity::of(stat), cancel) {
             return Some(HARD_LINK);
         }
-        if let Some(reason) = self.linked_reason(stat, cancel) {
+        if let Some(reason) = self.hidden_link_reason(stat, cancel) {
             return Some(reason);
         }
         let wanted = secrets::bytes_wanted(path);
@@ -845,7 +846,7 @@ fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat, listed: b
         path,
         kind,
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        modified_ns: stamp::modified_ns(stat),
+        modified_ns: fingerprint::modified_ns(stat),
         identity: Identity::of(stat),
         mode: open::mode(stat),
         listed,

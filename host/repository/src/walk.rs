@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use tokio_util::sync::CancellationToken;
 
+use super::fingerprint::{self, ScanBasis, ScanFingerprint, changed_ns, modified_ns};
 use super::ignore_files::{IgnoreReader, SkippedIgnores};
 use super::ignores::Ignores;
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
-use super::stamp::{self, Basis, ScanFingerprint, changed_ns, modified_ns};
 use super::{EntryKind, path, secrets};
 use tool_core::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
@@ -137,7 +137,7 @@ pub(super) struct Scan {
     /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
     pub(super) walked: HashSet<String>,
     /// State that keeps the list right.
-    pub(super) basis: Basis,
+    pub(super) basis: ScanBasis,
 }
 
 impl Scan {
@@ -162,7 +162,7 @@ pub(super) struct WalkedTree<'a> {
 pub(super) fn scan(
     tree: &WalkedTree<'_>,
     bounds: WalkBounds,
-    basis: Basis,
+    basis: ScanBasis,
     cancel: &CancellationToken,
 ) -> Result<Scan, ScanError> {
     drop(tree.root.open_directory("").map_err(|errno| unreadable("", errno))?);
@@ -208,7 +208,7 @@ fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
     }
 }
 
-fn merge(parts: Vec<WalkResult>, mut basis: Basis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
+fn merge(parts: Vec<WalkResult>, mut basis: ScanBasis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
     let mut whole = WalkResult::default();
     for part in parts {
         whole.list.files.extend(part.list.files);
@@ -363,7 +363,7 @@ impl TreeWalk<'_> {
         }
         let Ok(handle) = listing.directory.fd() else { return };
         // Before they are read, so that a change in between is noticed.
-        stamp::stamp_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
+        fingerprint::fingerprint_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
         let ignores = listing.ignores(ignores, handle, &path, &self.tree.reader);
         for (count, entry) in listing.entries.iter().enumerate() {
             let is_cancelled = count % ENTRIES_BETWEEN_CHECKS == 0 && self.cancel.is_cancelled();

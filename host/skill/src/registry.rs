@@ -45,7 +45,7 @@ use tool_core::api::{Effect, Operation, ToolSpec};
 use tool_core::api::{Signed, SkillEntry, SkillFunction, SkillOrigin, SkillState};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean, nearest};
-use tool_repository::waiting;
+use tool_repository::lock_wait;
 pub use trial::Trial;
 
 /// First sentence of a team skill's description for a model.
@@ -513,7 +513,7 @@ impl SkillHost {
             return Ok(loaded);
         }
         // The holder of the lock may be compiling, for minutes.
-        let Some(_loading) = waiting::lock(&skill.loading, cancel) else {
+        let Some(_loading) = lock_wait::lock(&skill.loading, cancel) else {
             return Err("it was being loaded when the call was cancelled".to_owned());
         };
         if let Some(loaded) = skill.loaded.get() {

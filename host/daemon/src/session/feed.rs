@@ -26,7 +26,7 @@ use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
 pub use events::Events;
 use events::Tail;
-use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, moment};
+use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, crash_point};
 
 /// Limit for the bytes of a session's journal; beyond it, entries are recorded without their text. A long session
 /// writes a few megabytes; contents of changed files lie elsewhere.
@@ -663,7 +663,7 @@ impl ChangeJournal for Recorder {
         // An undo has no stream, and a rollback shows nothing.
         let proposed = self.lock().summary.start.preview;
         let event = self.is_streamed().then(|| change_event(change, proposed));
-        moment();
+        crash_point();
         // Pending lines may take the room; if they cannot be written, `sync` below returns the error.
         let _ = self.flush();
         {
@@ -683,12 +683,12 @@ impl ChangeJournal for Recorder {
             self.record(JournalEntry::Abandoned { id: change.id.clone() });
             return Err(error);
         }
-        moment();
+        crash_point();
         Ok(())
     }
 
     fn committed(&self, id: &str) -> io::Result<()> {
-        moment();
+        crash_point();
         // After the end this line could not be recorded, and the next start would take the change back unnoticed.
         if !self.take(JournalEntry::Committed { id: id.to_owned() }) {
             return Err(io::Error::other("the session has ended"));
@@ -698,7 +698,7 @@ impl ChangeJournal for Recorder {
             // Until it is rolled back, which may be the next start's business.
             self.record(JournalEntry::Reopened { id: id.to_owned() });
         })?;
-        moment();
+        crash_point();
         let event = self.lock().prepared.remove(id);
         if let Some(event) = event {
             self.event(event);

@@ -20,7 +20,7 @@ use crate::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, St
 use crate::limits;
 use crate::provider::Usage;
 use crate::redaction::KeyFingerprint;
-use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, moment};
+use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, crash_point};
 
 pub use lines::{Extent, Lines, Parsed, parse};
 use tool_core::digest::sha256_hex;
@@ -614,7 +614,7 @@ impl SessionFolder {
                 before: self.store_state(file.before.as_ref())?,
                 after: self.store_state(file.after.as_ref())?,
             });
-            moment();
+            crash_point();
         }
         File::open(self.path.join(CONTENTS_FOLDER))?.sync_all()?;
         File::open(&self.path)?.sync_all()?;

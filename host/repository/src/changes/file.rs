@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use super::{FileChange, FileState, Obstacle, moment};
+use super::{FileChange, FileState, Obstacle, crash_point};
 use crate::{Root, mode, path};
 
 /// Returns the state of a path: `None` if nothing is there.
@@ -130,7 +130,7 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         Ok(false) => return given_up(changed()),
         Err(obstacle) => return given_up(obstacle),
     }
-    moment();
+    crash_point();
     let (swap, done): (Swap, _) = match (&file.before, &file.after) {
         (None, None) => return Ok(Done::Nothing),
         (None, Some(_)) => (rename_new, Done::Created),
@@ -155,7 +155,7 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         Done::Removed => rename_new,
         Done::Created | Done::Replaced | Done::Nothing => return Ok(done),
     };
-    moment();
+    crash_point();
     let obstacle = match looks_like(parent, temporary, &file.path, file.before.as_ref()) {
         Ok(true) => return Ok(done),
         Ok(false) => changed(),
@@ -179,7 +179,7 @@ pub(super) fn replace_back(
     let (_, name) = path::split(&file.path);
     let failed = |errno| Obstacle::from_errno(&file.path, errno);
     out(parent, temporary, name).map_err(failed)?;
-    moment();
+    crash_point();
     if discard_if(parent, temporary, file.after.as_ref()) {
         return Ok(());
     }
@@ -239,7 +239,7 @@ fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(parent, temporary, flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = std::fs::File::from(handle);
-    moment();
+    crash_point();
     file.write_all(&state.content)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let model = stat_at(parent, name).or_else(|_| rustix::fs::fstat(parent))?;
@@ -333,7 +333,7 @@ pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> R
         match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => {
                 made.push(directory.to_owned());
-                moment();
+                crash_point();
             }
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed(errno)),

@@ -30,7 +30,7 @@ use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_core::text::clean;
-use tool_repository::changes::{ChangeJournal, Publishing, is_dead};
+use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
 use tool_repository::{OpenError, Repository, is_ignorable};
 
 /// Start of the messages of [`CommitError::Nothing`].
@@ -591,7 +591,7 @@ impl<'a> Noted<'a> {
 
 impl Drop for Noted<'_> {
     fn drop(&mut self) {
-        if !is_dead() {
+        if !has_crashed() {
             self.journal.published(&self.publishing.id);
         }
     }

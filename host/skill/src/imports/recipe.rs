@@ -19,7 +19,7 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
-use tool_repository::{ConcealError, Repository};
+use tool_repository::{HiddenEntriesError, Repository};
 use tool_sandbox::contain::{self, Enclosure, ProposedFile, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::toolchain::{self, Python};
 use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
@@ -210,7 +210,7 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
     Ok(Enclosure {
         sandbox,
         root: context.repository.root().to_owned(),
-        hidden: context.repository.concealed(&context.cancel).map_err(unlisted)?,
+        hidden: context.repository.hidden_entries(&context.cancel).map_err(unlisted)?,
         state_directory: context.repository.state_directory().map(Path::to_owned),
         bounds: RunBounds::default(),
         installation: None,
@@ -249,10 +249,10 @@ fn fallback() -> String {
     format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
 }
 
-fn unlisted(error: ConcealError) -> Failure {
+fn unlisted(error: HiddenEntriesError) -> Failure {
     match error {
-        ConcealError::Cancelled => cancelled(),
-        error @ (ConcealError::TooMany | ConcealError::Unreadable { .. }) => hinted(
+        HiddenEntriesError::Cancelled => cancelled(),
+        error @ (HiddenEntriesError::TooMany | HiddenEntriesError::Unreadable { .. }) => hinted(
             "limit",
             format!("The hidden files could not be found, so nothing was run: {error}."),
             "the user can go without a sandbox, with `--allow EFFECT --unsandboxed`",

@@ -103,7 +103,7 @@ fn what_somebody_saves_at_any_moment_of_a_change_that_is_taken_back_is_not_lost(
                 fs::rename(fresh, place).expect("the file is replaced");
             };
             let files = [("a.txt", "A"), ("d/n.txt", "N"), ("z.txt", "Z")];
-            let (refused, came) = changes::doing_at(moment, save, || bench.propose(&files, &["m.txt"]));
+            let (refused, came) = changes::interfere_at(moment, save, || bench.propose(&files, &["m.txt"]));
             refused.expect_err("a file is in the way");
             if !came {
                 assert!(moment > 10, "{moment}");
@@ -129,11 +129,11 @@ fn what_is_written_into_the_old_file_is_kept_beside_the_new_one() {
     let moments = (0..).find(|moment| {
         let count = Bench::new(&[("a.txt", "a")]);
         count.see("a.txt");
-        !changes::doing_at(*moment, || (), || count.propose(&[("a.txt", "A")], &[])).1
+        !changes::interfere_at(*moment, || (), || count.propose(&[("a.txt", "A")], &[])).1
     });
     let last = moments.expect("a change ends") - 1;
     let late = move || editor.write_all(b" and more").expect("it is open");
-    let (done, came) = changes::doing_at(last, late, || bench.propose(&[("a.txt", "A")], &[]));
+    let (done, came) = changes::interfere_at(last, late, || bench.propose(&[("a.txt", "A")], &[]));
     done.expect("it is in place");
     assert!(came);
     let tree = bench.tree();

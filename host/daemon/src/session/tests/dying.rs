@@ -13,7 +13,7 @@ use crate::api::{ErrorKind, NoticeKind};
 use crate::digest::sha256_hex;
 use crate::repository::Options;
 use crate::skill::{CallContext, NoServices, SessionFiles, stage};
-use tool_repository::changes::{ChangeJournal, Publishing, dying_at};
+use tool_repository::changes::{ChangeJournal, Publishing, crash_at};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.
 struct Scene {
@@ -129,7 +129,7 @@ impl Scene {
             deletions: &deleted,
             terms: &stage::ProposalTerms::default(),
         };
-        dying_at(moment, || stage::commit(&context, &NoServices, left))
+        crash_at(moment, || stage::commit(&context, &NoServices, left))
             .map(|committed| committed.expect("it is granted"))
             .is_some()
     }
@@ -204,7 +204,7 @@ async fn a_recovery_may_die_as_often_as_it_likes() {
             tree(BEFORE)
         };
         let mut deaths = 0;
-        while dying_at(deaths, || scene.open()).is_none() {
+        while crash_at(deaths, || scene.open()).is_none() {
             deaths += 1;
         }
         assert_eq!(scene.tree(), expected, "moment {moment}, {deaths} deaths");
@@ -384,7 +384,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
         let summary = scene.open().store.summary(&scene.id).expect("it is kept");
         let undone = {
             let sessions = scene.open();
-            dying_at(moment, || sessions.take_back(&summary).expect("it can be undone"))
+            crash_at(moment, || sessions.take_back(&summary).expect("it can be undone"))
         };
         let sessions = scene.open();
         let found = scene.tree();

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
-use tool_repository::changes::{is_dead, moment, rename_new};
+use tool_repository::changes::{crash_point, has_crashed, rename_new};
 
 /// A directory that was reached without following a link.
 pub(super) struct OpenedFolder(pub(super) OwnedFd);
@@ -133,13 +133,13 @@ impl Lock {
     pub(super) fn take(folder: OpenedFolder, name: &str, names: Names) -> Result<Self, Failure> {
         let make = || -> io::Result<()> {
             let mut file = folder.make(&names.early, 0o666)?;
-            moment();
+            crash_point();
             file.write_all(names.mark.as_bytes())?;
-            moment();
+            crash_point();
             Ok(rename_new(&folder.0, &names.early, &lock_of(name))?)
         };
         let made = make();
-        moment();
+        crash_point();
         match made {
             Ok(()) => Ok(Self {
                 folder,
@@ -159,11 +159,11 @@ impl Lock {
     /// Lays down what will replace the locked file.
     pub(super) fn lay_out(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let mut file = self.folder.make(&self.names.new, 0o666)?;
-        moment();
+        crash_point();
         write(&mut file)?;
         file.sync_all()?;
         self.folder.keep();
-        moment();
+        crash_point();
         Ok(())
     }
 
@@ -171,14 +171,14 @@ impl Lock {
     pub(super) fn place(&mut self) -> io::Result<()> {
         self.folder.rename(&self.names.new, &self.name)?;
         self.folder.keep();
-        moment();
+        crash_point();
         Ok(())
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if !is_dead() {
+        if !has_crashed() {
             self.folder.remove(&self.names.new);
             // A lock that stays behind is identified by its line.
             self.folder.remove(&lock_of(&self.name));

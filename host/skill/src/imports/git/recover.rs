@@ -7,7 +7,7 @@
 use std::io;
 
 use super::lock::{Names, OpenedFolder, lock_of};
-use tool_repository::changes::{Publishing, moment};
+use tool_repository::changes::{Publishing, crash_point};
 
 /// Locked part of a publication.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +58,7 @@ pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<Str
         Err(_) => false,
     };
     let is_finished = was_ready && has_moved && is_ours && git.rename(&names.new, "index").is_ok();
-    moment();
+    crash_point();
     let had_lock = clear(&git, "index", &names);
     git.keep();
     let commit = &left.commit;
@@ -82,11 +82,11 @@ pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<Str
 fn clear(folder: &OpenedFolder, name: &str, names: &Names) -> bool {
     for own in [&names.early, &names.new] {
         folder.remove(own);
-        moment();
+        crash_point();
     }
     let lock = lock_of(name);
     let is_ours = folder.line(&lock).is_some_and(|line| line == names.mark);
     let is_removed = is_ours && folder.remove(&lock);
-    moment();
+    crash_point();
     is_removed
 }

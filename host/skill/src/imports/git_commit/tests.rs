@@ -8,7 +8,7 @@ use crate::imports::git::testing::{Fixture, ScriptedApproval, changed, context};
 use crate::settle_commit;
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
-use tool_repository::changes::dying_at;
+use tool_repository::changes::crash_at;
 
 const ALLOWED: &[&str] = &["commit-git"];
 
@@ -776,7 +776,7 @@ fn a_commit_is_made_or_not_at_whatever_moment_its_process_dies() {
             let mut session = fixture.session(ALLOWED);
             let notes = Arc::new(Notes::default());
             session.changes = Arc::clone(&notes) as _;
-            let lived = dying_at(moment, || {
+            let lived = crash_at(moment, || {
                 create(&session, "Say why", &[], true).expect("it can be committed")
             });
             let open = notes.open.lock().expect("not poisoned").clone();
@@ -784,7 +784,7 @@ fn a_commit_is_made_or_not_at_whatever_moment_its_process_dies() {
             for left in &open {
                 // The next start may die as well, and the one after it finds the same.
                 for again in 0.. {
-                    if dying_at(again, || settle_commit(left).expect("it is there")).is_some() {
+                    if crash_at(again, || settle_commit(left).expect("it is there")).is_some() {
                         break;
                     }
                 }

@@ -196,7 +196,7 @@ impl CacheKey<'_> {
     fn digest(&self, context: &CallContext) -> Option<String> {
         let program = self.program.canonicalize().ok()?;
         let metadata = fs::metadata(&program).ok()?;
-        let mut hidden = context.repository.concealed(&context.cancel).ok()?;
+        let mut hidden = context.repository.hidden_entries(&context.cancel).ok()?;
         // The first session makes the folder of its report. No run has seen that folder, so the build stays valid.
         hidden.retain(|name| name != REPORTS_FOLDER);
         hidden.sort_unstable();

@@ -1,6 +1,7 @@
-//! Stamps of directories and files: what each was when it was read, so that a later look finds every change.
+//! Fingerprints of directories and files: their state when they were read, by which later changes are found.
 //!
-//! A walk takes the stamps of all that it rests on. `fresh` compares them; the cache of ignore files has them as keys.
+//! A walk records the fingerprints of everything that its result depends on. `revalidate` compares them with the
+//! present state, and the cache of ignore files uses them as keys.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -36,12 +37,12 @@ impl ScanFingerprint {
         self.changed_ns < time_ns
     }
 
-    /// True where both are stamps of one file, at whatever times.
+    /// True if both are fingerprints of the same file, possibly at different times.
     pub(super) fn is_of_file(&self, other: &Self) -> bool {
         self.identity == other.identity
     }
 
-    /// The stamp of a path; `None` where nothing is.
+    /// The fingerprint of a path; `None` if nothing exists there.
     pub(super) fn at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
         let path = if path.is_empty() { "." } else { path };
         let stat = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -52,10 +53,10 @@ impl ScanFingerprint {
 /// The names of the ignore files of a directory.
 pub(super) const IGNORE_FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// State of everything that a walk rests on.
+/// Fingerprints of everything that the result of a walk depends on.
 #[derive(Debug, Default)]
-pub(super) struct Basis {
-    /// Directories that were read and ignore files in them, with what they were.
+pub(super) struct ScanBasis {
+    /// Directories that were read, and their ignore files.
     pub(super) inside: Vec<(String, Option<ScanFingerprint>)>,
     /// Ignore files outside the root.
     pub(super) outside: Vec<(PathBuf, Option<ScanFingerprint>)>,
@@ -63,28 +64,30 @@ pub(super) struct Basis {
     began_ns: i128,
 }
 
-impl Basis {
-    /// Taken before the walk. `outside` are the ignore files outside the root.
+impl ScanBasis {
+    /// Begins the fingerprints of a walk. `outside` are the ignore files outside the root.
     pub(super) fn begin(outside: Vec<PathBuf>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             inside: Vec::new(),
-            outside: outside.into_iter().map(stamped).collect(),
+            outside: outside.into_iter().map(fingerprinted).collect(),
             began_ns: i128::try_from(since.as_nanos()).unwrap_or(0),
         }
     }
 
-    /// True where nothing changed so shortly before the walk that a change after it could go unnoticed.
+    /// True if the last change was long enough before the walk that every later change has another time.
     pub(super) fn is_settled(&self, settling: Duration) -> bool {
         let settled_ns = self.began_ns - i128::try_from(settling.as_nanos()).unwrap_or(0);
-        let inside = self.inside.iter().filter_map(|(_, stamp)| *stamp);
-        let outside = self.outside.iter().filter_map(|(_, stamp)| *stamp);
-        inside.chain(outside).all(|stamp| stamp.changed_ns < settled_ns)
+        let inside = self.inside.iter().filter_map(|(_, fingerprint)| *fingerprint);
+        let outside = self.outside.iter().filter_map(|(_, fingerprint)| *fingerprint);
+        inside
+            .chain(outside)
+            .all(|fingerprint| fingerprint.changed_ns < settled_ns)
     }
 }
 
-/// The stamps of the ignore files of a directory that has at least one of their first parts.
-pub(super) fn stamp_ignore_files(
+/// Records the fingerprints of a directory's ignore files. `has` says whether the directory has an entry.
+pub(super) fn fingerprint_ignore_files(
     directory: BorrowedFd<'_>,
     path: &str,
     has: impl Fn(&str) -> bool,
@@ -98,13 +101,13 @@ pub(super) fn stamp_ignore_files(
     }
 }
 
-fn stamped(path: PathBuf) -> (PathBuf, Option<ScanFingerprint>) {
-    let stamp = stamp_outside(&path);
-    (path, stamp)
+fn fingerprinted(path: PathBuf) -> (PathBuf, Option<ScanFingerprint>) {
+    let fingerprint = fingerprint_outside(&path);
+    (path, fingerprint)
 }
 
-/// The stamp of a file outside the root; links are followed.
-pub(super) fn stamp_outside(path: &Path) -> Option<ScanFingerprint> {
+/// The fingerprint of a file outside the root; links are followed.
+pub(super) fn fingerprint_outside(path: &Path) -> Option<ScanFingerprint> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
     stat.ok().map(|stat| ScanFingerprint::of(&stat))
 }

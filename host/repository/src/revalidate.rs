@@ -1,8 +1,8 @@
-//! Whether a list still holds: a look at all that its walk rested on, which costs a fraction of a walk.
+//! Revalidates a cached list of files, which costs a fraction of a new walk.
 //!
-//! A list rests on the directories that were read and the ignore files that counted. If none of them changed, only
-//! the sizes and times of files can have, and those are looked up and brought up to date. The answer is exact, not
-//! a guess by age.
+//! A list depends on the directories that the walk read and on the ignore files that it applied. If none of them has
+//! changed, only sizes and times of files can have changed, and [`refresh`] updates those. The result is exact: it does
+//! not depend on the age of the list.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FileType, Stat};
 use tokio_util::sync::CancellationToken;
 
+use super::fingerprint::{ScanFingerprint, fingerprint_outside};
 use super::open::Root;
-use super::stamp::{ScanFingerprint, stamp_outside};
 use super::walk::{FileEntry, FileList, Scan, file_entry};
 use super::{path, secrets};
 
 /// Below this many entries, a second thread costs more than it saves.
 const ENTRIES_PER_THREAD_MIN: usize = 1000;
 
-/// Files that are looked at between two checks of cancellation.
+/// Files between two checks of cancellation.
 const FILES_BETWEEN_CHECKS: usize = 64;
 
-/// The list of an earlier walk, brought up to date, or `None` where only a new walk can tell.
+/// The list of an earlier walk with present sizes and times; `None` if a new walk is needed.
 ///
 /// `outside` are the ignore files outside the root that count now.
 pub(super) fn refresh(
@@ -32,7 +32,7 @@ pub(super) fn refresh(
     settling: Duration,
     cancel: &CancellationToken,
 ) -> Option<Arc<FileList>> {
-    if !may_hold(scan, outside, settling) {
+    if !may_be_valid(scan, outside, settling) {
         return None;
     }
     let changed = in_parallel(&scan.basis.inside, &scan.list.files, |inside, files| {
@@ -45,10 +45,10 @@ pub(super) fn refresh(
                 return None;
             }
             for file in files {
-                let stat = look(root, file)?;
+                let stat = stat_file(root, file)?;
                 if !is_same(file, &stat) {
                     let now = file_entry(file.path.clone(), &stat);
-                    // Its new name may lie in a hidden directory, which makes it hidden under this one too.
+                    // A new hard link may be in a hidden directory, which makes the file hidden under this name too.
                     let has_one_name = stat.st_nlink == 1;
                     changed.push(has_one_name.then_some(now)?);
                 }
@@ -73,8 +73,8 @@ pub(super) fn refresh(
     Some(Arc::new(list))
 }
 
-/// True where a walk would find the same names. Sizes and times of the files may be older.
-pub(super) fn holds(
+/// True if a new walk would find the same names. Sizes and times of files may have changed.
+pub(super) fn has_same_names(
     scan: &Scan,
     root: &Root,
     outside: &[PathBuf],
@@ -84,40 +84,42 @@ pub(super) fn holds(
     let unchanged = |inside: &[(String, Option<ScanFingerprint>)], _: &[()]| {
         are_unchanged(inside, root, cancel).then(Vec::<()>::new)
     };
-    may_hold(scan, outside, settling) && in_parallel(&scan.basis.inside, &[], unchanged).is_some()
+    may_be_valid(scan, outside, settling) && in_parallel(&scan.basis.inside, &[], unchanged).is_some()
 }
 
-/// Checks everything that needs no look into the root.
-fn may_hold(scan: &Scan, outside: &[PathBuf], settling: Duration) -> bool {
+/// Checks everything outside of the root.
+fn may_be_valid(scan: &Scan, outside: &[PathBuf], settling: Duration) -> bool {
     let basis = &scan.basis;
     let same_outside = || {
         let pairs = || basis.outside.iter().zip(outside);
         basis.outside.len() == outside.len()
-            && pairs().all(|((was, stamp), is)| was == is && *stamp == stamp_outside(is))
+            && pairs().all(|((was, fingerprint), is)| was == is && *fingerprint == fingerprint_outside(is))
     };
     scan.list.complete && basis.is_settled(settling) && same_outside()
 }
 
 fn are_unchanged(inside: &[(String, Option<ScanFingerprint>)], root: &Root, cancel: &CancellationToken) -> bool {
     let mut inside = inside.iter();
-    inside.all(|(path, stamp)| !cancel.is_cancelled() && ScanFingerprint::at(root.handle(), path) == *stamp)
+    inside.all(|(path, fingerprint)| !cancel.is_cancelled() && ScanFingerprint::at(root.handle(), path) == *fingerprint)
 }
 
-/// Compared without a copy of the path, of which a large tree would need a hundred thousand.
+/// Compares a file with its present state, without a copy of its path: a large tree would need a hundred thousand
+/// copies.
 fn is_same(file: &FileEntry, stat: &Stat) -> bool {
     let now = file_entry(String::new(), stat);
-    let what = |file: &FileEntry| (file.size, file.modified_ns, file.changed_ns, file.inode);
-    what(&now) == what(file)
+    let state = |file: &FileEntry| (file.size, file.modified_ns, file.changed_ns, file.inode);
+    state(&now) == state(file)
 }
 
-/// Returns the present state of a listed file; `None` if it is no file any more.
-fn look(root: &Root, file: &FileEntry) -> Option<Stat> {
+/// Returns the present state of a listed file; `None` if it is no longer a file.
+fn stat_file(root: &Root, file: &FileEntry) -> Option<Stat> {
     let stat = rustix::fs::statat(root.handle(), file.path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then_some(stat)
 }
 
-/// Gives each thread its share of both, and joins what they found; `None` as soon as one found nothing to hold.
+/// Runs `work` on all processors with a share of both slices each, and joins the results. `None` if a share gave
+/// `None`.
 fn in_parallel<A: Sync, B: Sync, T: Send>(
     first: &[A],
     second: &[B],

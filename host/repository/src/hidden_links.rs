@@ -1,8 +1,9 @@
-//! Other names (hard links) of hidden files that lie where no list goes: in ignored and skipped directories.
+//! Detects hard links to hidden files in ignored and skipped directories.
 //!
-//! A walk learns what the hidden files that it meets are, and passes those directories by, because they may hold a
-//! hundred times more than the rest. So they are looked into only when a file with several names is opened: once, within
-//! a bound, and again where that file was given a name since. Beyond the bound such files are not opened at all.
+//! A walk records the inodes of the hidden files that it finds. It does not enter ignored and skipped directories,
+//! because they may hold a hundred times more files than the rest. So this module searches them, but only when a file
+//! with several hard links is opened. It keeps the result, and searches again if the file has changed since, for
+//! example by a new link. If there are too many entries to search, files with several links are not opened.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -11,44 +12,44 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::Stat;
 use tokio_util::sync::CancellationToken;
 
-use super::concealed::ConcealError;
+use super::hidden_entries::HiddenEntriesError;
 use super::open::Identity;
-use super::{HARD_LINK, Repository, stamp};
-use crate::waiting;
+use super::{HARD_LINK, Repository, fingerprint};
+use crate::lock_wait;
 use tool_core::limits::SCAN_SETTLING_MS;
 
-/// Entries that are looked at for hidden files with several names, ignored and skipped directories included. A large tree
-/// with its packages has 300,000, which takes a second; in one of more, files with several names are not opened.
+/// Entries of such a search, with ignored and skipped directories. A large tree with its packages has 300,000, which
+/// takes a second. In a larger tree, files with several links are not opened.
 const LINKED_ENTRIES_MAX: u64 = 500_000;
 
 const UNKNOWN: &str = "has several names, and there are too many files to know whether one of them is hidden";
 
-/// Known hidden files that have several names.
+/// The result of the last search for hidden files with several links.
 #[derive(Debug, Default)]
-pub(super) struct Linked(Mutex<Option<Known>>);
+pub(super) struct HiddenLinks(Mutex<Option<HiddenInodes>>);
 
 #[derive(Debug)]
-struct Known {
-    /// When it was looked for, in nanoseconds since 1970.
+struct HiddenInodes {
+    /// When the search began, in nanoseconds since 1970.
     begun_ns: i128,
-    /// Inodes, whatever their device: one that only looks the same is refused at worst. Absent where there was too much
-    /// to look at.
+    /// Inodes without their devices: an equal inode on another device is refused too, which does no harm. `None` if
+    /// there were too many entries.
     inodes: Option<HashSet<u64>>,
 }
 
 impl Repository {
-    /// Why a file is hidden that may have a hidden name where no list goes. What has one name costs nothing here.
-    /// Where it is not known when the caller is cancelled, it counts as hidden.
-    pub(super) fn linked_reason(&self, stat: &Stat, cancel: &CancellationToken) -> Option<&'static str> {
+    /// Why a file is hidden: it has a hard link that is hidden and in no list. A file with one link needs no search. If
+    /// the caller is cancelled before the answer is known, the file counts as hidden.
+    pub(super) fn hidden_link_reason(&self, stat: &Stat, cancel: &CancellationToken) -> Option<&'static str> {
         if stat.st_nlink > 1 {
-            self.linked.reason_within(self, stat, LINKED_ENTRIES_MAX, cancel)
+            self.hidden_links.reason_within(self, stat, LINKED_ENTRIES_MAX, cancel)
         } else {
             None
         }
     }
 }
 
-impl Linked {
+impl HiddenLinks {
     fn reason_within(
         &self,
         repository: &Repository,
@@ -56,19 +57,19 @@ impl Linked {
         entries_max: u64,
         cancel: &CancellationToken,
     ) -> Option<&'static str> {
-        let Some(mut known) = waiting::lock(&self.0, cancel) else {
+        let Some(mut known) = lock_wait::lock(&self.0, cancel) else {
             return Some(UNKNOWN);
         };
         // A new name changes the time of the file itself.
-        let settled = stamp::changed_ns(stat) + i128::from(SCAN_SETTLING_MS) * 1_000_000;
+        let settled = fingerprint::changed_ns(stat) + i128::from(SCAN_SETTLING_MS) * 1_000_000;
         if known.as_ref().is_none_or(|known| known.begun_ns <= settled) {
             let begun_ns = now_ns();
             let inodes = match repository.linked_hidden(entries_max, cancel) {
                 // The next one who asks may have the time.
-                Err(ConcealError::Cancelled) => return Some(UNKNOWN),
+                Err(HiddenEntriesError::Cancelled) => return Some(UNKNOWN),
                 found => found.ok(),
             };
-            *known = Some(Known { begun_ns, inodes });
+            *known = Some(HiddenInodes { begun_ns, inodes });
         }
         match known.as_ref().and_then(|known| known.inodes.as_ref()) {
             Some(inodes) => inodes.contains(&Identity::of(stat).inode).then_some(HARD_LINK),
@@ -153,9 +154,9 @@ mod tests {
         let (folder, repository) = made(&[("a.txt", "x"), ("c.txt", "x")], &[("a.txt", "b.txt")]);
         let stat = stat(&folder.path().join("b.txt"));
         let cancel = CancellationToken::new();
-        let within = |linked: &Linked, most, cancel| linked.reason_within(&repository, &stat, most, cancel);
-        assert_eq!(within(&Linked::default(), 2, &cancel), Some(UNKNOWN));
-        assert_eq!(within(&Linked::default(), LINKED_ENTRIES_MAX, &cancel), None);
+        let within = |linked: &HiddenLinks, most, cancel| linked.reason_within(&repository, &stat, most, cancel);
+        assert_eq!(within(&HiddenLinks::default(), 2, &cancel), Some(UNKNOWN));
+        assert_eq!(within(&HiddenLinks::default(), LINKED_ENTRIES_MAX, &cancel), None);
     }
 
     #[test]
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(open(&ended), Err(format!("`b.txt` is not accessible: it {UNKNOWN}")));
         assert_eq!(open(&waits), Ok(()));
         // Another thread looks, for long.
-        let linked = Linked::default();
+        let linked = HiddenLinks::default();
         let held = linked.0.lock().expect("nobody holds it");
         let stat = stat(&folder.path().join("b.txt"));
         let reason = linked.reason_within(&repository, &stat, LINKED_ENTRIES_MAX, &ended);

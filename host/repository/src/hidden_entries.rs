@@ -1,8 +1,8 @@
-//! The entries of the real tree that a contained run must not find: all hidden files, wherever they lie.
+//! Finds all hidden entries of the tree, which the sandbox hides from the programs that run in it.
 //!
-//! A run sees the tree itself and not through the guard, so this looks also where lists do not: into ignored and
-//! skipped directories and at names that are not UTF-8. Sockets, FIFOs and devices count as hidden, because their other
-//! end is a process outside.
+//! A program in the sandbox sees the tree directly, not through the guard. So this search also covers ignored and
+//! skipped directories and names that are not UTF-8. Sockets, FIFOs and devices count as hidden, because their other
+//! end is a process outside of the sandbox.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -17,13 +17,13 @@ use super::walk::secret_at;
 use super::{Identity, Repository, rules, secrets};
 use tool_core::limits::{CONTAIN_ENTRIES_MAX, HIDDEN_ENTRIES_MAX};
 
-/// Why the hidden entries are not known.
+/// Why the hidden entries cannot be listed.
 #[derive(Debug, thiserror::Error)]
-pub enum ConcealError {
+pub enum HiddenEntriesError {
     /// The session ended.
     #[error("the call was cancelled")]
     Cancelled,
-    /// There are too many to look at.
+    /// There are too many entries.
     #[error("the repository has more than {CONTAIN_ENTRIES_MAX} files")]
     TooMany,
     /// A directory cannot be read, for a reason other than its permissions.
@@ -37,46 +37,46 @@ pub enum ConcealError {
 }
 
 impl Repository {
-    /// The hidden entries, relative to the root; what lies in a hidden directory is not named by itself.
-    pub fn concealed(&self, cancel: &CancellationToken) -> Result<Vec<OsString>, ConcealError> {
+    /// The hidden entries, relative to the root. Entries inside of a hidden directory are not listed.
+    pub fn hidden_entries(&self, cancel: &CancellationToken) -> Result<Vec<OsString>, HiddenEntriesError> {
         let mut search = self.search(cancel);
-        search.walk(Search::judge)?;
-        if !search.linked.is_empty() {
-            // Some hidden file has another name, which may be a visible one.
+        search.walk(HiddenSearch::find_hidden)?;
+        if !search.linked_inodes.is_empty() {
+            // A hidden file has another hard link, which may have a visible name.
             search.entries = 0;
-            search.walk(Search::find_links)?;
+            search.walk(HiddenSearch::find_links)?;
         }
         Ok(search.hidden.into_iter().map(PathBuf::into_os_string).collect())
     }
 
-    /// Inodes of hidden files with more than one name, wherever they lie.
+    /// Inodes of hidden files with more than one hard link, in the whole tree.
     pub(super) fn linked_hidden(
         &self,
         entries_max: u64,
         cancel: &CancellationToken,
-    ) -> Result<HashSet<u64>, ConcealError> {
+    ) -> Result<HashSet<u64>, HiddenEntriesError> {
         let mut search = self.search(cancel);
         search.entries_max = entries_max;
-        search.walk(Search::judge)?;
-        Ok(search.linked)
+        search.walk(HiddenSearch::find_hidden)?;
+        Ok(search.linked_inodes)
     }
 
-    fn search<'a>(&'a self, cancel: &'a CancellationToken) -> Search<'a> {
-        Search {
+    fn search<'a>(&'a self, cancel: &'a CancellationToken) -> HiddenSearch<'a> {
+        HiddenSearch {
             repository: self,
             cancel,
             state: self.state(),
             entries: 0,
             entries_max: CONTAIN_ENTRIES_MAX,
             hidden: Vec::new(),
-            linked: HashSet::new(),
+            linked_inodes: HashSet::new(),
         }
     }
 }
 
 type Entries = [(DirEntry, FileType)];
 
-struct Search<'a> {
+struct HiddenSearch<'a> {
     repository: &'a Repository,
     cancel: &'a CancellationToken,
     state: Option<Identity>,
@@ -84,28 +84,28 @@ struct Search<'a> {
     entries_max: u64,
     hidden: Vec<PathBuf>,
     /// Inodes of hidden files that have more than one name.
-    linked: HashSet<u64>,
+    linked_inodes: HashSet<u64>,
 }
 
-impl Search<'_> {
-    /// Visits every directory; the visitor says which of its directories to go into.
-    fn walk(&mut self, visit: fn(&mut Self, &Path, &Entries) -> Vec<PathBuf>) -> Result<(), ConcealError> {
+impl HiddenSearch<'_> {
+    /// Visits directories from the root on. `visit` returns the directories to enter next.
+    fn walk(&mut self, visit: fn(&mut Self, &Path, &Entries) -> Vec<PathBuf>) -> Result<(), HiddenEntriesError> {
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
             if self.cancel.is_cancelled() {
-                return Err(ConcealError::Cancelled);
+                return Err(HiddenEntriesError::Cancelled);
             }
             let entries = self.list(&folder)?;
             self.entries += entries.len() as u64;
             if self.entries > self.entries_max {
-                return Err(ConcealError::TooMany);
+                return Err(HiddenEntriesError::TooMany);
             }
             folders.extend(visit(self, &folder, &entries));
         }
         Ok(())
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<(DirEntry, FileType)>, ConcealError> {
+    fn list(&self, folder: &Path) -> Result<Vec<(DirEntry, FileType)>, HiddenEntriesError> {
         let place = self.repository.root().join(folder);
         let read = || -> io::Result<Vec<_>> {
             let mut entries = Vec::new();
@@ -121,12 +121,12 @@ impl Search<'_> {
             Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound) => {
                 Ok(Vec::new())
             }
-            other => other.map_err(|source| ConcealError::Unreadable { path: place, source }),
+            other => other.map_err(|source| HiddenEntriesError::Unreadable { path: place, source }),
         }
     }
 
-    /// Notes the hidden entries of a directory and says which others to go into.
-    fn judge(&mut self, folder: &Path, entries: &Entries) -> Vec<PathBuf> {
+    /// Records the hidden entries of a directory, and returns its other directories.
+    fn find_hidden(&mut self, folder: &Path, entries: &Entries) -> Vec<PathBuf> {
         if !folder.as_os_str().is_empty() && self.is_hidden_folder(folder, entries) {
             self.hidden.push(folder.to_owned());
             return Vec::new();
@@ -144,7 +144,7 @@ impl Search<'_> {
         inside
     }
 
-    /// A git directory by its shape, or the state directory.
+    /// True for a git directory, recognised by its entries, and for the state directory.
     fn is_hidden_folder(&self, folder: &Path, entries: &Entries) -> bool {
         let has = |name: &str| entries.iter().any(|(entry, _)| entry.file_name() == name);
         if has("HEAD") && (has("commondir") || has("objects") && has("refs")) {
@@ -176,12 +176,13 @@ impl Search<'_> {
                 .is_some_and(|path| secret_at(self.repository.directory(), path))
     }
 
-    /// Remembers which hidden files have other names. Of a git directory nothing, because its files have many.
+    /// Records the inodes of hidden files with several hard links. Not in git directories, because their files have
+    /// many.
     fn note_links(&mut self, path: &Path, kind: FileType) {
         let place = self.repository.root().join(path);
         if kind.is_file() {
             let metadata = std::fs::symlink_metadata(&place).ok();
-            self.linked
+            self.linked_inodes
                 .extend(metadata.filter(|file| file.nlink() > 1).map(|file| file.ino()));
             return;
         }
@@ -196,7 +197,7 @@ impl Search<'_> {
                     _ if left == 0 => return,
                     Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
                     Ok(metadata) if metadata.nlink() > 1 => {
-                        self.linked.insert(metadata.ino());
+                        self.linked_inodes.insert(metadata.ino());
                     }
                     _ => {}
                 }
@@ -204,7 +205,7 @@ impl Search<'_> {
         }
     }
 
-    /// Notes other names of hidden files.
+    /// Records visible hard links of hidden files.
     fn find_links(&mut self, folder: &Path, entries: &Entries) -> Vec<PathBuf> {
         // Of a hidden directory all that is inside is hidden; the search begins above it.
         let here = self.hidden.iter().filter(|path| path.parent() == Some(folder));
@@ -217,7 +218,7 @@ impl Search<'_> {
             }
             if kind.is_dir() {
                 inside.push(path);
-            } else if kind.is_file() && self.linked.contains(&entry.ino()) {
+            } else if kind.is_file() && self.linked_inodes.contains(&entry.ino()) {
                 self.hidden.push(path);
             }
         }
@@ -262,7 +263,9 @@ mod tests {
             ..Options::default()
         };
         let repository = Repository::open(&root, &options).expect("the folder is there");
-        let mut hidden = repository.concealed(&CancellationToken::new()).expect("it is small");
+        let mut hidden = repository
+            .hidden_entries(&CancellationToken::new())
+            .expect("it is small");
         hidden.sort();
         let expected = [
             ".env",
@@ -278,7 +281,10 @@ mod tests {
         assert_eq!(hidden, expected);
         let cancel = CancellationToken::new();
         cancel.cancel();
-        assert!(matches!(repository.concealed(&cancel), Err(ConcealError::Cancelled)));
+        assert!(matches!(
+            repository.hidden_entries(&cancel),
+            Err(HiddenEntriesError::Cancelled)
+        ));
     }
 
     #[test]
@@ -292,6 +298,9 @@ mod tests {
         let mut search = repository.search(&cancel);
         assert_eq!(search.entries_max, CONTAIN_ENTRIES_MAX);
         search.entries_max = 2;
-        assert!(matches!(search.walk(Search::judge), Err(ConcealError::TooMany)));
+        assert!(matches!(
+            search.walk(HiddenSearch::find_hidden),
+            Err(HiddenEntriesError::TooMany)
+        ));
     }
 }

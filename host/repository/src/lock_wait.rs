@@ -1,4 +1,4 @@
-//! Waiting for a lock that another thread may hold for long, no longer than a call or a session lives.
+//! Waits for a lock that another thread may hold for long, until the caller is cancelled.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 /// Time between two checks. A wake-up costs a few microseconds, and users do not notice so short a wait.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Takes the lock; nothing where that was cancelled first.
+/// Takes the lock; `None` if the caller is cancelled first.
 pub fn lock<'m, T>(mutex: &'m Mutex<T>, cancel: &CancellationToken) -> Option<MutexGuard<'m, T>> {
     loop {
         match mutex.try_lock() {

@@ -1,7 +1,7 @@
-//! Walks that outlive the opening of a repository, so that the next one need not walk again.
+//! A cache of walks, so that the next opening of a repository need not walk the tree again.
 //!
-//! A kept scan is used only after `fresh` has found everything that it rests on unchanged. Two openings mean the same
-//! repository if the root and the rules for hidden names are equal.
+//! A cached walk is used only after `revalidate` has checked it. Two openings share walks if the root and the rules for
+//! hidden names are equal.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +13,16 @@ use super::open::Identity;
 use super::walk::Scan;
 use tool_core::digest::hexadecimal;
 
-/// Walks that are kept for the next session: the repositories that one person works on at a time.
+/// Walks in the cache: as many repositories as one person works on at a time.
 const SCANS_KEPT_MAX: usize = 8;
 
-/// Entries of all walks that are kept, some 200 bytes each. Two trees of the size of the Linux kernel's. A larger one is kept
-/// alone, for without it every request would walk again.
+/// Entries of all walks in the cache, of some 200 bytes each: enough for two trees of the size of the Linux kernel. A
+/// larger tree is the only one in the cache; without it, every request would walk again.
 const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 
-/// Identity of a repository: two openings with equal keys share their scans.
+/// Cache key of a repository: two openings with equal keys share their walks and their index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct RepositoryKey {
     pub(super) root: PathBuf,
     pub(super) identity: Identity,
     pub(super) state_directory: Option<PathBuf>,
@@ -32,13 +32,13 @@ pub struct Key {
     pub(super) narrowed: Vec<String>,
 }
 
-impl Key {
+impl RepositoryKey {
     /// Device and inode of the root.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// A name for its data on disk: its path and the rules for hidden files.
+    /// Name of its folder in the index: a hash of its path and of the rules for hidden files.
     pub fn name(&self) -> String {
         let mut digest = Sha256::new();
         let mut add = |bytes: &[u8]| {
@@ -54,32 +54,32 @@ impl Key {
     }
 }
 
-/// The last walks of some repositories, and the ignore files of all of them.
+/// The most recent walks of some repositories, and a cache of ignore files for all of them.
 #[derive(Debug, Default)]
-pub struct Scans {
+pub struct ScanCache {
     ignore_files: Arc<IgnoreCache>,
-    /// The one that was used last comes last.
-    kept: Mutex<Vec<(Key, Arc<Scan>)>>,
+    /// Sorted by last write; the most recent one is last.
+    kept: Mutex<Vec<(RepositoryKey, Arc<Scan>)>>,
 }
 
-impl Scans {
+impl ScanCache {
     pub(super) fn ignore_files(&self) -> Arc<IgnoreCache> {
         Arc::clone(&self.ignore_files)
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<Scan>> {
+    pub(super) fn get(&self, key: &RepositoryKey) -> Option<Arc<Scan>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter()
             .find(|(known, _)| known == key)
             .map(|(_, scan)| Arc::clone(scan))
     }
 
-    /// Keeps a walk as long as there is room for it: the ones that were not used longest make way.
-    pub(super) fn put(&self, key: &Key, scan: &Arc<Scan>) {
+    /// Adds a walk, and removes the oldest ones above the limits.
+    pub(super) fn put(&self, key: &RepositoryKey, scan: &Arc<Scan>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(known, _)| known != key);
         kept.push((key.clone(), Arc::clone(scan)));
-        let entries = |kept: &[(Key, Arc<Scan>)]| kept.iter().map(|(_, scan)| scan.entries()).sum::<usize>();
+        let entries = |kept: &[(RepositoryKey, Arc<Scan>)]| kept.iter().map(|(_, scan)| scan.entries()).sum::<usize>();
         while kept.len() > SCANS_KEPT_MAX || kept.len() > 1 && entries(&kept) > SCANS_KEPT_ENTRIES_MAX {
             kept.remove(0);
         }
@@ -92,8 +92,8 @@ mod tests {
     use crate::FileEntry;
     use crate::walk::FileList;
 
-    fn key(root: &str, hide: &[&str]) -> Key {
-        Key {
+    fn key(root: &str, hide: &[&str]) -> RepositoryKey {
+        RepositoryKey {
             root: PathBuf::from(root),
             identity: Identity { device: 1, inode: 2 },
             state_directory: None,
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_walk_that_was_not_used_longest_makes_way() {
-        let scans = Scans::default();
+        let scans = ScanCache::default();
         for at in 0..=SCANS_KEPT_MAX {
             scans.put(&key(&format!("/{at}"), &[]), &scan(1));
         }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn walks_of_large_trees_are_kept_as_long_as_there_is_room() {
-        let scans = Scans::default();
+        let scans = ScanCache::default();
         scans.put(&key("/a", &[]), &scan(SCANS_KEPT_ENTRIES_MAX / 2));
         scans.put(&key("/b", &[]), &scan(SCANS_KEPT_ENTRIES_MAX / 2));
         assert!(scans.get(&key("/a", &[])).is_some());
