@@ -1,8 +1,8 @@
-//! The bytes that the index is made of: numbers of variable length, and a sum that finds damage.
+//! Encoding of the index: numbers of variable length (LEB128), byte strings with their length, and a checksum.
 //!
-//! Reading never trusts: a value that is cut short or too long is no number, and the caller gives up.
+//! Stored bytes may be damaged. A reader returns `None` for a value that is cut off or too long.
 
-/// Appends a number, seven bits a byte, the lowest first.
+/// Appends a number as LEB128: seven bits a byte, the lowest first.
 pub(super) fn put(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         into.push(number as u8 | 0x80);
@@ -17,7 +17,7 @@ pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend_from_slice(bytes);
 }
 
-/// Reads what was put, from the beginning on.
+/// Reads values in the order in which they were written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordReader<'a>(pub(super) &'a [u8]);
 
@@ -45,7 +45,7 @@ impl<'a> RecordReader<'a> {
         None
     }
 
-    /// The next number, where it fits.
+    /// The next number, if it fits into 32 bits.
     #[inline]
     pub(super) fn small(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()

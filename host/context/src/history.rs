@@ -1,9 +1,9 @@
-//! Earlier commits as a signal for a task: which files changed in commits with messages like it, which change together,
-//! and which changed lately and often.
+//! Uses earlier commits to rank files for a task: files that changed in similar commits, files that change together,
+//! and files that changed recently.
 //!
-//! Git is not known here: a [`HistoryReader`] gives messages, paths and times. Messages are untrusted text, and nothing of
-//! them is kept but hashes of their words. Read in this order: this module (what is kept), `store` (on the disk),
-//! `refresh` (when it is read), `signals` (what it says about a task), `recent` (what changed most).
+//! This crate knows nothing of git: a [`HistoryReader`] returns messages, paths and times. Messages are untrusted text,
+//! and only hashes of their words are stored. Read in this order: this module (the data), `store` (the file on disk),
+//! `refresh` (reading new commits), `signals` (signals for a task), `recent` (the files that changed most).
 
 mod recent;
 mod refresh;
@@ -28,13 +28,14 @@ pub(super) use refresh::{HISTORY_WALK_TIME, HistoryCell, ReadingPermit, Refreshe
 pub(super) use signals::{FileHistory, HistorySignals};
 pub(super) use store::HISTORY_BYTES_MAX;
 
-/// Commits that are kept of one repository, the newest first.
+/// Newest commits that are stored of one repository.
 pub const HISTORY_COMMITS_MAX: usize = 10_000;
 
-/// Files of a commit that counts. A commit of more is a move, a reformatting or an import, and says nothing about a task.
+/// A commit with more changed files does not count: it moves, reformats or imports files, and tells nothing about a
+/// task.
 pub const HISTORY_COMMIT_FILES_MAX: usize = 50;
 
-/// Exact renames of one commit that are followed: a large directory that moves.
+/// Exact renames of one commit that are followed: enough for a large directory that moves.
 pub const HISTORY_COMMIT_RENAMES_MAX: usize = 2_000;
 
 /// Bytes of a message that count: the title and the first paragraphs.
@@ -128,8 +129,8 @@ pub trait HistoryReader: fmt::Debug + Send + Sync {
     /// The commit that the work tree is at; absent before the first.
     fn head(&self, repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<CommitId>, HistoryError>;
 
-    /// The ancestors of a commit, itself included, those in `known` by their names alone. A walk that breaks off, at the
-    /// latest soon after `time`, gives what it has. No hidden path is among the paths.
+    /// The ancestors of a commit, itself included, those in `known` by their names alone. A walk that breaks off, at
+    /// the latest soon after `time`, gives what it has. No hidden path is among the paths.
     fn walk(
         &self,
         repository: &Arc<Repository>,
@@ -196,7 +197,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// A history from a walk; `before` holds the commits that the walk only names.
+    /// Makes a history from a walk. `before` has the commits of which the walk returns only the names.
     fn new(walked: Vec<WalkedCommit>, before: &Self) -> Self {
         let places: HashMap<CommitId, usize> = before
             .commits
@@ -216,12 +217,12 @@ impl History {
         table.finish(commits)
     }
 
-    /// True where no commit tells anything.
+    /// True if no commit counts.
     pub(super) fn is_empty(&self) -> bool {
         self.commits.iter().all(|commit| commit.changed.is_empty())
     }
 
-    /// True where it has as many commits.
+    /// True if it has at least `number` commits.
     pub(super) fn has(&self, commits: usize) -> bool {
         self.commits.len() >= commits
     }
@@ -257,7 +258,7 @@ struct PathTable {
 }
 
 impl PathTable {
-    /// The place of a path; nothing where the table is full.
+    /// The place of a path; `None` if the table is full.
     fn place(&mut self, path: &str) -> Option<u32> {
         if let Some(place) = self.places.get(path) {
             return Some(*place);

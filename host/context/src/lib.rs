@@ -1,12 +1,13 @@
-//! The context engine: which 4 to 6 files matter for this request, and what of them goes to the model.
+//! The context engine: it chooses the 4 to 6 files that matter for a request, and makes the text for the model from
+//! them.
 //!
-//! Read in this order: `symbols` (what files define and import), `profile` (what is kept of one file), `layout` (what
-//! the list of paths tells), `names` (what the names in it say), `query` (what a task says), `facts` (where files say
-//! it), `rank` (which files it is about), `entry` (where a program starts), `select` (the rule of each operation),
+//! Read in this order: `symbols` (definitions and imports of a file), `profile` (what the index stores of a file),
+//! `layout` (roles of files, from their paths), `names` (words in paths), `query` (the words of a task), `file_match`
+//! (the matches of a task in a file), `rank` (scores), `entry` (entry points), `select` (the rule of each operation),
 //! `vault` (the user's notes), `packet` (the text for the model). `modules` draws the imports between folders, files
 //! and packages, and `calls` the callers and callees of a symbol; `endpoints` finds routes and commands. All of them
-//! are functions of a list of files and a [`Source`]; only this module, `lookup` and `index`, which keeps what was
-//! read, know the repository. Files are opened through it alone, so hidden ones are never read.
+//! are functions of a list of files and a [`Source`]. Only this module, `lookup` and `index` (a cache of profiles on
+//! disk) use the repository. All files are opened through it, so hidden files are never read.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +20,7 @@ mod definitions;
 mod endpoints;
 mod entry;
 mod exact;
-mod facts;
+mod file_match;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod history;

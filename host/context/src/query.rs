@@ -1,6 +1,6 @@
 //! The words of a task with their weights, names that look like code, and paths.
 //!
-//! Read once a selection, from the task alone. How the words are found in files is `facts`' business.
+//! A selection reads a task once. `file_match` compares it with files.
 
 use std::collections::HashMap;
 
@@ -149,7 +149,8 @@ impl Query {
         });
     }
 
-    /// Adds the pairs of a line's terms that are not far from each other. `said` has each term with its weight in pairs.
+    /// Adds the pairs of a line's terms that are not far from each other. `said` has each term with its weight in
+    /// pairs.
     fn add_pairs(&mut self, said: &[(u16, f64)], weight: f64) {
         for (at, (first, first_weight)) in said.iter().enumerate() {
             for (distance, (second, second_weight)) in (1..=PAIR_DISTANCE_MAX).zip(&said[at + 1..]) {

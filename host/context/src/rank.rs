@@ -1,10 +1,10 @@
-//! Ranking of files for a task. Each piece of evidence has a score and a reason in words.
+//! Ranks files for a task. Each piece of evidence has a score and a reason in words.
 //!
-//! A task's words are looked for in regions of the files (BM25 over windows of lines, not over whole files), in their
-//! paths and in the names that they define; then files that belong to relevant ones get a share: by imports, by their
-//! place, and by the commits that changed them. `features` names these numbers, [`measure`] computes them for fitting and
-//! for use, and learned weights add them up. Pure functions of facts, which `facts` reads from profiles, of a history, and
-//! of the texts of the best files.
+//! A ranking searches the task's words in windows of lines (BM25 over windows, not over whole files), in paths and in
+//! the names of definitions. Related files get a share of the scores of their neighbours: by imports, by directory, and
+//! by common commits. `features` names these numbers, [`measure`] computes them both for fitting and for use, and
+//! learned weights add them up. All functions are pure. Their input is the matches of `file_match`, a history, and the
+//! texts of the best files.
 
 mod features;
 mod related;
@@ -14,7 +14,7 @@ mod wording;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::facts::Facts;
+use super::file_match::FileMatch;
 use super::history::{FileHistory, HistorySignals};
 use super::map_in_parallel;
 use super::names::PathNames;
@@ -45,21 +45,20 @@ pub(crate) struct Ranked {
     pub windows: Vec<(u32, u32, f64)>,
 }
 
-/// The files of a list, as a ranking sees them; `roles` and `facts` belong to `paths`, and files that were not measured
-/// have no facts.
+/// Input of a ranking. `roles` and `matches` are in the order of `paths`; a file that was not read has no match.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidates<'a> {
     pub(crate) paths: &'a [&'a str],
     pub(crate) roles: &'a [Role],
-    pub(crate) facts: &'a [Option<Facts>],
-    /// Files without facts that are counted all the same.
+    pub(crate) matches: &'a [Option<FileMatch>],
+    /// Counts of the files that were not read, for the statistics.
     pub(crate) unread: &'a Unread,
     pub(crate) names: &'a PathNames,
-    /// By area of the task and by file: the certainty that it belongs to the area.
+    /// For each area of the task and each file: the certainty that the file belongs to the area.
     pub(crate) areas: &'a [Vec<f64>],
-    /// Absent where no history is known.
+    /// `None` if no history is known.
     pub(crate) history: Option<&'a HistorySignals>,
-    /// Reads the text of a file. Without it, files are ranked by the data that is known already.
+    /// Reads the text of a file. If absent, the features of `wording` are 0.
     pub(crate) read: Option<&'a (dyn Fn(u32) -> Option<String> + Sync)>,
 }
 
@@ -96,19 +95,19 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
     let Candidates {
         paths,
         roles,
-        facts,
+        matches,
         unread,
         names,
         ..
     } = *candidates;
-    let statistics = TermStatistics::new(query, names, facts, unread, paths.len());
+    let statistics = TermStatistics::new(query, names, matches, unread, paths.len());
     let folder_terms = names.folder_terms(query);
-    let known: Vec<(usize, &Facts)> = (0..paths.len())
-        .filter_map(|at| facts[at].as_ref().map(|facts| (at, facts)))
+    let known: Vec<(usize, &FileMatch)> = (0..paths.len())
+        .filter_map(|at| matches[at].as_ref().map(|matched| (at, matched)))
         .collect();
-    let mut measured: Vec<MeasuredFile> = map_in_parallel(&known, |(at, facts)| {
+    let mut measured: Vec<MeasuredFile> = map_in_parallel(&known, |(at, matched)| {
         let place = PlaceTerms::of(query, names, &folder_terms, *at as u32);
-        let mut one = measure_alone(query, paths[*at], &place, facts, &statistics, weights);
+        let mut one = measure_alone(query, paths[*at], &place, matched, &statistics, weights);
         one.factor = factor(query, paths[*at], roles[*at], weights);
         one
     });
@@ -146,9 +145,15 @@ struct TermStatistics {
 }
 
 impl TermStatistics {
-    /// `facts` are those of a list of `listed` files, of which some are `unread`.
-    fn new(query: &Query, path_names: &PathNames, facts: &[Option<Facts>], unread: &Unread, listed: usize) -> Self {
-        let count = (facts.iter().flatten().count() + unread.count).max(1) as f64;
+    /// `matches` are those of a list of `listed` files, of which some are `unread`.
+    fn new(
+        query: &Query,
+        path_names: &PathNames,
+        matches: &[Option<FileMatch>],
+        unread: &Unread,
+        listed: usize,
+    ) -> Self {
+        let count = (matches.iter().flatten().count() + unread.count).max(1) as f64;
         let counts = |counted: &[u32]| {
             let mut counts = counted.to_vec();
             counts.resize(query.terms.len(), 0);
@@ -159,11 +164,11 @@ impl TermStatistics {
         let mut seen: Vec<usize> = vec![usize::MAX; query.terms.len()];
         let mut name_terms = Vec::new();
         let (mut words, mut blocks) = (unread.words, unread.blocks);
-        for (at, facts) in facts.iter().enumerate() {
-            let Some(facts) = facts else { continue };
-            words += u64::from(facts.length);
-            blocks += facts.blocks.len() as u64;
-            for (_, term, _) in &facts.hits {
+        for (at, matched) in matches.iter().enumerate() {
+            let Some(matched) = matched else { continue };
+            words += u64::from(matched.length);
+            blocks += matched.blocks.len() as u64;
+            for (_, term, _) in &matched.hits {
                 if std::mem::replace(&mut seen[usize::from(*term)], at) != at {
                     files[usize::from(*term)] += 1;
                 }
@@ -172,7 +177,7 @@ impl TermStatistics {
             name_terms.sort_unstable();
             name_terms.dedup();
             name_terms.iter().for_each(|term| in_paths[usize::from(*term)] += 1);
-            let mut names: Vec<String> = facts
+            let mut names: Vec<String> = matched
                 .definitions
                 .iter()
                 .filter(|d| d.whole)
@@ -403,18 +408,18 @@ fn measure_alone(
     query: &Query,
     path: &str,
     place: &PlaceTerms<'_>,
-    facts: &Facts,
+    matched: &FileMatch,
     statistics: &TermStatistics,
     weights: &Weights,
 ) -> MeasuredFile {
     let mut counts = vec![0_u32; query.terms.len()];
-    for (_, term, count) in &facts.hits {
+    for (_, term, count) in &matched.hits {
         counts[usize::from(*term)] += u32::from(*count);
     }
     let said = (0_u16..).zip(&counts).filter(|(_, count)| **count > 0);
     let mut terms: Vec<(u16, f64)> = said
         .map(|(term, count)| {
-            let value = weights.saturate(f64::from(*count), facts.length, statistics.length_mean);
+            let value = weights.saturate(f64::from(*count), matched.length, statistics.length_mean);
             (term, value * statistics.rarity[usize::from(term)])
         })
         .collect();
@@ -425,9 +430,9 @@ fn measure_alone(
         .map(|(term, _)| statistics.rarity[usize::from(*term)])
         .sum();
     let all: f64 = statistics.rarity.iter().sum();
-    let windows = windows(facts, statistics, weights);
+    let windows = windows(matched, statistics, weights);
     let best = windows.first().map_or(0.0, |(_, _, value)| *value);
-    let (definition, definition_at) = best_definition(query, facts, statistics, weights);
+    let (definition, definition_at) = best_definition(query, matched, statistics, weights);
     let mut features = FeatureVector::default();
     features.set(Feature::Window, weights.window * best);
     features.set(Feature::Whole, (1.0 - weights.window) * whole);
@@ -436,7 +441,7 @@ fn measure_alone(
     features.set(Feature::Definition, definition);
     features.set(Feature::Named, named(query, path, place.stem, statistics, weights));
     features.set(Feature::Coverage, covered / all.max(f64::MIN_POSITIVE));
-    features.set(Feature::DefinedWords, defined_words(facts, statistics));
+    features.set(Feature::DefinedWords, defined_words(matched, statistics));
     MeasuredFile {
         index: place.at,
         features,
@@ -451,13 +456,13 @@ fn measure_alone(
 
 fn best_definition(
     query: &Query,
-    facts: &Facts,
+    matched: &FileMatch,
     statistics: &TermStatistics,
     weights: &Weights,
 ) -> (f64, Option<(String, u32)>) {
     let mut best = (0.0, None);
     let mut wholes: BTreeMap<String, f64> = BTreeMap::new();
-    for definition in &facts.definitions {
+    for definition in &matched.definitions {
         let name = joined(&definition.name);
         let value = match query.names.get(&name).filter(|_| definition.whole) {
             Some(said) => {
@@ -484,8 +489,8 @@ fn best_definition(
 }
 
 /// Words of the task in the names of all definitions: a file about a thing has several, of which none need be the best.
-fn defined_words(facts: &Facts, statistics: &TermStatistics) -> f64 {
-    let terms = facts.definitions.iter().flat_map(|definition| &definition.terms);
+fn defined_words(matched: &FileMatch, statistics: &TermStatistics) -> f64 {
+    let terms = matched.definitions.iter().flat_map(|definition| &definition.terms);
     let mut terms: Vec<u16> = terms.copied().collect();
     terms.sort_unstable();
     let value = |same: &[u16]| {

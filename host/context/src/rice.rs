@@ -1,34 +1,34 @@
-//! Numbers in few bits: a Rice code whose parameter follows the numbers before.
+//! An adaptive Rice code: it stores small numbers in few bits, and its parameter follows the numbers before.
 //!
-//! Files that lie together share their words, and a word comes again soon after it was used, so that gaps are small for a
-//! while and then large. To follow them costs a bit or two less for each number than one parameter for all.
+//! Neighbouring files share words, and a word recurs soon after it was used. So gaps are small for a while and then
+//! large. An adaptive parameter saves a bit or two for each number, compared with one parameter for all.
 
-/// Zeros before the one that ends a quotient; with more of them a number is written out.
+/// A quotient is written in unary, as zeros before a one. A number with a larger quotient is written in full.
 const QUOTIENT_MAX: u32 = 18;
 
-/// Bits of a number that is written out.
+/// Bits of a number that is written in full.
 const WHOLE_BITS: u32 = 24;
 
 /// Numbers are below this.
 pub(crate) const NUMBERS_MAX: usize = 1 << WHOLE_BITS;
 
-/// The running mean of one kind of numbers, in sixteenths. Writer and reader each follow it.
+/// Running mean of one kind of numbers, in sixteenths. Writer and reader update it in the same way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunningMean(u32);
 
 impl RunningMean {
-    /// Before the first number: the mean that is expected.
+    /// Begins with the mean that the caller expects.
     pub(crate) fn new(expected: usize) -> Self {
         Self((expected.min(NUMBERS_MAX) as u32) << 4)
     }
 
-    /// Bits of the remainder. It is the logarithm of two thirds of the mean.
+    /// Bits of the remainder: the binary logarithm of about two thirds of the mean.
     fn parameter(self) -> u32 {
         ((self.0 >> 4) * 11 / 16).checked_ilog2().unwrap_or(0)
     }
 
-    /// Damaged bytes can hold any number: a larger one counts as the largest.
-    fn follow(&mut self, number: u32) {
+    /// Adds a number. Damaged bytes can contain a number above the limit, which counts as the limit.
+    fn update(&mut self, number: u32) {
         self.0 = self.0 - (self.0 >> 3) + (number.min(NUMBERS_MAX as u32) << 1);
     }
 }
@@ -37,8 +37,8 @@ impl RunningMean {
 #[derive(Debug)]
 pub(crate) struct RiceWriter<'a> {
     into: &'a mut Vec<u8>,
-    /// Bits that do not fill four bytes yet, and how many.
-    held: u64,
+    /// The last bits, which do not fill four bytes yet, and their number.
+    pending: u64,
     count: u32,
 }
 
@@ -46,7 +46,7 @@ impl<'a> RiceWriter<'a> {
     pub(crate) fn new(into: &'a mut Vec<u8>) -> Self {
         Self {
             into,
-            held: 0,
+            pending: 0,
             count: 0,
         }
     }
@@ -62,7 +62,7 @@ impl<'a> RiceWriter<'a> {
             self.put_bits(0, QUOTIENT_MAX);
             self.put_bits(u64::from(number), WHOLE_BITS);
         }
-        mean.follow(number);
+        mean.update(number);
     }
 
     /// Writes the lowest `count` bits of a number, at most 32.
@@ -78,23 +78,23 @@ impl<'a> RiceWriter<'a> {
     /// At most 32 bits.
     #[inline]
     fn put_bits(&mut self, bits: u64, count: u32) {
-        self.held |= bits << self.count;
+        self.pending |= bits << self.count;
         self.count += count;
         if self.count >= 32 {
-            self.into.extend_from_slice(&(self.held as u32).to_le_bytes());
-            self.held >>= 32;
+            self.into.extend_from_slice(&(self.pending as u32).to_le_bytes());
+            self.pending >>= 32;
             self.count -= 32;
         }
     }
 
     /// Writes the last bits, and fills their byte with zeros.
     pub(crate) fn finish(self) {
-        let bytes = self.held.to_le_bytes();
+        let bytes = self.pending.to_le_bytes();
         self.into.extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
     }
 }
 
-/// Reads what a writer wrote. Behind the end of the bytes it reads zeros; the caller looks where it is.
+/// Reads numbers that a writer wrote. After the end of the bytes it reads zeros; the caller checks `is_at_end`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RiceReader<'a> {
     bytes: &'a [u8],
@@ -110,12 +110,12 @@ impl<'a> RiceReader<'a> {
         Self { bytes, at }
     }
 
-    /// Number of bits before the next number.
+    /// Position of the next number in bits.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// True where all bytes were read, and none besides.
+    /// True if the reader has used all bytes and no more.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at.div_ceil(8) == self.bytes.len()
     }
@@ -124,16 +124,16 @@ impl<'a> RiceReader<'a> {
     #[inline]
     pub(crate) fn next(&mut self, mean: &mut RunningMean) -> u32 {
         let parameter = mean.parameter();
-        let held = self.bits();
-        let zeros = held.trailing_zeros();
+        let bits = self.bits();
+        let zeros = bits.trailing_zeros();
         let number = if zeros < QUOTIENT_MAX {
             self.at += (zeros + 1 + parameter) as usize;
-            zeros << parameter | (held >> (zeros + 1)) as u32 & ((1 << parameter) - 1)
+            zeros << parameter | (bits >> (zeros + 1)) as u32 & ((1 << parameter) - 1)
         } else {
             self.at += (QUOTIENT_MAX + WHOLE_BITS) as usize;
-            (held >> QUOTIENT_MAX) as u32 & ((1 << WHOLE_BITS) - 1)
+            (bits >> QUOTIENT_MAX) as u32 & ((1 << WHOLE_BITS) - 1)
         };
-        mean.follow(number);
+        mean.update(number);
         number
     }
 
@@ -145,7 +145,7 @@ impl<'a> RiceReader<'a> {
         number as u32
     }
 
-    /// At least 56 bits from here on; zeros behind the end.
+    /// At least 56 bits from the current position; zeros after the end.
     #[inline]
     fn bits(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or(&[]);

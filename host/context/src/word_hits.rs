@@ -1,4 +1,4 @@
-//! The files that have the words of a task, as an index tells without their profiles.
+//! The files that have the words of a task, as the word postings of an index tell.
 
 /// Size of a file, in words and in blocks of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,15 +7,15 @@ pub(crate) struct FileSize {
     pub(crate) blocks: u32,
 }
 
-/// The words of a task in some files, which have their places in a list as numbers.
+/// The words of a task in some files. Numbers of files are positions in the list that the caller gave.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WordHits {
-    /// Files whose profiles are to be read.
+    /// Maximum number of profiles to read.
     pub(crate) files_max: usize,
-    /// By file: its size, where the index knows the file.
+    /// For each file: its size; `None` if the index does not know the file.
     pub(crate) sizes: Vec<Option<FileSize>>,
-    /// By term of the task: the files that have it once or twice.
+    /// For each term of the task: the files that have it once or twice.
     pub(crate) rare: Vec<Vec<u32>>,
-    /// By term of the task: the files that have it more often.
+    /// For each term of the task: the files that have it more often.
     pub(crate) often: Vec<Vec<u32>>,
 }

@@ -10,8 +10,8 @@ use super::History;
 use crate::{ContextError, Indexes, Steer};
 use tool_repository::{FileList, Repository};
 
-/// Commits that are looked at. A first reading has them after a moment, so that every answer about a commit is the
-/// same.
+/// Newest commits that are counted. The first reading finds so many in a short time, so all answers about one commit
+/// are equal.
 const RECENT_COMMITS: usize = 200;
 
 /// Fewest commits of a file that the result names. Fewer are chance.
@@ -42,13 +42,13 @@ pub fn recent_changes(
     let view = indexes.view(repository, &list, Instant::now(), cancel);
     let view = view.with_history(steer.takes_history());
     let history = view.newest_commits(RECENT_COMMITS);
-    let is_told = |at: usize| view.layout().written[at] && steer.keeps(&list.files[at]);
-    let changes = history.map(|history| count(&history, &list, directory, is_told));
+    let is_reported = |at: usize| view.layout().written[at] && steer.keeps(&list.files[at]);
+    let changes = history.map(|history| count(&history, &list, directory, is_reported));
     view.finish();
     Ok(changes.filter(|changes| !changes.files.is_empty()))
 }
 
-fn count(history: &History, list: &FileList, directory: &str, is_told: impl Fn(usize) -> bool) -> RecentChanges {
+fn count(history: &History, list: &FileList, directory: &str, is_reported: impl Fn(usize) -> bool) -> RecentChanges {
     let mut counts: HashMap<u32, u64> = HashMap::new();
     let present = history.present_names();
     let newest = &present[..present.len().min(RECENT_COMMITS)];
@@ -60,7 +60,7 @@ fn count(history: &History, list: &FileList, directory: &str, is_told: impl Fn(u
     let mut files: Vec<(String, u64)> = counted
         .filter_map(|(path, count)| {
             let at = list.index_of(&history.paths[path as usize])?;
-            (below.contains(&at) && is_told(at)).then(|| (list.files[at].path.clone(), count))
+            (below.contains(&at) && is_reported(at)).then(|| (list.files[at].path.clone(), count))
         })
         .collect();
     files.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

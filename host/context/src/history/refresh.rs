@@ -1,5 +1,5 @@
-//! When a history is read: beside the requests, and not more often than each few seconds. The first request for a
-//! repository waits a moment for it, because many homes live for one request.
+//! Reads new commits in the background, at most every few seconds. Only the first request for a repository waits a
+//! short time for them, because many home directories (of CI jobs) serve one request.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::{CommitId, History, HistoryReader, WalkedCommit, WalkedHistory};
 use tool_repository::Repository;
 
-/// Time between two looks at the work tree's commit. A look starts a process, and a commit that is some seconds old says
-/// little about the next task.
+/// Time between two checks of the work tree's commit. A check starts a process, and a commit that is some seconds old
+/// tells little about the next task.
 const HISTORY_CHECK_SECONDS: u64 = 10;
 
 /// Time of one walk. The next one reads the rest.
@@ -27,9 +27,9 @@ pub(crate) struct HistoryCell {
 #[derive(Debug, Default)]
 struct HistoryState {
     history: Arc<History>,
-    /// The commit that the history ends at; absent until one was read.
+    /// The newest commit of a complete history.
     head: Option<CommitId>,
-    /// Absent where nothing was looked at, or where a walk has to go on.
+    /// Time of the last check. `None` before the first one, and while a walk has to continue.
     checked: Option<Instant>,
     is_reading: bool,
     /// True while the first reading goes on.
@@ -42,7 +42,7 @@ impl HistoryState {
     }
 }
 
-/// The right to read a history. One at a time has it.
+/// Permit to read a history. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct ReadingPermit(());
 
@@ -71,7 +71,7 @@ impl HistoryCell {
         Arc::clone(&self.lock().history)
     }
 
-    /// True where the work tree's commit should be looked at again.
+    /// True if the work tree's commit should be checked again.
     pub(crate) fn is_due(&self) -> bool {
         let wait = Duration::from_secs(HISTORY_CHECK_SECONDS);
         let state = self.lock();
@@ -83,12 +83,12 @@ impl HistoryCell {
         self.lock().head.is_some()
     }
 
-    /// True where nothing has been read or looked for yet.
+    /// True if no commit was read and no check was made yet.
     pub(crate) fn is_unread(&self) -> bool {
         self.lock().is_unread()
     }
 
-    /// The right to read, if no thread has it. `refresh` or `give_back` ends it.
+    /// Takes the permit, if no thread has it. `refresh` or `give_back` returns it.
     pub(crate) fn permit(&self) -> Option<ReadingPermit> {
         let mut state = self.lock();
         if state.is_reading {
@@ -107,16 +107,16 @@ impl HistoryCell {
         self.has_ended.notify_all();
     }
 
-    /// Waits for the end of a first reading, but not beyond `deadline`, and later requests do not wait again.
+    /// Waits for the end of the first reading, at most until `deadline`. Later requests do not wait.
     pub(crate) fn wait_for_first(&self, deadline: Instant) {
-        let patience = deadline.saturating_duration_since(Instant::now());
+        let timeout = deadline.saturating_duration_since(Instant::now());
         let is_first = |state: &mut HistoryState| state.is_first_reading;
-        let waited = self.has_ended.wait_timeout_while(self.lock(), patience, is_first);
+        let waited = self.has_ended.wait_timeout_while(self.lock(), timeout, is_first);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_first_reading = false;
     }
 
-    /// Reads commits that are new, for as long as `time`. What cannot be read leaves the history as it is.
+    /// Reads new commits for at most `time`. If they cannot be read, the history stays as it is.
     pub(crate) fn refresh(
         &self,
         _permit: ReadingPermit,
@@ -154,8 +154,8 @@ impl HistoryCell {
                 .ok()?,
             None => WalkedHistory::default(),
         };
-        // A walk that ran out of time goes on at the next refresh, as long as that finds new commits. A short walk may find
-        // none on a busy machine.
+        // The next refresh continues a walk that ran out of time, unless that walk found no new commit. A short walk
+        // may find none on a busy machine.
         let is_new = |commit: &WalkedCommit| matches!(commit, WalkedCommit::Read(_));
         let has_new = walked.commits.iter().any(is_new);
         let goes_on = !walked.is_complete && (has_new || time < HISTORY_WALK_TIME);

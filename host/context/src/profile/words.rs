@@ -1,9 +1,9 @@
-//! The words of a text: a hash of each word's stem, and in which blocks of lines it occurs how often.
+//! The words of a text: for each word the hash of its stem, and its number of occurrences in each block of lines.
 //!
-//! A selection asks each of some thousand files for a few words, and most files have none of them. So the words lie in
-//! groups, by hash, and an array of the groups' first hashes is searched for the one group that can have a word. A group
-//! holds the gaps between its hashes, and after them the occurrences: ascending cells of a table with a row for each word
-//! and a column for each block.
+//! A selection looks up a few words in each of some thousand files, and most files have none of them. So the words are
+//! sorted by hash and divided into groups, and a binary search over the first hashes finds the only group that can have
+//! a word. A group has the gaps between its hashes, and then its occurrences: the ascending non-zero cells of a table
+//! with a row for each word and a column for each block.
 
 use std::cell::RefCell;
 
@@ -14,41 +14,41 @@ use crate::words::{each_identifier, hash, split, stem};
 /// Lines of one block. Hits are counted by block; a window is a run of blocks.
 pub(crate) const BLOCK_LINES: u32 = 10;
 
-/// Longer lines are data.
+/// Longer lines are data, such as minified code, and their words do not count.
 pub(crate) const LINE_BYTES_MAX: usize = 2000;
 
-/// Words that lie together.
+/// Words of one group.
 const GROUP_WORDS: usize = 32;
 
-/// Lowest bits of a gap between hashes, which are written as they are.
+/// Number of lowest bits of a gap between hashes that are written without the Rice code, because they are random.
 const PLAIN_BITS: u32 = 8;
 
-/// Bytes before the groups for each of them: the hash of its first word, and the number of bits up to its end.
+/// Bytes of a group's head: the hash of its first word, and the position of its end in bits.
 const HEAD_BYTES: usize = 8;
 
-/// Words of a text by block, while it is measured.
+/// Collects the words of a text by block.
 #[derive(Default)]
-pub(super) struct Tally {
-    /// Hash and block of each occurrence, as one number that sorts by hash and then by block.
+pub(super) struct WordCounter {
+    /// Each occurrence as one number: the hash in the upper half, the block in the lower half.
     occurrences: Vec<u64>,
     blocks: Vec<u32>,
 }
 
 thread_local! {
-    /// Kept from file to file: its memory is that of the largest.
-    static TALLY: RefCell<Tally> = RefCell::default();
+    /// Reused for all files of a thread, so that its memory is allocated once.
+    static WORD_COUNTER: RefCell<WordCounter> = RefCell::default();
 }
 
 /// Appends the words of a text, and returns their number.
 pub(super) fn write(text: &str, into: &mut Vec<u8>) -> u32 {
-    TALLY.with_borrow_mut(|tally| {
-        tally.read(text);
-        tally.write(into);
-        tally.blocks.iter().sum()
+    WORD_COUNTER.with_borrow_mut(|counter| {
+        counter.read(text);
+        counter.write(into);
+        counter.blocks.iter().sum()
     })
 }
 
-impl Tally {
+impl WordCounter {
     fn read(&mut self, text: &str) {
         self.occurrences.clear();
         self.blocks.clear();
@@ -120,17 +120,17 @@ fn write_hashes(words: &[&[u64]], words_count: usize, writer: &mut RiceWriter<'_
     }
 }
 
-/// Hashes are spread evenly.
+/// The expected gap, upper bits only: hashes are spread evenly.
 fn mean_gap(words_count: usize) -> RunningMean {
     RunningMean::new((1 << (32 - PLAIN_BITS)) / words_count.max(1))
 }
 
-/// Before the first occurrence of a group: gaps between them as if each word were in two blocks, and once in each.
+/// The expected gaps and counts of occurrences: each word is in two blocks, once in each.
 fn means(blocks: usize) -> (RunningMean, RunningMean) {
     (RunningMean::new(blocks / 2), RunningMean::new(0))
 }
 
-/// The words as they were written. They can be damaged in any way.
+/// The stored words of a profile. The bytes may be damaged.
 pub(super) struct Words<'a> {
     /// Words of each block.
     pub(super) blocks: RecordReader<'a>,
@@ -162,7 +162,7 @@ impl<'a> Words<'a> {
         let words_count = usize::try_from(from.number()?).ok()?;
         let heads = from.bytes(words_count.div_ceil(GROUP_WORDS).checked_mul(HEAD_BYTES)?)?;
         Some(Self {
-            // The last byte of a number is below 128.
+            // Counts the numbers: only the last byte of each is below 128.
             blocks_count: blocks.iter().filter(|byte| **byte < 0x80).count(),
             blocks: RecordReader(blocks),
             words_count,
@@ -193,7 +193,7 @@ impl<'a> Words<'a> {
         Some(hits)
     }
 
-    /// Calls `found` for each word with its hash, ascending, and how often it occurs. Ends early where it is damaged.
+    /// Calls `found` with the hash and the count of each word, in ascending order of hashes. `None` if it is damaged.
     pub(super) fn each(&self, mut found: impl FnMut(u32, u32)) -> Option<()> {
         for at in 0..self.heads.len() {
             let group = self.group(at)?;
@@ -265,7 +265,7 @@ fn end(head: &[u8; HEAD_BYTES]) -> usize {
     u32::from_le_bytes([a, b, c, d]) as usize
 }
 
-/// The lines of a text as `str::lines` has them, found faster.
+/// The lines of a text, as `str::lines` divides them, but faster.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,11 +1,11 @@
-//! Features that a file has because of other files: imports, its place beside relevant files, and common commits.
+//! Features that a file gets from related files: imports, relevant files in its directory, and common commits.
 
 use super::{Candidates, Feature, MeasuredFile};
 use crate::query::Query;
 use crate::symbols::Syntax;
 use crate::weights::Weights;
 
-/// Adds them to files whose own features are known.
+/// Adds these features. The files' own features must be set before.
 pub(super) fn add_related(
     query: &Query,
     candidates: &Candidates<'_>,
@@ -32,36 +32,36 @@ fn add_graph(candidates: &Candidates<'_>, weights: &Weights, measured: &mut [Mea
     for (one, score) in measured.iter().zip(direct) {
         scores[one.index as usize] = *score;
     }
-    for (from, facts) in candidates.facts.iter().enumerate() {
-        let Some(facts) = facts else { continue };
-        let share = (1.0 + facts.imports.len() as f64).sqrt();
-        for to in facts.imports.iter() {
+    for (from, matched) in candidates.matches.iter().enumerate() {
+        let Some(matched) = matched else { continue };
+        let share = (1.0 + matched.imports.len() as f64).sqrt();
+        for to in matched.imports.iter() {
             gained[*to as usize] += scores[from] / share;
             gained[from] += scores[*to as usize] / share / 2.0;
         }
     }
     for one in measured {
         let gain: f64 = gained[one.index as usize];
-        // A hub is imported by everything: what it gains grows slowly.
+        // Without a limit, a file that most others import would gain too much.
         let most = 3.0 * one.direct().max(1.0);
         one.features.set(Feature::Graph, weights.graph * gain.min(most));
     }
 }
 
-/// Natural logarithm of how few of the files a part must hold to count at all: one in 150.
+/// An area counts if at most one file in 150 belongs to it. This is the natural logarithm of that number.
 const AREA_RARITY_MIN: f64 = 5.0;
 
-/// Of a part that counts in full: one in four hundred files, as a directory of a very large project.
+/// An area counts in full if at most one file in 400 belongs to it, as a directory of a very large project.
 const AREA_RARITY_FULL: f64 = 6.0;
 
-/// Weight of a part that so many of the listed files belong to.
+/// Weight of an area to which `holders` of the listed files belong.
 pub(super) fn area_rarity(holders: f64, listed: usize) -> f64 {
     let rarity = (listed as f64 / holders.max(1.0)).ln();
     ((rarity - AREA_RARITY_MIN) / (AREA_RARITY_FULL - AREA_RARITY_MIN)).clamp(0.0, 1.0)
 }
 
-/// Files of the part that the task names. In a small project a name says little that the words do not say already; in a
-/// large one it tells a handful of files from thousands with the same words.
+/// Adds the feature of files that belong to an area of the task. In a small project, an area tells little that words do
+/// not tell already. In a large one, it separates a few files from thousands with the same words.
 fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [MeasuredFile], scale: f64) {
     for (number, (area, of_all)) in query.areas.iter().zip(candidates.areas).enumerate() {
         let certain: Vec<f64> = measured.iter().map(|one| of_all[one.index as usize]).collect();
@@ -77,10 +77,11 @@ fn add_areas(query: &Query, candidates: &Candidates<'_>, measured: &mut [Measure
     }
 }
 
-/// Best files of a directory whose mean its other files get a share of.
+/// Number of best files of a directory whose mean score the other files share.
 const NEIGHBOURS_MAX: usize = 3;
 
-/// Files beside relevant ones. In languages whose packages are directories, a place says nothing more than the words do.
+/// Adds the feature of files in the directory of relevant ones. In languages whose packages are directories, the
+/// directory tells nothing more than the words do.
 fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64]) {
     let mut by_folder: Vec<Vec<usize>> = vec![Vec::new(); candidates.names.folder_count()];
     for (at, one) in measured.iter().enumerate() {
@@ -104,7 +105,7 @@ fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], di
     }
 }
 
-/// Files by the commits that changed them.
+/// Adds the features of the history.
 fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64], scale: f64) {
     let Some(history) = candidates.history else { return };
     let mut seeds: Vec<(u32, f64)> = Vec::new();

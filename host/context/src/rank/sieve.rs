@@ -1,8 +1,8 @@
-//! The files of a large tree that a ranking measures: those that can be among the best.
+//! Chooses the files of a large tree whose profiles a ranking reads: those that can be among the best.
 //!
-//! An index tells which files have the words of a task, roughly how often, and how long the files are. With their names,
-//! the areas and the commits that the task resembles, this orders all files well enough to leave most of them unread. They
-//! count in the statistics as if they had been read.
+//! The index tells which files have the words of a task, roughly how often, and how long the files are. Together with
+//! file names, areas and similar commits, this gives an approximate order of all files. The ranking reads only the
+//! first of them. The others count in its statistics as if they had been read.
 
 use super::related::area_rarity;
 use super::{PlaceTerms, TermStatistics, factor, named};
@@ -14,14 +14,14 @@ use crate::weights::WEIGHTS;
 use crate::word_hits::{FileSize, WordHits};
 use tool_repository::file_role::Role;
 
-/// Occurrences for which a word counts that a file has once or twice, and one that it has more often.
+/// Assumed number of occurrences of a word that a file has once or twice, and of one that it has more often.
 const RARE_COUNT: f64 = 1.3;
 const OFTEN_COUNT: f64 = 6.0;
 
 /// Weight of a rare area and of commits like the task, in units of the best score.
 const RELATED: f64 = 1.0;
 
-/// Files that a ranking leaves unread, as its statistics count them.
+/// Counts of the files that a ranking does not read, for its statistics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unread {
     pub(crate) count: usize,
@@ -57,19 +57,19 @@ impl Unread {
     }
 }
 
-/// Divides files by their paths, roles and history, without their content.
+/// Divides files into those to be read and the others, by words, paths, roles and history.
 pub(crate) struct Sieve<'a> {
     pub(crate) query: &'a Query,
     pub(crate) paths: &'a [&'a str],
     pub(crate) roles: &'a [Role],
     pub(crate) names: &'a PathNames,
-    /// By area of the task and by file: the certainty that it belongs to the area.
+    /// For each area of the task and each file: the certainty that the file belongs to the area.
     pub(crate) areas: &'a [Vec<f64>],
     pub(crate) history: Option<&'a HistorySignals>,
 }
 
 impl Sieve<'_> {
-    /// Divides `files`, whose words `hits` tells: the ones to be read, best first, and what the others add to statistics.
+    /// Divides `files` by their words in `hits`. Returns the ones to be read, best first, and the counts of the others.
     pub(crate) fn divide(&self, files: &[usize], hits: &WordHits) -> (Vec<usize>, Unread) {
         let mut order: Vec<u32> = (0..files.len() as u32).collect();
         let scores = self.scores(files, hits);
@@ -83,7 +83,7 @@ impl Sieve<'_> {
         let most = hits.files_max.min(order.len());
         let mut is_read = vec![false; files.len()];
         order[..most].iter().for_each(|at| is_read[*at as usize] = true);
-        // A file that the index does not know has to be read, whatever its name.
+        // A file that the index does not know has to be read in any case.
         for (is_read, size) in is_read.iter_mut().zip(&hits.sizes) {
             *is_read |= size.is_none();
         }
@@ -93,7 +93,7 @@ impl Sieve<'_> {
         (read.into_iter().map(|at| files[at as usize]).collect(), unread)
     }
 
-    /// Counts the known files that are wanted.
+    /// Counts the indexed files that `is_wanted` accepts.
     fn count(&self, files: &[usize], hits: &WordHits, is_wanted: impl Fn(usize) -> bool) -> Unread {
         let mut counted = Unread::new(self.query);
         let mut terms = Vec::new();
@@ -113,7 +113,7 @@ impl Sieve<'_> {
         counted
     }
 
-    /// By file: how well it fits, as far as that is known without its profile. Files that the index does not know have 0.
+    /// For each file: its approximate score. Files that the index does not know have 0.
     fn scores(&self, files: &[usize], hits: &WordHits) -> Vec<f64> {
         let all = self.count(files, hits, |_| true);
         let statistics = TermStatistics::new(self.query, self.names, &[], &all, self.paths.len());

@@ -28,7 +28,7 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
     let roles: Vec<Role> = paths.iter().map(|path| file_role::role(path)).collect();
     let resolver = Resolver::new(&paths, Packages::default());
     let query = Query::new(task, &WEIGHTS);
-    let facts: Vec<Option<Facts>> = files
+    let matches: Vec<Option<FileMatch>> = files
         .iter()
         .map(|(path, text)| {
             let profile = Profile::of(path, text);
@@ -37,7 +37,7 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
             imports.sort_unstable();
             imports.dedup();
             imports.retain(|at| paths[*at as usize] != *path);
-            Some(Facts::of(&query, &profile, imports.into()))
+            Some(FileMatch::of(&query, &profile, imports.into()))
         })
         .collect();
     let names = PathNames::new(&paths);
@@ -45,7 +45,7 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
     let candidates = Candidates {
         paths: &paths,
         roles: &roles,
-        facts: &facts,
+        matches: &matches,
         unread: &Unread::default(),
         names: &names,
         areas: &names.areas(&query, &paths),

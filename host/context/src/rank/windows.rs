@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::TermStatistics;
-use crate::facts::Facts;
+use crate::file_match::FileMatch;
 use crate::profile::BLOCK_LINES;
 use crate::weights::Weights;
 
@@ -46,17 +46,17 @@ impl Window {
 
 /// Windows of a file by their scores, best first and not overlapping: runs of lines, and whole definitions that share
 /// words with the task.
-pub(super) fn windows(facts: &Facts, statistics: &TermStatistics, weights: &Weights) -> Vec<(u32, u32, f64)> {
-    let last = facts.hits.last().map_or(0, |hit| hit.0 as usize);
-    let first = facts.hits.first().map_or(0, |hit| hit.0 as usize);
+pub(super) fn windows(matched: &FileMatch, statistics: &TermStatistics, weights: &Weights) -> Vec<(u32, u32, f64)> {
+    let last = matched.hits.last().map_or(0, |hit| hit.0 as usize);
+    let first = matched.hits.first().map_or(0, |hit| hit.0 as usize);
     let fixed = ((first + 1).saturating_sub(WINDOW_BLOCKS)..=last).map(Window::at);
-    let defined = facts
+    let defined = matched
         .definitions
         .iter()
         .filter_map(|one| Window::of_definition((one.line, one.end_line)));
     let mut scored: Vec<(Window, f64)> = fixed
         .chain(defined)
-        .map(|window| (window.clone(), value(&window, facts, statistics, weights)))
+        .map(|window| (window.clone(), value(&window, matched, statistics, weights)))
         .filter(|(_, value)| *value > 0.0)
         .collect();
     scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.lines.cmp(&b.0.lines)));
@@ -74,17 +74,17 @@ pub(super) fn windows(facts: &Facts, statistics: &TermStatistics, weights: &Weig
 }
 
 /// BM25 of a window's words.
-fn value(window: &Window, facts: &Facts, statistics: &TermStatistics, weights: &Weights) -> f64 {
+fn value(window: &Window, matched: &FileMatch, statistics: &TermStatistics, weights: &Weights) -> f64 {
     let Range { start, end } = window.blocks;
-    let from = facts.hits.partition_point(|hit| (hit.0 as usize) < start);
+    let from = matched.hits.partition_point(|hit| (hit.0 as usize) < start);
     let mut counts: Vec<(u16, u32)> = Vec::new();
-    for (_, term, count) in facts.hits[from..].iter().take_while(|hit| (hit.0 as usize) < end) {
+    for (_, term, count) in matched.hits[from..].iter().take_while(|hit| (hit.0 as usize) < end) {
         match counts.iter_mut().find(|(known, _)| known == term) {
             Some((_, sum)) => *sum += u32::from(*count),
             None => counts.push((*term, u32::from(*count))),
         }
     }
-    let length: u32 = facts.blocks[start.min(facts.blocks.len())..end.min(facts.blocks.len())]
+    let length: u32 = matched.blocks[start.min(matched.blocks.len())..end.min(matched.blocks.len())]
         .iter()
         .sum();
     let norm = weights.k1 * (0.5 + 0.5 * f64::from(length) / statistics.window_mean.max(1.0));

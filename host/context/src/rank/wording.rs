@@ -1,15 +1,15 @@
-//! The wording of the best files: words of the task side by side, several of them in one identifier, and its names and
-//! quotations letter by letter.
+//! Features of the wording of the best files: phrases of the task, several of its words in one identifier, and exact
+//! matches of its names and quotations.
 //!
-//! Profiles do not keep the order of words, so this takes the texts of files. It reads those of the best only, and of
-//! them the blocks of lines that have words of the task.
+//! Profiles do not store the order of words, so these features need the texts of files. Only the best files are read.
+//! In them, phrases are searched only in blocks of lines that have words of the task.
 
 use std::sync::Mutex;
 
 use memchr::memmem::Finder;
 
 use super::{Candidates, Feature, MeasuredFile, TermStatistics};
-use crate::facts::Facts;
+use crate::file_match::FileMatch;
 use crate::profile::{BLOCK_LINES, LINE_BYTES_MAX};
 use crate::query::Query;
 use crate::weights::{FeatureWeights, Weights};
@@ -18,18 +18,18 @@ use crate::words::{each_identifier, split};
 /// Files that are read. They hold 97 % of the files that a task's commit changes.
 const FILES_READ_MAX: usize = 30;
 
-/// A text's wording, compared with a task's.
+/// Matches of a task's phrases and names in one text.
 struct Wording {
-    /// By pair of the task: how often the text has it.
+    /// For each pair of words of the task: its number of occurrences.
     pairs: Vec<u32>,
-    /// By name or quotation of the task: how often the text has it.
+    /// For each name or quotation of the task: its number of occurrences.
     exact: Vec<u32>,
-    /// The best identifier.
+    /// Score of the best identifier.
     identifier: f64,
     words: u32,
 }
 
-/// Adds the features to the best files by those that are known.
+/// Adds these features to the files with the best scores so far.
 pub(super) fn add_wording(
     query: &Query,
     candidates: &Candidates<'_>,
@@ -42,8 +42,8 @@ pub(super) fn add_wording(
     let found = read_best(query, candidates, statistics, learned, measured, read);
     let count = found.len() as f64;
     let words_mean = found.iter().map(|(_, one)| f64::from(one.words)).sum::<f64>() / count.max(1.0);
-    // Rarity among the files that were read: how often the others have a pair or a name is not known. If most of these
-    // have it, it tells none of them from the others.
+    // Rarity is measured among the files that were read, because the other texts are not known. A pair or name that
+    // most of these files have does not separate them.
     let rarity = |holders: usize| match holders as f64 {
         holders if holders > count / 2.0 => 0.0,
         holders => (1.0 + (count - holders + 0.5) / (holders + 0.5)).ln(),
@@ -93,10 +93,10 @@ fn read_best(
     let found: Vec<(usize, Mutex<Option<Wording>>)> = best.iter().map(|(_, at)| (*at, Mutex::default())).collect();
     crate::each_in_parallel(&found, |(at, into)| {
         let index = measured[*at].index;
-        if let Some(facts) = &candidates.facts[index as usize]
+        if let Some(matched) = &candidates.matches[index as usize]
             && let Some(text) = read(index)
         {
-            let wording = Wording::of(query, &finders, statistics, facts, &text);
+            let wording = Wording::of(query, &finders, statistics, matched, &text);
             *into.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(wording);
         }
         std::ops::ControlFlow::Continue(())
@@ -110,19 +110,19 @@ fn read_best(
 }
 
 impl Wording {
-    fn of(query: &Query, finders: &[Finder<'_>], statistics: &TermStatistics, facts: &Facts, text: &str) -> Self {
+    fn of(query: &Query, finders: &[Finder<'_>], statistics: &TermStatistics, matched: &FileMatch, text: &str) -> Self {
         let mut wording = Self {
             pairs: vec![0; query.pairs.len()],
             exact: vec![0; query.exact.len()],
             identifier: 0.0,
-            words: facts.length,
+            words: matched.length,
         };
         let text = text.as_bytes();
         for (count, finder) in wording.exact.iter_mut().zip(finders) {
             *count = finder.find_iter(text).count() as u32;
         }
         let mut blocks = BlockStarts::new(text);
-        for hits in facts.hits.chunk_by(|a, b| a.0 == b.0) {
+        for hits in matched.hits.chunk_by(|a, b| a.0 == b.0) {
             // Hits are sorted by block and then by term.
             if hits.first().map(|hit| hit.1) == hits.last().map(|hit| hit.1) {
                 continue;
@@ -169,7 +169,7 @@ impl Wording {
     }
 }
 
-/// Blocks of lines of a text, which are asked for in ascending order.
+/// Finds blocks of lines in a text, in ascending order.
 struct BlockStarts<'t> {
     text: &'t [u8],
     line_ends: memchr::Memchr<'t>,

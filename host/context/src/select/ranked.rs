@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::keys::ENTRY_POINTS_MAX;
 use super::{Draft, NEAR_MISSES_MAX, SelectedPath};
 use crate::ProfileLookup;
-use crate::facts::{Facts, is_candidate};
+use crate::file_match::{FileMatch, is_candidate};
 use crate::history::HistorySignals;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use crate::names::PathNames;
@@ -51,14 +51,14 @@ impl Draft<'_, '_> {
         let tree = self.tree;
         let areas = tree.names().areas(query, &tree.paths);
         let (files, unread) = self.files_to_read(directory, query, &areas);
-        let facts = self.facts(directory, query, &files, unread.count);
+        let matches = self.matches(directory, query, &files, unread.count);
         // After the files were read: until then the history may have been read beside it.
         let history = self.history(query);
         let read = |at: u32| (!tree.is_over()).then(|| tree.text(tree.paths[at as usize]))?;
         work(&rank::Candidates {
             paths: &tree.paths,
             roles: &tree.layout.roles,
-            facts: &facts,
+            matches: &matches,
             unread: &unread,
             names: tree.names(),
             areas: &areas,
@@ -72,8 +72,8 @@ impl Draft<'_, '_> {
         Some(HistorySignals::new(query, &history, &self.tree.paths))
     }
 
-    /// The files below a directory to read for a task, most relevant first, because the time may not suffice for all. Of a
-    /// large tree, most are only counted.
+    /// The files below a directory to read for a task, most relevant first, because the time may not suffice for all.
+    /// Of a large tree, most are only counted.
     fn files_to_read(&self, directory: &str, query: &Query, areas: &[Vec<f64>]) -> (Vec<usize>, Unread) {
         let (tree, names) = (self.tree, self.tree.names());
         let is_wanted = |at: &usize| {
@@ -101,28 +101,28 @@ impl Draft<'_, '_> {
         ([named, others].concat(), Unread::default())
     }
 
-    /// By the tree's paths: the facts of the files that were read.
-    fn facts(&mut self, directory: &str, query: &Query, files: &[usize], unread: usize) -> Vec<Option<Facts>> {
+    /// Matches the files with the task. The result is in the order of the tree's paths.
+    fn matches(&mut self, directory: &str, query: &Query, files: &[usize], unread: usize) -> Vec<Option<FileMatch>> {
         let tree = self.tree;
         let seen = tree.each(files, |at| {
             let path = tree.paths[at];
             Some(match tree.source.profile_near(path, at) {
                 ProfileLookup::Found(profile) => {
                     let imports = tree.layout.imports(at, path, &profile);
-                    Seen::Facts(Facts::of(query, &profile, imports))
+                    Seen::Match(FileMatch::of(query, &profile, imports))
                 }
                 ProfileLookup::Absent => Seen::Nothing,
                 ProfileLookup::Later => Seen::Later,
             })
         });
         self.tell_what_is_missing(directory, files, &seen, unread);
-        let mut facts: Vec<Option<Facts>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
+        let mut matches: Vec<Option<FileMatch>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
         for (at, one) in files.iter().zip(seen) {
-            if let Some(Seen::Facts(measured)) = one {
-                facts[*at] = Some(measured);
+            if let Some(Seen::Match(measured)) = one {
+                matches[*at] = Some(measured);
             }
         }
-        facts
+        matches
     }
 
     /// Looks for the task in one file, so that its windows are known.
@@ -130,12 +130,12 @@ impl Draft<'_, '_> {
         let ProfileLookup::Found(profile) = self.tree.source.profile(path) else {
             return;
         };
-        let facts = Facts::of(query, &profile, Arc::default());
+        let matched = FileMatch::of(query, &profile, Arc::default());
         let names = PathNames::new(&[path]);
         let candidates = rank::Candidates {
             paths: &[path],
             roles: &[Role::Source],
-            facts: &[Some(facts)],
+            matches: &[Some(matched)],
             unread: &Unread::default(),
             names: &names,
             areas: &names.areas(query, &[path]),
@@ -200,7 +200,7 @@ fn places(directory: &str, paths: &[&str]) -> String {
 
 /// Result of searching a file for a task.
 enum Seen {
-    Facts(Facts),
+    Match(FileMatch),
     Nothing,
     Later,
 }

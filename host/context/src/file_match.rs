@@ -1,7 +1,7 @@
-//! The facts of one file for a task, read from its profile.
+//! Matches a file's profile with a task: the positions of the task's words, the definitions whose names share words
+//! with the task, and the files that it imports.
 //!
-//! Facts hold nothing of the text: where the task's words are, which definitions share words with it, and what the file
-//! imports. What they weigh is `rank`'s business.
+//! `rank` computes scores from these matches.
 
 use std::sync::Arc;
 
@@ -10,37 +10,37 @@ use super::query::Query;
 use super::words::{hash, split};
 use tool_repository::file_role::Role;
 
-/// Facts of one file for a task.
+/// Result of matching one file with a task.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
+pub(crate) struct FileMatch {
     /// Number of words.
     pub(super) length: u32,
     /// Number of words of each block.
     pub(super) blocks: Vec<u32>,
-    /// Block, term and count, by block.
+    /// Block, term and count of the task's words, sorted by block.
     pub(super) hits: Vec<(u32, u16, u16)>,
     /// Definitions whose names share words with the task.
-    pub(super) definitions: Vec<Defined>,
+    pub(super) definitions: Vec<MatchedDefinition>,
     /// Files that it imports, as indices into the list.
     pub(super) imports: Arc<[u32]>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Defined {
+pub(super) struct MatchedDefinition {
     pub(super) name: String,
     pub(super) line: u32,
     /// Last line of the definition; equal to `line` if the end is unknown.
     pub(super) end_line: u32,
-    /// Terms among its words.
+    /// Words of its name that are terms of the task.
     pub(super) terms: Vec<u16>,
-    /// Number of its words that are no terms.
+    /// Number of the other words of its name.
     pub(super) others: u32,
-    /// True where the task says the whole name.
+    /// True if the task contains the whole name.
     pub(super) whole: bool,
 }
 
-/// True for files that a task is looked for in: code, which `is_written` says, and whatever else the task names. `stem` is
-/// the name's joined form.
+/// True for files that a task can be about: code (`is_written`), and other files if the task contains their name or
+/// path. `stem` is the joined form of the file's name.
 pub(super) fn is_candidate(query: &Query, path: &str, stem: &str, role: Role, is_written: bool) -> bool {
     match role {
         _ if is_written => true,
@@ -49,22 +49,22 @@ pub(super) fn is_candidate(query: &Query, path: &str, stem: &str, role: Role, is
     }
 }
 
-impl Facts {
-    /// Reads a profile for a task. `imports` are what the profile's imports mean in the list.
+impl FileMatch {
+    /// Matches a profile with a task. `imports` are the listed files that the profile's imports lead to.
     pub(crate) fn of(query: &Query, profile: &Profile, imports: Arc<[u32]>) -> Self {
-        let mut facts = Self {
+        let mut matched = Self {
             length: profile.words(),
             hits: profile.hits(&query.index),
             blocks: profile.blocks(),
             imports,
             definitions: Vec::new(),
         };
-        profile.each_definition(|name, lines| facts.definitions.extend(defined(query, name, lines)));
-        facts
+        profile.each_definition(|name, lines| matched.definitions.extend(match_definition(query, name, lines)));
+        matched
     }
 }
 
-fn defined(query: &Query, name: &str, (line, end_line): (u32, u32)) -> Option<Defined> {
+fn match_definition(query: &Query, name: &str, (line, end_line): (u32, u32)) -> Option<MatchedDefinition> {
     let mut terms = Vec::new();
     let (mut others, mut folded) = (0, 0);
     split(name.as_bytes(), |word, whole| {
@@ -78,7 +78,7 @@ fn defined(query: &Query, name: &str, (line, end_line): (u32, u32)) -> Option<De
         }
     });
     let whole = query.says_name(name, folded);
-    (!terms.is_empty() || whole).then(|| Defined {
+    (!terms.is_empty() || whole).then(|| MatchedDefinition {
         name: name.to_owned(),
         line,
         end_line,
