@@ -1,6 +1,7 @@
-//! The parts of a project that a task names before its first colon: `ext4: …`, `fix(router): …`, `net/http, cgi: …`.
+//! Areas: the parts of a project that a task names before its first colon, as in `ext4: …`, `fix(router): …` or
+//! `net/http, cgi: …`.
 //!
-//! Pure text. Projects that write their commits so call directories, packages and files by these names.
+//! Projects with such commit titles use names of directories, packages and files as areas. These functions are pure.
 
 use super::words::{joined, split};
 #[cfg(test)]
@@ -143,8 +144,8 @@ impl Step<'_> {
         }
     }
 
-    /// False only where [`Self::in_name`] is 0. `joined` is the name's joined form, which holds every word of the name as
-    /// it is, but for letters beyond ASCII.
+    /// False only where [`Self::in_name`] is 0. `joined` is the name's joined form, which holds every word of the name
+    /// as it is, but for letters beyond ASCII.
     pub(super) fn may_be_in(self, joined: &str, own: &str) -> bool {
         !own.is_ascii() || memchr::memmem::find(joined.as_bytes(), self.0.as_bytes()).is_some()
     }

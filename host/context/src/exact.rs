@@ -1,15 +1,15 @@
-//! Names and quotations in a line of a task that a file may have letter by letter.
+//! Finds names and quotations in a line of a task that are searched as exact text: `--max-cost`, `requests.compat`,
+//! `HTTP`, "connection reset".
 //!
-//! The words of a task match whatever their form; these match only as written: `--max-cost`, `requests.compat`, `HTTP`,
-//! "connection reset".
+//! The other words of a task are stemmed, and match in any case.
 
-/// Share of a part of a name, such as `compat` of `requests.compat`.
+/// Weight of a part of a name, such as `compat` of `requests.compat`.
 const PART_WEIGHT: f64 = 0.7;
 
-/// Bytes of a name or quotation.
+/// Length of a name or quotation in bytes.
 const LENGTH: std::ops::RangeInclusive<usize> = 2..=60;
 
-/// Calls `found` for each with its weight: 1, or less for a part of a name.
+/// Calls `found` with each name or quotation and its weight: 1, or less for a part of a name.
 pub(super) fn each_exact(line: &str, mut found: impl FnMut(&str, f64)) {
     for quote in ['`', '"', '\''] {
         each_quotation(line, quote, |text| found(text, 1.0));

@@ -1,7 +1,7 @@
 //! The user's corrections of a selection: files that must be in it, and files that must not.
 //!
-//! Patterns are globs on paths from the root; a pattern without a wildcard is a file, or a directory and all below it.
-//! Which of the included files come first is their order; how many there is room for is `select`'s rule.
+//! Patterns are globs on paths from the root. A pattern without a wildcard names a file, or a directory with all files
+//! below it. Included files keep the order of their patterns; `select` decides how many of them have room.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
@@ -17,7 +17,7 @@ const STEER_PATTERNS_MAX: usize = 100;
 /// Longest of these patterns; longer than any path that matters.
 const STEER_PATTERN_BYTES_MAX: usize = 1024;
 
-/// See the module. The default steers nothing.
+/// See the module. The default changes nothing.
 #[derive(Debug, Default)]
 pub struct Steer {
     include: Vec<(String, GlobSet)>,
@@ -47,14 +47,14 @@ impl Steer {
         })
     }
 
-    /// Leaves the project's instruction files out, where that is so.
+    /// Leaves out the project's instruction files if `is_so`.
     #[must_use]
     pub fn without_instructions_if(mut self, is_so: bool) -> Self {
         self.without_instructions |= is_so;
         self
     }
 
-    /// Leaves earlier commits out of the ranking, where that is so.
+    /// Leaves earlier commits out of the ranking if `is_so`.
     #[must_use]
     pub fn without_history_if(mut self, is_so: bool) -> Self {
         self.without_history |= is_so;
@@ -82,7 +82,7 @@ impl Steer {
     }
 
     /// The files that must be in the selection, in the order of the patterns and then of their paths. A pattern that
-    /// matches nothing is an error: silence would look like consent. No more than there can be a use for are looked up.
+    /// matches no file is an error, because the user would not notice it. At most `STEER_FILES_MAX` files are returned.
     pub(super) fn included<'a>(&self, paths: &[&'a str]) -> Result<Vec<&'a str>, Problem> {
         let mut included: Vec<&str> = Vec::new();
         for (pattern, globs) in &self.include {

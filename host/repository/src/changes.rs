@@ -1,8 +1,8 @@
-//! Prepared changes: putting one in place as a whole, taking it back, and finishing what a crash interrupted.
+//! Makes prepared changes all or nothing, undoes them, and finishes changes that a crash interrupted.
 //!
-//! Everything happens on directory handles that were opened beneath the root without links; how one file gets from one
-//! state to another is in `file`, what becomes of a session's changes when the user takes them back is in `undo`.
-//! Which paths may be changed at all is not decided here but in `the boundary of skills`.
+//! All steps work on directory handles that were opened beneath the root without links. `file` brings one file from one
+//! state to another; `undo` takes back the changes of a session. The boundary of skills decides which paths may be
+//! changed.
 
 mod crash_point;
 mod file;

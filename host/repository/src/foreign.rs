@@ -1,10 +1,10 @@
-//! Names of files that other people wrote: packages, logs and lock files.
+//! Recognises files with text of other people by their paths: packages, logs and lock files.
 //!
-//! A conversation that has read one of them holds untrusted text.
+//! A conversation that has read such a file contains untrusted text.
 
 use crate::fold;
 
-/// Directories of what other people wrote, wherever they lie; lower case.
+/// Names of directories with files of other people, at any depth; lower case.
 const DIRECTORIES: [&str; 28] = [
     "node_modules",
     "bower_components",
@@ -60,8 +60,8 @@ const LOCK_ENDINGS: [&str; 3] = [".lock", ".lockfile", ".conda-lock.yml"];
 /// Lock files of Julia, which knows only this spelling. `manifest.toml` is a usual name for files of users.
 const JULIA_LOCK_FILES: [&str; 2] = ["Manifest.toml", "JuliaManifest.toml"];
 
-/// The part of a path that lies outside of the user's own files by its name: a directory of packages with its `/`, or
-/// the whole path of a log or of a lock file.
+/// The part of a path by which it belongs to other people: a directory of packages with its `/`, or the whole path of a
+/// log or a lock file. `None` for the user's own files.
 pub fn find_place(path: &str) -> Option<&str> {
     PlaceFinder::default().find(path)
 }
@@ -76,7 +76,7 @@ pub struct PlaceFinder {
 }
 
 impl PlaceFinder {
-    /// The same as [`find_place`].
+    /// Returns what [`find_place`] returns.
     pub fn find<'p>(&mut self, path: &'p str) -> Option<&'p str> {
         let (directory, name) = path.split_at(path.rfind('/').map_or(0, |end| end + 1));
         if directory != self.directory {

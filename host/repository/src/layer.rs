@@ -1,8 +1,8 @@
 //! A private layer over a repository: the files that a preview proposes, while the real tree stays as it is.
 //!
 //! The contents lie in a folder of their own, each under a number. Their paths, and the paths that are removed, are in
-//! memory: the session's journal is the truth, and a layer is made anew from it. Everything that opens, lists or changes
-//! a file through a [`Repository`](crate::Repository) sees the layer before the tree; `view` has these parts.
+//! memory: the session's journal is the truth, and a layer is made anew from it. Everything that opens, lists or
+//! changes a file through a [`Repository`](crate::Repository) sees the layer before the tree; `view` has these parts.
 //!
 //! Ignore rules are those of the real tree: an ignore file that the layer changes counts once it is applied.
 
@@ -145,7 +145,7 @@ impl Layer {
         }
     }
 
-    /// The state of a normal path; nothing where the layer says nothing about it.
+    /// The state of a normal path; `None` if the layer does not change it.
     pub(crate) fn find(&self, path: &str) -> Option<LayerEntry> {
         let contents = self.contents();
         let exact = contents.files.get(path).copied();

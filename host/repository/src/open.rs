@@ -1,8 +1,8 @@
 //! Opening beneath the root: never out of it, never blocking, never through a link without knowing where it leads.
 //!
-//! The quick way is one `openat2` that refuses every symbolic link, so that the name that was asked for is the real
-//! name. Where there is a link, or no `openat2`, the path is walked part by part on directory handles; the walk
-//! knows the real name by construction. Both end in a handle whose real path the caller then judges.
+//! The fast path is one `openat2` that refuses every symbolic link, so the requested name is the real name. If there is
+//! a link, or the kernel has no `openat2`, the path is resolved part by part on directory handles, which also gives the
+//! real name. Both return a handle and its real path, and the caller decides whether that path may be opened.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

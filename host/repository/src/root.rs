@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use super::rules::{PatternError, Rules};
 use super::{Options, RepositoryError};
 
-/// The nearest git work tree at `start` or above it, else `start` itself.
+/// The nearest git work tree at `start` or above it, otherwise `start` itself.
 ///
 /// A work tree is a directory with a `.git` directory that has a `HEAD`, or with a `.git` file (a linked work tree or a
 /// submodule). One above `start` counts only where its `.git` belongs to the user, to root, or to whom `start` belongs

@@ -1,8 +1,8 @@
 //! The walk of the whole tree: which files there are, ignore rules, skipped directories and hidden names applied.
 //!
-//! Threads share a stack of directories; each is listed by one of them on a handle that was opened beneath the root
-//! without links. Files are not opened, except the few whose name lets one suspect a key. The walk also learns what
-//! no name tells: which directories are git directories, and which inodes belong to hidden files.
+//! Threads share a stack of directories. One thread lists each directory, on a handle that was opened beneath the root
+//! without links. The walk opens only the few files whose names suggest a key. It also finds out what names do not
+//! tell: the directories that are git directories, and the inodes of hidden files.
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -38,7 +38,7 @@ pub struct FileList {
     pub unreadable: u64,
     /// Ignore files that are over a budget, and whose rules are not applied for that reason.
     pub skipped_ignores: SkippedIgnores,
-    /// False where a limit of time or number cut the walk.
+    /// False if the limit of time or of entries ended the walk early.
     pub complete: bool,
 }
 
@@ -128,7 +128,7 @@ impl Default for WalkBounds {
     }
 }
 
-/// A list with what else the walk learned.
+/// Result of a walk: the list, and the data that keeps it valid.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) list: Arc<FileList>,
@@ -136,7 +136,7 @@ pub(super) struct Scan {
     pub(super) hidden: HashSet<Identity>,
     /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
     pub(super) walked: HashSet<String>,
-    /// State that keeps the list right.
+    /// Fingerprints by which the list is revalidated.
     pub(super) basis: ScanBasis,
 }
 
@@ -182,7 +182,7 @@ pub(super) fn scan(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
         let own = walk.work();
         let others = others.into_iter().filter_map(|thread| {
-            // The finds of a thread that panicked are missing.
+            // The results of a thread that panicked are missing.
             thread
                 .join()
                 .inspect_err(|_| walk.cut.store(true, Ordering::Relaxed))
@@ -233,7 +233,7 @@ fn merge(parts: Vec<WalkResult>, mut basis: ScanBasis, complete: bool, skipped_i
     }
 }
 
-/// Finds of one thread.
+/// Results of one thread.
 #[derive(Default)]
 struct WalkResult {
     list: FileList,

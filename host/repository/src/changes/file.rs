@@ -1,8 +1,8 @@
-//! One file at a time: looking at it, and bringing it from one state to another beneath the root without links.
+//! Reads one file, and brings it from one state to another, beneath the root and without links.
 //!
-//! A file is replaced by exchanging names with a complete temporary beside it, so that it is before or after at every
-//! moment, and what was exchanged out is looked at: a file that another program changed at the last moment gets its
-//! name back.
+//! A file is replaced by exchanging names with a complete temporary file beside it. So a reader sees the old or the new
+//! content at any time. The file that was exchanged out is compared with the expected one: if another program changed
+//! it at the last moment, it gets its name back.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};

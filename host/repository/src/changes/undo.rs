@@ -1,8 +1,8 @@
-//! Taking back what a session changed, on the user's word.
+//! Undoes the changes of a session when the user asks for it.
 //!
-//! An undo is itself a change: it is prepared, journalled and put in place like any other, so a crash leaves all or
-//! nothing of it, and it can be undone, too. A file that has been changed since by others stays as it is; the report
-//! names it with the reason.
+//! An undo is itself a change: it is prepared, journalled and put in place like any other. So a crash leaves all or
+//! nothing of it, and it can be undone too. A file that another program changed since stays as it is; the report names
+//! it with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
