@@ -159,7 +159,7 @@ fn symbols_come_by_syntax_tree_after_the_first_selection_which_says_so() {
     };
     let (notices, path, reasons) = shown();
     assert!(
-        notices.contains("Indexing: 100 files left. Results improve in a few seconds."),
+        notices.contains("Indexing: 100 files left. Results improve as they are read."),
         "{notices}"
     );
     assert_eq!(path, r#""part42.py""#);

@@ -210,7 +210,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         if count > 0 && !self.is_incomplete {
             let files = if count == 1 { "file" } else { "files" };
             self.notices.push(format!(
-                "Indexing: {count} {files} left. Results improve in a few seconds."
+                "Indexing: {count} {files} left. Results improve as they are read."
             ));
         }
     }

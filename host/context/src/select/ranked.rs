@@ -164,7 +164,7 @@ impl Draft<'_, '_> {
             self.is_incomplete = true;
             let notice = format!(
                 "The index of this repository is still being made: {count} of {all} files were considered. \
-                 Missing are {}; a selection in some seconds will know them",
+                 Missing are {}; later selections will know them",
                 places(directory, &later)
             );
             self.notices.push(notice);
