@@ -1,7 +1,7 @@
-//! Entry points of a program, as its manifests declare them.
+//! Finds the entry points of a program that its manifests declare.
 //!
-//! Pure functions from a manifest's text to places; a broken manifest declares nothing. What only a path tells is
-//! `file_role::entry_point_by_path`.
+//! Pure functions of a manifest's text; a broken manifest declares nothing. `file_role::entry_point_by_path` finds the
+//! entry points that only a path tells.
 
 /// A place that a manifest names.
 #[derive(Debug, Clone, PartialEq, Eq)]

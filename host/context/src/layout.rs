@@ -1,6 +1,7 @@
-//! Facts from the paths of a repository: the role of each file, and the file that an import means.
+//! The layout of a repository: the role of each file, and the resolution of imports to files.
 //!
-//! SymbolSource of the list of paths alone, so that it is kept for as long as that stays the same.
+//! A layout is made from the list of paths and from the manifests among them. The index caches it until a path is added
+//! or removed, so a changed name in a manifest counts from then on.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -16,10 +17,10 @@ pub(super) struct Layout {
     pub(super) roles: Vec<Role>,
     /// True for code that the product is made of.
     pub(super) sources: Vec<bool>,
-    /// True for files whose words are asked for whatever the task is, and which an index keeps.
+    /// True for files that are candidates for every task. The index stores their profiles.
     pub(super) written: Vec<bool>,
     pub(super) resolver: Resolver,
-    /// Files that the imports of a file meant at the last lookup: a checksum of the imports, and the files.
+    /// Cache of resolved imports: for each file a checksum of its imports, and the imported files.
     resolved: Vec<Mutex<Option<Resolved>>>,
     names: OnceLock<PathNames>,
     /// A packet's overview of the paths, with the name and the bytes that it was made for.
@@ -47,7 +48,7 @@ impl Layout {
         }
     }
 
-    /// True for a file that an index keeps.
+    /// True for a file whose profile the index stores.
     pub(super) fn is_kept(&self, at: usize, size: u64) -> bool {
         self.written[at] && size <= RANKED_FILE_BYTES_MAX
     }
@@ -63,7 +64,7 @@ impl Layout {
         }
     }
 
-    /// Facts from the names of these paths, which the layout was made of.
+    /// The words in the names of these paths, from which the layout was made.
     pub(super) fn names(&self, paths: &[&str]) -> &PathNames {
         self.names.get_or_init(|| PathNames::new(paths))
     }

@@ -1,7 +1,8 @@
-//! Words and forms of the names in a list of paths, which no task changes.
+//! The words of the names in a list of paths.
 //!
-//! A ranking compares the name of every file with the task. What of that depends on the paths alone is computed once for
-//! a list. The functions that read a path itself (`area`, `query`) stay the rule: nothing here decides otherwise.
+//! A ranking compares the name of every file with the task. The part of that work that depends only on the paths is
+//! computed once for a list. The results are the same as those of the functions in `area` and `query` that read a path
+//! itself.
 
 use std::collections::HashMap;
 

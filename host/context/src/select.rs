@@ -1,4 +1,4 @@
-//! The rule of each operation: which 4 to 6 files, in which order, and why.
+//! Chooses 4 to 6 files by the rule of each operation, with their order and the reasons.
 //!
 //! With a task, files are ranked by it. Without one, they come from key files, entry points and the graph of imports,
 //! and only the files that this takes are read. Nothing here knows tokens: what of a file is shown is `packet`'s.

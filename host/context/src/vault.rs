@@ -1,7 +1,8 @@
-//! The user's notes: markdown below a vault directory, their hashtags, and which of them belong to a request.
+//! Reads the user's notes from the vault, and chooses the relevant ones for a request.
 //!
-//! The vault is the user's own folder outside the repository, read within bounds and without following any symbolic
-//! link. Choosing is a pure function of the notes and the words of the request.
+//! The vault (`context.vault` in the configuration) is a folder of Markdown files outside of the repository. This
+//! module reads a bounded number of files and follows no symbolic link. The choice is a pure function of the notes and
+//! of the words of the request.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CStr;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::words;
 
-/// Notes of a vault that are considered. Large vaults of one person have a few thousand.
+/// Notes that are read of a vault. Large vaults of one person have a few thousand.
 const VAULT_NOTES_MAX: usize = 5000;
 
 /// Bytes of all notes that are considered.
@@ -23,7 +24,7 @@ const VAULT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Bytes that are read of one note; a packet shows less.
 const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Directories below each other in a vault.
+/// Maximum depth of directories in a vault.
 const VAULT_DEPTH_MAX: usize = 16;
 
 /// One note.
@@ -253,7 +254,7 @@ fn front_matter_tags(front: &str, tags: &mut BTreeSet<String>) {
     }
 }
 
-/// A note with what it has to do with the request.
+/// A relevant note.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Relevant<'a> {
     pub(super) note: &'a Note,
@@ -262,14 +263,14 @@ pub(super) struct Relevant<'a> {
     pub(super) tags: Vec<&'a str>,
 }
 
-/// The notes that have to do with the words of the request or, less, with those of the chosen files; best first.
+/// The notes that share words with the request or, with less weight, with the paths of the chosen files; best first.
 ///
 /// A tag counts most, then the note's own name, then its text; words that many notes share count little.
 pub(super) fn relevant<'a>(notes: &'a [Note], words: &str, places: &str) -> Vec<Relevant<'a>> {
     const TAG: f64 = 3.0;
     const NAME: f64 = 2.0;
     const TEXT: f64 = 0.5;
-    /// Words of chosen paths tell where, not what.
+    /// Words of the chosen paths have less weight than words of the request.
     const OF_PLACES: f64 = 0.5;
     /// A tag or a name of the request's own, or several words of its text, each of which few notes hold.
     const LEAST: f64 = 2.0;

@@ -1,4 +1,4 @@
-//! The numbers of the ranking, in one place.
+//! The weights of the ranking.
 
 /// The numbers of the ranking; see [`WEIGHTS`] for why they are what they are.
 #[derive(Debug, Clone, Copy)]
@@ -47,8 +47,8 @@ impl Weights {
     }
 }
 
-/// The numbers in use. They were set by hand and coarsely, on the histories of nine packages in four languages, and only
-/// where all of them agreed: neighbouring values differ by noise.
+/// The numbers in use. They were set by hand and coarsely, on the histories of nine packages in four languages, and
+/// only where all of them agreed: neighbouring values differ by noise.
 pub(crate) const WEIGHTS: Weights = Weights {
     body: 0.4,
     common: 0.1,
@@ -76,8 +76,8 @@ pub const FEATURE_COUNT: usize = 23;
 pub(crate) type FeatureWeights = [f64; FEATURE_COUNT];
 
 /// Without a history: the score before weights were learned, the part of the project that the task names, and words in
-/// the names of definitions, whose weight was set by hand: from 0.1 to 0.4 no language gets worse. On repositories that a
-/// fit has not seen, learned weights and the other features made some languages better and others worse.
+/// the names of definitions, whose weight was set by hand: from 0.1 to 0.4 no language gets worse. On repositories that
+/// a fit has not seen, learned weights and the other features made some languages better and others worse.
 pub const WEIGHTS_WITHOUT_HISTORY: FeatureWeights = [
     1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.3, 1.3, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0,
 ];

@@ -1,7 +1,6 @@
-//! Facts about listed files: their language, and the part that each plays in its repository.
+//! The language of a file, and its role in the repository: source, test, example, documentation and so on.
 //!
-//! Everything here is decided by paths alone, so that a scan reads no file. Which files exist, and which of them are
-//! ignored or hidden, is the repository's business; their content is that of `symbols` and `rank`.
+//! Both follow from the path alone, so a scan reads no file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;

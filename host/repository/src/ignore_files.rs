@@ -1,9 +1,9 @@
-//! Reading ignore files: within a budget, only as long as the caller waits, and through a cache.
+//! Reads ignore files: within a budget, only as long as the caller waits, and through a cache.
 //!
 //! Ignore files come from the repository, and a compiled pattern costs kilobytes of memory and tens of microseconds. So
-//! one file and one walk may hold only so many bytes and patterns. Ignore files of other people have a budget of their
-//! own. The reader notes the path of a file over a budget for the answer, and `ignores` leaves its folder out. The
-//! rules that the files state are `ignores`.
+//! the bytes and patterns of one file and of one walk are limited. Ignore files of other people have a budget of their
+//! own. The reader records the path of a file over a budget, and `ignores` leaves its folder out. `ignores` also
+//! applies the rules.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
-//! Ignore files: which are in force in a directory, and what they say about an entry of it.
+//! Applies ignore files: finds those in force in a directory, and matches its entries with their rules.
 //!
-//! The rules are git's (`.gitignore`, `.git/info/exclude`, the user's global file) and those of `.ignore`, which
-//! search programs share. Ignore files come from the repository: they are opened without blocking and without following
-//! links, and never do more than leave entries out. `ignore_files` reads them within a budget. A folder below the root
-//! whose ignore file is over a budget is left out with all that lies in it, so that no budget reveals an ignored file.
+//! The rules are git's (`.gitignore`, `.git/info/exclude`, the user's global file) and those of `.ignore`, which search
+//! programs share. Ignore files come from the repository: they are opened without blocking and without following links,
+//! and can only leave entries out. `ignore_files` reads them within a budget. If an ignore file below the root is over
+//! a budget, its folder is left out as a whole, so that no budget reveals an ignored file.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};

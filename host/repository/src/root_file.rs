@@ -1,8 +1,9 @@
-//! `.tool.toml` at the root of a repository: what the repository asks not to be done with it.
+//! Reads `.tool.toml` at the root of a repository, with which a repository restricts what may be done with it.
 //!
-//! A repository is not the user, so it may only narrow: hide and protect names, deny effects, ask for the full sandbox,
-//! call itself untrusted. Any other key is an error that names it, and so is a file that cannot be read: a session that
-//! went on without it would do what its author wanted to forbid. This module does not know the names of effects.
+//! A repository is not the user, so the file can only restrict: hide and protect names, deny effects, require the full
+//! sandbox, mark the content as untrusted. Any other key is an error that names the key. A file that cannot be read is
+//! an error too, because a session without it would do things that its author forbids. This module does not know the
+//! names of effects.
 
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;

@@ -1,8 +1,8 @@
-//! Hidden and protected names: the tables, and the comparison of a path with them.
+//! Decides by its name whether a path is hidden or protected: the tables, and the comparison with them.
 //!
-//! Names count, not files: a path that does not exist yet is judged like one that does. Comparison is after case
-//! folding, because a repository may lie on a file system that folds. What only the file system knows (git
-//! directories by their shape, keys by their first bytes, hard links) is not judged here but where a file is opened.
+//! Only names count: a path that does not exist yet is judged like one that does. Names are compared after case
+//! folding, because some file systems ignore case. Properties that need the file system are checked when a file is
+//! opened: the shape of git directories, the first bytes of keys, and hard links.
 
 mod tables;
 
@@ -80,8 +80,8 @@ impl Rules {
         })
     }
 
-    /// Takes into account that files have such names: short ones of eight characters and three, and any name with dots and
-    /// spaces behind it, or with the name of a stream.
+    /// Takes into account that files have such names: short ones of eight characters and three, and any name with dots
+    /// and spaces behind it, or with the name of a stream.
     pub(super) fn on_file_system(&mut self, has_aliases: bool) {
         self.has_aliases = has_aliases;
     }
@@ -96,8 +96,8 @@ impl Rules {
         })
     }
 
-    /// Adds what the repository itself asks for. What the user reveals stays revealed. `below` is where the root lies in the
-    /// work tree whose file it is, empty where it is its root. True where that file hides the root itself.
+    /// Adds what the repository itself asks for. What the user reveals stays revealed. `below` is where the root lies
+    /// in the work tree whose file it is, empty where it is its root. True where that file hides the root itself.
     pub(super) fn narrow(&mut self, narrowing: &Narrowing, below: &str) -> Result<bool, PatternError> {
         let below = fold(below).into_owned();
         let globs = |key, patterns, reason| {

@@ -1,7 +1,7 @@
-//! Secrets that their first bytes give away: private keys and service accounts under any name.
+//! Recognises secrets under any name by their first bytes: private keys and service accounts.
 //!
-//! Only the beginning is looked at, because this happens at every opening of a file; a key in the middle of a source
-//! file is the redaction's business.
+//! Only the first bytes are examined, because this happens each time a file is opened. Redaction finds keys in the
+//! middle of a file.
 
 use super::path;
 

@@ -1,11 +1,11 @@
-//! The signals of a history about the files of a list and a task.
+//! Computes the signals of a history for a task: one set of numbers for each listed file.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{CommitId, History};
 use crate::query::Query;
 
-/// Commits that resemble a task and count for it.
+/// Number of similar commits that count for a task.
 const SIMILAR_COMMITS_MAX: usize = 40;
 
 /// Cosine below which two messages share no more than a common word.
@@ -14,7 +14,7 @@ const SIMILARITY_MIN: f64 = 0.12;
 /// Commits after which a similar commit counts half.
 const SIMILAR_HALF_COMMITS: f64 = 5_000.0;
 
-/// Commits whose titles resemble that of a task and count for it.
+/// Number of commits with a similar title that count for a task.
 const SIMILAR_TITLES_MAX: usize = 60;
 
 /// Cosine below which two titles share no more than a common word.
@@ -27,18 +27,18 @@ const SIMILAR_TITLES_HALF_COMMITS: f64 = 1_000.0;
 const NEWEST_COMMITS: f64 = 3.0;
 const NEWEST_COMMITS_MAX: usize = 20;
 
-/// Cosine below which one of the last commits does not continue into the task. It is less than [`SIMILARITY_MIN`]: a
-/// person who works at one thing says it in other words in each commit.
+/// Cosine below which the task does not continue the work of one of the last commits. It is less than
+/// [`SIMILARITY_MIN`], because a person who works at one thing describes each of its commits in other words.
 const LATE_SIMILARITY_MIN: f64 = 0.05;
 
-/// Commits after which one of the last commits counts half. Work goes on for several commits: the next one is likely to
-/// change the files of those just before it.
+/// Commits after which one of the last commits counts half. Work often takes several commits, so the next one is likely
+/// to change files of the ones just before.
 const LATE_HALF_COMMITS: f64 = 20.0;
 
 /// Commits that count as the last ones. Older ones would count less than a twenty-fifth.
 const LATE_COMMITS_MAX: usize = 500;
 
-/// Files that others are looked for which change together with them.
+/// Number of relevant files for which files that change together with them are searched.
 pub(crate) const TOGETHER_SEEDS_MAX: usize = 8;
 
 /// Added to the commits of a file, so that a file of one commit proves little.
@@ -49,14 +49,14 @@ const FRESH_HALF_DAYS: f64 = 60.0;
 
 const DAY_SECONDS: f64 = 86_400.0;
 
-/// Facts of a history that no task changes; made once.
+/// Statistics of a history that no task changes. They are computed once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CommitStatistics {
-    /// By commit: its files by their present names. None where the commit does not count.
+    /// For each commit: its files by their present names. Empty if the commit does not count.
     files: Vec<Box<[u32]>>,
-    /// By word: the number of counting commits whose message has it.
+    /// For each word: the number of counting commits whose message has it.
     holders: HashMap<u32, u32>,
-    /// By commit: the lengths of its message and of its title as vectors.
+    /// For each commit: the Euclidean norms of its message and its title as vectors.
     lengths: Vec<(f64, f64)>,
     /// Commits that count.
     counting: f64,
@@ -101,7 +101,7 @@ impl CommitStatistics {
 /// The words of a task, or some of them, as a vector.
 struct TaskVector<'a> {
     query: &'a Query,
-    /// By place in the index of the query: the word's part of a product with a message that has it.
+    /// For each entry of `Query::index`: the word's part of the dot product with a message that has it.
     parts: Vec<f64>,
     length: f64,
 }
@@ -137,7 +137,7 @@ impl<'a> TaskVector<'a> {
 pub(crate) struct FileHistory {
     /// Sum over the commits that resemble the task.
     pub(crate) similar: f64,
-    /// The part of `similar` of the file that has most of it.
+    /// `similar`, divided by its maximum over all files.
     pub(crate) similar_share: f64,
     /// 1 for the file that changed most in the last commits, as far as they resemble the task.
     pub(crate) similar_late: f64,
@@ -147,13 +147,13 @@ pub(crate) struct FileHistory {
     pub(crate) similar_commits: u32,
     /// The newest of them.
     pub(crate) similar_last: Option<CommitId>,
-    /// Words of the task in the messages of all its commits: 1 where all of them are there often.
+    /// Words of the task in the messages of all its commits: 1 if all words occur often.
     pub(crate) messages: f64,
     /// 1 for the files of the newest commit, 0 for those of the oldest.
     pub(crate) recent: f64,
     /// 1 for the file that changed most in the newest commits.
     pub(crate) newest: f64,
-    /// 1 for a file that changed on the day of the newest commit, less the older its last change is.
+    /// 1 for a file that changed on the day of the newest commit; the older its last change is, the less.
     pub(crate) fresh: f64,
 }
 
@@ -166,7 +166,7 @@ pub(crate) struct HistorySignals {
 }
 
 impl HistorySignals {
-    /// `paths` is the list, sorted. A path that is not listed plays no part, whatever the history says about it.
+    /// `paths` is the list, sorted. Paths of the history that are not listed do not count.
     pub(crate) fn new(query: &Query, history: &History, paths: &[&str]) -> Self {
         let statistics = history.statistics.get_or_init(|| CommitStatistics::new(history));
         let listed = listed(history, paths);
@@ -300,7 +300,7 @@ impl HistorySignals {
         }
     }
 
-    /// Files of the newest commits, whatever the task is: work goes on where it was.
+    /// Adds the signals of the newest commits, which do not depend on the task: work often continues in the same files.
     fn add_newest(&mut self) {
         let newest = 0..self.commits.len().min(NEWEST_COMMITS_MAX);
         let newest: Vec<(usize, f64)> = newest
@@ -309,8 +309,8 @@ impl HistorySignals {
         self.add_shares(&newest, |file| &mut file.newest);
     }
 
-    /// Adds the weights of commits to a signal of their files, and gives the file with most of it 1. A commit of many
-    /// files counts less for each.
+    /// Adds the weights of commits to a signal of their files, and scales its maximum to 1. A commit of many files
+    /// counts less for each of them.
     fn add_shares(&mut self, commits: &[(usize, f64)], signal: impl Fn(&mut FileHistory) -> &mut f64) {
         for (position, weight) in commits {
             let files = &self.commits[*position];
@@ -327,8 +327,8 @@ impl HistorySignals {
         }
     }
 
-    /// Files that change together with `seeds`, which have weights: by file a share of 1, and the seed that gives it
-    /// most.
+    /// Files that change together with `seeds`, which have weights. Returns a share from 0 to 1 for each file, and the
+    /// seed with the largest part of it.
     pub(crate) fn together(&self, seeds: &[(u32, f64)]) -> BTreeMap<u32, (f64, u32)> {
         let seeds = &seeds[..seeds.len().min(TOGETHER_SEEDS_MAX)];
         let all: f64 = seeds.iter().map(|(_, weight)| weight).sum();
@@ -357,7 +357,7 @@ impl HistorySignals {
     }
 }
 
-/// By the history's paths: their places in the list. Both are sorted.
+/// For each path of the history: its place in the list. Both are sorted.
 fn listed(history: &History, paths: &[&str]) -> Vec<Option<u32>> {
     let mut at = 0;
     let place = |path: &str| {

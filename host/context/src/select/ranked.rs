@@ -1,4 +1,4 @@
-//! Files in the order of a task.
+//! Selects files by a ranking for a task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

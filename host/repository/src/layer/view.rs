@@ -1,4 +1,4 @@
-//! The repository with the layer over it.
+//! Opens, lists and reads files of a repository through its private layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
