@@ -30,22 +30,29 @@ impl Indexes {
         let index = self.index(repository);
         let known = index.lock().checked.clone();
         if let Some(known) = known.filter(|known| self.in_background && known.at.elapsed() <= self.bounds.list_age) {
-            check_in_background(&index, repository);
+            check_in_background(&index, repository, self.bounds.exact_files);
             return Ok((known.list, Some(known.at.elapsed())));
         }
         let at = Instant::now();
         let list = repository.list(cancel)?;
-        let is_large = list.complete && list.files.len() > self.bounds.exact_files;
-        index.lock().checked = is_large.then(|| CheckedList {
-            list: Arc::clone(&list),
-            at,
-        });
+        index.lock().checked = CheckedList::new(&list, at, self.bounds.exact_files);
         Ok((list, None))
     }
 }
 
+impl CheckedList {
+    /// Nothing for a tree that is small enough to be listed for each request, or a list that was cut short.
+    fn new(list: &Arc<FileList>, at: Instant, exact_files: usize) -> Option<Self> {
+        let is_large = list.complete && list.files.len() > exact_files;
+        is_large.then(|| Self {
+            list: Arc::clone(list),
+            at,
+        })
+    }
+}
+
 /// Lists the whole tree on a thread of its own, unless another thread does so already.
-fn check_in_background(index: &Arc<Index>, repository: &Arc<Repository>) {
+fn check_in_background(index: &Arc<Index>, repository: &Arc<Repository>, exact_files: usize) {
     if index.is_checking.swap(true, Ordering::AcqRel) {
         return;
     }
@@ -55,7 +62,7 @@ fn check_in_background(index: &Arc<Index>, repository: &Arc<Repository>) {
         yield_to_others();
         let at = Instant::now();
         if let Ok(list) = repository.list(&CancellationToken::new()) {
-            permit.0.lock().checked = Some(CheckedList { list, at });
+            permit.0.lock().checked = CheckedList::new(&list, at, exact_files);
         }
     };
     // If no thread can be started, the list becomes too old, and a later request makes a new one.
@@ -136,5 +143,22 @@ mod tests {
             drop(std::fs::remove_file(world.root.path().join("c.py")));
             drop(std::fs::remove_file(world.root.path().join("d.py")));
         }
+    }
+
+    #[test]
+    fn a_tree_that_has_become_small_is_checked_before_the_answer_again() {
+        let world = World::new(&[("a.py", "a"), ("b.py", "b"), ("c.py", "c")]);
+        let indexes = indexes(&world, 2, Duration::from_secs(60));
+        let repository = Repository::open(world.root.path(), &Options::default()).expect("it is a folder");
+        let cancel = CancellationToken::new();
+        let ask = || indexes.list(&repository, &cancel).expect("it can be listed");
+        assert_eq!(ask().1, None);
+        std::fs::remove_file(world.root.path().join("c.py")).expect("the folder is ours");
+        let until = Instant::now() + Duration::from_secs(20);
+        while ask().1.is_some() {
+            assert!(Instant::now() < until, "each answer has the list of a moment ago");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(paths(&ask().0), ["a.py", "b.py"]);
     }
 }
