@@ -41,11 +41,17 @@ pub const HISTORY_COMMIT_RENAMES_MAX: usize = 2_000;
 /// Bytes of a message that count: the title and the first paragraphs.
 pub const HISTORY_MESSAGE_BYTES_MAX: usize = 2 * 1024;
 
+/// Bytes of messages and paths after which a walk ends: three times what ten thousand long messages have.
+pub const HISTORY_WALK_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Different words of a message that count.
 const MESSAGE_WORDS_MAX: usize = 64;
 
 /// Paths of all commits together. The 10,000 newest commits of the Linux kernel name some 25,000.
 const HISTORY_PATHS_MAX: usize = 200_000;
+
+/// Bytes of these paths: four times what so many usual ones have. A tree of git can have names that no file system takes.
+const HISTORY_PATH_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Name of a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -255,6 +261,7 @@ impl History {
 #[derive(Default)]
 struct PathTable {
     places: HashMap<Box<str>, u32>,
+    bytes: usize,
 }
 
 impl PathTable {
@@ -264,7 +271,9 @@ impl PathTable {
             return Some(*place);
         }
         let place = u32::try_from(self.places.len()).ok()?;
-        (self.places.len() < HISTORY_PATHS_MAX).then(|| {
+        let has_room = self.places.len() < HISTORY_PATHS_MAX && self.bytes + path.len() <= HISTORY_PATH_BYTES_MAX;
+        has_room.then(|| {
+            self.bytes += path.len();
             self.places.insert(path.into(), place);
             place
         })

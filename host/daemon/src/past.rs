@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::HistoryReader;
 use crate::context::history::{
     CommitId, HISTORY_COMMIT_FILES_MAX, HISTORY_COMMIT_RENAMES_MAX, HISTORY_COMMITS_MAX, HISTORY_MESSAGE_BYTES_MAX,
-    HistoryError, HistoryGap, PastCommit, WalkedCommit, WalkedHistory,
+    HISTORY_WALK_BYTES_MAX, HistoryError, HistoryGap, PastCommit, WalkedCommit, WalkedHistory,
 };
 use crate::skill::{PastBounds, PastCommitStep, PastGap, find_past_gap, head_commit, walk_commits};
 use tool_repository::Repository;
@@ -26,6 +26,7 @@ const BOUNDS: PastBounds = PastBounds {
     files_max: HISTORY_COMMIT_FILES_MAX,
     renames_max: HISTORY_COMMIT_RENAMES_MAX,
     message_bytes_max: HISTORY_MESSAGE_BYTES_MAX,
+    bytes_max: HISTORY_WALK_BYTES_MAX,
 };
 
 impl HistoryReader for GitHistory {

@@ -179,7 +179,7 @@ impl HistorySignals {
             }
             let files: Vec<u32> = changed.iter().filter_map(|path| listed[*path as usize]).collect();
             let position = signals.commits.len() as f64;
-            let age_days = (newest - commit.seconds).max(0) as f64 / DAY_SECONDS;
+            let age_days = newest.saturating_sub(commit.seconds).max(0) as f64 / DAY_SECONDS;
             for file in &files {
                 signals.files.entry(*file).or_insert_with(|| FileHistory {
                     recent: (1.0 - (1.0 + position).ln() / last).max(0.0),

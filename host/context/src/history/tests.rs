@@ -177,6 +177,39 @@ fn what_is_kept_of_a_commit_is_bounded() {
 }
 
 #[test]
+fn paths_are_bounded_by_their_bytes() {
+    let long = |number: u32| format!("{number}/{}", "x".repeat(4000));
+    let commits = (0..120_u8).map(|one| {
+        let changed = (0..50).map(|at| long(u32::from(one) * 50 + at)).collect();
+        WalkedCommit::Read(PastCommit {
+            changed,
+            ..commit(one, i64::from(one), "fix the parser", &[])
+        })
+    });
+    let history = History::new(commits.collect(), &History::default());
+    let bytes: usize = history.paths.iter().map(|path| path.len()).sum();
+    assert!(
+        bytes <= HISTORY_PATH_BYTES_MAX && bytes > HISTORY_PATH_BYTES_MAX - 5000,
+        "{bytes}"
+    );
+    let again = [
+        WalkedCommit::Known(id(0)),
+        WalkedCommit::Read(commit(200, 1, "", &["a.py"])),
+    ];
+    let again = History::new(again.into(), &history);
+    assert_eq!(again.paths.len(), 51, "paths of forgotten commits make room");
+}
+
+#[test]
+fn times_that_no_commit_has_are_no_failure() {
+    let mut commits = [commit(2, 0, "fix", &["a.py"]), commit(1, 0, "fix", &["b.py"])];
+    (commits[0].seconds, commits[1].seconds) = (i64::MAX, i64::MIN);
+    let signals = signals("fix", &history(&commits), &["a.py", "b.py"]);
+    let fresh = |file| signals.of(file).expect("it has changed").fresh;
+    assert!(fresh(0) > fresh(1), "{} {}", fresh(0), fresh(1));
+}
+
+#[test]
 fn a_history_is_read_as_it_was_written_and_damage_is_none() {
     let written = history(&[
         commit(2, 2, "move the parser", &["lib/parser.py>src/parse.py", "a.py"]),

@@ -111,8 +111,8 @@ pub fn walk_commits(
             bounds: *bounds,
         };
         git.exchange(&begin, &body, 0)?;
-        let mut past = PastCommits::default();
-        while past.commits.len() < bounds.commits_max && began.elapsed() < time {
+        let (mut past, mut bytes) = (PastCommits::default(), 0);
+        while past.commits.len() < bounds.commits_max && bytes < bounds.bytes_max && began.elapsed() < time {
             let commits_max = STEPS_AT_ONCE.min(bounds.commits_max - past.commits.len());
             let page = match git.ask(&GitRequest::Past { commits_max }) {
                 Ok(GitAnswer::Past(page)) if page.steps.len() <= commits_max => page,
@@ -124,6 +124,7 @@ pub fn walk_commits(
                 Err(failure) => return Err(failure),
                 Ok(_) => return Err(nonsense()),
             };
+            bytes += page.steps.iter().map(PastStep::bytes).sum::<usize>();
             past.commits
                 .extend(page.steps.into_iter().map(|step| step_out(repository, bounds, step)));
             if page.is_end {
@@ -131,7 +132,7 @@ pub fn walk_commits(
                 break;
             }
         }
-        past.is_complete |= past.commits.len() >= bounds.commits_max;
+        past.is_complete |= past.commits.len() >= bounds.commits_max || bytes >= bounds.bytes_max;
         Ok(past)
     };
     read().map_err(|failure: Failure| failure.message)

@@ -211,6 +211,8 @@ pub struct PastBounds {
     pub renames_max: usize,
     /// Bytes of a message.
     pub message_bytes_max: usize,
+    /// Bytes of messages and paths after which a walk ends.
+    pub bytes_max: usize,
 }
 
 /// A commit with its changed paths, without patches.
@@ -231,6 +233,16 @@ pub(in crate::imports) struct PastRecord {
 pub(in crate::imports) enum PastStep {
     Known(Id),
     Read(PastRecord),
+}
+
+impl PastStep {
+    /// Bytes of the message and the paths.
+    pub(in crate::imports) fn bytes(&self) -> usize {
+        let Self::Read(record) = self else { return 0 };
+        let renamed = record.renamed.iter().flat_map(|(from, to)| [from, to]);
+        let paths = record.changed.iter().chain(renamed);
+        record.message.len() + paths.map(String::len).sum::<usize>()
+    }
 }
 
 /// A part of a walk through the past.

@@ -14,6 +14,7 @@ const BOUNDS: PastBounds = PastBounds {
     files_max: 50,
     renames_max: 100,
     message_bytes_max: 100,
+    bytes_max: 1_000_000,
 };
 
 fn repository(fixture: &Fixture) -> Arc<Repository> {
@@ -212,6 +213,32 @@ fn a_commit_of_very_many_paths_does_not_count() {
     root.insert("many", folder, 0o040_000).expect("a valid name");
     commit_tree(&fixture, root.write().expect("it can be written"), "many");
     assert_eq!(shown(&walk(&fixture, &HashSet::new())), "many:  []\nbegin:  []");
+}
+
+#[test]
+fn a_history_of_very_long_paths_ends_at_the_bound() {
+    let fixture = Fixture::in_memory();
+    fixture.write("a.py", "a\n");
+    fixture.commit("begin");
+    let git = &fixture.git;
+    let blob = git.blob(b"x\n").expect("it can be written");
+    for commit in 0..40 {
+        let mut root = git.treebuilder(None).expect("a new tree");
+        for at in 0..20 {
+            let name = format!("{commit}-{at}-{}", "x".repeat(4000));
+            root.insert(name, blob, 0o100_644).expect("a valid name");
+        }
+        commit_tree(&fixture, root.write().expect("it can be written"), "long");
+    }
+    let walked = walk(&fixture, &HashSet::new());
+    // One page of a helper has more than all that is wanted.
+    assert!(
+        walked.is_complete && walked.commits.len() < 20,
+        "{}",
+        walked.commits.len()
+    );
+    let paths = read(&walked).into_iter().flat_map(|one| &one.changed);
+    assert!(paths.count() >= 100);
 }
 
 #[test]

@@ -80,13 +80,9 @@ impl<'a> PastWalk<'a> {
                 page.steps.push(PastStep::Known(id(commit.id())?));
                 continue;
             }
-            let record = self.record(&commit)?;
-            let paths = record
-                .changed
-                .iter()
-                .chain(record.renamed.iter().flat_map(|(from, to)| [from, to]));
-            bytes += record.message.len() + paths.map(String::len).sum::<usize>();
-            page.steps.push(PastStep::Read(record));
+            let step = PastStep::Read(self.record(&commit)?);
+            bytes += step.bytes();
+            page.steps.push(step);
         }
         Ok(page)
     }
