@@ -126,8 +126,8 @@ impl CitedText {
 }
 
 impl CitedClaims {
-    pub(super) fn is_empty(&self) -> bool {
-        self.claims.is_empty()
+    pub(super) fn count(&self) -> usize {
+        self.claims.len()
     }
 
     /// Compares the claims with the cited lines of the file at `path`.

@@ -19,6 +19,9 @@ use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise};
 /// milliseconds.
 const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Bytes of cited lines that are compared, once for each claim: seconds at the worst. An honest answer takes a hundredth.
+const COMPARED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Wrong citations that the closing line names. A reader of twenty has seen enough.
 const CITATIONS_NAMED_MAX: usize = 20;
 
@@ -36,7 +39,8 @@ pub struct CheckedCitations {
 pub enum Verdict {
     /// The lines contain all that the sentence claims of them.
     Holds,
-    /// The file exists. It could not be read, or its lines neither contain all that the sentence claims nor contradict it.
+    /// The file exists. It could not be read, its lines neither contain all that the sentence claims nor contradict it, or
+    /// there are too many of them.
     NotChecked,
     /// The file has these lines, but they contradict the sentence. The reason, for the inside of
     /// parentheses.
@@ -60,6 +64,7 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
     found.retain(|citation| !citation.is_doubtful || is_a_file(&citation.path, &resolved[&citation.path]));
     let claims = claims_of(text, &found, &|path| files.is_place(path));
     let mut verdicts = vec![Verdict::NotChecked; found.len()];
+    let mut bytes_left = COMPARED_BYTES_MAX;
     for (path, file) in resolved {
         if cancel.is_cancelled() {
             return Err(ScanError::Cancelled);
@@ -68,7 +73,7 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
         let last = places.iter().map(|at| found[*at].last).max().unwrap_or(0);
         let beginning = file.and_then(|path| files.beginning(path, last));
         for at in places {
-            verdicts[at] = judge(&found[at], &claims[at], &beginning);
+            verdicts[at] = judge(&found[at], &claims[at], &beginning, &mut bytes_left);
         }
     }
     Ok(CheckedCitations {
@@ -114,7 +119,12 @@ fn is_a_file(path: &str, resolved: &Result<String, Missing>) -> bool {
     }
 }
 
-fn judge(citation: &Citation, claims: &CitedClaims, beginning: &Result<FileBeginning, Missing>) -> Verdict {
+fn judge(
+    citation: &Citation,
+    claims: &CitedClaims,
+    beginning: &Result<FileBeginning, Missing>,
+    bytes_left: &mut usize,
+) -> Verdict {
     let beginning = match beginning {
         Ok(beginning) => beginning,
         Err(Missing::Unread) => return Verdict::NotChecked,
@@ -133,10 +143,15 @@ fn judge(citation: &Citation, claims: &CitedClaims, beginning: &Result<FileBegin
         1 => return Verdict::NoSuchPlace("the file has 1 line".to_owned()),
         count => return Verdict::NoSuchPlace(format!("the file has {count} lines")),
     }
-    if claims.is_empty() {
+    let lines = beginning.lines(first, last);
+    let Some(left) = bytes_left.checked_sub(lines.len().saturating_mul(claims.count())) else {
+        return Verdict::NotChecked;
+    };
+    *bytes_left = left;
+    if claims.count() == 0 {
         return Verdict::NotChecked;
     }
-    let lines = CitedText::new(beginning.lines(first, last));
+    let lines = CitedText::new(lines);
     let claim = match claims.compare(&lines, &beginning.path) {
         ClaimVerdict::Holds => return Verdict::Holds,
         ClaimVerdict::Open => return Verdict::NotChecked,

@@ -411,7 +411,10 @@ fn a_place_beyond_the_bytes_that_are_read_is_not_checked() {
     assert_eq!(left, 0);
     let (citations, _) = citations::parse("`Cart` is in src/a.py:3.");
     let claims = claims_of("`Cart` is in src/a.py:3.", &citations, &|_| false);
-    assert_eq!(judge(&citations[0], &claims[0], &beginning), Verdict::NotChecked);
+    assert_eq!(
+        judge(&citations[0], &claims[0], &beginning, &mut 1000),
+        Verdict::NotChecked
+    );
 }
 
 #[test]
@@ -431,4 +434,17 @@ fn the_tree_is_listed_only_for_a_citation_that_names_no_file_by_its_whole_path()
     assert!(!files.is_listed);
     assert!(matches!(files.resolve("a.py"), Ok(Ok(_))));
     assert!(files.is_listed);
+}
+
+#[test]
+fn no_more_lines_are_compared_than_take_seconds() {
+    let data = "12 34 56 78\n".repeat(200_000);
+    let files = [("a.txt", "x = 99\n"), ("data.txt", data.as_str())];
+    let all = "It waits 1234 seconds in data.txt:1-200000. ".repeat(40);
+    let text = format!("{all}It waits 99 seconds in a.txt:1.");
+    let (_folder, repository) = repository(&files);
+    let checked = check(&text, &repository, &CancellationToken::new()).expect("it can be listed");
+    let verdict = |at: usize| &checked.citations[at].1;
+    assert!(matches!(verdict(0), Verdict::Unsupported(_)), "{:?}", verdict(0));
+    assert_eq!([verdict(39), verdict(40)], [&Verdict::NotChecked, &Verdict::Holds]);
 }
