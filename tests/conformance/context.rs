@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::api::Operation;
-use host::context::{self, BuildRequest, Indexes, Packet, Steer, SymbolSearch, Target};
+use host::context::{self, BuildRequest, Indexes, Packet, SelectionFilter, SymbolSearch, Target};
 use host::limits;
 use host::operation::{self, TargetLookup};
 use host::repository::{Options, Repository};
@@ -65,7 +65,7 @@ fn packet_for(repository: &Arc<Repository>, operation: Operation, target: &Targe
         operation,
         target,
         focus: None,
-        steer: &Steer::default(),
+        filter: &SelectionFilter::default(),
         vault,
         redactor: &host::redaction::Redactor::default(),
         budget_tokens: limits::PACKET_TOKENS,

@@ -37,7 +37,7 @@ mod query;
 mod rank;
 mod rice;
 mod select;
-mod steer;
+mod selection_filter;
 pub mod symbols;
 mod target;
 mod vault;
@@ -76,7 +76,7 @@ pub use index::{
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
 pub use modules::draw_modules;
 pub use rank::FEATURE_NAMES;
-pub use steer::Steer;
+pub use selection_filter::SelectionFilter;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::{SymbolPlace, Target};
 pub use weights::{FEATURE_COUNT, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY};
@@ -126,7 +126,7 @@ pub struct BuildRequest<'a> {
     /// Narrows the target.
     pub focus: Option<&'a str>,
     /// Files that the user wants in or out, whatever their rank.
-    pub steer: &'a Steer,
+    pub filter: &'a SelectionFilter,
     /// Directory of the user's notes.
     pub vault: Option<&'a Path>,
     /// Replaces what looks like a key.
@@ -148,7 +148,7 @@ pub enum ContextError {
     Timeout,
     /// A file that must be selected is not there.
     #[error(transparent)]
-    Steer(Problem),
+    Include(Problem),
     /// The session ended.
     #[error("cancelled")]
     Cancelled,
@@ -174,7 +174,7 @@ impl From<ContextError> for Problem {
                 .with_hint("check the directory: it is empty, or all of its files are ignored or hidden"),
             ContextError::Timeout => Self::new(ErrorKind::ScanTimeout, message)
                 .with_hint("operations still work, with the files found so far; target specific files"),
-            ContextError::Steer(problem) => problem,
+            ContextError::Include(problem) => problem,
             ContextError::Cancelled => Self::new(ErrorKind::Cancelled, message),
             ContextError::Unreadable(_) => {
                 Self::new(ErrorKind::ScanFailed, message).with_hint("check the permissions of the directory")
@@ -213,7 +213,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         });
     }
     let view = request.indexes.view(request.repository, &list, since, request.cancel);
-    let view = view.with_history(request.steer.takes_history());
+    let view = view.with_history(request.filter.takes_history());
     let mut packet = build_from(request, &list, &view);
     view.finish();
     if let (Ok(packet), Some(age)) = (&mut packet, age) {
@@ -223,7 +223,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         ));
     }
     if let Ok(packet) = &mut packet
-        && request.steer.takes_history()
+        && request.filter.takes_history()
         && request.target.task().is_some()
     {
         let gap = request.indexes.history_gap(request.repository);
@@ -286,13 +286,13 @@ pub fn measure_candidates(
 }
 
 fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> Result<Packet, ContextError> {
-    let entries = list.files.iter().filter(|entry| request.steer.keeps(entry));
-    let tree = if request.steer.keeps_all() {
+    let entries = list.files.iter().filter(|entry| request.filter.keeps(entry));
+    let tree = if request.filter.keeps_all() {
         SelectionTree::with_layout(entries, view, Arc::clone(view.layout()), request.cancel)
     } else {
         SelectionTree::new(entries, view, request.cancel)
     };
-    let included = request.steer.included(&tree.paths).map_err(ContextError::Steer)?;
+    let included = request.filter.included(&tree.paths).map_err(ContextError::Include)?;
     let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
     if request.cancel.is_cancelled() {
         return Err(ContextError::Cancelled);
@@ -339,7 +339,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or("");
-    let instructions = if request.steer.takes_instructions() {
+    let instructions = if request.filter.takes_instructions() {
         instructions::read(request, list)
     } else {
         Vec::new()

@@ -74,7 +74,7 @@ fn request<'a>(repository: &'a Arc<Repository>, target: &'a Target, cancel: &'a 
         operation: Operation::Refactor,
         target,
         focus: None,
-        steer: Box::leak(Box::default()),
+        filter: Box::leak(Box::default()),
         vault: None,
         redactor: Box::leak(Box::default()),
         budget_tokens: crate::limits::PACKET_TOKENS,

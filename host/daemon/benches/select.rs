@@ -16,7 +16,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use host::api::Operation;
 use host::context::Target;
-use host::context::{self, BuildRequest, Indexes, Packet, Steer};
+use host::context::{self, BuildRequest, Indexes, Packet, SelectionFilter};
 use host::limits::PACKET_TOKENS;
 use host::redaction::Redactor;
 use host::repository::{Options, Repository, ScanCache};
@@ -32,7 +32,7 @@ fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Oper
         operation,
         target,
         focus: None,
-        steer: &Steer::default(),
+        filter: &SelectionFilter::default(),
         vault: None,
         redactor: &Redactor::default(),
         budget_tokens: PACKET_TOKENS,

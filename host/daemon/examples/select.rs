@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use host::api::Operation;
-use host::context::{self, BuildRequest, Indexes, Steer};
+use host::context::{self, BuildRequest, Indexes, SelectionFilter};
 use host::limits::PACKET_TOKENS;
 use host::operation::{TargetLookup, resolve_target};
 use host::outline::SandboxedParser;
@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         operation,
         target: &target,
         focus: None,
-        steer: &Steer::default(),
+        filter: &SelectionFilter::default(),
         vault: None,
         redactor: &host::redaction::Redactor::default(),
         budget_tokens: PACKET_TOKENS,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::History;
-use crate::{ContextError, Indexes, Steer};
+use crate::{ContextError, Indexes, SelectionFilter};
 use tool_repository::{FileList, Repository};
 
 /// Newest commits that are counted. The first reading finds so many in a short time, so all answers about one commit
@@ -35,14 +35,14 @@ pub fn recent_changes(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
     directory: &str,
-    steer: &Steer,
+    filter: &SelectionFilter,
     cancel: &CancellationToken,
 ) -> Result<Option<RecentChanges>, ContextError> {
     let list = repository.list(cancel)?;
     let view = indexes.view(repository, &list, Instant::now(), cancel);
-    let view = view.with_history(steer.takes_history());
+    let view = view.with_history(filter.takes_history());
     let history = view.newest_commits(RECENT_COMMITS);
-    let is_reported = |at: usize| view.layout().written[at] && steer.keeps(&list.files[at]);
+    let is_reported = |at: usize| view.layout().written[at] && filter.keeps(&list.files[at]);
     let changes = history.map(|history| count(&history, &list, directory, is_reported));
     view.finish();
     Ok(changes.filter(|changes| !changes.files.is_empty()))

@@ -448,16 +448,16 @@ fn what_changed_most_is_told_of_sources_that_are_there_and_may_be_shown() {
     let reader = Arc::new(ScriptedHistory::default());
     *reader.commits.lock().expect("no panic") = commits.collect();
     let indexes = Indexes::waiting_for_history(home.path(), Arc::clone(&reader) as _);
-    let recent = |directory: &str, steer: &crate::Steer| {
+    let recent = |directory: &str, filter: &crate::SelectionFilter| {
         let cancel = CancellationToken::new();
-        recent_changes(&repository, &indexes, directory, steer, &cancel).expect("it can be listed")
+        recent_changes(&repository, &indexes, directory, filter, &cancel).expect("it can be listed")
     };
-    let steer = crate::Steer::default();
-    let changes = recent("", &steer).expect("there is a history");
+    let filter = crate::SelectionFilter::default();
+    let changes = recent("", &filter).expect("there is a history");
     assert_eq!(changes.commits, 6);
     assert_eq!(changes.files, [("a.py".to_owned(), 6), ("b.py".to_owned(), 3)]);
-    assert_eq!(recent("elsewhere", &steer), None);
-    assert_eq!(recent("", &steer.without_history_if(true)), None);
+    assert_eq!(recent("elsewhere", &filter), None);
+    assert_eq!(recent("", &filter.without_history_if(true)), None);
 }
 
 #[test]
@@ -472,14 +472,14 @@ fn a_selection_for_a_task_says_why_there_is_no_history() {
         ..ScriptedHistory::default()
     };
     let indexes = Indexes::waiting_for_history(home.path(), Arc::new(reader));
-    let notices = |target: &crate::Target, steer: &crate::Steer| {
+    let notices = |target: &crate::Target, filter: &crate::SelectionFilter| {
         let request = crate::BuildRequest {
             repository: &repository,
             indexes: &indexes,
             operation: tool_core::api::Operation::Refactor,
             target,
             focus: None,
-            steer,
+            filter,
             vault: None,
             redactor: &tool_core::redaction::Redactor::default(),
             budget_tokens: crate::limits::PACKET_TOKENS,
@@ -489,9 +489,12 @@ fn a_selection_for_a_task_says_why_there_is_no_history() {
         packet.notices.retain(|notice| notice.starts_with("Earlier commits"));
         packet.notices
     };
-    let (task, steer) = (crate::Target::Task("change a".to_owned()), crate::Steer::default());
+    let (task, filter) = (
+        crate::Target::Task("change a".to_owned()),
+        crate::SelectionFilter::default(),
+    );
     let expected = "Earlier commits are not used: the git directory of this worktree lies outside of the repository";
-    assert_eq!(notices(&task, &steer), [expected]);
-    assert!(notices(&crate::Target::Root, &steer).is_empty());
-    assert!(notices(&task, &steer.without_history_if(true)).is_empty());
+    assert_eq!(notices(&task, &filter), [expected]);
+    assert!(notices(&crate::Target::Root, &filter).is_empty());
+    assert!(notices(&task, &filter.without_history_if(true)).is_empty());
 }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
 use super::{auth, body, sse};
 use crate::api::{Event, ExecuteRequest};
-use crate::context::Steer;
+use crate::context::SelectionFilter;
 use crate::limits;
 use crate::skill::policy::{Cause, Policy};
 
@@ -16,7 +16,7 @@ pub(crate) fn requests(bytes: &[u8]) {
     match body::parse::<ExecuteRequest>(bytes) {
         Ok(request) => {
             let _ = Policy::new(Cause::Operation(request.operation), &request.policy);
-            let _ = Steer::new(&request.selection);
+            let _ = SelectionFilter::new(&request.selection);
             let written = serde_json::to_value(&request).expect("a request is JSON");
             let again: ExecuteRequest = body::parse(written.to_string().as_bytes()).expect("what was read reads again");
             assert_eq!(serde_json::to_value(&again).ok(), Some(written));

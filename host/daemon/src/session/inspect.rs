@@ -13,7 +13,7 @@ use crate::api::{
     ScanResult,
 };
 use crate::config::PolicySettings;
-use crate::context::{self, Steer};
+use crate::context::{self, SelectionFilter};
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
@@ -50,13 +50,13 @@ impl Sessions {
         settings: PolicySettings,
         vault: Option<PathBuf>,
     ) -> Result<ContextResult, Problem> {
-        let steer = Steer::new(&request.selection)?;
+        let filter = SelectionFilter::new(&request.selection)?;
         let indexes = Arc::clone(&self.indexes);
         let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
         let (is_untrusted, denied) = (settings.untrusted, denies_history(&settings.deny));
         self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
             let narrowing = repository.narrowing();
-            let steer = steer
+            let filter = filter
                 .without_instructions_if(is_untrusted || narrowing.untrusted)
                 .without_history_if(denied || denies_history(&narrowing.deny));
             let selecting = Selecting {
@@ -66,7 +66,7 @@ impl Sessions {
                 focus: request.focus,
                 working_directory: working_directory(request.working_directory.as_deref(), repository)?,
                 vault,
-                steer: Arc::new(steer),
+                filter: Arc::new(filter),
                 indexes,
                 redactor,
                 budget_tokens: limits::PACKET_TOKENS,

@@ -35,7 +35,7 @@ use super::feed::Recorder;
 use super::journal::Work;
 use crate::api::{self, BudgetRequest, ErrorKind, Event, Grant, Operation, Problem, Status, VerificationRule};
 use crate::config::{PolicySettings, Settings};
-use crate::context::{Indexes, Steer};
+use crate::context::{Indexes, SelectionFilter};
 use crate::provider::{LabelMark, Usage};
 use crate::redaction::Redactor;
 use crate::repository::{Narrowing, Repository};
@@ -97,7 +97,7 @@ pub(super) struct OperationTask {
     pub(super) focus: Option<String>,
     pub(super) working_directory: PathBuf,
     pub(super) settings: Settings,
-    pub(super) steer: Arc<Steer>,
+    pub(super) filter: Arc<SelectionFilter>,
     pub(super) budget: BudgetRequest,
     pub(super) verification: VerificationRule,
     /// The mark of tool results in the conversation.

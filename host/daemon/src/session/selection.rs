@@ -9,7 +9,7 @@ use crate::api::{
     CallGraph, CallGraphRequest, ContextResult, ErrorKind, GraphRequest, ModuleGraph, Operation, Problem, SelectedFile,
 };
 use crate::context::Target;
-use crate::context::{self, BuildRequest, Indexes, Packet, Steer};
+use crate::context::{self, BuildRequest, Indexes, Packet, SelectionFilter};
 use crate::operation::{self, TargetLookup};
 use crate::provider::estimated_tokens;
 use crate::redaction::Redactor;
@@ -23,7 +23,7 @@ pub(super) struct Selecting {
     pub(super) focus: Option<String>,
     pub(super) working_directory: PathBuf,
     pub(super) vault: Option<PathBuf>,
-    pub(super) steer: Arc<Steer>,
+    pub(super) filter: Arc<SelectionFilter>,
     pub(super) indexes: Arc<Indexes>,
     pub(super) redactor: Arc<Redactor>,
     /// Most tokens of the packet.
@@ -53,7 +53,7 @@ impl Selecting {
             operation: self.operation,
             target: &target,
             focus: self.focus.as_deref(),
-            steer: &self.steer,
+            filter: &self.filter,
             vault: self.vault.as_deref(),
             redactor: &self.redactor,
             budget_tokens: self.budget_tokens,

@@ -19,7 +19,7 @@ use super::{Launch, Sessions, blocking, denies_history, selection};
 use crate::analyst;
 use crate::api::{self, ErrorKind, ExecuteRequest, Operation, Problem, SessionStart, SkillCallRequest};
 use crate::config::{Api, PolicySettings, Settings};
-use crate::context::Steer;
+use crate::context::SelectionFilter;
 use crate::provider::LabelMark;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
@@ -58,7 +58,7 @@ impl Sessions {
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
             settings.provider.set_model(model);
         }
-        let steer = Steer::new(&request.selection)?;
+        let filter = SelectionFilter::new(&request.selection)?;
         let (continued, past, inherited) = match continuation {
             Some(Continuation { continued, past, layer }) => (Some(continued), Some(past), layer),
             None => (None, None, InheritedLayer::default()),
@@ -110,10 +110,10 @@ impl Sessions {
         let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
         // The analyst reads no instructions, and those of a repository that is not trusted are none.
         let is_analyst = settings.provider.api == Api::Analyst;
-        let steer = steer
+        let filter = filter
             .without_instructions_if(policy_request.untrusted || is_analyst)
             .without_history_if(denies_history(&policy_request.deny));
-        let steer = Arc::new(steer);
+        let filter = Arc::new(filter);
         let start = Start {
             session_id,
             work: Work::Operation(request.operation),
@@ -136,7 +136,7 @@ impl Sessions {
             focus: request.focus,
             working_directory,
             settings,
-            steer,
+            filter,
             budget: request.budget,
             verification: request.verification,
             mark,

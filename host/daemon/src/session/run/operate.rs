@@ -279,7 +279,7 @@ fn add_facts(
     target: &Target,
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
-    steer: &context::Steer,
+    filter: &context::SelectionFilter,
     cancel: &CancellationToken,
 ) -> String {
     let directory = match target {
@@ -305,7 +305,7 @@ fn add_facts(
         _ => return message.to_owned(),
     };
     let draw = |by_package| context::draw_modules(repository, indexes, directory, by_package, cancel);
-    let changes = context::recent_changes(repository, indexes, directory, steer, cancel);
+    let changes = context::recent_changes(repository, indexes, directory, filter, cancel);
     let endpoints = context::find_endpoints(repository, indexes, directory, cancel).unwrap_or_default();
     let declared = |found: Vec<context::Endpoint>| found.into_iter().map(declared_endpoint).collect();
     let facts = TargetFacts {
@@ -378,7 +378,7 @@ async fn prepare(
         focus: task.focus.clone(),
         working_directory: task.working_directory.clone(),
         vault: task.settings.vault.clone(),
-        steer: Arc::clone(&task.steer),
+        filter: Arc::clone(&task.filter),
         indexes: Arc::clone(&job.indexes),
         redactor: Arc::clone(&job.redactor),
         budget_tokens,
@@ -397,7 +397,7 @@ async fn prepare(
         let indexes = &selecting.indexes;
         let message = match operation {
             Operation::Explain if is_analyst => {
-                add_facts(&message, &target, &repository, indexes, &selecting.steer, &cancel)
+                add_facts(&message, &target, &repository, indexes, &selecting.filter, &cancel)
             }
             Operation::Architect if is_analyst => {
                 add_circular_imports(&message, &target, &repository, indexes, &cancel)

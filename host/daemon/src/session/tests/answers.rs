@@ -423,7 +423,7 @@ async fn the_bound_of_time_holds_for_the_context() {
             focus: None,
             working_directory: root,
             settings: settings(),
-            steer: Arc::default(),
+            filter: Arc::default(),
             budget: BudgetRequest {
                 // No request may say so: here it makes the time be up from the beginning.
                 timeout_seconds: Some(0),

@@ -9,17 +9,17 @@ use tool_core::api::{ErrorKind, Problem, SelectionRequest};
 use tool_repository::FileEntry;
 
 /// Files that `--include` may name: the selection and its near misses hold fewer.
-const STEER_FILES_MAX: usize = 20;
+const FILTER_FILES_MAX: usize = 20;
 
 /// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
-const STEER_PATTERNS_MAX: usize = 100;
+const FILTER_PATTERNS_MAX: usize = 100;
 
 /// Longest of these patterns; longer than any path that matters.
-const STEER_PATTERN_BYTES_MAX: usize = 1024;
+const FILTER_PATTERN_BYTES_MAX: usize = 1024;
 
 /// See the module. The default changes nothing.
 #[derive(Debug, Default)]
-pub struct Steer {
+pub struct SelectionFilter {
     include: Vec<(String, GlobSet)>,
     exclude: GlobSet,
     /// The project's instruction files are left out.
@@ -28,15 +28,15 @@ pub struct Steer {
     without_history: bool,
 }
 
-impl Steer {
+impl SelectionFilter {
     /// Reads the patterns of a request.
     pub fn new(request: &SelectionRequest) -> Result<Self, Problem> {
         let include = request.include.iter().map(|pattern| {
             let globs = globs(std::slice::from_ref(pattern), "include")?;
             Ok((pattern.clone(), globs))
         });
-        if request.include.len() + request.exclude.len() > STEER_PATTERNS_MAX {
-            let message = format!("More than {STEER_PATTERNS_MAX} patterns to include and exclude");
+        if request.include.len() + request.exclude.len() > FILTER_PATTERNS_MAX {
+            let message = format!("More than {FILTER_PATTERNS_MAX} patterns to include and exclude");
             return Err(Problem::new(ErrorKind::InvalidRequest, message));
         }
         Ok(Self {
@@ -82,7 +82,7 @@ impl Steer {
     }
 
     /// The files that must be in the selection, in the order of the patterns and then of their paths. A pattern that
-    /// matches no file is an error, because the user would not notice it. At most `STEER_FILES_MAX` files are returned.
+    /// matches no file is an error, because the user would not notice it. At most `FILTER_FILES_MAX` files are returned.
     pub(super) fn included<'a>(&self, paths: &[&'a str]) -> Result<Vec<&'a str>, Problem> {
         let mut included: Vec<&str> = Vec::new();
         for (pattern, globs) in &self.include {
@@ -92,7 +92,7 @@ impl Steer {
                 let hint = "`--include` matches no file that can be selected; use a path or a glob from the root";
                 return Err(Problem::new(ErrorKind::FileNotFound, message).with_hint(hint));
             }
-            while included.len() < STEER_FILES_MAX
+            while included.len() < FILTER_FILES_MAX
                 && let Some(path) = matching.next()
             {
                 if !included.contains(&path) {
@@ -112,7 +112,7 @@ fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let normal = pattern.trim_start_matches("./").trim_end_matches('/');
-        if normal.is_empty() || pattern.len() > STEER_PATTERN_BYTES_MAX {
+        if normal.is_empty() || pattern.len() > FILTER_PATTERN_BYTES_MAX {
             return Err(wrong(pattern, "it is empty or too long".to_owned()));
         }
         for form in [normal.to_owned(), format!("{normal}/**")] {
@@ -129,9 +129,9 @@ fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
 mod tests {
     use super::*;
 
-    fn steer(include: &[&str], exclude: &[&str]) -> Result<Steer, Problem> {
+    fn filter(include: &[&str], exclude: &[&str]) -> Result<SelectionFilter, Problem> {
         let owned = |patterns: &[&str]| patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        Steer::new(&SelectionRequest {
+        SelectionFilter::new(&SelectionRequest {
             include: owned(include),
             exclude: owned(exclude),
             no_instructions: false,
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_pattern_is_a_file_a_directory_or_a_glob() {
         let paths = ["docs/a.md", "src/a.py", "src/b/c.py", "src.py"];
-        let included = |patterns: &[&str]| steer(patterns, &[]).and_then(|steer| steer.included(&paths));
+        let included = |patterns: &[&str]| filter(patterns, &[]).and_then(|filter| filter.included(&paths));
         assert_eq!(included(&["src"]), Ok(vec!["src/a.py", "src/b/c.py"]));
         assert_eq!(included(&["./src/"]), Ok(vec!["src/a.py", "src/b/c.py"]));
         assert_eq!(included(&["src/*.py"]), Ok(vec!["src/a.py"]));
@@ -157,25 +157,25 @@ mod tests {
     fn a_pattern_for_everything_takes_no_more_than_there_is_room_for() {
         let paths: Vec<String> = (0..100_000).map(|at| format!("src/{at}.py")).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let steer = steer(&["**", "src", "src/*.py"], &[]).expect("the patterns are right");
-        assert_eq!(steer.included(&paths).map(|files| files.len()), Ok(STEER_FILES_MAX));
+        let filter = filter(&["**", "src", "src/*.py"], &[]).expect("the patterns are right");
+        assert_eq!(filter.included(&paths).map(|files| files.len()), Ok(FILTER_FILES_MAX));
     }
 
     #[test]
     fn patterns_are_bounded_in_number_and_length() {
-        let many = vec!["a"; STEER_PATTERNS_MAX / 2 + 1];
-        let problem = steer(&many, &many).expect_err("there are too many");
-        assert!(problem.message.contains(&STEER_PATTERNS_MAX.to_string()), "{problem}");
-        assert!(steer(&many, &[]).is_ok());
-        let long = "a".repeat(STEER_PATTERN_BYTES_MAX);
-        assert!(steer(&[&long], &[]).is_ok());
-        assert!(steer(&[], &[&format!("{long}a")]).is_err());
+        let many = vec!["a"; FILTER_PATTERNS_MAX / 2 + 1];
+        let problem = filter(&many, &many).expect_err("there are too many");
+        assert!(problem.message.contains(&FILTER_PATTERNS_MAX.to_string()), "{problem}");
+        assert!(filter(&many, &[]).is_ok());
+        let long = "a".repeat(FILTER_PATTERN_BYTES_MAX);
+        assert!(filter(&[&long], &[]).is_ok());
+        assert!(filter(&[], &[&format!("{long}a")]).is_err());
     }
 
     #[test]
     fn a_pattern_that_cannot_be_read_is_named() {
         for pattern in ["", "./", "a{b", "[z-a]"] {
-            let problem = steer(&[], &[pattern]).expect_err("the pattern is broken");
+            let problem = filter(&[], &[pattern]).expect_err("the pattern is broken");
             assert_eq!(problem.kind, ErrorKind::InvalidRequest);
             assert!(
                 problem.message.contains(&format!("`{pattern}` of `exclude`")),
