@@ -82,7 +82,13 @@ pub(super) struct StoredIndex {
 
 /// True if so many records have no entry that writing a new file is better.
 fn is_wasteful(base: &Catalogue, kept: &[IndexedFile], added: &[IndexedFile]) -> bool {
-    let live: u64 = kept.iter().map(|one| u64::from(one.entry.place.bytes)).sum();
+    // Files of the same content share a record.
+    let places: HashMap<u64, u32> = kept
+        .iter()
+        .map(|file| (file.entry.place.offset, file.entry.place.bytes))
+        .filter(|(_, bytes)| *bytes > 0)
+        .collect();
+    let live: u64 = places.values().map(|bytes| u64::from(*bytes)).sum();
     let new: u64 = added
         .iter()
         .filter_map(|one| Some(one.record.as_ref()?.len() as u64))
