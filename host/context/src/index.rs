@@ -33,6 +33,7 @@ mod update;
 mod view;
 mod words;
 
+use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -118,6 +119,8 @@ struct KnownLayout {
     list: Arc<FileList>,
     /// Number and hash of the paths. A later list with the same paths can use this layout.
     paths: (usize, u64),
+    /// Places in the list of the manifests and package roots that the layout was made of.
+    read: Arc<[usize]>,
     layout: Arc<Layout>,
 }
 
@@ -226,7 +229,8 @@ impl Index {
         Arc::clone(&self.lock().catalogue)
     }
 
-    /// The layout of a list. It is computed again only if the paths differ from those of the last list.
+    /// The layout of a list. It is computed again only if the paths differ from those of the last list, or a file that it
+    /// was made of.
     fn layout(&self, list: &Arc<FileList>, hasher: &RandomState, text: impl Fn(&str) -> Option<String>) -> Arc<Layout> {
         let known = self.lock().layout.clone();
         if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.list, list)) {
@@ -234,11 +238,26 @@ impl Index {
         }
         let paths: Vec<&str> = list.files.iter().map(|file| file.path.as_str()).collect();
         let (count, hash) = (paths.len(), hasher.hash_one(&paths));
-        let known = known.filter(|known| known.paths == (count, hash));
-        let layout = known.map_or_else(|| Arc::new(Layout::new(&paths, text)), |known| known.layout);
+        let is_unchanged = |at: &usize, before: &FileList| before.files[*at] == list.files[*at];
+        let known = known
+            .filter(|known| known.paths == (count, hash))
+            .filter(|known| known.read.iter().all(|at| is_unchanged(at, &known.list)));
+        let (layout, read) = match known {
+            Some(known) => (known.layout, known.read),
+            None => {
+                let read = RefCell::new(Vec::new());
+                let text = |path: &str| {
+                    read.borrow_mut().extend(list.index_of(path));
+                    text(path)
+                };
+                let layout = Arc::new(Layout::new(&paths, text));
+                (layout, read.into_inner().into())
+            }
+        };
         self.lock().layout = Some(KnownLayout {
             list: Arc::clone(list),
             paths: (count, hash),
+            read,
             layout: Arc::clone(&layout),
         });
         layout

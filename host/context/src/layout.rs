@@ -1,7 +1,7 @@
 //! The layout of a repository: the role of each file, and the resolution of imports to files.
 //!
 //! A layout is made from the list of paths and from the manifests among them. The index caches it until a path is added
-//! or removed, so a changed name in a manifest counts from then on.
+//! or removed, or a manifest changes.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

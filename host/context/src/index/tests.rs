@@ -396,6 +396,19 @@ fn another_directory_in_the_same_place_has_another_index() {
 }
 
 #[test]
+fn a_layout_is_kept_until_a_path_or_a_manifest_changes() {
+    let world = World::new(&[("a.py", ALPHA), ("web/package.json", r#"{"name": "old"}"#)]);
+    let first = Arc::clone(world.view().layout());
+    world.put("a.py", "def changed(): pass\n");
+    assert!(Arc::ptr_eq(&first, world.view().layout()));
+    world.put("web/package.json", r#"{"name": "newer"}"#);
+    let second = Arc::clone(world.view().layout());
+    assert!(!Arc::ptr_eq(&first, &second));
+    world.put("b.py", OMEGA);
+    assert!(!Arc::ptr_eq(&second, world.view().layout()));
+}
+
+#[test]
 fn changes_are_appended_until_too_much_leads_nowhere() {
     let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
     let large: String = (0..20_000)
