@@ -46,8 +46,8 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     ),
     (
         "host/analyst/src/commands.rs",
-        "names and text of the scripts of npm",
-        &["build", "no test specified"],
+        "names and text of the scripts of npm and targets of make",
+        &["build", "no test specified", "usage"],
     ),
     (
         "host/analyst/src/file_doc.rs",

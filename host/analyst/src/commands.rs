@@ -1,10 +1,16 @@
 //! The commands that build, run, test and lint a project, each with the line of the project that declares it.
 
+mod stated;
+
 use serde_json::Value;
 
+use crate::evidence::NumberedLine;
 use crate::manifest::ReadFile;
+use crate::readme::is_readme;
 use crate::survey::{Survey, is_test_helper, join};
 use crate::text::{cited, code, cut_text};
+pub(super) use stated::documents as stating_documents;
+use stated::stated_command;
 
 /// Purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,11 +79,24 @@ fn evidence_of(line: &str) -> String {
         .to_owned()
 }
 
-/// Collects the commands that manifests and build files declare, by purpose.
-pub(super) fn project_commands(target: &str, survey: &Survey, files: &[&ReadFile]) -> Vec<ProjectCommand> {
+/// Collects the commands that manifests and build files declare, by purpose. Where they have none to build or to test, the
+/// documents for developers and the README may state one.
+pub(super) fn project_commands(
+    target: &str,
+    survey: &Survey,
+    files: &[&ReadFile],
+    documents: &[&ReadFile],
+) -> Vec<ProjectCommand> {
     let collector = Collector { target, survey, files };
     let mut commands: Vec<ProjectCommand> = files.iter().flat_map(|file| collector.of_file(file)).collect();
     commands.extend(collector.of_names());
+    let readmes = files.iter().copied().filter(|file| is_readme(&file.path));
+    let documents: Vec<&ReadFile> = documents.iter().copied().chain(readmes).collect();
+    for purpose in [CommandPurpose::Build, CommandPurpose::Test] {
+        if !commands.iter().any(|command| command.purpose == purpose) {
+            commands.extend(stated_command(purpose, target, survey, &documents));
+        }
+    }
     commands.sort_by_key(|command| command.purpose);
     commands.dedup_by(|a, b| a.command == b.command);
     commands
@@ -155,7 +174,7 @@ impl Collector<'_> {
                 on_line(file, Test, "mix test", r"\bproject\b"),
             ]),
             "pyproject.toml" => self.python_commands(file),
-            "setup.py" if !self.has("pyproject.toml") => {
+            "setup.py" if !self.is_built_by_pyproject() => {
                 found(vec![on_line(file, Build, "python -m pip install .", r"\bsetup\s*\(")])
             }
             "setup.cfg" => found(vec![
@@ -198,6 +217,12 @@ impl Collector<'_> {
                     "ctest --test-dir build",
                     r"(?i)\b(enable_testing|add_test)\s*\(|include\s*\(\s*CTest",
                 ),
+                on_line(
+                    file,
+                    Test,
+                    "cmake --build build --target verify",
+                    r"(?i)^\s*add_custom_target\s*\(\s*verify\b",
+                ),
             ]),
             "meson.build" => found(vec![
                 on_line(
@@ -230,6 +255,12 @@ impl Collector<'_> {
             ".golangci.yml" | ".golangci.yaml" => found(vec![on_line(file, Lint, "golangci-lint run", r"^[a-z]")]),
             _ => Vec::new(),
         }
+    }
+
+    /// True where a `pyproject.toml` says how the package is built, and does more than set up tools.
+    fn is_built_by_pyproject(&self) -> bool {
+        let mut manifests = self.files.iter().filter(|file| file.name() == "pyproject.toml");
+        manifests.any(|file| file.find(r"^\[(build-system|project|tool\.poetry)\]").is_some())
     }
 
     /// PHPUnit, as the packages of the project install it.
@@ -401,14 +432,19 @@ fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
     };
     let mut commands = vec![target(Build, "build")];
     // `make` alone makes the first target.
-    let default = file.find(r"^(all|default)\s*::?([^=]|$)").map(|line| ProjectCommand {
-        purpose: Build,
-        command: "make".to_owned(),
-        script: String::new(),
-        line: Some(line.number),
-        evidence: evidence_of(&line.text),
-        path: file.path.clone(),
-    });
+    let helps =
+        |line: &&NumberedLine| line.text.trim_end().ends_with("help") || line.text.trim_end().ends_with("usage");
+    let default = file
+        .find(r"^(all|default)\s*::?([^=]|$)")
+        .filter(|line| !helps(line))
+        .map(|line| ProjectCommand {
+            purpose: Build,
+            command: "make".to_owned(),
+            script: String::new(),
+            line: Some(line.number),
+            evidence: evidence_of(&line.text),
+            path: file.path.clone(),
+        });
     commands.push(default);
     commands.extend([
         target(Run, "run"),
@@ -431,7 +467,7 @@ mod tests {
             path: path.to_owned(),
             lines: number_lines(text),
         };
-        project_commands("", &survey, &[&file])
+        project_commands("", &survey, &[&file], &[])
             .into_iter()
             .map(|command| {
                 let line = command.line.unwrap_or(0);
@@ -471,6 +507,8 @@ mod tests {
                 &[],
                 &["build make:3", "test make test:5"],
             ),
+            ("Makefile", "all: help\nbuild:\n", &[], &["build make build:2"]),
+            ("setup.py", "setup(\n", &[], &["build python -m pip install .:1"]),
             (
                 "CMakeLists.txt",
                 "project(a)\nenable_testing()\n",

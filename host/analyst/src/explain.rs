@@ -1,9 +1,10 @@
 //! `explain`, measured: what the target is, how large, where it starts, what holds it together, how it is tested.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use super::commands::stating_documents;
 use super::evidence::{Brief, Evidence, Hit, Listed, hits, lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
@@ -21,6 +22,8 @@ mod overview;
 
 /// Lines of a manifest or a README that are read.
 const MANIFEST_LINES: usize = 600;
+/// Pages that are read of a manifest in JSON: one that is cut cannot be parsed.
+const MANIFEST_PAGES_MAX: usize = 16;
 /// Lines of a module's head that are read, to find the words it says about itself behind a licence.
 const HEAD_LINES: usize = 80;
 /// Lines of a file that exports the names of its package.
@@ -52,6 +55,9 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     }
     let survey = Survey::read(evidence);
     if let Some(calls) = evidence.missing(looks(brief, &survey)) {
+        return Reply::Calls(calls);
+    }
+    if let Some(calls) = evidence.missing(further_pages(evidence)) {
         return Reply::Calls(calls);
     }
     let files = read_files(evidence);
@@ -90,9 +96,11 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
             (path, if exports { EXPORT_LINES } else { HEAD_LINES })
         });
     let documents = documents(brief, survey).into_iter().map(|path| (path, MANIFEST_LINES));
+    let stating = stating_documents(&brief.target, survey).into_iter();
+    let stating = stating.map(|path| (path, MANIFEST_LINES));
     let root = interface::root_file(brief, survey).map(|path| (path, ROOT_LINES));
     let mut paths = BTreeSet::new();
-    for (path, limit) in documents.chain(root).chain(heads) {
+    for (path, limit) in documents.chain(stating).chain(root).chain(heads) {
         if paths.insert(path.clone()) {
             read(&path, limit);
         }
@@ -153,6 +161,24 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     calls
 }
 
+/// Calls for the rest of manifests in JSON that are longer than one answer.
+fn further_pages(evidence: &Evidence<'_>) -> Vec<ToolCall> {
+    let mut pages: BTreeMap<String, usize> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for answer in evidence.of("read").chain(evidence.of("page")) {
+        let path = answer.argument("path");
+        let count = pages.entry(path.clone()).or_default();
+        *count += 1;
+        let is_json = matches!(file_name(&path), "package.json" | "composer.json");
+        let cursor = answer.cursor().filter(|_| is_json && *count < MANIFEST_PAGES_MAX);
+        if let Some(cursor) = cursor {
+            let arguments = json!({"path": path, "limit": MANIFEST_LINES, "cursor": cursor});
+            calls.push(call("page", calls.len() + 1, "read_file", &arguments));
+        }
+    }
+    calls
+}
+
 /// README and manifests of the target, and of the package that a workspace is named after.
 fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
     let package = survey.main_package(&brief.repository);
@@ -183,11 +209,15 @@ fn documents_in(folder: &str, survey: &Survey) -> Vec<String> {
 
 /// The files that were read.
 fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
-    let read = evidence.of("read").map(|answer| ReadFile {
-        path: answer.argument("path"),
-        lines: lines(answer.text()),
-    });
-    read.collect()
+    let mut files: Vec<ReadFile> = Vec::new();
+    for answer in evidence.of("read").chain(evidence.of("page")) {
+        let (path, lines) = (answer.argument("path"), lines(answer.text()));
+        match files.iter_mut().find(|file| file.path == path) {
+            Some(file) => file.lines.extend(lines),
+            None => files.push(ReadFile { path, lines }),
+        }
+    }
+    files
 }
 
 /// Finds the functions in which programs of a language start.

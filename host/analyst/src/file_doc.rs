@@ -303,9 +303,35 @@ fn script_overview(lines: &[NumberedLine]) -> Option<Comment> {
         .map(|(comment, _)| comment)
 }
 
+/// The lines of a header with empty ones for those that keep it from being read twice.
+fn without_guard(lines: &[NumberedLine]) -> Vec<NumberedLine> {
+    let name = |line: &NumberedLine, directive: &str| {
+        let name = line
+            .text
+            .trim()
+            .strip_prefix('#')?
+            .trim_start()
+            .strip_prefix(directive)?
+            .trim();
+        Some(name.to_owned())
+    };
+    let opens = |pair: &[NumberedLine]| {
+        let opened = name(&pair[0], "ifndef ");
+        opened.is_some() && opened == name(&pair[1], "define ")
+    };
+    let mut lines = lines.to_vec();
+    if let Some(at) = lines.windows(2).position(opens) {
+        for line in &mut lines[at..at + 2] {
+            line.text.clear();
+        }
+    }
+    lines
+}
+
 /// The first comment of a C file that does not belong to a condition, a macro or a pragma. That of a header may stand at its
 /// guard.
 fn c_overview(lines: &[NumberedLine]) -> Option<Comment> {
+    let lines = &without_guard(lines)[..];
     let belongs_below = |end: usize| {
         let below = lines.get(end).and_then(|line| line.text.trim_start().strip_prefix('#'));
         let directive = below.and_then(|below| below.split_whitespace().next());
@@ -404,6 +430,8 @@ mod tests {
         assert_eq!(told("a.c", &after), Some(("Parses the wire format.".to_owned(), 1)));
         let guard = "/* Parses the wire format. */\n#ifndef A_H\n#define A_H\n";
         assert_eq!(told("a.h", guard), Some(("Parses the wire format.".to_owned(), 1)));
+        let inside = "/* Copyright X */\n#ifndef A_H\n#define A_H\n\n/**\n  @mainpage\n\n  Parses the wire format.\n*/\n\n#include <b.h>\n";
+        assert_eq!(told("a.h", inside), Some(("Parses the wire format.".to_owned(), 8)));
     }
 
     #[test]

@@ -58,7 +58,13 @@ impl Readme {
         other: Option<Quotation>,
         names: &[String],
     ) -> Self {
-        let title = title.filter(|title| is_name(&title.text));
+        // A project may be called like a section: Testify.
+        let resembles = |text: &str| names.iter().any(|name| plain(text).contains(&plain(name)));
+        let title = title.map(|title| Quotation {
+            text: without_tagline(&title.text).to_owned(),
+            ..title
+        });
+        let title = title.filter(|title| is_name(&title.text) && (!is_aside(&title.text) || resembles(&title.text)));
         let names = names.iter().chain(title.as_ref().map(|title| &title.text));
         let names: Vec<String> = names.map(|name| regex::escape(name)).collect();
         let verbs = "is|are|was|provides|offers|allows|helps|lets|makes|implements|gives|turns|contains|adds|brings";
@@ -79,7 +85,8 @@ impl Readme {
             let mut leading = paragraphs().filter(|paragraph| paragraph.is_leading);
             leading.find(|paragraph| !without_lead_in(&paragraph.words.text).ends_with(':'))
         };
-        let purpose = paragraphs().find(is_introduction).or_else(first);
+        let about = || paragraphs().find(|paragraph| paragraph.is_about);
+        let purpose = paragraphs().find(is_introduction).or_else(first).or_else(about);
         let purpose = purpose.map(|paragraph| &paragraph.words).or(other.as_ref());
         let purpose = purpose.map(|words| {
             let text = without_lead_in(&words.text).trim_end_matches(':');
@@ -116,8 +123,10 @@ pub(super) fn is_remark(text: &str) -> bool {
     static REMARK: LazyLock<Regex> = LazyLock::new(|| {
         let note = "please note|note that|this is the readme|this readme|you are reading";
         let label = "(note|important|warning|attention):";
-        let licence = "(dual-)?licen[sc]ed under";
-        Regex::new(&format!(r"(?i)^\W*({note}|{label}|{licence})")).expect("the expression is a constant")
+        let licence = "(dual-)?licen[sc]ed under|copyright\\b|\\(c\\) \\d|\u{a9}";
+        let call = "(please )?(sponsor|donate)\\b|become a (sponsor|backer)";
+        Regex::new(&format!(r"(?i)^[^\w\u{{a9}}(]*({note}|{label}|{licence}|{call})"))
+            .expect("the expression is a constant")
     });
     REMARK.is_match(text)
 }
@@ -128,6 +137,8 @@ struct Paragraph {
     words: Quotation,
     /// True before the first heading below the title: what stands there is about the whole project.
     is_leading: bool,
+    /// True below a heading such as "What is it?" or "Introduction".
+    is_about: bool,
 }
 
 /// A block of text with its place in the source.
@@ -158,6 +169,32 @@ impl ReadmeBlock {
     }
 }
 
+/// A name without the tagline behind it.
+fn without_tagline(title: &str) -> &str {
+    let marks = [" - ", " \u{2013} ", " \u{2014} ", ": "];
+    let end = marks.iter().filter_map(|mark| title.find(mark)).min();
+    end.map_or(title, |end| title[..end].trim_end())
+}
+
+fn plain(text: &str) -> String {
+    text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "")
+}
+
+/// True for a heading whose section says what the project is.
+fn asks_what_it_is(heading: &str) -> bool {
+    let heading = heading.to_lowercase();
+    let starts = [
+        "what is",
+        "what's",
+        "what\u{2019}s",
+        "introduction",
+        "about",
+        "overview",
+        "description",
+    ];
+    starts.iter().any(|start| heading.starts_with(start))
+}
+
 fn without_urls(text: &str) -> String {
     text.split_whitespace()
         .filter(|word| !word.contains("://"))
@@ -181,7 +218,7 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
         }
     };
     let (mut title, mut paragraphs, mut is_leading) = (None, Vec::new(), true);
-    let (mut in_html, mut welcome) = (None, None);
+    let (mut in_html, mut welcome, mut is_about) = (None, None, false);
     let mut reader = MarkdownReader::default();
     for (event, range) in Parser::new_ext(&source, Options::ENABLE_TABLES).into_offset_iter() {
         match reader.step(event, range) {
@@ -189,6 +226,7 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
                 let is_title = title.is_none() && level == HeadingLevel::H1 && !block.text.is_empty();
                 // A project may be called like one: Testify.
                 reader.is_aside = !is_title && is_aside(&block.text);
+                is_about = asks_what_it_is(&block.text);
                 is_leading &= level == HeadingLevel::H1;
                 if is_title {
                     title = Some(quoted(&block.text, &block));
@@ -205,12 +243,14 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
                 paragraphs.push(Paragraph {
                     words: quoted(&block.text, &block),
                     is_leading,
+                    is_about,
                 });
             }
             Some(MarkdownBlock::Paragraph(block)) if !reader.is_aside && block.is_prose(is_leading) => {
                 paragraphs.push(Paragraph {
                     words: quoted(block.text.trim(), &block),
                     is_leading,
+                    is_about,
                 });
             }
             Some(MarkdownBlock::Paragraph(_) | MarkdownBlock::Quotation(_) | MarkdownBlock::Html(_)) | None => {}
@@ -389,7 +429,7 @@ impl ReadmeBlock {
 fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
     let (mut title, mut paragraphs, mut headings) = (None, Vec::new(), 0);
     let mut is_aside_section = false;
-    let mut is_directive = false;
+    let (mut is_directive, mut is_about) = (false, false);
     for paragraph in lines.split(|line| line.text.trim().is_empty()) {
         let Some(first) = paragraph.first() else {
             continue;
@@ -403,6 +443,7 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
         let heading = heading_of(paragraph);
         if let Some(line) = heading {
             is_aside_section = is_aside(line.text.trim());
+            is_about = asks_what_it_is(line.text.trim());
             headings += 1;
             if title.is_none() {
                 title = Some(Quotation::new(
@@ -427,6 +468,7 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
                     ..Quotation::new(&block.text, first.number)
                 },
                 is_leading: headings < 2,
+                is_about,
             });
         }
         if paragraphs.len() == PARAGRAPHS_MAX {
@@ -593,6 +635,18 @@ mod tests {
             "Testify - Carts\n===\n\n> [!NOTE]\n> Words about the version of it.\n\nGo code that counts carts.\n";
         let expected = "Go code that counts carts.".to_owned();
         assert_eq!(told("README.md", text).1, Some((expected, 7)));
+    }
+
+    #[test]
+    fn calls_for_money_and_rights_are_no_purpose_and_a_section_may_say_it() {
+        let text = "# Shop: all your carts\n\nSponsor the project and its many authors.\n\n\u{a9} Ada Lovelace and all the others\n\n\
+                    ## Steps\n\nRun it once and then again.\n\n## What's a cart?\n\nCarts are lists of things to buy.\n";
+        let expected = "Carts are lists of things to buy.".to_owned();
+        assert_eq!(
+            told("README.md", text),
+            (Some(("Shop".into(), 1)), Some((expected, 13)))
+        );
+        assert_eq!(told("README.rst", "Donations\n=========\n\nWords.\n"), (None, None));
     }
 
     #[test]

@@ -5,10 +5,12 @@ use std::fmt::Write;
 
 use super::central::{SymbolCandidate, central_section, definitions_of, exports_names};
 use super::endpoints::{commands_section, routes_section};
-use super::interface::interface_section;
-use super::{ROWS_MAX, entry_points, heads_of, holdings, library_header, mains, named_library, patterns};
+use super::interface::{interface_section, root_file};
+use super::{
+    ROWS_MAX, entry_points, heads_of, holdings, library_header, mains, named_library, patterns, public_header,
+};
 use crate::NO_MODEL;
-use crate::commands::project_commands;
+use crate::commands::{project_commands, stating_documents};
 use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
@@ -54,7 +56,7 @@ pub(super) fn overview(
         .collect();
     let mut text = format!("# {}\n\n> {NO_MODEL}\n\n", title(brief, survey, &speaking, &readmes));
     for section in [
-        what_it_is(brief, survey, &speaking, &readmes),
+        what_it_is(brief, survey, files, &speaking, &readmes),
         commands(brief, survey, files),
         starts(brief, survey, files, evidence),
         central_section(evidence, definitions),
@@ -120,7 +122,13 @@ fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&Re
     }
 }
 
-fn what_it_is(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&ReadFile, Readme)]) -> String {
+fn what_it_is(
+    brief: &Brief,
+    survey: &Survey,
+    files: &[ReadFile],
+    speaking: &[&ReadFile],
+    readmes: &[(&ReadFile, Readme)],
+) -> String {
     let mut text = "## What it is\n\n".to_owned();
     let purpose = readmes
         .iter()
@@ -131,13 +139,19 @@ fn what_it_is(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &
     let described = manifests(survey, speaking).find_map(|file| Some((file, file.description()?)));
     let plain = |text: &str| text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
     let is_said = |words: &str| purpose.is_some_and(|(_, purpose)| plain(&purpose.text) == plain(words));
-    if let Some((file, words)) = described.filter(|(_, words)| !is_said(&words.text)) {
+    if let Some((file, words)) = described.as_ref().filter(|(_, words)| !is_said(&words.text)) {
         let _ = writeln!(
             text,
             "Its manifest says: {} ({})\n",
             prose(&words.text),
             words.place(&file.path)
         );
+    }
+    if purpose.is_none() && described.is_none() {
+        let faces = root_file(brief, survey).into_iter().chain(public_header(brief, survey));
+        if let Some((words, place)) = faces.into_iter().find_map(|path| purpose_in(&path, files)) {
+            let _ = writeln!(text, "{words} ({place})\n");
+        }
     }
     let what = if brief.target.is_empty() {
         "The repository"
@@ -227,7 +241,11 @@ fn first_words(file: &ReadFile) -> Option<Quotation> {
 fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
     let own: Vec<&ReadFile> = own_files(brief, files).collect();
     let own: Vec<&ReadFile> = manifests(survey, &own).collect();
-    let commands = project_commands(&brief.target, survey, &own);
+    let documents = stating_documents(&brief.target, survey).into_iter();
+    let documents: Vec<&ReadFile> = documents
+        .filter_map(|path| files.iter().find(|file| file.path == path))
+        .collect();
+    let commands = project_commands(&brief.target, survey, &own, &documents);
     if commands.is_empty() {
         return String::new();
     }
