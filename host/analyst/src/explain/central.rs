@@ -11,7 +11,7 @@ use crate::manifest::ReadFile;
 use crate::readme::is_readme;
 use crate::survey::{Survey, beneath, is_beside_project};
 use crate::text::{cited, code, cut_text, paragraph};
-use tool_repository::file_role::{file_name, language, stem};
+use tool_repository::file_role::{file_name, language, parent, stem};
 
 /// Symbols whose uses one call counts: the most that it takes.
 pub(super) const COUNTED_MAX: usize = 32;
@@ -19,6 +19,10 @@ pub(super) const COUNTED_MAX: usize = 32;
 const CANDIDATES_MAX: usize = 2 * COUNTED_MAX;
 /// Of them, the most used ones that are listed.
 const SYMBOLS_MAX: usize = 8;
+/// Definitions from which a name is shared by many symbols.
+const SHARED_DEFINITIONS_MIN: u64 = 8;
+/// Methods of the module around a gem from which it is more than a namespace.
+const INTERFACE_METHODS_MIN: usize = 5;
 /// Points that a type gets at most for its methods.
 const METHOD_POINTS_MAX: i32 = 4;
 /// Points that a name gets at most for the other definitions that mention it.
@@ -31,6 +35,12 @@ const MODULE_DEFINITIONS_MAX: usize = 3;
 const WORDS_CHARACTERS_MAX: usize = 240;
 /// Symbols that are explained.
 pub(super) const EXPLAINED_MAX: usize = 3;
+
+/// Names of Rust's standard library that projects give to something of their own: most of their uses are not of it.
+const STANDARD_NAMES: [&str; 12] = [
+    "Clone", "Context", "Debug", "Default", "Display", "Drop", "Hash", "Instant", "Iterator", "Option", "Ordering",
+    "Ready",
+];
 
 /// Lines that define a symbol at the top level, by language. The group `receiver` names the type of a method.
 pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
@@ -52,7 +62,7 @@ pub(super) fn definition_pattern(language: Option<&str>) -> &'static str {
         Some("PHP") => r"^((abstract|final|readonly)\s+)*(class|interface|trait|enum|function)\s+(?P<name>[A-Za-z]\w*)",
         Some("Elixir") => r"^\s{0,2}defmodule\s+(?P<name>[A-Z][\w.]*)",
         Some("C" | "C++") => {
-            r"^(typedef\s+)?(struct|class|enum|union)\s+(([A-Z][A-Z0-9_]*|\[\[\w+\]\])\s+)*(?P<name>[A-Za-z]\w*)\s*(final\s*)?(:.*)?\{?(\s*//.*)?$|^(?:[A-Z_]+\([^)]*\)[\s\*]*|[A-Za-z_][\w\s\*]*[\s\*])(?P<function>[A-Za-z]\w*)\s*\([^;]*$"
+            r"^(typedef\s+)?(struct|class|enum|union)\s+(([A-Z][A-Z0-9_]*|\[\[\w+\]\])\s+)*(?P<name>[A-Za-z]\w*)\s*(final\s*)?(:[^:].*)?\{?(\s*//.*)?$|^(?:[A-Z_]+\([^)]*\)[\s\*]*|[A-Za-z_][\w\s\*]*[\s\*])(?P<function>[A-Za-z]\w*)\s*\([^;]*$"
         }
         Some("Lua") => r"^function\s+([\w]+[.:])?(?P<name>[A-Za-z]\w*)",
         _ => {
@@ -203,12 +213,15 @@ fn import_points(files: usize) -> i32 {
 /// Reads the names out of lines that define something in one language.
 struct DefinitionReader {
     pattern: Regex,
+    /// Finds lines of JavaScript that pass on a name of another file.
+    passes_on: Regex,
 }
 
 impl DefinitionReader {
     fn new(language: Option<&str>) -> Self {
         let pattern = Regex::new(definition_pattern(language)).expect("the expression is a constant");
-        Self { pattern }
+        let passes_on = Regex::new(r"exports\.\w+\s*=\s*require\(").expect("the expression is a constant");
+        Self { pattern, passes_on }
     }
 
     /// The name that a line defines.
@@ -221,7 +234,12 @@ impl DefinitionReader {
             line,
             &["name", "function", "exported", "constant", "assigned", "inside"],
         )?;
-        (name.len() > 2 && !KEYWORDS.contains(&name.as_str())).then_some(name)
+        if self.passes_on.is_match(line) {
+            return None;
+        }
+        // Of two letters are only abbreviations, such as `DB`.
+        let is_long = name.len() > 2 || name.len() == 2 && name.chars().all(|c| c.is_ascii_uppercase());
+        (is_long && !KEYWORDS.contains(&name.as_str())).then_some(name)
     }
 
     /// The type whose method a line defines.
@@ -249,6 +267,8 @@ struct CandidateJudge {
     /// Bytes of the sources.
     bytes: BTreeMap<String, f64>,
     is_type: Regex,
+    /// True where the file of a library in Ruby gives its module methods.
+    has_interface: bool,
 }
 
 impl CandidateJudge {
@@ -285,6 +305,15 @@ impl CandidateJudge {
                     .to_ascii_lowercase()
             })
             .collect();
+        let method =
+            Regex::new(r"^  (def self\.\w|[cm]attr_accessor |mattr_\w+ )").expect("the expression is a constant");
+        let face = files
+            .iter()
+            .filter(|file| file.path.ends_with(".rb") && parent(&file.path) == "lib");
+        let methods = face
+            .flat_map(|file| &file.lines)
+            .filter(|line| method.is_match(&line.text));
+        let has_interface = methods.count() >= INTERFACE_METHODS_MIN;
         let is_type = Regex::new(r"\b(class|struct|interface|trait|module|defmodule|object|type|enum|record)\b")
             .expect("the expression is a constant");
         Self {
@@ -302,12 +331,16 @@ impl CandidateJudge {
                 .map(|file| (file.path.clone(), file.bytes))
                 .collect(),
             is_type,
+            has_interface,
         }
     }
 
-    /// True for the module around a gem: it is opened in every file, and says no more than the name of the project.
+    /// True for the module around a gem: it is opened in every file, and says no more than the name of the project, unless the
+    /// file of the library gives it methods.
     fn is_namespace(&self, hit: &Hit, name: &str) -> bool {
-        hit.text.trim_start().starts_with("module ") && self.project.contains(&name.to_ascii_lowercase())
+        hit.text.trim_start().starts_with("module ")
+            && self.project.contains(&name.to_ascii_lowercase())
+            && !self.has_interface
     }
 
     fn points(&self, hit: &Hit, name: &str) -> i32 {
@@ -352,7 +385,8 @@ impl CandidateJudge {
         };
         // A name that starts with `yy` is of a generated parser.
         let is_internal = hit.text.starts_with("static ") || hit.text.starts_with("pub(");
-        if is_internal || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
+        let is_standard = language(&hit.path) == Some("Rust") && STANDARD_NAMES.contains(&name);
+        if is_internal || is_standard || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
             points -= 4;
         }
         if name.starts_with('_') || is_failure(name) || is_type && words_of(after).any(is_failure) {
@@ -378,9 +412,14 @@ pub(super) fn exports_names(path: &str) -> bool {
     FACES.contains(&file_name(path)) || path.ends_with(".h") || path.ends_with(".hpp")
 }
 
-/// A file's name for comparison with names in code: lower case, without marks.
+/// A file's name for comparison with names in code: lower case, without marks. A file that stands for its folder has the name
+/// of the folder.
 fn plain_stem(path: &str) -> String {
-    stem(path).to_ascii_lowercase().replace(['-', '_'], "")
+    let name = match stem(path) {
+        "index" | "mod" | "__init__" if !parent(path).is_empty() => file_name(parent(path)),
+        stem => stem,
+    };
+    name.to_ascii_lowercase().replace(['-', '_'], "")
 }
 
 /// A candidate with its counted uses.
@@ -404,6 +443,16 @@ impl CentralSymbol<'_> {
             self.uses.all
         };
         let spread = uses.saturating_mul(self.uses.files.min(uses)).isqrt();
+        // A name that many places define is shared by many symbols; in Ruby and C++ they are parts of one.
+        let is_reopened = matches!(
+            language(&self.candidate.hit.path),
+            Some("Ruby" | "C" | "C++" | "PHP" | "Elixir")
+        );
+        let spread = if is_reopened {
+            spread
+        } else {
+            spread / (self.uses.definitions / SHARED_DEFINITIONS_MIN).max(1)
+        };
         // In hundredths, so that small counts stay apart.
         let weight = spread.saturating_mul(10_000 * points * points).isqrt();
         // In C every function may be called by a plain word.
@@ -463,6 +512,8 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
 struct ReferenceCount {
     all: u64,
     files: u64,
+    /// Places that define the name.
+    definitions: u64,
     /// Those that syntax trees show.
     in_code: u64,
     /// All but those that may be of another symbol.
@@ -488,6 +539,7 @@ impl ReferenceCount {
         Some(Self {
             all,
             files: places.split(' ').next().and_then(number)?,
+            definitions: of_kind(" definition") + of_kind(" definitions"),
             in_code: all.saturating_sub(of_kind(" text")),
             sure: all.saturating_sub(of_kind(" possible")),
             summary: format!("{count} {what} in {places}"),
@@ -605,6 +657,11 @@ mod tests {
             ("a.c", "} else if (x) {", None),
             ("a.cc", "class GTEST_API_ [[nodiscard]] Test {", Some("Test")),
             ("a.cc", "class Cart final : public Base {", Some("Cart")),
+            ("a.cc", "struct Cart::Rep {", None),
+            ("a.cc", "class DB {", Some("DB")),
+            ("a.cc", "class T {", None),
+            ("a.js", "exports.Cart = require('./cart');", None),
+            ("a.js", "exports.request = req;", Some("request")),
             (
                 "a.js",
                 "module.exports = class Application extends Emitter {",
