@@ -5,20 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::commands::stating_documents;
-use super::evidence::{Brief, Evidence, Hit, Listed, hits, lines};
+use super::evidence::{Brief, Evidence, Listed, lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
-use super::survey::{self, Survey, beneath, is_beside_project, is_test_helper, join, literal_glob};
+use super::survey::{self, Survey, beneath, is_beside_project, join, literal_glob};
 use super::{Reply, call};
 use central::SymbolCandidate;
+use starts::{entry_points, main_pattern, public_header};
 use tool_provider::ToolCall;
-use tool_repository::file_role::{entry_point_by_path, file_name, is_test, parent, stem};
+use tool_repository::file_role::{file_name, parent};
 
 mod central;
 mod endpoints;
 mod file;
 mod interface;
 mod overview;
+mod starts;
 
 /// Lines of a manifest or a README that are read.
 const MANIFEST_LINES: usize = 600;
@@ -30,8 +32,6 @@ const HEAD_LINES: usize = 80;
 const EXPORT_LINES: usize = 300;
 /// Lines of the file at the root of a package: its names may stand behind a long documentation.
 const ROOT_LINES: usize = 1000;
-/// Entry points that are read and listed.
-const ENTRY_POINTS_MAX: usize = 5;
 /// Rows of a map or a list.
 const ROWS_MAX: usize = 12;
 /// Files in which central symbols are looked for.
@@ -207,6 +207,20 @@ fn documents_in(folder: &str, survey: &Survey) -> Vec<String> {
     named.chain(manifests).collect()
 }
 
+/// Files that lie directly in the target.
+fn own_files<'f>(brief: &'f Brief, files: &'f [ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
+    files.iter().filter(|file| parent(&file.path) == brief.target)
+}
+
+/// Files that speak for the target: its own, then those of the package that a workspace is named after.
+fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) -> Vec<&'f ReadFile> {
+    let package = survey.main_package(&brief.repository);
+    let packaged = files
+        .iter()
+        .filter(|file| Some(parent(&file.path)) == package.as_deref());
+    own_files(brief, files).chain(packaged).collect()
+}
+
 /// The files that were read.
 fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
     let mut files: Vec<ReadFile> = Vec::new();
@@ -218,114 +232,6 @@ fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
         }
     }
     files
-}
-
-/// Finds the functions in which programs of a language start.
-fn main_pattern(language: Option<&str>) -> Option<&'static str> {
-    match language? {
-        "Rust" => Some(r"^(pub )?(async )?fn main\s*\(\s*\)"),
-        "Go" => Some(r"^func main\(\)"),
-        "C" | "C++" => Some(r"^\s*(int|void|auto)?\s*main\s*\(([^;]*)$"),
-        "Java" => Some(r"public static void main\s*\("),
-        "Kotlin" => Some(r"^(suspend )?fun main\s*\("),
-        "C#" => Some(r"static .*\bMain\s*\("),
-        _ => None,
-    }
-}
-
-/// Rank from which a path is an entry point beyond doubt.
-const SURE_RANK: u32 = 5;
-
-/// Files that start something by their place, best first.
-fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
-    let package = survey.main_package(&brief.repository);
-    let is_outside = |path: &str| package.as_ref().is_some_and(|package| beneath(path, package).is_none());
-    let mut found: Vec<(u32, usize, &str)> = survey
-        .sources()
-        .filter_map(|file| {
-            Some((
-                entry_point_by_path(&file.path)?,
-                file.path.matches('/').count(),
-                file.path.as_str(),
-            ))
-        })
-        .collect();
-    found.sort_by_key(|&(rank, depth, path)| (std::cmp::Reverse(rank), is_outside(path), depth, path));
-    found
-        .into_iter()
-        .filter(|&(rank, _, path)| rank >= SURE_RANK && !is_beside_project(path))
-        // The site that the tests of a framework run is no start of the framework.
-        .filter(|(_, _, path)| !is_test(path) && !parent(path).split('/').any(|folder| folder == "test"))
-        // A package of npm declares its commands, and what else lies in `bin` are tools of its authors.
-        .filter(|(_, _, path)| !(path.starts_with("bin/") && survey.has("package.json")))
-        .filter(|(_, _, path)| !is_test_helper(path) && !is_adapter(path, survey))
-        .take(ENTRY_POINTS_MAX)
-        .map(|(_, _, path)| path.to_owned())
-        .collect()
-}
-
-/// True for a module that is called like the gateway of a site, and belongs to no site: part of a library.
-fn is_adapter(path: &str, survey: &Survey) -> bool {
-    let is_site = || survey.has("manage.py") || survey.has(&join(parent(path), "settings.py"));
-    matches!(file_name(path), "wsgi.py" | "asgi.py") && path.matches('/').count() > 1 && !is_site()
-}
-
-/// The header that is named after the repository: the public interface of a library in C.
-fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
-    let name = brief.repository.to_ascii_lowercase();
-    let mut headers: Vec<&str> = survey
-        .sources()
-        .map(|file| file.path.as_str())
-        .filter(|path| {
-            matches!(path.rsplit_once('.'), Some((_, "h" | "hpp"))) && stem(path).to_ascii_lowercase() == name
-        })
-        .collect();
-    headers.sort_by_key(|path| path.matches('/').count());
-    let header = headers.first().map(|path| (*path).to_owned());
-    header.or_else(|| header_of_folder(brief, survey))
-}
-
-/// The header that is named after its folder in `include`, first in the part that is named after the repository.
-fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
-    let package = survey.main_package(&brief.repository);
-    let is_named = |path: &str| {
-        let (folder, extension) = (
-            parent(path),
-            path.rsplit_once('.').map_or("", |(_, extension)| extension),
-        );
-        matches!(extension, "h" | "hpp") && file_name(parent(folder)) == "include" && stem(path) == file_name(folder)
-    };
-    let headers = survey
-        .sources()
-        .map(|file| file.path.as_str())
-        .filter(|path| is_named(path));
-    let is_outside = |path: &str| package.as_ref().is_some_and(|package| beneath(path, package).is_none());
-    headers
-        .min_by_key(|path| (is_outside(path), path.matches('/').count(), path.len()))
-        .map(str::to_owned)
-}
-
-/// That header, unless the source of its name is a program: `tmux.h` beside a `tmux.c` with a `main`.
-fn library_header(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> Option<String> {
-    let header = public_header(brief, survey)?;
-    let is_beside = |hit: &Hit| parent(&hit.path) == parent(&header) && stem(&hit.path) == stem(&header);
-    (!mains(evidence).iter().any(is_beside)).then_some(header)
-}
-
-/// The functions in which programs start.
-fn mains(evidence: &Evidence<'_>) -> Vec<Hit> {
-    evidence.of("mains").flat_map(|answer| hits(answer.text())).collect()
-}
-
-/// The file of a library in Ruby or Elixir: the one in `lib` that is named after it.
-fn named_library(brief: &Brief, survey: &Survey) -> Option<String> {
-    let extension = match survey.main_language()? {
-        "Ruby" => "rb",
-        "Elixir" => "ex",
-        _ => return None,
-    };
-    let path = join(&brief.target, &format!("lib/{}.{extension}", brief.repository));
-    (survey.has(&path) && !brief.repository.is_empty()).then_some(path)
 }
 
 /// For each row of the module map, the files that may speak for it.

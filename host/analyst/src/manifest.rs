@@ -4,9 +4,9 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::evidence::{NumberedLine, Quotation};
-use crate::survey::is_test_helper;
+use crate::survey::{is_test_helper, join};
 use crate::text::{cited, code};
-use tool_repository::file_role::file_name;
+use tool_repository::file_role::{file_name, is_code, parent};
 
 /// Manifests and build files that are read, in the order in which they tell most.
 pub(super) const MANIFESTS: [&str; 30] = [
@@ -44,6 +44,9 @@ pub(super) const MANIFESTS: [&str; 30] = [
 
 /// Beginning of a script's key in the table `[project]` of a `pyproject.toml`.
 const DOTTED_SCRIPTS: &str = "scripts.";
+
+/// Modules that are listed of those that a package of npm exports beside its main one.
+const EXPORTED_PARTS_MAX: usize = 4;
 
 /// A file that was read, as far as it was read.
 #[derive(Debug)]
@@ -203,8 +206,45 @@ impl ReadFile {
         }
     }
 
+    /// A path that the manifest names, from the root of the repository.
+    fn rooted(&self, path: &str) -> String {
+        join(parent(&self.path), path.trim_start_matches("./"))
+    }
+
+    /// A file that the manifest names, in backticks. `exists` takes a path from the root. A file that is built first is
+    /// named behind its source.
+    fn shown(&self, path: &str, exists: &impl Fn(&str) -> bool) -> String {
+        let rooted = code(&self.rooted(path));
+        match self.source_of(path, exists) {
+            Some(source) => format!("{}, built as {rooted}", code(&source)),
+            None => rooted,
+        }
+    }
+
+    /// The source that a missing file of an npm package is built from: `lib/index.ts` of `dist/index.js`.
+    fn source_of(&self, path: &str, exists: &impl Fn(&str) -> bool) -> Option<String> {
+        const FOLDERS: [&str; 4] = ["src", "lib", "source", ""];
+        const ENDS: [&str; 5] = ["ts", "tsx", "mts", "js", "mjs"];
+        if exists(&self.rooted(path)) {
+            return None;
+        }
+        let (mut stem, _) = path.trim_start_matches("./").rsplit_once('.')?;
+        // `dist/esm/index.js` is built from `src/index.ts`.
+        while let Some((_, inside)) = stem.split_once('/') {
+            stem = inside;
+            let sources = FOLDERS.iter().flat_map(|folder| {
+                let file = join(folder, stem);
+                ENDS.iter().map(move |end| format!("{file}.{end}"))
+            });
+            if let Some(source) = sources.map(|source| self.rooted(&source)).find(|source| exists(source)) {
+                return Some(source);
+            }
+        }
+        None
+    }
+
     /// Commands and modules that the manifest declares as starts: a sentence part and its line. `exists` tells whether
-    /// there is such a file beside the manifest.
+    /// there is such a file, by its path from the root.
     pub(super) fn declared_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
         let setting = |line: &NumberedLine| {
             let (name, value) = line.text.split_once('=')?;
@@ -255,10 +295,8 @@ impl ReadFile {
                 .into_iter()
                 .flatten()
                 .filter_map(|bin| {
-                    Some(Quotation::new(
-                        &format!("command: {}", code(bin.as_str()?)),
-                        self.line_of_key("bin"),
-                    ))
+                    let file = self.shown(bin.as_str()?, &exists);
+                    Some(Quotation::new(&format!("command: {file}"), self.line_of_key("bin")))
                 })
                 .collect(),
             _ => Vec::new(),
@@ -266,6 +304,34 @@ impl ReadFile {
     }
 
     pub(super) fn cargo_programs(&self) -> Vec<Quotation> {
+        let starts = self.cargo_tables().into_iter().filter_map(|(line, name, path)| {
+            let starts = if path.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", code(&self.rooted(&path)))
+            };
+            Some(Quotation::new(
+                &format!("program {}{starts}", code(&name)),
+                line?.number,
+            ))
+        });
+        starts.collect()
+    }
+
+    /// The files of a Cargo manifest's programs, where it names them.
+    pub(super) fn cargo_program_paths(&self) -> Vec<String> {
+        if self.name() != "Cargo.toml" {
+            return Vec::new();
+        }
+        let paths = self.cargo_tables().into_iter().map(|(_, _, path)| path);
+        paths
+            .filter(|path| !path.is_empty())
+            .map(|path| self.rooted(&path))
+            .collect()
+    }
+
+    /// The tables `[[bin]]` of a Cargo manifest: the line of the name, the name and the path.
+    fn cargo_tables(&self) -> Vec<(Option<&NumberedLine>, String, String)> {
         let mut programs: Vec<(Option<&NumberedLine>, String, String)> = Vec::new();
         let mut is_inside = false;
         for line in &self.lines {
@@ -287,19 +353,6 @@ impl ReadFile {
             }
         }
         programs
-            .into_iter()
-            .filter_map(|(line, name, path)| {
-                let starts = if path.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", code(&path))
-                };
-                Some(Quotation::new(
-                    &format!("program {}{starts}", code(&name)),
-                    line?.number,
-                ))
-            })
-            .collect()
     }
 
     /// Commands of a gem; their files are in `exe` or `bin`.
@@ -310,7 +363,10 @@ impl ReadFile {
         let names = listed.text.split(|c: char| c.is_whitespace() || "\"',".contains(c));
         let command = |name: &str| {
             let paths = ["exe", "bin"].map(|folder| format!("{folder}/{name}"));
-            let path = paths.into_iter().find(|path| exists(path))?;
+            let path = paths
+                .map(|path| self.rooted(&path))
+                .into_iter()
+                .find(|path| exists(path))?;
             Some(Quotation::new(
                 &format!("command {}: {}", code(name), code(&path)),
                 listed.line,
@@ -328,31 +384,38 @@ impl ReadFile {
             Value::String(path) => {
                 let name = value["name"].as_str().unwrap_or_default();
                 let name = name.rsplit('/').next().unwrap_or(name);
+                let file = self.shown(path, &exists);
                 starts.push(Quotation::new(
-                    &format!("command {}: {}", code(name), code(path)),
+                    &format!("command {}: {file}", code(name)),
                     self.line_of_key("bin"),
                 ));
             }
             Value::Object(commands) => starts.extend(commands.iter().filter_map(|(name, path)| {
-                let line = self.line_of_key(name);
-                let start = format!("command {}: {}", code(name), code(path.as_str()?));
-                Some(Quotation::new(&start, line))
+                let file = self.shown(path.as_str()?, &exists);
+                Some(Quotation::new(
+                    &format!("command {}: {file}", code(name)),
+                    self.line_of_key(name),
+                ))
             })),
             _ => {}
         }
         // A file in a folder may be built later; `npm init` writes an `index.js` that may never be.
         let is_there = |path: &&str| {
-            let path = path.trim_start_matches("./");
-            path.contains('/') || exists(path)
+            let inside = path.trim_start_matches("./");
+            inside.contains('/') || exists(&self.rooted(inside))
         };
+        let mut modules: Vec<(&str, &str)> = Vec::new();
         for key in ["main", "module"] {
-            if let Some(path) = value[key].as_str().filter(is_there) {
-                starts.push(Quotation::new(
-                    &format!("`{key}` module: {}", code(path)),
-                    self.line_of_key(key),
-                ));
-            }
+            let path = value[key].as_str().filter(is_there);
+            modules.extend(
+                path.filter(|path| modules.iter().all(|(_, known)| known != path))
+                    .map(|path| (key, path)),
+            );
         }
+        starts.extend(modules.into_iter().map(|(key, path)| {
+            let file = self.shown(path, &exists);
+            Quotation::new(&format!("`{key}` module: {file}"), self.line_of_key(key))
+        }));
         let exported = match &value["exports"] {
             Value::String(path) => Some(path.as_str()),
             // Without paths as keys, they are the conditions of the package itself.
@@ -361,12 +424,29 @@ impl ReadFile {
             _ => None,
         };
         if let (Some(path), true) = (exported, starts.is_empty()) {
+            let file = self.shown(path, &exists);
             starts.push(Quotation::new(
-                &format!("exported module: {}", code(path)),
+                &format!("exported module: {file}"),
                 self.line_of_key("exports"),
             ));
         }
+        starts.extend(self.exported_parts(&value["exports"], &exists));
         starts
+    }
+
+    /// Modules that a package exports beside its main one, by sources of their own.
+    fn exported_parts(&self, exports: &Value, exists: &impl Fn(&str) -> bool) -> Vec<Quotation> {
+        let parts = exports.as_object().into_iter().flatten();
+        let parts = parts.filter(|(key, _)| key.starts_with("./") && !key.contains('*') && !key.contains("internal"));
+        let parts = parts.filter_map(|(key, value)| {
+            let path = last_path(value).filter(|path| is_code(path) && exists(&self.rooted(path)))?;
+            let file = code(&self.rooted(path));
+            Some(Quotation::new(
+                &format!("exported module {}: {file}", code(key)),
+                self.line_of_key(key),
+            ))
+        });
+        parts.take(EXPORTED_PARTS_MAX).collect()
     }
 }
 
@@ -390,6 +470,18 @@ fn first_path(value: &Value) -> Option<&str> {
             let mut paths = runs.map(|(_, path)| path).chain(conditions.get("types"));
             paths.find_map(first_path)
         }
+        _ => None,
+    }
+}
+
+/// The last path of conditional exports that is no type: `default` stands behind the special ones.
+fn last_path(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(path) => Some(path),
+        Value::Object(conditions) => conditions
+            .get("default")
+            .or_else(|| conditions.get("import"))
+            .and_then(last_path),
         _ => None,
     }
 }
@@ -459,6 +551,16 @@ mod tests {
                 &["command `b`: `cli.js`", "`main` module: `lib.js`"],
             ),
             (
+                "packages/shop/package.json",
+                "{\"main\": \"./dist/index.js\", \"module\": \"./dist/esm/index.js\", \"exports\": {\".\": \"./x.js\", \
+                 \"./cart\": {\"types\": \"./c.d.ts\", \"default\": \"./src/cart.js\"}, \"./none\": \"./none.js\"}}",
+                &[
+                    "`main` module: `packages/shop/lib/index.ts`, built as `packages/shop/dist/index.js`",
+                    "`module` module: `packages/shop/lib/index.ts`, built as `packages/shop/dist/esm/index.js`",
+                    "exported module `./cart`: `packages/shop/src/cart.js`",
+                ],
+            ),
+            (
                 "package.json",
                 "{\"exports\": {\".\": {\"types\": \"a.d.ts\"}}}",
                 &["exported module: `a.d.ts`"],
@@ -484,7 +586,15 @@ mod tests {
                 &["application `Shop.Application`"],
             ),
         ] {
-            let starts = file(path, text).declared_starts(|path| matches!(path, "lib.js" | "exe/shop"));
+            let starts = file(path, text).declared_starts(|path| {
+                let known = [
+                    "lib.js",
+                    "exe/shop",
+                    "packages/shop/lib/index.ts",
+                    "packages/shop/src/cart.js",
+                ];
+                known.contains(&path)
+            });
             let starts: Vec<&str> = starts.iter().map(|start| start.text.as_str()).collect();
             assert_eq!(starts, expected, "{path}");
         }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use regex::Regex;
 
 use super::central::SymbolCandidate;
-use super::{library_header, mains, named_library, public_header};
+use super::starts::{library_header, mains, named_library, public_header};
 use crate::evidence::{Brief, Evidence, NumberedLine};
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, beneath, is_beside_project, join};

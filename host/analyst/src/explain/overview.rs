@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::central::{SymbolCandidate, central_section, definitions_of, exports_names};
+use super::central::{SymbolCandidate, central_section, definitions_of};
 use super::endpoints::{commands_section, routes_section};
 use super::interface::{interface_section, root_file};
-use super::{
-    ROWS_MAX, entry_points, heads_of, holdings, library_header, mains, named_library, patterns, public_header,
-};
+use super::starts::{public_header, purpose_in, starts_section};
+use super::{ROWS_MAX, heads_of, holdings, own_files, patterns, speaking_files};
 use crate::NO_MODEL;
 use crate::commands::{project_commands, stating_documents};
-use crate::evidence::{Brief, Dependency, Evidence, NumberedLine, Quotation, hits, size_text};
+use crate::evidence::{Brief, Dependency, Evidence, Quotation, hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme, is_remark};
-use crate::survey::{Survey, is_aside_manifest, is_beside_project, is_test_helper, join};
-use crate::text::{cited, code, cut_text, in_table, paragraph, prose};
+use crate::survey::{Survey, is_aside_manifest, join};
+use crate::text::{code, cut_text, in_table, paragraph, prose};
 use tool_core::api::ModuleGraph;
-use tool_repository::file_role::{Role, file_name, is_code, parent, role, stem};
+use tool_repository::file_role::{parent, stem};
 
 /// Edges of a picture: it is read in a text.
 const PICTURE_EDGES_MAX: usize = 30;
@@ -26,8 +25,6 @@ const PICTURE_EDGES_MAX: usize = 30;
 const AUTHORS_MAX: usize = 3;
 /// A longer name is something else.
 const AUTHOR_BYTES_MAX: usize = 60;
-/// Programs that are listed.
-const PROGRAMS_MAX: usize = 8;
 
 pub(super) fn overview(
     brief: &Brief,
@@ -58,7 +55,7 @@ pub(super) fn overview(
     for section in [
         what_it_is(brief, survey, files, &speaking, &readmes),
         commands(brief, survey, files),
-        starts(brief, survey, files, evidence),
+        starts_section(brief, survey, files, evidence),
         central_section(evidence, definitions),
         interface_section(brief, survey, evidence, files, definitions),
         routes_section(brief, survey),
@@ -80,20 +77,6 @@ pub(super) fn overview(
         }
     }
     text
-}
-
-/// Files that lie directly in the target.
-fn own_files<'f>(brief: &'f Brief, files: &'f [ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
-    files.iter().filter(|file| parent(&file.path) == brief.target)
-}
-
-/// Files that speak for the target: its own, then those of the package that a workspace is named after.
-fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) -> Vec<&'f ReadFile> {
-    let package = survey.main_package(&brief.repository);
-    let packaged = files
-        .iter()
-        .filter(|file| Some(parent(&file.path)) == package.as_deref());
-    own_files(brief, files).chain(packaged).collect()
 }
 
 /// The files that speak, first those of the main language: a library of another one may have a `package.json` for its site.
@@ -264,88 +247,6 @@ fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
         );
     }
     text
-}
-
-fn starts(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> String {
-    let mut text = "## Entry points\n\n".to_owned();
-    let before = text.len();
-    let speaking = speaking_files(brief, survey, files);
-    let main = survey.main_language();
-    let has_other_manifest = main.is_some() && speaking.iter().any(|file| file.ecosystem() == main);
-    // A library of another language may have a package of npm beside it.
-    let is_aside = |file: &ReadFile| file.name() == "package.json" && has_other_manifest;
-    for file in speaking.into_iter().filter(|file| !is_aside(file)) {
-        let folder = parent(&file.path);
-        for start in file.declared_starts(|name| survey.has(&join(folder, name))) {
-            let _ = writeln!(text, "- {} ({})", start.text, file.place(start.line));
-        }
-    }
-    let mut programs = mains(evidence);
-    // A `main` in a source that has a header is the test of a part.
-    let is_part = |path: &str| {
-        let header = join(parent(path), &format!("{}.h", stem(path)));
-        let is_named = [brief.repository.as_str(), "main", "server", "client", "cli"].contains(&stem(path));
-        !is_named && path.ends_with(".c") && survey.has(&header)
-    };
-    programs.retain(|hit| is_program(&hit.path) && !is_part(&hit.path) || survey.is_aside);
-    programs.sort_by_key(|hit| hit.path.matches('/').count());
-    for hit in programs.iter().take(PROGRAMS_MAX) {
-        let words = purpose_in(&hit.path, files).map_or_else(String::new, |(words, _)| format!(": {words}"));
-        let _ = writeln!(text, "- program {}{words} ({})", code(&hit.path), hit.place());
-    }
-    if programs.len() > PROGRAMS_MAX {
-        let _ = writeln!(text, "- … and {} more programs", programs.len() - PROGRAMS_MAX);
-    }
-    for path in entry_points(brief, survey) {
-        if programs.iter().any(|hit| hit.path == path) {
-            continue;
-        }
-        let library = exports_names(&path);
-        let what = if library { "library " } else { "" };
-        let _ = match purpose_in(&path, files) {
-            Some((words, place)) => writeln!(text, "- {what}{}: {words} ({place})", code(&path)),
-            None => writeln!(text, "- {what}{}{}", code(&path), first_place(&path, files)),
-        };
-    }
-    for path in named_library(brief, survey)
-        .into_iter()
-        .chain(library_header(brief, survey, evidence))
-    {
-        let _ = writeln!(text, "- library {} ({})", code(&path), cited(&path, &1));
-    }
-    if text.len() == before {
-        if survey.main_language().is_none() {
-            return String::new();
-        }
-        text.push_str("No start of a program was found, so it is probably used as a library.\n");
-    }
-    text
-}
-
-/// A source that is no build script and no benchmark.
-fn is_program(path: &str) -> bool {
-    is_code(path)
-        && role(path) == Role::Source
-        && file_name(path) != "build.rs"
-        && !is_beside_project(path)
-        && !is_test_helper(path)
-        && !file_name(path).to_ascii_lowercase().contains("benchmark")
-}
-
-/// The purpose that a file that was read states, and its place.
-fn purpose_in(path: &str, files: &[ReadFile]) -> Option<(String, String)> {
-    let file = files.iter().find(|file| file.path == path)?;
-    let purpose = file_purpose(path, &file.lines)?;
-    let place = purpose.place(&file.path);
-    Some((prose(&purpose.text), place))
-}
-
-/// Citation of a file's first line, ` (path:1)`. An empty file has no line that could be cited.
-fn first_place(path: &str, files: &[ReadFile]) -> String {
-    let first = |file: &ReadFile| file.lines.first().map(|line: &NumberedLine| line.number);
-    let file = files.iter().find(|file| file.path == path);
-    file.and_then(first)
-        .map_or_else(String::new, |line| format!(" ({})", cited(path, &line)))
 }
 
 fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[SymbolCandidate]) -> String {
