@@ -223,12 +223,15 @@ impl ReadFile {
 
     /// The source that a missing file of an npm package is built from: `lib/index.ts` of `dist/index.js`.
     fn source_of(&self, path: &str, exists: &impl Fn(&str) -> bool) -> Option<String> {
+        const BUILT: [&str; 9] = ["dist", "build", "out", "output", "lib", "es", "esm", "cjs", "umd"];
         const FOLDERS: [&str; 4] = ["src", "lib", "source", ""];
         const ENDS: [&str; 5] = ["ts", "tsx", "mts", "js", "mjs"];
-        if exists(&self.rooted(path)) {
+        let inside = path.trim_start_matches("./");
+        let is_built = inside.split('/').next().is_some_and(|folder| BUILT.contains(&folder));
+        if !is_built || exists(&self.rooted(path)) {
             return None;
         }
-        let (mut stem, _) = path.trim_start_matches("./").rsplit_once('.')?;
+        let (mut stem, _) = inside.rsplit_once('.')?;
         // `dist/esm/index.js` is built from `src/index.ts`.
         while let Some((_, inside)) = stem.split_once('/') {
             stem = inside;
