@@ -2,15 +2,18 @@
 
 mod stated;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::evidence::NumberedLine;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
-use crate::survey::{Survey, is_test_helper, join};
+use crate::survey::{Survey, beneath, is_aside_manifest, is_test_helper, join};
 use crate::text::{cited, code, cut_text};
 pub(super) use stated::documents as stating_documents;
 use stated::stated_command;
+use tool_repository::file_role::{file_name, parent};
 
 /// Purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,17 +83,32 @@ fn evidence_of(line: &str) -> String {
 }
 
 /// Collects the commands that manifests and build files declare, by purpose. Where they have none to build or to test, the
-/// documents for developers and the README may state one.
+/// documents for developers and the README may state one. `files` are all that were read.
 pub(super) fn project_commands(
     target: &str,
     survey: &Survey,
     files: &[&ReadFile],
     documents: &[&ReadFile],
 ) -> Vec<ProjectCommand> {
-    let collector = Collector { target, survey, files };
-    let mut commands: Vec<ProjectCommand> = files.iter().flat_map(|file| collector.of_file(file)).collect();
+    let root = build_root(target, survey);
+    let folder = root.as_deref().unwrap_or(target);
+    let in_folder = files.iter().copied().filter(|file| parent(&file.path) == folder);
+    let own: Vec<&ReadFile> = in_folder.collect();
+    let collector = Collector {
+        target: folder,
+        survey,
+        files: &own,
+        all: files,
+    };
+    let mut commands: Vec<ProjectCommand> = own.iter().flat_map(|file| collector.of_file(file)).collect();
     commands.extend(collector.of_names());
-    let readmes = files.iter().copied().filter(|file| is_readme(&file.path));
+    if let Some(root) = &root {
+        for command in &mut commands {
+            command.command = format!("cd {root} && {}", command.command);
+        }
+    }
+    let in_target = files.iter().filter(|file| parent(&file.path) == target);
+    let readmes = in_target.copied().filter(|file| is_readme(&file.path));
     let documents: Vec<&ReadFile> = documents.iter().copied().chain(readmes).collect();
     for purpose in [CommandPurpose::Build, CommandPurpose::Test] {
         if !commands.iter().any(|command| command.purpose == purpose) {
@@ -102,10 +120,53 @@ pub(super) fn project_commands(
     commands
 }
 
+/// The folder that holds the build files where the root of the repository has none: that with most sources.
+pub(super) fn build_root(target: &str, survey: &Survey) -> Option<String> {
+    let is_build_file = |path: &str| BUILD_FILES.contains(&file_name(path)) || path.ends_with(".gemspec");
+    let paths = survey.files.iter().map(|file| file.path.as_str());
+    let folders: BTreeSet<&str> = paths
+        .filter(|path| path.matches('/').count() < 2 && is_build_file(path) && !is_aside_manifest(path))
+        .map(parent)
+        .collect();
+    if !target.is_empty() || folders.contains(target) {
+        return None;
+    }
+    let is_inside = |path: &str, folder: &str| beneath(path, folder).is_some();
+    let sources = |folder: &str| survey.sources().filter(|file| is_inside(&file.path, folder)).count();
+    // The name becomes part of a command that a person may copy.
+    let is_plain = |folder: &&str| folder.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    let folders = folders.into_iter().filter(is_plain);
+    let (count, folder) = folders.map(|folder| (sources(folder), folder)).max()?;
+    (count * 2 > survey.sources().count()).then(|| folder.to_owned())
+}
+
+/// Files of which one makes a folder the root of a build.
+const BUILD_FILES: [&str; 16] = [
+    "pyproject.toml",
+    "setup.py",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+    "pom.xml",
+    "settings.gradle",
+    "settings.gradle.kts",
+    "composer.json",
+    "mix.exs",
+    "Gemfile",
+    "CMakeLists.txt",
+    "meson.build",
+    "configure.ac",
+    "Makefile",
+    "GNUmakefile",
+];
+
 struct Collector<'a> {
     target: &'a str,
     survey: &'a Survey,
+    /// Files that lie directly in the target.
     files: &'a [&'a ReadFile],
+    /// All files that were read.
+    all: &'a [&'a ReadFile],
 }
 
 impl Collector<'_> {
@@ -338,7 +399,56 @@ impl Collector<'_> {
                 path: file.path.clone(),
             })
         };
-        scripts.as_object().into_iter().flatten().filter_map(command).collect()
+        let mut commands: Vec<_> = scripts.as_object().into_iter().flatten().filter_map(command).collect();
+        if self.is_npm_workspace(file) {
+            for purpose in [CommandPurpose::Build, CommandPurpose::Test] {
+                if commands
+                    .iter()
+                    .all(|command: &ProjectCommand| command.purpose != purpose)
+                {
+                    commands.extend(self.workspace_script(manager, purpose));
+                }
+            }
+        }
+        commands
+    }
+
+    fn is_npm_workspace(&self, file: &ReadFile) -> bool {
+        self.has("pnpm-workspace.yaml") || file.json().is_some_and(|value| value.get("workspaces").is_some())
+    }
+
+    /// The command that runs a script in every package of a workspace, where at least half of those that were read have it.
+    fn workspace_script(&self, manager: &str, purpose: CommandPurpose) -> Option<ProjectCommand> {
+        let is_member = |file: &&&ReadFile| {
+            let is_below = beneath(parent(&file.path), self.target).is_some_and(|inside| !inside.is_empty());
+            file.name() == "package.json" && is_below && !is_aside_manifest(&file.path)
+        };
+        let members: Vec<&&ReadFile> = self.all.iter().filter(is_member).collect();
+        for name in ["build", "compile", "test"] {
+            if purpose_of_script(name) != Some(purpose) {
+                continue;
+            }
+            let has_script = |file: &&&&ReadFile| file.json().is_some_and(|value| value["scripts"][name].is_string());
+            let having: Vec<_> = members.iter().filter(has_script).collect();
+            let Some(first) = having.first().filter(|_| having.len() * 2 >= members.len()) else {
+                continue;
+            };
+            let command = match manager {
+                "pnpm" => format!("pnpm -r run {name}"),
+                "yarn" => format!("yarn workspaces run {name}"),
+                "bun" => format!("bun run --filter '*' {name}"),
+                _ => format!("npm run {name} --workspaces --if-present"),
+            };
+            return Some(ProjectCommand {
+                purpose,
+                command,
+                script: String::new(),
+                evidence: name.to_owned(),
+                line: Some(first.line_of_script(name)),
+                path: first.path.clone(),
+            });
+        }
+        None
     }
 
     /// Commands that only the names of files show.
@@ -462,18 +572,57 @@ mod tests {
     use crate::evidence::number_lines;
 
     fn commands(path: &str, text: &str, beside: &[&str]) -> Vec<String> {
+        commands_of(&[(path, text)], beside)
+    }
+
+    fn commands_of(files: &[(&str, &str)], beside: &[&str]) -> Vec<String> {
         let survey = Survey::of_paths(beside);
-        let file = ReadFile {
-            path: path.to_owned(),
+        let read = |(path, text): &(&str, &str)| ReadFile {
+            path: (*path).to_owned(),
             lines: number_lines(text),
         };
-        project_commands("", &survey, &[&file], &[])
+        let files: Vec<ReadFile> = files.iter().map(read).collect();
+        project_commands("", &survey, &files.iter().collect::<Vec<_>>(), &[])
             .into_iter()
             .map(|command| {
                 let line = command.line.unwrap_or(0);
                 format!("{} {}:{line}", command.purpose.label(), command.command)
             })
             .collect()
+    }
+
+    #[test]
+    fn a_build_below_the_root_begins_in_its_folder() {
+        let beside = [
+            "projects/settings.gradle.kts",
+            "projects/gradlew",
+            "projects/core/A.kt",
+            "examples/b.kt",
+        ];
+        let files = [("projects/build.gradle.kts", "plugins {\n")];
+        let expected = [
+            "build cd projects && ./gradlew build:1",
+            "test cd projects && ./gradlew test:1",
+        ];
+        assert_eq!(commands_of(&files, &beside), expected);
+    }
+
+    #[test]
+    fn a_workspace_without_scripts_runs_those_of_its_members() {
+        let files = [
+            ("package.json", "{\"workspaces\": [\"packages/*\"]}"),
+            (
+                "packages/a/package.json",
+                "{\"scripts\": {\n\"compile\": \"tsc\",\n\"test\": \"mocha\"}}",
+            ),
+            ("packages/b/package.json", "{}"),
+            ("packages/c/package.json", "{\"scripts\": {\"compile\": \"tsc\"}}"),
+        ];
+        let beside = files.map(|(path, _)| path);
+        assert_eq!(
+            commands_of(&files, &beside),
+            ["build npm run compile --workspaces --if-present:2"]
+        );
     }
 
     #[test]

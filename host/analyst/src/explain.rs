@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::commands::stating_documents;
+use super::commands::{build_root, stating_documents};
 use super::evidence::{Brief, Evidence, Listed, lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
@@ -183,6 +183,8 @@ fn further_pages(evidence: &Evidence<'_>) -> Vec<ToolCall> {
 fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
     let package = survey.main_package(&brief.repository);
     let mut documents = documents_in(&brief.target, survey);
+    let root = build_root(&brief.target, survey);
+    documents.extend(root.iter().flat_map(|folder| documents_in(folder, survey)));
     documents.extend(package.iter().flat_map(|folder| documents_in(folder, survey)));
     documents
 }

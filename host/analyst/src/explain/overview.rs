@@ -7,7 +7,7 @@ use super::central::{SymbolCandidate, central_section, definitions_of};
 use super::endpoints::{commands_section, routes_section};
 use super::interface::{interface_section, root_file};
 use super::starts::{public_header, purpose_in, starts_section};
-use super::{ROWS_MAX, heads_of, holdings, own_files, patterns, speaking_files};
+use super::{ROWS_MAX, heads_of, holdings, patterns, speaking_files};
 use crate::NO_MODEL;
 use crate::commands::{project_commands, stating_documents};
 use crate::evidence::{Brief, Dependency, Evidence, Quotation, hits, size_text};
@@ -222,13 +222,13 @@ fn first_words(file: &ReadFile) -> Option<Quotation> {
 }
 
 fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
-    let own: Vec<&ReadFile> = own_files(brief, files).collect();
-    let own: Vec<&ReadFile> = manifests(survey, &own).collect();
+    let read: Vec<&ReadFile> = files.iter().collect();
+    let read: Vec<&ReadFile> = manifests(survey, &read).collect();
     let documents = stating_documents(&brief.target, survey).into_iter();
     let documents: Vec<&ReadFile> = documents
         .filter_map(|path| files.iter().find(|file| file.path == path))
         .collect();
-    let commands = project_commands(&brief.target, survey, &own, &documents);
+    let commands = project_commands(&brief.target, survey, &read, &documents);
     if commands.is_empty() {
         return String::new();
     }
