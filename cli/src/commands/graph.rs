@@ -66,7 +66,7 @@ fn print(
         context.output.notice(notice, None);
     }
     if left_out > 0 {
-        let notice = format!("{left_out} weaker edges are left out");
+        let notice = format!("{left_out} edges are left out");
         context.output.notice(&notice, Some(hint));
     }
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@
 //! enough to be looked at; of a folder with too many files of its own, the most connected ones are shown. The rest stays
 //! folded.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -101,6 +102,7 @@ fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGr
             .cmp(&a.imports)
             .then_with(|| (&a.from, &a.to).cmp(&(&b.from, &b.to)))
     });
+    let mut edges = take_turns(edges);
     let edges_left_out = edges.len().saturating_sub(EDGES_MAX) as u64;
     edges.truncate(EDGES_MAX);
     let node = |module: &SourceModule| ModuleNode {
@@ -114,6 +116,20 @@ fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGr
         edges_left_out,
         notices: Vec::new(),
     }
+}
+
+/// Orders sorted edges of equal weight so that each module has its first one before any has its second: a part of them
+/// then says something of all modules.
+fn take_turns(edges: Vec<ModuleEdge>) -> Vec<ModuleEdge> {
+    let mut turns: HashMap<(String, u64), usize> = HashMap::new();
+    let with_turn = |edge: ModuleEdge| {
+        let turn = turns.entry((edge.from.clone(), edge.imports)).or_default();
+        *turn += 1;
+        (*turn, edge)
+    };
+    let mut edges: Vec<(usize, ModuleEdge)> = edges.into_iter().map(with_turn).collect();
+    edges.sort_by_key(|(turn, edge)| (Reverse(edge.imports), *turn));
+    edges.into_iter().map(|(_, edge)| edge).collect()
 }
 
 /// The files that each of `files` imports, as indices into the list; none where a file was not read in time.
@@ -488,8 +504,8 @@ mod tests {
                 "shop/store/sums.py 1",
                 "shop/__init__.py > shop/cart.py 1",
                 "shop/cart.py > shop/store/db.py 1",
-                "shop/cart.py > shop/store/sums.py 1",
                 "shop/store/db.py > shop/store/sums.py 1",
+                "shop/cart.py > shop/store/sums.py 1",
             ]
         );
         assert_eq!(drawn(&files, "tests", false), ["tests/test_cart.py 1"]);

@@ -249,7 +249,7 @@ fn callers_and_callees(graph: &CallGraph) -> String {
         graph.mermaid()
     );
     if graph.edges_left_out > 0 {
-        let _ = writeln!(text, "{} weaker edges are left out.\n", graph.edges_left_out);
+        let _ = writeln!(text, "{} edges are left out.\n", graph.edges_left_out);
     }
     for notice in &graph.notices {
         let _ = writeln!(text, "{notice}.\n");

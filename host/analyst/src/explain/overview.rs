@@ -298,7 +298,7 @@ fn picture(title: &str, graph: &ModuleGraph) -> String {
     let left_out = graph.edges.len() - edges.len();
     if left_out > 0 || graph.edges_left_out > 0 {
         let count = left_out as u64 + graph.edges_left_out;
-        let _ = writeln!(text, "\n{count} weaker edges are left out.");
+        let _ = writeln!(text, "\n{count} edges are left out.");
     }
     text
 }
