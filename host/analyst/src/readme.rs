@@ -99,10 +99,20 @@ impl Readme {
     }
 }
 
-/// A paragraph without a last sentence that only leads to a list or an example, if there is another sentence.
+/// A paragraph without the words at its end that only lead to a list or an example: its last sentence, if there is
+/// another one, or ", featuring:".
 fn without_lead_in(text: &str) -> &str {
-    let end = text.rfind(". ").filter(|_| text.ends_with(':'));
-    end.map_or(text, |end| &text[..=end])
+    const WORDS_MAX: usize = 3;
+    if !text.ends_with(':') {
+        return text;
+    }
+    if let Some(end) = text.rfind(". ") {
+        return &text[..=end];
+    }
+    let short_end = text
+        .rsplit_once(", ")
+        .filter(|(_, end)| end.split_whitespace().count() <= WORDS_MAX);
+    short_end.map_or(text, |(rest, _)| rest)
 }
 
 /// True for a noun with its attributes, such as "Fast JSON parser for …": no verb and no pronoun is near its beginning.
@@ -647,6 +657,21 @@ mod tests {
             (Some(("Shop".into(), 1)), Some((expected, 13)))
         );
         assert_eq!(told("README.rst", "Donations\n=========\n\nWords.\n"), (None, None));
+    }
+
+    #[test]
+    fn words_that_lead_to_a_list_are_no_part_of_a_purpose() {
+        for (text, expected) in [
+            ("A query builder for Node, featuring:", "A query builder for Node"),
+            ("It builds queries. It has:", "It builds queries."),
+            (
+                "It builds queries, which run on these databases:",
+                "It builds queries, which run on these databases:",
+            ),
+            ("It builds queries, and runs them.", "It builds queries, and runs them."),
+        ] {
+            assert_eq!(without_lead_in(text), expected);
+        }
     }
 
     #[test]
