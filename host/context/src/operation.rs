@@ -18,6 +18,7 @@ use crate::definitions::SymbolSearch;
 use crate::target::SymbolPlace;
 use crate::{Packet, Target};
 use tool_core::api::{ErrorKind, Operation, Problem};
+use tool_core::limits::FILE_READ_BYTES_MAX;
 use tool_core::text::{nearest, visible_name};
 use tool_repository::{EntryKind, OpenError, Repository, file_role};
 
@@ -115,6 +116,25 @@ impl TargetLookup<'_> {
         locate(typed, self.repository, self.working_directory, self.cancel)
     }
 
+    /// Refuses lines that a file does not have. A file that is too large to count its lines is left to the reader.
+    fn check_lines(&self, path: &str, first: u32, last: u32) -> Result<(), Problem> {
+        check_order(first, last)?;
+        let Ok(content) = self.repository.read_within(path, FILE_READ_BYTES_MAX, self.cancel) else {
+            return Ok(());
+        };
+        let feeds = content.iter().filter(|byte| **byte == b'\n').count();
+        let lines = feeds + usize::from(content.last().is_some_and(|byte| *byte != b'\n'));
+        if last as usize <= lines {
+            return Ok(());
+        }
+        let message = match lines {
+            1 => format!("`{}` has 1 line", visible_name(path)),
+            _ => format!("`{}` has {lines} lines", visible_name(path)),
+        };
+        Err(Problem::new(ErrorKind::InvalidTarget, message)
+            .with_hint("name lines that the file has: `PATH:FIRST-LAST`"))
+    }
+
     /// The target of explain: a path first, whatever it looks like.
     fn explained(&self, typed: &str, task: Option<&str>) -> Result<Target, Problem> {
         let missing = match self.locate(typed) {
@@ -130,6 +150,7 @@ impl TargetLookup<'_> {
         if let Some((path, first, last)) = split_lines(typed)
             && let TargetKind::File(path) = self.locate(path)?
         {
+            self.check_lines(&path, first, last)?;
             return Ok(Target::Lines { path, first, last });
         }
         if !is_one_word(typed) {
@@ -162,13 +183,23 @@ impl TargetLookup<'_> {
     }
 }
 
-/// Splits `src/a.py:12` or `src/a.py:10-40`: the path, the first line and the last one.
+/// Refuses lines whose last one comes before the first.
+fn check_order(first: u32, last: u32) -> Result<(), Problem> {
+    if first <= last {
+        return Ok(());
+    }
+    let message = format!("Line {last} comes before line {first}");
+    Err(Problem::new(ErrorKind::InvalidTarget, message)
+        .with_hint(format!("name the first line first: `{last}-{first}`")))
+}
+
+/// Splits `src/a.py:12` or `src/a.py:10-40`: the path, and the two lines as they were typed.
 fn split_lines(typed: &str) -> Option<(&str, u32, u32)> {
     let (path, lines) = typed.rsplit_once(':')?;
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
     let (first, last) = (number(first)?, number(last)?);
-    (!path.is_empty() && first <= last).then_some((path, first, last))
+    (!path.is_empty()).then_some((path, first, last))
 }
 
 /// True for a target of explain that is the name of a definition, or a mistake: one word that is no path.

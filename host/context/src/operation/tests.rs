@@ -112,8 +112,8 @@ fn explain_takes_lines_names_several_paths_and_questions() {
             last,
         })
     };
-    assert_eq!(explain("src/app.py:12"), lines("src/app.py", 12, 12));
-    assert_eq!(explain("app.py:10-40"), lines("app.py", 10, 40));
+    assert_eq!(explain("src/app.py:1"), lines("src/app.py", 1, 1));
+    assert_eq!(explain("app.py:1-1"), lines("app.py", 1, 1));
     assert_eq!(
         explain("app.py:0"),
         Err("file-not-found: File not found: app.py:0".to_owned())
@@ -135,6 +135,30 @@ fn explain_takes_lines_names_several_paths_and_questions() {
     assert!(explain("app.py\n.").is_err_and(|error| error.starts_with("invalid-target: `.` is the whole repository")));
     let question = "how does the cart work?";
     assert_eq!(explain(question), Ok(Target::Task(question.to_owned())));
+}
+
+#[test]
+fn lines_that_a_file_does_not_have_are_refused() {
+    let (_folder, root, repository) = repository();
+    std::fs::write(root.join("app.py"), "a\nb\nc").expect("the folder is ours");
+    let refused = |typed: &str| {
+        let resolved = resolve_in(Operation::Explain, Some(typed), None, &repository, &root);
+        resolved
+            .err()
+            .map(|problem| format!("{}: {}", problem.kind, problem.message))
+    };
+    assert_eq!(refused("app.py:2-3"), None);
+    let beyond = Some("invalid-target: `app.py` has 3 lines".to_owned());
+    assert_eq!(refused("app.py:4"), beyond);
+    assert_eq!(refused("app.py:2-9"), beyond);
+    assert_eq!(
+        refused("src/app.py:2"),
+        Some("invalid-target: `src/app.py` has 1 line".to_owned())
+    );
+    assert_eq!(
+        refused("app.py:3-1"),
+        Some("invalid-target: Line 1 comes before line 3".to_owned())
+    );
 }
 
 #[test]
