@@ -20,6 +20,8 @@ pub(super) struct Brief {
     pub(super) repository: String,
     /// True where the target is one file.
     pub(super) is_file: bool,
+    /// The lines of that file, first and last, where the target names some.
+    pub(super) lines: Option<(usize, usize)>,
     /// The task in the user's words, where there is one.
     pub(super) task: String,
     /// The files that the context engine chose, best first.
@@ -56,6 +58,10 @@ impl Brief {
             } else if let Some(file) = quoted(line, "Target: the file ") {
                 brief.target = file;
                 brief.is_file = true;
+            } else if let Some(line) = line.strip_prefix("Line: ") {
+                brief.lines = line.parse().ok().map(|line| (line, line));
+            } else if let Some((first, last)) = line.strip_prefix("Lines: ").and_then(|said| said.split_once(" to ")) {
+                brief.lines = first.parse().ok().zip(last.parse().ok());
             }
         }
         brief.chosen = chosen(packet);

@@ -117,6 +117,10 @@ pub struct TargetFacts {
     /// Its callers and callees.
     #[serde(default)]
     pub calls: CallGraph,
+    /// The definitions of a file, or those in the lines that the target names, in the order of lines; absent where its
+    /// language has no parser.
+    #[serde(default)]
+    pub definitions: Option<Vec<FileDefinition>>,
     /// Files of the target that import each other; absent where that is not known.
     #[serde(default)]
     pub circular_imports: Option<Vec<ImportCircle>>,
@@ -126,6 +130,43 @@ pub struct TargetFacts {
     /// Commands of the command line that the sources declare.
     #[serde(default)]
     pub commands: Vec<DeclaredEndpoint>,
+}
+
+/// A definition in a file, by its syntax tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDefinition {
+    /// Its name.
+    pub name: String,
+    /// Names of the definitions around it, joined by dots.
+    pub container: String,
+    /// The head, in one line.
+    pub signature: String,
+    /// True for a type or a module, which may hold others.
+    pub is_holder: bool,
+    /// First line of the whole, from 1.
+    pub first_line: u32,
+    /// Line of the name.
+    pub line: u32,
+    /// Last line of the whole.
+    pub last_line: u32,
+    /// First line of the comment right before it.
+    pub comment_line: Option<u32>,
+}
+
+impl FileDefinition {
+    /// True where the lines of another definition lie within its own.
+    pub fn holds(&self, other: &Self) -> bool {
+        self.first_line <= other.first_line && other.last_line <= self.last_line && self != other
+    }
+
+    /// The name with that of the definition around it.
+    pub fn qualified_name(&self) -> String {
+        if self.container.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}.{}", self.container, self.name)
+        }
+    }
 }
 
 /// A symbol with the places that define it.

@@ -73,7 +73,7 @@ pub use index::{
     EXACT_CHECK_FILES_MAX, FileVerdict, INDEXES_BYTES_MAX, Indexes, OUTLINE_FILL_SECONDS_MAX, PatternKind,
     READ_ALL_FILES_MAX, READ_FILES_MAX, SearchPattern,
 };
-pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader};
+pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader, outline_file};
 pub use modules::draw_modules;
 pub use rank::FEATURE_NAMES;
 pub use selection_filter::SelectionFilter;

@@ -103,6 +103,22 @@ pub enum LookupError {
     },
 }
 
+/// The definitions of one file, in the order of lines. Blocks.
+pub fn outline_file(
+    repository: &Repository,
+    indexes: &Indexes,
+    path: &str,
+    cancel: &CancellationToken,
+) -> Result<Vec<FoundDefinition>, LookupError> {
+    let reader = SymbolReader {
+        repository,
+        parser: indexes.parser(),
+        indexes: None,
+        cancel,
+    };
+    reader.outline(path)
+}
+
 /// A name in parts.
 #[derive(Debug, Clone, Copy)]
 struct SoughtName<'a> {

@@ -124,10 +124,17 @@ pub(super) fn definitions(
     files: &[ReadFile],
     survey: Option<&Survey>,
 ) -> Vec<SymbolCandidate> {
-    let hits: Vec<Hit> = evidence
-        .of("definitions")
-        .flat_map(|answer| hits(answer.text()))
-        .collect();
+    let found = evidence.of("definitions").flat_map(|answer| hits(answer.text()));
+    rank_definitions(found.collect(), evidence, files, survey)
+}
+
+/// The definitions that these lines hold, best first, each name once.
+pub(super) fn rank_definitions(
+    hits: Vec<Hit>,
+    evidence: &Evidence<'_>,
+    files: &[ReadFile],
+    survey: Option<&Survey>,
+) -> Vec<SymbolCandidate> {
     // One search looks for definitions of one language.
     let Some(first) = hits.first() else {
         return Vec::new();

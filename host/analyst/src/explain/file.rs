@@ -1,4 +1,4 @@
-//! `explain` of one file: what it defines, what it imports, and who imports it.
+//! `explain` of one file: what it defines, what it imports, and who imports it; or of some of its lines.
 //!
 //! Importers of a file are found by lines that are imports in its language and lead to it; a sentence that has its name
 //! in it is none. Files in a language without imports, such as scripts, are looked for by their path.
@@ -7,24 +7,28 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::central::{SymbolCandidate, central_section, definitions, explained};
+use super::central::{SymbolCandidate, central_section, definitions, explained, rank_definitions};
 use super::{globs_of, symbol_calls};
 use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
 use crate::file_doc::file_purpose;
 use crate::survey::{join, literal_glob};
 use crate::text::{cited, code, cut_text, paragraph};
-use crate::{NO_MODEL, Reply, TargetSymbol, call};
+use crate::{FileDefinition, NO_MODEL, Reply, TargetSymbol, call};
 use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, language, parent, stem};
 
-/// Finds definitions at the top level of a file, in the languages that are common.
+mod part;
+
+/// Finds definitions at the top level of a file whose language has no parser.
 const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*((class|def|fn|struct|enum|trait|interface|function|type)\s+[A-Za-z_]\w*|func\s+(\([^)]*\)\s*)?[A-Za-z_]\w*)";
 /// Lines of the file that are read.
 const READ_LINES: usize = 2000;
 /// Definitions that are asked for, and those that are listed.
 const DEFINITIONS_MAX: usize = 200;
-const OUTLINE_MAX: usize = 40;
+const OUTLINE_MAX: usize = 80;
+/// Characters of a definition's head in a list.
+const SIGNATURE_CHARACTERS_MAX: usize = 120;
 /// Imports that are listed.
 const IMPORTS_MAX: usize = 20;
 /// Importers that are asked for, and those that are listed.
@@ -36,31 +40,48 @@ const SYMBOL_PLACES_MAX: usize = 10;
 const SOURCE_LINES: usize = 40;
 
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
+    if let Some((first, last)) = brief.lines {
+        return part::next(brief, (first, last), evidence);
+    }
     if !evidence.asked("read") {
-        let definitions = json!({
-            "pattern": DEFINITIONS,
-            "globs": [literal_glob(&brief.target)],
-            "limit": DEFINITIONS_MAX,
-            "case": "sensitive"
-        });
-        let mut calls = vec![
-            call(
-                "read",
-                1,
-                "read_file",
-                &json!({"path": brief.target, "limit": READ_LINES}),
-            ),
-            call("definitions", 1, "search_code", &definitions),
-        ];
+        let read = json!({"path": brief.target, "limit": READ_LINES});
+        let mut calls = vec![call("read", 1, "read_file", &read)];
+        if brief.facts.definitions.is_none() {
+            let definitions = json!({
+                "pattern": DEFINITIONS,
+                "globs": [literal_glob(&brief.target)],
+                "limit": DEFINITIONS_MAX,
+                "case": "sensitive"
+            });
+            calls.push(call("definitions", 1, "search_code", &definitions));
+        }
         calls.extend(search_of_importers(&brief.target));
         calls.extend(brief.facts.symbol.iter().flat_map(lookups));
         return Reply::Calls(calls);
     }
-    let definitions = definitions(evidence, &[], None);
+    let definitions = match &brief.facts.definitions {
+        Some(parsed) => rank_definitions(heads(&brief.target, parsed, evidence), evidence, &[], None),
+        None => definitions(evidence, &[], None),
+    };
     if let Some(calls) = symbol_calls(evidence, &definitions) {
         return Reply::Calls(calls);
     }
     Reply::Text(overview(brief, evidence, &definitions))
+}
+
+/// The lines that name the outermost definitions of a file, as far as it was read.
+fn heads(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) -> Vec<Hit> {
+    let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
+    let outermost = definitions.iter().filter(|one| one.container.is_empty());
+    let head = |one: &FileDefinition| {
+        let line = read.iter().find(|line| line.number == one.line as usize)?;
+        Some(Hit {
+            path: path.to_owned(),
+            number: line.number,
+            text: line.text.clone(),
+        })
+    };
+    outermost.filter_map(head).collect()
 }
 
 /// Asks for the source of a symbol in each file that defines it.
@@ -186,7 +207,10 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
     }
     text.push_str(&what_it_is(path, extent, &read));
     text.push_str("\n## Outline\n\n");
-    text.push_str(&outline(evidence));
+    text.push_str(&match &brief.facts.definitions {
+        Some(definitions) => parsed_outline(path, definitions),
+        None => outline(evidence),
+    });
     text.push_str("\n## What it imports\n\n");
     text.push_str(&imports(path, extent, &read));
     text.push_str("\n## Who uses it\n\n");
@@ -283,6 +307,54 @@ fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine])
         )
     } else {
         format!("{kind} of {} ({}).\n", lines(total), cited(path, &1))
+    }
+}
+
+/// The definitions that lie in no function, those of a type below it. Where there are too many, the outermost come first.
+fn parsed_outline(path: &str, definitions: &[FileDefinition]) -> String {
+    let is_local = |one: &&FileDefinition| {
+        let mut around = definitions.iter().filter(|other| other.holds(one));
+        around.any(|other| !other.is_holder)
+    };
+    let listed: Vec<&FileDefinition> = definitions.iter().filter(|one| !is_local(one)).collect();
+    let is_member = |one: &FileDefinition| listed.iter().any(|other| other.holds(one));
+    let (members, outermost): (Vec<&FileDefinition>, Vec<&FileDefinition>) =
+        listed.iter().copied().partition(|one| is_member(one));
+    let mut shown: Vec<&FileDefinition> = outermost.into_iter().chain(members).take(OUTLINE_MAX).collect();
+    shown.sort_by_key(|one| (one.first_line, std::cmp::Reverse(one.last_line)));
+    let mut text = String::new();
+    for one in shown {
+        let indent = if is_member(one) { "  " } else { "" };
+        let _ = writeln!(text, "{indent}- {}", named(path, one, indent.is_empty()));
+    }
+    more(&mut text, listed.len(), OUTLINE_MAX, usize::MAX);
+    if text.is_empty() {
+        "It defines no function and no type.\n".to_owned()
+    } else {
+        text
+    }
+}
+
+/// The head of a definition with its lines, and what it belongs to where the text around does not say it.
+fn named(path: &str, one: &FileDefinition, with_container: bool) -> String {
+    let owner = if with_container && !one.container.is_empty() {
+        format!(" of {}", code(&one.container))
+    } else {
+        String::new()
+    };
+    let head = cut_text(&one.signature, SIGNATURE_CHARACTERS_MAX);
+    format!(
+        "{}{owner} ({})",
+        code(&head),
+        place_of(path, one.first_line as usize, one.last_line as usize)
+    )
+}
+
+fn place_of(path: &str, first: usize, last: usize) -> String {
+    if first == last {
+        cited(path, &first)
+    } else {
+        cited(path, &format_args!("{first}-{last}"))
     }
 }
 
@@ -419,6 +491,47 @@ mod tests {
             assert_eq!(imports_it(path, line), expected, "{path}: {line}");
         }
         assert_eq!(import_pattern("scripts/run", "run"), None);
+    }
+
+    fn definition(container: &str, signature: &str, is_holder: bool, (first, last): (u32, u32)) -> FileDefinition {
+        FileDefinition {
+            name: signature.split(['(', ' ']).next_back().unwrap_or_default().to_owned(),
+            container: container.to_owned(),
+            signature: signature.to_owned(),
+            is_holder,
+            first_line: first,
+            line: first,
+            last_line: last,
+            comment_line: None,
+        }
+    }
+
+    #[test]
+    fn an_outline_has_members_below_their_type_and_nothing_local() {
+        let definitions = [
+            definition("", "class Cart", true, (1, 9)),
+            definition("Cart", "get total()", false, (2, 5)),
+            definition("Cart.total", "inner()", false, (3, 4)),
+            definition("Shelf", "fn fill(&self)", false, (11, 11)),
+        ];
+        insta::assert_snapshot!(parsed_outline("a.js", &definitions), @r"
+        - `class Cart` (a.js:1-9)
+          - `get total()` (a.js:2-5)
+        - `fn fill(&self)` of `Shelf` (a.js:11)
+        ");
+    }
+
+    #[test]
+    fn a_long_outline_keeps_what_is_outermost() {
+        let mut definitions = vec![definition("", "class Cart", true, (1, 900))];
+        definitions.extend((2..200).map(|line| definition("Cart", &format!("m{line}()"), false, (line, line))));
+        definitions.push(definition("", "function last()", false, (901, 902)));
+        let text = parsed_outline("a.js", &definitions);
+        assert!(text.contains("function last()") && text.contains("m79()"), "{text}");
+        assert!(
+            !text.contains("m80()") && text.ends_with("- … and 120 more\n"),
+            "{text}"
+        );
     }
 
     #[test]

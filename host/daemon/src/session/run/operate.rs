@@ -16,9 +16,10 @@ use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{OperationTask, Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
-use crate::analyst::{self, DeclaredEndpoint, ImportCircle, RecentChanges, TargetFacts, TargetSymbol};
-use crate::api::{Effect, ErrorKind, Event, Operation, Problem};
+use crate::analyst::{self, DeclaredEndpoint, FileDefinition, ImportCircle, RecentChanges, TargetFacts, TargetSymbol};
+use crate::api::{CallGraph, Effect, ErrorKind, Event, Operation, Problem};
 use crate::config::{Api, TokenPrice};
+use crate::context::symbols::SymbolForm;
 use crate::context::{self, Indexes, Packet, Target};
 use crate::limits;
 use crate::operation;
@@ -267,6 +268,9 @@ async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Opti
     .await
 }
 
+/// Definitions of a file that are put into a message.
+const DEFINITIONS_MAX: usize = 1000;
+
 struct Prepared {
     packet: Packet,
     message: String,
@@ -291,13 +295,39 @@ fn add_facts(
             places,
         } => {
             let place = |place: &context::SymbolPlace| (place.path.clone(), place.first);
+            let first = places.first().map(|place| place.path.as_str());
             let facts = TargetFacts {
+                definitions: first.and_then(|path| read_definitions(path, repository, indexes, cancel)),
                 symbol: Some(TargetSymbol {
                     name: name.clone(),
                     inherited_by: inherited_by.clone(),
                     places: places.iter().map(place).collect(),
                 }),
                 calls: context::draw_calls(repository, indexes, name, "", cancel).unwrap_or_default(),
+                ..TargetFacts::default()
+            };
+            return analyst::add_facts(message, &facts);
+        }
+        Target::File(path) => {
+            let facts = TargetFacts {
+                definitions: read_definitions(path, repository, indexes, cancel),
+                ..TargetFacts::default()
+            };
+            return analyst::add_facts(message, &facts);
+        }
+        Target::Lines { path, first, last } => {
+            let mut definitions = read_definitions(path, repository, indexes, cancel);
+            let overlaps = |one: &FileDefinition| one.first_line <= *last && *first <= one.last_line;
+            definitions.iter_mut().for_each(|all| all.retain(overlaps));
+            let facts = TargetFacts {
+                calls: definitions
+                    .as_deref()
+                    .and_then(innermost)
+                    .map_or_else(CallGraph::default, |one| {
+                        context::draw_calls(repository, indexes, &one.qualified_name(), path, cancel)
+                            .unwrap_or_default()
+                    }),
+                definitions,
                 ..TargetFacts::default()
             };
             return analyst::add_facts(message, &facts);
@@ -320,6 +350,37 @@ fn add_facts(
         ..TargetFacts::default()
     };
     analyst::add_facts(message, &facts)
+}
+
+/// The definitions of a file, as far as a message has room for them. `None` where its language has no parser.
+fn read_definitions(
+    path: &str,
+    repository: &Repository,
+    indexes: &Indexes,
+    cancel: &CancellationToken,
+) -> Option<Vec<FileDefinition>> {
+    let definition = |found: context::FoundDefinition| FileDefinition {
+        name: found.name,
+        container: found.container,
+        signature: found.signature,
+        is_holder: matches!(found.form, SymbolForm::Type | SymbolForm::Module),
+        first_line: found.first_line,
+        line: found.line,
+        last_line: found.last_line,
+        comment_line: found.comment_line,
+    };
+    let found = context::outline_file(repository, indexes, path, cancel)
+        .ok()?
+        .into_iter();
+    let is_listed = |found: &context::FoundDefinition| found.form != SymbolForm::Value;
+    Some(found.filter(is_listed).take(DEFINITIONS_MAX).map(definition).collect())
+}
+
+/// The only definition that lies in no other one's lines and holds none, so that its callers are those of the lines.
+fn innermost(definitions: &[FileDefinition]) -> Option<&FileDefinition> {
+    let mut inner = definitions.iter().filter(|one| !one.is_holder);
+    let first = inner.next()?;
+    inner.all(|other| first.holds(other)).then_some(first)
 }
 
 /// Adds the circular imports of the target to the request of the analyst.
