@@ -20,6 +20,10 @@
 (variable_declarator name: (identifier) @name) @definition.value
 (pair key: (property_identifier) @name value: (arrow_function)) @definition.function
 (pair key: (property_identifier) @name value: (function_expression)) @definition.function
+(assignment_expression left: (member_expression object: (identifier) @object property: (property_identifier) @name) right: (class name: (_)) (#any-of? @object "module")) @reference.attribute
+(assignment_expression left: (member_expression object: (identifier) @object property: (property_identifier) @name) right: (function_expression name: (_)) (#any-of? @object "module")) @reference.attribute
+(assignment_expression left: (member_expression object: (identifier) @object) right: (function_expression name: (identifier) @name) (#any-of? @object "module")) @definition.function
+(assignment_expression left: (member_expression object: (identifier) @object) right: (generator_function name: (identifier) @name) (#any-of? @object "module")) @definition.function
 (assignment_expression left: (member_expression property: (property_identifier) @name) right: (arrow_function)) @definition.function
 (assignment_expression left: (member_expression property: (property_identifier) @name) right: (function_expression)) @definition.function
 (assignment_expression left: (member_expression property: (property_identifier) @name) right: (class)) @definition.type

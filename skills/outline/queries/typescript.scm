@@ -6,6 +6,7 @@
 (function_signature name: (identifier) @name) @definition.function
 (method_signature name: (property_identifier) @name) @definition.function
 (abstract_method_signature name: (property_identifier) @name) @definition.function
+(assignment_expression left: (member_expression object: (identifier) @object) right: (class name: (type_identifier) @name) (#any-of? @object "module")) @definition.type
 (class_declaration name: (type_identifier) @name) @definition.type
 (abstract_class_declaration name: (type_identifier) @name) @definition.type
 (interface_declaration name: (type_identifier) @name) @definition.type

@@ -41,6 +41,8 @@ pub(crate) enum When {
     FunctionValue,
     /// An assignment to a part of an object that others see.
     Exported,
+    /// It is assigned to `module.exports`.
+    AssignedToModule,
 }
 
 const fn define(node: &'static str, field: &'static str, kind: DefinitionKind) -> Define {
@@ -142,6 +144,15 @@ pub static SCRIPT: Grammar = Grammar {
         when(
             When::Exported,
             define("assignment_expression", "left", DefinitionKind::Function),
+        ),
+        when(When::AssignedToModule, define("class", "name", DefinitionKind::Type)),
+        when(
+            When::AssignedToModule,
+            define("function_expression", "name", DefinitionKind::Function),
+        ),
+        when(
+            When::AssignedToModule,
+            define("generator_function", "name", DefinitionKind::Function),
         ),
     ],
     types: &["class"],

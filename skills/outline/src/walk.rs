@@ -127,9 +127,9 @@ impl OutlineWalk<'_> {
             && let Some(kind) = self.define(node, define, field, above)
         {
             frame = match kind {
-                DefinitionKind::Type => inside(frame, Around::Type),
-                DefinitionKind::Module => inside(frame, Around::Nothing),
-                DefinitionKind::Function | DefinitionKind::Method => inside(frame, Around::Function),
+                DefinitionKind::Type => inside(above, Around::Type),
+                DefinitionKind::Module => inside(above, Around::Nothing),
+                DefinitionKind::Function | DefinitionKind::Method => inside(above, Around::Function),
                 DefinitionKind::Value => frame,
             };
         }
@@ -144,6 +144,7 @@ impl OutlineWalk<'_> {
             When::HasBody => node.child_by_field_name("body").is_some(),
             When::FunctionValue => node.child_by_field_name("value").is_some_and(is_function_value),
             When::Exported => is_exported(node, self.source),
+            When::AssignedToModule => is_assigned_to_module(node, self.source),
         };
         if !is_one {
             return None;
@@ -241,6 +242,13 @@ fn is_exported(node: Node<'_>, source: &[u8]) -> bool {
         .map_or(&b""[..], |object| &source[object.byte_range()]);
     let takes = object == b"exports" || object == b"module.exports" || object.ends_with(b".prototype");
     takes || object != b"module" && node.child_by_field_name("right").is_some_and(is_function_value)
+}
+
+/// `module.exports = …`, whose value others see by its own name.
+fn is_assigned_to_module(node: Node<'_>, source: &[u8]) -> bool {
+    let assignment = node.parent().filter(|above| above.kind() == "assignment_expression");
+    let left = assignment.and_then(|above| above.child_by_field_name("left"));
+    left.is_some_and(|left| &source[left.byte_range()] == b"module.exports")
 }
 
 /// Notes an import with these parts.

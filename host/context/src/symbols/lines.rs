@@ -107,7 +107,9 @@ fn dotted(text: &str) -> &str {
 }
 
 pub(super) fn script_definition(trimmed: &str, indent: usize) -> Option<&str> {
-    let mut text = trimmed;
+    // `module.exports = class Cart` defines it by its own name.
+    let assigned = after(trimmed, "module.exports").and_then(|rest| rest.strip_prefix('='));
+    let mut text = assigned.map_or(trimmed, str::trim_start);
     for word in [
         "export",
         "default",
@@ -133,6 +135,9 @@ pub(super) fn script_definition(trimmed: &str, indent: usize) -> Option<&str> {
         if let Some(rest) = after(text, word) {
             return identifier(rest);
         }
+    }
+    if assigned.is_some() {
+        return None;
     }
     for word in ["const", "let", "var"] {
         if let Some(rest) = after(text, word) {

@@ -54,6 +54,13 @@ fn javascript_and_typescript() {
 }
 
 #[test]
+fn an_exported_class_or_function_is_defined_by_its_own_name() {
+    let text = "module.exports = class Cart extends Base {\n  add(item) {\n  }\n}\nmodule.exports = async function total() {};\n\
+                module.exports = compose(function () {\nmodule.exports = other;\nmodule.exports.sum = function () {};\n";
+    insta::assert_snapshot!(shown("a.js", text), @"1:Cart 2:add 5:total 8:sum");
+}
+
+#[test]
 fn rust() {
     let text = "pub mod api;\nmod inline {\n}\nuse crate::api::{A, B};\npub(crate) use super::x::Y as Z;\npub const fn new() {}\n\
                 const MAX: u32 = 1;\npub(super) async fn go() {}\npub struct S;\nimpl S {\n    pub unsafe fn f() {}\n}\nmacro_rules! m { }\n";

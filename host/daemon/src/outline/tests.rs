@@ -145,6 +145,22 @@ function* walk({ left, right: other }) { for (const item of left) yield item.val
 }
 
 #[test]
+fn what_a_module_exports_is_defined_by_its_own_name() {
+    let text = r#"module.exports = class Cart extends Base {
+    add(item) { this.push(item); }
+};
+exports = module.exports = function create(options) { const inner = 1; };
+module.exports = function* walk() {};
+"#;
+    insta::assert_snapshot!(told("a.js", text), @r#"
+    1-3 Type Cart
+    2-2   Method add
+    4-4 Function create
+    5-5 Function walk
+    "#);
+}
+
+#[test]
 fn typescript_is_read() {
     let text = r#"import type { Shape } from "./shape";
 import fs = require("fs");

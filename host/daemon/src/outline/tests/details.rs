@@ -103,6 +103,53 @@ const walk = (x) => new Tree(x);
 }
 
 #[test]
+fn what_a_module_exports_has_its_own_name() {
+    let text = r#"module.exports = class Cart extends Base {
+    add(item) { this.push(item); }
+};
+module.exports.total = function sum(a) { help(a); };
+"#;
+    insta::assert_snapshot!(told("a.js", text), @r"
+        1-3 Type  Cart: class Cart extends Base
+        2-2 Method Cart add: add(item)
+        4-4 Function  total: module.exports.total = function sum(a) { help(a); }
+        Call: 2:push 4:help
+        Import: 
+        Attribute: 1:exports 4:exports
+        Type: 1:Base
+        Name: 1:module 2:item 2:item 4:module 4:sum 4:a 4:a
+        ");
+    let text = r#"exports = module.exports = function create(options) { return new Cart(options); };
+module.exports = {
+    get size() { return 1; },
+    fill(item) { push(item); },
+    clear: function () { drop(); },
+};
+"#;
+    insta::assert_snapshot!(told("b.js", text), @r"
+        1-1 Function  create: function create(options)
+        3-3 Function  size: get size()
+        4-4 Function  fill: fill(item)
+        5-5 Function  clear: clear: function () { drop(); }
+        Call: 1:Cart 4:push 5:drop
+        Import: 
+        Attribute: 1:exports 2:exports
+        Type: 
+        Name: 1:exports 1:module 1:options 1:options 2:module 4:item 4:item
+        ");
+    let text = "module.exports = class Cart<T> extends Base<T> {\n    add(item: T) { push(item); }\n};\n";
+    insta::assert_snapshot!(told("c.ts", text), @r"
+        1-3 Type  Cart: class Cart<T> extends Base<T>
+        2-2 Method Cart add: add(item: T)
+        Call: 2:push
+        Import: 
+        Attribute: 1:exports
+        Type: 1:T 1:Base 1:T 2:T
+        Name: 1:module 2:item 2:item
+        ");
+}
+
+#[test]
 fn details_of_typescript() {
     let text = r#"import type { Shape } from "./shape";
 export interface Area<T> extends Shape { size(unit: Unit): number; name: string }
