@@ -9,7 +9,11 @@
 mod words;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::io;
 use std::ops::RangeInclusive;
+
+use zstd::bulk::{Compressor, Decompressor};
 
 use super::codec::{RecordReader, checksum, put, put_bytes};
 use crate::symbols::{self, Import, SymbolForm, Syntax, SyntaxOutline};
@@ -41,6 +45,12 @@ const COMPRESSED_NAMES_BYTES: RangeInclusive<usize> = 256..=1024 * 1024;
 /// The fastest level of zstd. The next levels save only 2 % more.
 const COMPRESSION_LEVEL: i32 = 1;
 
+// A new one for each profile takes longer than the work itself.
+thread_local! {
+    static COMPRESSOR: RefCell<io::Result<Compressor<'static>>> = RefCell::new(Compressor::new(COMPRESSION_LEVEL));
+    static DECOMPRESSOR: RefCell<io::Result<Decompressor<'static>>> = RefCell::new(Decompressor::new());
+}
+
 /// A profile's sections.
 struct Sections<'a> {
     words_count: u32,
@@ -60,7 +70,12 @@ impl<'a> Sections<'a> {
             return Some(Cow::Borrowed(self.names));
         }
         let is_bounded = COMPRESSED_NAMES_BYTES.contains(&self.names_bytes);
-        let names = is_bounded.then(|| zstd::bulk::decompress(self.names, self.names_bytes).ok());
+        let names = is_bounded.then(|| {
+            DECOMPRESSOR.with_borrow_mut(|decompressor| {
+                let decompressor = decompressor.as_mut().ok()?;
+                decompressor.decompress(self.names, self.names_bytes).ok()
+            })
+        });
         names.flatten().map(Cow::Owned)
     }
 }
@@ -279,7 +294,12 @@ impl Symbols {
 /// Compresses names, unless that makes them no shorter. A reader tells both forms apart by the stored length.
 fn compressed(names: &[u8]) -> Cow<'_, [u8]> {
     let is_wanted = COMPRESSED_NAMES_BYTES.contains(&names.len());
-    let compressed = is_wanted.then(|| zstd::bulk::compress(names, COMPRESSION_LEVEL).ok());
+    let compressed = is_wanted.then(|| {
+        COMPRESSOR.with_borrow_mut(|compressor| {
+            let compressor = compressor.as_mut().ok()?;
+            compressor.compress(names).ok()
+        })
+    });
     let shorter = compressed.flatten().filter(|compressed| compressed.len() < names.len());
     shorter.map_or(Cow::Borrowed(names), Cow::Owned)
 }

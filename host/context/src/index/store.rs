@@ -93,7 +93,7 @@ fn is_wasteful(base: &Catalogue, kept: &[IndexedFile], added: &[IndexedFile]) ->
         .iter()
         .filter_map(|one| Some(one.record.as_ref()?.len() as u64))
         .sum();
-    base.records_bytes.saturating_sub(live) > (live + new) / 8 + WASTE_BYTES_MIN
+    base.records_bytes.saturating_sub(live) > (live + new) / 16 + WASTE_BYTES_MIN
 }
 
 impl Store {
