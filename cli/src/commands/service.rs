@@ -11,7 +11,7 @@ use host::daemon::{self, Announcement};
 use super::{Context, print_json};
 use crate::args::Service;
 use crate::builtins::{BUILTINS, OUTLINERS};
-use crate::client::{Backend, under_way};
+use crate::client::{Backend, not_running, under_way};
 use crate::error::{BACKEND, Error};
 
 /// Runs a subcommand of `tool service`.
@@ -107,8 +107,9 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
         context.output.line(if json {
             "{\"status\": \"stopped\"}"
         } else {
-            "The backend is not running. It starts with the first operation."
+            "The backend is not running."
         })?;
+        context.output.problem(&not_running());
         return Ok(ExitCode::from(BACKEND));
     }
     let status: BackendStatus = context.backend.connect_running().await?.get("/api/status").await?;
