@@ -108,7 +108,7 @@ impl Backend {
         loop {
             let mut client = self.connect_or_start().await?;
             match client.post_events(path, body).await {
-                Err(Error::Problem(problem)) if self.is_leaving(&problem, &client) && Instant::now() < patience => {
+                Err(error) if self.is_leaving(&error, &client) && Instant::now() < patience => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 answer => return Ok((client, answer?)),
@@ -127,7 +127,7 @@ impl Backend {
         loop {
             let mut client = self.connect_or_start().await?;
             match client.upgrade(path, protocol, body).await {
-                Err(Error::Problem(problem)) if self.is_leaving(&problem, &client) && Instant::now() < patience => {
+                Err(error) if self.is_leaving(&error, &client) && Instant::now() < patience => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 answer => return Ok((client, answer?)),
@@ -137,10 +137,15 @@ impl Backend {
 
     /// True where a daemon did not take a request because it was on its way out: it said so, or it closed the connection
     /// before it had read it. It answers whatever it has begun, unless it is killed.
-    fn is_leaving(&self, problem: &Problem, client: &Client) -> bool {
-        match problem.kind {
-            ErrorKind::Stopping => true,
-            ErrorKind::BackendDown => daemon::has_left(&self.home, client.daemon.record()),
+    fn is_leaving(&self, error: &Error, client: &Client) -> bool {
+        let has_left = || daemon::has_left(&self.home, client.daemon.record());
+        match error {
+            Error::NotRunning => has_left(),
+            Error::Problem(problem) => match problem.kind {
+                ErrorKind::Stopping => true,
+                ErrorKind::BackendDown => has_left(),
+                _ => false,
+            },
             _ => false,
         }
     }
