@@ -141,13 +141,6 @@ impl Output {
         }
     }
 
-    /// A line for a user who wants to see everything.
-    pub(crate) fn detail(self, text: &str) {
-        if self.verbose {
-            self.progress(text);
-        }
-    }
-
     /// A line that the user should not miss, though nothing failed.
     pub(crate) fn notice(self, message: &str, hint: Option<&str>) {
         if !self.quiet {

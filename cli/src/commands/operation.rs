@@ -519,12 +519,7 @@ pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> 
             name, verdict, summary, ..
         } if verdict != "ok" => {
             answer.end_line()?;
-            let line = format!("skill {name}: {verdict}: {summary}");
-            if is_failed_look_up(verdict) {
-                output.detail(&line);
-            } else {
-                output.step(&line);
-            }
+            output.step(&format!("skill {name}: {verdict}: {summary}"));
         }
         Event::Notice { .. } => {
             answer.end_line()?;
@@ -535,22 +530,9 @@ pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> 
     Ok(())
 }
 
-/// True where a skill only found nothing: an ordinary answer to the model or the analyst, and no failure of the task.
-fn is_failed_look_up(verdict: &str) -> bool {
-    verdict == "not-found"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_look_up_that_found_nothing_is_no_failure() {
-        assert!(is_failed_look_up("not-found"));
-        for verdict in ["failed", "denied", "timeout", "invalid-arguments"] {
-            assert!(!is_failed_look_up(verdict), "{verdict}");
-        }
-    }
 
     fn message(input: &[u8]) -> String {
         match task_of(input) {
