@@ -55,6 +55,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["// +build", "use strict"],
     ),
     (
+        "host/analyst/src/manifest.rs",
+        "names of exports in package.json",
+        &["internal"],
+    ),
+    (
         "host/analyst/src/readme.rs",
         "headings of a README",
         &["Welcome to ", "table of contents"],
