@@ -63,7 +63,7 @@ const JULIA_LOCK_FILES: [&str; 2] = ["Manifest.toml", "JuliaManifest.toml"];
 /// The part of a path by which it belongs to other people: a directory of packages with its `/`, or the whole path of a
 /// log or a lock file. `None` for the user's own files.
 pub fn find_place(path: &str) -> Option<&str> {
-    PlaceFinder::default().find(path)
+    find_directory(path).or_else(|| has_foreign_name(crate::file_role::file_name(path)).then_some(path))
 }
 
 /// Finds the places of many paths. It looks at a directory once if all its files follow each other.
