@@ -96,11 +96,10 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
     found.sort_by_key(|(is_loose, order, at, _)| (*is_loose, *order, tree.paths[*at].matches('/').count(), *at));
     // Loose matches are a guess, for where there is nothing better.
     let is_loose = found.first().is_none_or(|first| first.0);
-    let inherited = || {
-        let surely = find_inherited(tree, &name, true);
-        surely.or_else(|| find_inherited(tree, &name, false).filter(|_| found.is_empty()))
-    };
-    if is_loose && let Some(inherited) = inherited() {
+    let inherited = is_loose.then(|| find_inherited(tree, &name)).flatten();
+    if let Some((inherited, is_enclosed)) = inherited
+        && (is_enclosed || found.is_empty())
+    {
         return inherited;
     }
     let places: Vec<SymbolPlace> = found
@@ -130,8 +129,9 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
     }
 }
 
-/// Looks for a member in the base classes of its owner: inside of one, or else in its file.
-fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>, is_enclosed: bool) -> Option<SymbolSearch> {
+/// Looks for a member in the base classes of its owner. True beside the result if it lies inside of one, and not only in
+/// the file of one.
+fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<(SymbolSearch, bool)> {
     let owner = name.owner?;
     let mut classes = files_defining(tree, owner);
     classes.sort_by_key(|at| order_of_role(tree.layout.roles[*at]));
@@ -139,26 +139,35 @@ fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>, is_enclose
         name: owner.to_owned(),
         at,
     };
-    search_bases(tree, classes.into_iter().map(class).collect(), |base| {
+    let mut loose = None;
+    let enclosed = search_bases(tree, classes.into_iter().map(class).collect(), |base| {
         let sought = QualifiedName {
             owner: Some(&base.name),
             member: name.member,
         };
-        let found = find_in_file(tree, base.at, &sought).filter(|found| found.is_enclosed == is_enclosed)?;
+        let found = find_in_file(tree, base.at, &sought)?;
         let place = |(first, last)| SymbolPlace {
             path: tree.paths[base.at].to_owned(),
             first,
             last,
         };
-        Some(SymbolSearch {
+        let is_enclosed = found.is_enclosed;
+        let search = SymbolSearch {
             places: found.lines.into_iter().map(place).take(PLACES_MAX).collect(),
             inherited: Some(InheritedName {
                 name: format!("{}.{}", base.name, name.member),
                 inherited_by: owner.to_owned(),
             }),
             ..SymbolSearch::default()
-        })
-    })
+        };
+        if is_enclosed {
+            return Some(search);
+        }
+        loose.get_or_insert(search);
+        None
+    });
+    let enclosed = enclosed.map(|search| (search, true));
+    enclosed.or_else(|| Some((loose?, false)))
 }
 
 fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<FileMatch> {
