@@ -438,12 +438,17 @@ mod tests {
         assert_eq!(names, ["ONE_A", "ONE_B", "ÄÖ", "ÄÜ", "Ä", "ONE_A"]);
     }
 
+    /// A text with so many names that they are compressed.
+    fn many_names() -> String {
+        let line = |number| format!("REGISTER_{}_MASK_{number} = 1\n", number % 7);
+        (0..200).map(line).collect()
+    }
+
     #[test]
     fn many_names_come_back_from_less_room() {
-        let names: Vec<String> = (0..200)
-            .map(|number| format!("REGISTER_{}_MASK_{number}", number % 7))
-            .collect();
-        let text: String = names.iter().map(|name| format!("{name} = 1\n")).collect();
+        let text = many_names();
+        let names: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix(" = 1")).collect();
+        assert_eq!(names.len(), 200);
         let profile = Profile::of("a.py", &text);
         let sections = profile.sections().expect("it was made just now");
         assert!(sections.names.len() < sections.names_bytes / 2);
@@ -460,10 +465,39 @@ mod tests {
         assert_eq!((bytes.len(), checksum(&bytes)), (127, 3_825_885_622));
     }
 
+    /// Names that claim to be longer than what is unpacked at most are not read, however few bytes they are.
+    #[test]
+    fn names_that_claim_too_much_are_not_unpacked() {
+        let profile = Profile::of("a.py", &many_names());
+        let sections = profile.sections().expect("it was made just now");
+        for claimed in [0, sections.names_bytes - 1, 1024 * 1024 + 1, usize::MAX] {
+            let claiming = Sections {
+                names_bytes: claimed,
+                ..profile.sections().expect("it was made just now")
+            };
+            assert_eq!(claiming.names(), None, "{claimed}");
+        }
+        let larger = Sections {
+            names_bytes: sections.names_bytes + 1,
+            ..profile.sections().expect("it was made just now")
+        };
+        assert_eq!(larger.names(), sections.names());
+    }
+
     proptest! {
         #[test]
         fn damaged_profiles_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             read_damaged_profile("a.py", TEXT, &bytes);
+        }
+
+        #[test]
+        fn a_profile_with_damaged_compressed_names_is_read_without_panic(at in any::<prop::sample::Index>(), by in 1_u8..) {
+            let mut bytes = Profile::of("a.py", &many_names()).0;
+            let at = at.index(bytes.len());
+            bytes[at] ^= by;
+            if let Some(profile) = Profile::from_bytes(bytes) {
+                profile.each_definition(|_, _| {});
+            }
         }
     }
 }
