@@ -133,11 +133,14 @@ pub(super) fn build_root(target: &str, survey: &Survey) -> Option<String> {
     }
     let is_inside = |path: &str, folder: &str| beneath(path, folder).is_some();
     let sources = |folder: &str| survey.sources().filter(|file| is_inside(&file.path, folder)).count();
-    // The name becomes part of a command that a person may copy.
-    let is_plain = |folder: &&str| folder.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-    let folders = folders.into_iter().filter(is_plain);
+    let folders = folders.into_iter().filter(|folder| is_plain_path(folder));
     let (count, folder) = folders.map(|folder| (sources(folder), folder)).max()?;
     (count * 2 > survey.sources().count()).then(|| folder.to_owned())
+}
+
+/// True for a path that may become part of a command, which a person may copy into a shell.
+fn is_plain_path(path: &str) -> bool {
+    !path.starts_with('-') && path.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c))
 }
 
 /// Files of which one makes a folder the root of a build.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{CommandPurpose, ProjectCommand, evidence_of};
+use super::{CommandPurpose, ProjectCommand, evidence_of, is_plain_path};
 use crate::evidence::NumberedLine;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
@@ -181,7 +181,7 @@ fn place_script(words: &str, script: &str, target: &str, survey: &Survey) -> Opt
         _ if !is_called => None,
         "" if path.contains('/') || words.contains(' ') || script.starts_with("./") => Some(words.to_owned()),
         "" => Some(format!("./{words}")),
-        folder if found.len() == 1 => {
+        folder if found.len() == 1 && is_plain_path(folder) => {
             let words = words.trim_start_matches("./");
             Some(format!("cd {folder} && ./{words}"))
         }
@@ -235,6 +235,11 @@ mod tests {
             some("cd projects && ./install.sh:2", "cd projects && ./test.sh:4")
         );
         assert_eq!(stated(script, &["a/test.sh", "b/test.sh"]), [None, None]);
+        // A person may copy the command.
+        assert_eq!(
+            stated(script, &["a; touch b/test.sh", "$(touch c)/install.sh"]),
+            [None, None]
+        );
         assert_eq!(stated("bin/test\n", &["bin/test"])[1].as_deref(), Some("bin/test:1"));
     }
 
