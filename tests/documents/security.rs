@@ -1,5 +1,5 @@
-//! The claims of SECURITY.md: its tables are made from `tests/security/claims.toml`, each attack belongs to a claim, and
-//! each test that a claim names is there.
+//! The claims of `docs/src/security-claims.md`: its tables are made from `tests/security/claims.toml`, each attack
+//! belongs to a claim, and each test that a claim names is there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ struct ClaimsFile {
     claim: Vec<Claim>,
 }
 
-/// A sentence of SECURITY.md with its evidence.
+/// A sentence of the page with its evidence.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
@@ -61,7 +61,7 @@ fn make_tables(claims: &[Claim]) -> String {
 
 #[test]
 fn the_tables_of_claims_are_made_from_the_data() {
-    compare_generated("SECURITY.md", "claims", &make_tables(&read_claims()));
+    compare_generated("docs/src/security-claims.md", "claims", &make_tables(&read_claims()));
 }
 
 #[test]
