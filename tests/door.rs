@@ -146,6 +146,58 @@ fn another_user_of_the_machine_gets_nothing_without_the_token() {
     assert_eq!(log.matches(" code=unauthorized").count(), 9, "{log}");
 }
 
+/// Asks for an operation as a program of the same user in namespaces of its own; gives the answer.
+#[expect(clippy::disallowed_methods, reason = "a confined program is another process")]
+fn asked_by_a_confined_program(namespaces: &[&str], address: &str, body: &str) -> String {
+    let script = "exec 3<>\"/dev/tcp/127.0.0.1/$1\"; printf %s \"$2\" >&3; cat <&3";
+    let request = format!(
+        "POST /execute HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        port(address),
+        body.len()
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(namespaces)
+        .args(["bash", "-euc", script, "bash", port(address), &request]);
+    finish(command.output().expect("there is unshare")).expect(0).stdout
+}
+
+/// Flatpak and rootless containers with the host's network are such programs.
+#[test]
+fn a_confined_program_of_the_same_user_changes_nothing_without_the_token() {
+    let (home, repository) = (Home::offline(), folder(&[("app.py", "x = 1\n")]));
+    let address = home.serve();
+    let body = |operation: &str| json!({"operation": operation, "target": "app.py", "repo_path": repository.path()});
+    for namespaces in [&["-U", "-r", "-m"][..], &["-U", "-r", "-p", "-f"], &["-U", "-r"]] {
+        for operation in ["refactor", "test-gen"] {
+            let answer = asked_by_a_confined_program(namespaces, &address, &body(operation).to_string());
+            assert!(
+                answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"),
+                "{namespaces:?}: {answer}"
+            );
+            holds(
+                &answer,
+                &[
+                    "does more than read, and needs the token",
+                    "Authorization: Bearer TOKEN",
+                ],
+            );
+        }
+        let answer = asked_by_a_confined_program(namespaces, &address, &body("explain").to_string());
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{namespaces:?}: {answer}");
+    }
+    // The analyst behind this server only explains: a model is missing, and no credential.
+    for operation in ["refactor", "test-gen"] {
+        let answer = http::post(&address, "/execute", &body(operation));
+        assert_ne!(answer.status, 401, "{}", answer.body);
+    }
+    http::post(&address, "/execute", &body("explain")).expect(200);
+    let log = fs::read_to_string(home.path().join("logs/access.log")).expect("it is there");
+    assert_eq!(log.matches(" status=401 ").count(), 6, "{log}");
+    assert!(log.contains(" caller=own-namespaces "), "{log}");
+}
+
 /// Sends a request to a Unix socket and prints the answer, or the error.
 const ASK_OVER_UNIX: &str = "
 import socket, sys
@@ -458,7 +510,7 @@ fn the_access_log_tells_each_request_and_nothing_that_is_secret() {
     let text = log();
     let time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z";
     for form in [
-        r"POST /stream status=200 bytes=[1-9]\d+ ms=\d+ caller=same-user peer=127\.0\.0\.1:\d+".to_owned(),
+        r"POST /stream status=200 bytes=[1-9]\d+ ms=\d+ caller=own-namespaces peer=127\.0\.0\.1:\d+".to_owned(),
         format!(r"GET /stream\?session_id={id}&strict=1 status=200 bytes=[1-9]\d+ ms=\d+ caller=same-user peer=\S+"),
         r"GET /tasks\?\*&\* status=400 bytes=\d+ ms=\d+ caller=same-user peer=\S+ code=invalid-request".to_owned(),
         r"GET /a%0aforged%1b%5b2J status=404 bytes=\d+ ms=\d+ caller=same-user peer=\S+ code=not-found".to_owned(),

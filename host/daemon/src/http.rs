@@ -32,7 +32,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use crate::api::{self, ErrorKind, Overrides, Problem, Timestamp};
+use crate::api::{self, ErrorKind, Overrides, PolicyRequest, Problem, Timestamp};
 use crate::config::{self, Common, Environment, Live, Settings};
 use crate::mcp::Mcp;
 use crate::provider::ModelCache;
@@ -149,7 +149,7 @@ fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
 /// Refuses a request beyond a session's defaults unless it comes from the holder of the token: the same user may work,
 /// but neither widen the effects of the work nor approve them. Names of variables must be those that a client forwards:
 /// a fixed list, and those that `headers` of the configuration name.
-fn check_reach(state: &AppState, caller: Option<Caller>, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
+fn check_reach(state: &AppState, caller: Caller, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
     let is_listed = |name: &str| api::FORWARDED.contains(&name);
     if let Some(name) = overrides.0.keys().find(|name| !is_listed(name))
         && overrides
@@ -163,7 +163,7 @@ fn check_reach(state: &AppState, caller: Option<Caller>, widens: bool, overrides
             api::FORWARDED.join(", ")
         )));
     }
-    if caller == Some(Caller::Token) || (!widens && overrides.0.is_empty()) {
+    if caller == Caller::Token || (!widens && overrides.0.is_empty()) {
         return Ok(());
     }
     Err(Problem::new(
@@ -173,6 +173,24 @@ fn check_reach(state: &AppState, caller: Option<Caller>, widens: bool, overrides
     .with_hint(
         "send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow`, `interactive` and `overrides`",
     ))
+}
+
+/// What a caller who may be confined cannot cause, by the names of grants.
+const DENIED_IF_CONFINED: [&str; 6] = [
+    "write-repository",
+    "run-process",
+    "commit-git",
+    "install",
+    "http-write:*",
+    "store",
+];
+
+/// Leaves a caller who may be confined what reads, whatever the configuration allows. Later turns of its conversations keep
+/// to that.
+fn narrow(caller: Caller, policy: &mut PolicyRequest) {
+    if caller == Caller::SameUser {
+        policy.deny.extend(DENIED_IF_CONFINED.map(str::to_owned));
+    }
 }
 
 /// All routes behind the gate.

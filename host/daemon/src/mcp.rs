@@ -35,13 +35,13 @@ use crate::session::connection::Connection;
 use call::Pending;
 use roots::Roots;
 
-pub(crate) use serve::{Connecting, Mcp};
+pub(crate) use serve::{Connecting, Mcp, Reach};
 
 /// A session under way with its place among those that may be.
 pub(crate) struct McpSession {
     connection: Connection,
-    /// The answers of its client count.
-    may_ask: bool,
+    /// What its client may do.
+    reach: Reach,
     /// Calls at once.
     calls: Arc<Semaphore>,
     /// Calls that wait for an answer of the user, which comes with another request.
@@ -57,10 +57,10 @@ pub(crate) struct McpSession {
 }
 
 impl McpSession {
-    fn new(connection: Connection, place: OwnedSemaphorePermit, may_ask: bool, stop: CancellationToken) -> Arc<Self> {
+    fn new(connection: Connection, place: OwnedSemaphorePermit, reach: Reach, stop: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             connection,
-            may_ask,
+            reach,
             calls: Arc::new(Semaphore::new(limits::MCP_CALLS_MAX)),
             pending: Mutex::default(),
             hung_up: CancellationToken::new(),

@@ -27,11 +27,20 @@ const ESTABLISHED: u8 = 1;
 const ERROR: u16 = 2;
 const NO_ENTRY: i32 = -2;
 
+/// The user of a socket, and the number by which `/proc/PID/fd` names the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketOwner {
+    /// The user id.
+    pub uid: u32,
+    /// Inode of the socket; never 0.
+    pub inode: u32,
+}
+
 /// The kernel's answer about one socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerAnswer {
     /// The socket is established, and a process of this user holds it.
-    Owner(u32),
+    Owner(SocketOwner),
     /// There is no such socket, it is not established, or no process holds it.
     NoOwner,
     /// The kernel has no such socket, or no `sock_diag` for TCP: both give one error number.
@@ -110,7 +119,7 @@ fn read_answer(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> OwnerAns
     }
 }
 
-fn read_owner(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+fn read_owner(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> Option<SocketOwner> {
     let socket = answer.get(HEAD..).filter(|_| answer.len() >= ANSWER)?;
     let (family, state) = (socket[0], socket[1]);
     let found_local = address(family, bytes(socket, 4)?, bytes(socket, 8)?)?;
@@ -118,7 +127,7 @@ fn read_owner(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> Option<u3
     let uid = u32::from_ne_bytes(bytes(socket, 64)?);
     let inode = u32::from_ne_bytes(bytes(socket, 68)?);
     let is_it = found_local == canonical(local) && found_remote == canonical(remote);
-    (is_it && state == ESTABLISHED && inode != 0).then_some(uid)
+    (is_it && state == ESTABLISHED && inode != 0).then_some(SocketOwner { uid, inode })
 }
 
 pub(crate) fn address(family: u8, port: [u8; 2], ip: [u8; 16]) -> Option<SocketAddr> {
@@ -180,7 +189,8 @@ mod tests {
     fn an_answer_counts_only_for_an_established_socket_that_a_process_holds() {
         let (peer, ours) = (at("127.0.0.1:40961"), at("127.0.0.1:8000"));
         let said = |state, inode| read_answer(&answer(peer, ours, state, 1001, inode), peer, ours);
-        assert_eq!(said(ESTABLISHED, 7), OwnerAnswer::Owner(1001));
+        let owner = SocketOwner { uid: 1001, inode: 7 };
+        assert_eq!(said(ESTABLISHED, 7), OwnerAnswer::Owner(owner));
         for (state, inode) in [(6, 7), (10, 7), (ESTABLISHED, 0)] {
             assert_eq!(said(state, inode), OwnerAnswer::NoOwner, "{state} {inode}");
         }
@@ -235,7 +245,8 @@ mod tests {
             let told = find_owner(peer, ours);
             // Some machines refuse netlink.
             assert!(
-                matches!(told, OwnerAnswer::Refused) || told == OwnerAnswer::Owner(us),
+                matches!(told, OwnerAnswer::Refused)
+                    || matches!(told, OwnerAnswer::Owner(owner) if owner.uid == us && owner.inode != 0),
                 "{address}: {told:?}"
             );
             drop(client);

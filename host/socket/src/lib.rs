@@ -2,12 +2,14 @@
 //!
 //! The kernel tells the owner of a connection's other end once the server has accepted it. Before that the end belongs to
 //! no process, and on older kernels to user 0: the server is then whichever process holds the listening socket. So both
-//! count, the accepted end and every listener that the connection could have reached. This module only reads the kernel's
-//! answers; `provider` decides which users may receive something.
+//! count, the accepted end and every listener that the connection could have reached. `holders` looks at the namespaces of
+//! the processes that hold a client's end. This crate only reads the kernel's answers; its users decide by them.
 
 #![forbid(unsafe_code)]
 
 pub mod diag;
+#[cfg(target_os = "linux")]
+pub mod holders;
 pub mod table;
 
 use std::collections::BTreeSet;
@@ -161,7 +163,7 @@ fn listed(row: table::TableRow<'_>) -> Option<ListedSocket> {
         local: table::address(row.local)?,
         remote: table::address(row.remote)?,
         uid: row.uid,
-        is_held: row.is_held,
+        is_held: row.is_held(),
     })
 }
 

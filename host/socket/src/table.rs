@@ -2,16 +2,19 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::diag::canonical;
+use crate::diag::{SocketOwner, canonical};
 
-/// The user id that owns the peer's end of a connection, in a table like `/proc/net/tcp`. Only an established socket
-/// that a process holds (its inode is not 0) has an owner.
-pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+/// The owner of the peer's end of a connection, in a table like `/proc/net/tcp`. Only an established socket that a
+/// process holds (its inode is not 0) has an owner.
+pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<SocketOwner> {
     let (peer, ours) = (canonical(peer), canonical(ours));
     held_rows(table)
         .filter(|socket| socket.state == ESTABLISHED)
         .find(|socket| address(socket.local) == Some(peer) && address(socket.remote) == Some(ours))
-        .map(|socket| socket.uid)
+        .map(|socket| SocketOwner {
+            uid: socket.uid,
+            inode: socket.inode,
+        })
 }
 
 /// The user id that listens on a port, in such a table.
@@ -31,13 +34,19 @@ pub(crate) struct TableRow<'a> {
     pub(crate) remote: &'a str,
     state: &'a str,
     pub(crate) uid: u32,
-    /// False before the server accepts it, and after its process closes it: its inode is 0.
-    pub(crate) is_held: bool,
+    inode: u32,
+}
+
+impl TableRow<'_> {
+    /// False before the server accepts it, and after its process closes it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.inode != 0
+    }
 }
 
 /// The rows of sockets that a process holds.
 fn held_rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
-    rows(table).filter(|row| row.is_held)
+    rows(table).filter(TableRow::is_held)
 }
 
 /// All rows of a table that can be read.
@@ -52,7 +61,7 @@ pub(crate) fn rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
             remote,
             state,
             uid: uid.parse().ok()?,
-            is_held: inode != "0",
+            inode: inode.parse().ok()?,
         })
     })
 }
@@ -102,9 +111,14 @@ mod tests {
     #[cfg(target_endian = "little")]
     fn the_owner_is_that_of_the_peers_end() {
         let ours = at("127.0.0.1:8000");
-        assert_eq!(find_owner(V4, at("127.0.0.1:40961"), ours), Some(1001));
-        assert_eq!(find_owner(V6, at("127.0.0.1:40964"), ours), Some(1004), "v4-mapped");
-        assert_eq!(find_owner(V6, at("[::1]:40965"), at("[::1]:8000")), Some(1005));
+        let owner = |uid, inode| Some(SocketOwner { uid, inode });
+        assert_eq!(find_owner(V4, at("127.0.0.1:40961"), ours), owner(1001, 33333));
+        assert_eq!(
+            find_owner(V6, at("127.0.0.1:40964"), ours),
+            owner(1004, 44444),
+            "v4-mapped"
+        );
+        assert_eq!(find_owner(V6, at("[::1]:40965"), at("[::1]:8000")), owner(1005, 55555));
     }
 
     #[test]

@@ -109,8 +109,8 @@ pub(super) struct AccessRecord {
 
 impl AccessRecord {
     /// Takes note of who asks.
-    pub(super) fn is_by(&mut self, caller: Option<Caller>) {
-        self.caller = caller;
+    pub(super) fn is_by(&mut self, caller: Caller) {
+        self.caller = Some(caller);
     }
 
     /// Follows the answer to its end.
@@ -131,6 +131,7 @@ impl AccessRecord {
         let ms = self.begun.elapsed().as_millis();
         let caller = match self.caller {
             Some(Caller::Token) => "token",
+            Some(Caller::OwnNamespaces) => "own-namespaces",
             Some(Caller::SameUser) => "same-user",
             None => "-",
         };
@@ -297,7 +298,7 @@ mod tests {
     async fn a_line_says_who_asked_what_and_what_came_of_it() {
         let (traffic, written) = logging();
         let mut entry = traffic.begin(&request("GET", "/tasks?limit=3"), peer());
-        entry.is_by(Some(Caller::SameUser));
+        entry.is_by(Caller::SameUser);
         let response = entry.follow(Response::new(Body::from("12345")));
         assert_eq!(
             response.body().size_hint().exact(),
@@ -320,7 +321,7 @@ mod tests {
                 .follow(Response::new(Body::from("12345"))),
         );
         let mut over_unix = traffic.begin(&request("GET", "/status"), Some(PeerAddress::Unix));
-        over_unix.is_by(Some(Caller::Token));
+        over_unix.is_by(Caller::Token);
         drop(over_unix.follow(Response::new(Body::empty())));
         drop(
             traffic

@@ -1,5 +1,5 @@
 //! The callers that are let in: the owner, by the token or over `backend.sock`, and, on Linux and loopback, a process of
-//! the same user.
+//! the same user. Such a process may be confined and see no file of the user: it reads, unless it shows that it is not.
 
 use axum::http::{HeaderMap, header};
 
@@ -10,7 +10,9 @@ use crate::session::same_secret;
 pub(super) enum Caller {
     /// The request carried the token, or came over `backend.sock`, which is for the owner alone.
     Token,
-    /// The request came over TCP from a process of the same user.
+    /// The request came over TCP from processes of the same user, all in the daemon's own mount, user and PID namespace.
+    OwnNamespaces,
+    /// The request came over TCP from a process of the same user, which may be confined or was not looked at.
     SameUser,
 }
 

@@ -48,7 +48,11 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
     if let Some(origin) = origin.as_ref().filter(|_| is_preflight(&request)) {
         return entry.follow(finish(preflight(request.headers()), Some(origin), keep_alive));
     }
-    let caller = door.identify(&request).and_then(|caller| {
+    let caller = match door.identify(&request) {
+        Ok(caller) => door.look_closer(caller, request.method(), request.uri().path()).await,
+        Err(problem) => Err(problem),
+    };
+    let caller = caller.and_then(|caller| {
         check_form(&request)?;
         // Check the connection last, so that little time passes between the check and the work.
         door.check_connection()?;
@@ -176,16 +180,16 @@ impl AccessCheck<'_> {
         }
     }
 
-    /// Identifies the caller.
-    fn identify(&self, request: &Request) -> Result<Option<Caller>, Problem> {
+    /// Identifies the caller, as far as it shows without a look at other processes.
+    fn identify(&self, request: &Request) -> Result<Caller, Problem> {
         let state = self.state;
         if self.is_over_unix() || auth::has_token(request.headers(), state.token()) {
-            return Ok(Some(Caller::Token));
+            return Ok(Caller::Token);
         }
         // While other machines may ask, the apparent origin of a request proves nothing.
         let is_same_user = !state.is_exposed() && self.peer.is_some_and(Peer::is_same_user);
         if self.server.auth == Auth::SameUser && is_same_user {
-            return Ok(Some(Caller::SameUser));
+            return Ok(Caller::SameUser);
         }
         // An invalid configuration, which decides who needs the token, is reported to its owner.
         if is_same_user {
@@ -199,6 +203,19 @@ impl AccessCheck<'_> {
         )
     }
 
+    /// Finds out whether a caller of the same user is in our namespaces, where that matters. Refuses one that may not be,
+    /// unless the route only reads or decides for itself how far such a caller gets.
+    async fn look_closer(&self, caller: Caller, method: &Method, path: &str) -> Result<Caller, Problem> {
+        if caller != Caller::SameUser || only_reads(method, path) {
+            return Ok(caller);
+        }
+        match self.peer {
+            Some(peer) if peer.is_in_our_namespaces().await => Ok(Caller::OwnNamespaces),
+            _ if narrows(path) => Ok(caller),
+            _ => Err(confined(self.state)),
+        }
+    }
+
     /// Under which names this server is itself.
     fn ours(&self) -> Ours {
         let reached = self
@@ -210,6 +227,39 @@ impl AccessCheck<'_> {
             address: reached.filter(|_| self.state.is_exposed()),
         }
     }
+}
+
+/// True for the routes that change nothing, whatever their request says.
+fn only_reads(method: &Method, path: &str) -> bool {
+    match without_prefix(path) {
+        "/mcp" => false,
+        "/scan" | "/context" => true,
+        _ => method.is_safe(),
+    }
+}
+
+/// True for the routes that give a caller who may be confined less, see [`super::narrow`].
+fn narrows(path: &str) -> bool {
+    let path = without_prefix(path);
+    matches!(path, "/execute" | "/stream" | "/mcp" | "/mcp/connect")
+        || (path.starts_with("/skills/") && path.ends_with("/call"))
+}
+
+/// The path of a route, which has a second address below `/api`.
+fn without_prefix(path: &str) -> &str {
+    path.strip_prefix("/api")
+        .filter(|rest| rest.starts_with('/'))
+        .unwrap_or(path)
+}
+
+/// The refusal of a request that does more than read, of a caller who may be confined.
+pub(super) fn confined(state: &AppState) -> Problem {
+    let message = "This request does more than read, and needs the token: the process that sent it is not known to run \
+        in the backend's own mount, user and PID namespaces";
+    Problem::new(ErrorKind::Unauthorized, message).with_hint(format!(
+        "send the header `Authorization: Bearer TOKEN` with the content of {}, or use the socket `backend.sock` beside it",
+        state.home().join("token").display()
+    ))
 }
 
 /// Names of this server without configuration: loopback at its port and, where it is open to other machines, the

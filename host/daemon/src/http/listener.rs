@@ -1,6 +1,7 @@
 //! The listening sockets, the bounds on their connections, and the time-outs that end a connection.
 //!
-//! A TCP connection's user is looked up once, at accept and before a byte is read: `owner`. A connection over the Unix
+//! A TCP connection's user is looked up once, at accept and before a byte is read: `owner`. The namespaces of the peer are
+//! looked up when a request first needs them. A connection over the Unix
 //! socket of the command line is the owner's, or is dropped at once. A peer that takes no byte of a waiting answer, sends
 //! nothing while no request is under way, or does not complete a request's head, is closed.
 
@@ -16,11 +17,12 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
+use tool_socket::diag::SocketOwner;
 
 use super::auth::is_own_user;
-use super::owner::OwnerLookup;
+use super::owner::{OwnerLookup, is_held_in_our_namespaces};
 use super::stream::{ConnectionState, PeerStream};
 use crate::api::{ErrorBody, ErrorKind, Problem};
 
@@ -52,7 +54,9 @@ pub struct Peer {
     /// Absent where a test makes the request without a connection. Weak, so that a request which outlives its connection
     /// does not keep the socket open.
     stream: Option<Weak<PeerStream>>,
-    same_user: Arc<OnceLock<bool>>,
+    /// The other end, where a process of our user holds it.
+    end: Arc<OnceLock<Option<SocketOwner>>>,
+    in_our_namespaces: Arc<OnceCell<bool>>,
     streams: Arc<AtomicUsize>,
     heads: Arc<Heads>,
 }
@@ -89,17 +93,30 @@ impl Peer {
             address,
             ours,
             stream,
-            same_user: Arc::default(),
+            end: Arc::default(),
+            in_our_namespaces: Arc::default(),
             streams: Arc::default(),
             heads: Arc::default(),
         }
     }
 
-    /// A peer of which it is known whether it runs as the same user. For tests and other front ends.
+    /// A peer of which it is known whether it runs as the same user, and then in our namespaces. For tests and other front
+    /// ends.
     pub fn new(address: SocketAddr, same_user: bool) -> Self {
+        let uid = rustix::process::geteuid().as_raw();
         Self {
-            same_user: Arc::new(OnceLock::from(same_user)),
+            end: Arc::new(OnceLock::from(same_user.then_some(SocketOwner { uid, inode: 0 }))),
+            in_our_namespaces: Arc::new(OnceCell::new_with(Some(same_user))),
             ..Self::unknown(PeerAddress::Tcp(address), None, None)
+        }
+    }
+
+    /// A peer that runs as the same user, and is confined.
+    #[cfg(test)]
+    pub(super) fn confined(address: SocketAddr) -> Self {
+        Self {
+            in_our_namespaces: Arc::new(OnceCell::new_with(Some(false))),
+            ..Self::new(address, true)
         }
     }
 
@@ -127,7 +144,20 @@ impl Peer {
 
     /// True where the kernel says that a process of our user holds the other end.
     pub fn is_same_user(&self) -> bool {
-        self.same_user.get().copied().unwrap_or(false)
+        self.end.get().is_some_and(Option::is_some)
+    }
+
+    /// True where each process that holds the other end runs in our mount, user and PID namespace. Looked up once for a
+    /// connection.
+    pub(super) async fn is_in_our_namespaces(&self) -> bool {
+        let look_up = || async {
+            let stream = self.stream.as_ref().and_then(Weak::upgrade);
+            match (stream, self.end.get()) {
+                (Some(stream), Some(Some(end))) => is_held_in_our_namespaces(&stream, *end).await,
+                _ => false,
+            }
+        };
+        *self.in_our_namespaces.get_or_init(look_up).await
     }
 
     /// Marks a request as arrived, and as being answered until the mark is dropped.
@@ -330,7 +360,7 @@ async fn rest_after(error: &io::Error) {
 pub(super) struct PeerConnection {
     stream: Arc<PeerStream>,
     /// Finds out whether the peer runs as the same user.
-    lookup: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
+    lookup: Option<Pin<Box<dyn Future<Output = Option<SocketOwner>> + Send>>>,
     peer: Peer,
     progress: Instant,
     head: Option<Head>,
@@ -363,8 +393,8 @@ impl PeerConnection {
         let (owners, asked) = (Arc::clone(&listener.owners), Arc::clone(&stream));
         let lookup = async move {
             match ours {
-                Some(ours) => owners.is_same_user(asked, address, ours).await,
-                None => false,
+                Some(ours) => owners.of_same_user(asked, address, ours).await,
+                None => None,
             }
         };
         let mut connection = Self::new(stream, &peer, Arc::clone(&listener.strangers), permit);
@@ -416,11 +446,11 @@ impl PeerConnection {
         let Some(lookup) = &mut self.lookup else {
             return Poll::Ready(Ok(()));
         };
-        let same_user = ready!(lookup.as_mut().poll(context));
+        let end = ready!(lookup.as_mut().poll(context));
         self.lookup = None;
         // Set here and nowhere else.
-        let _ = self.peer.same_user.set(same_user);
-        if !same_user {
+        let _ = self.peer.end.set(end);
+        if end.is_none() {
             let Ok(permit) = Arc::clone(&self.strangers).try_acquire_owned() else {
                 return Poll::Ready(Err(self.close(Closed::Strangers)));
             };

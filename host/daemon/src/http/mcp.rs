@@ -20,10 +20,10 @@ use super::auth::Caller;
 use super::body::{JsonBody, QueryOf, bounded, no_query};
 use super::error::{Answer, ApiError};
 use super::sessions::MaybePeer;
-use super::{AppState, check_reach, visible_to_recipes};
+use super::{AppState, check_reach, narrow, visible_to_recipes};
 use crate::api::{ConnectRequest, ErrorKind, Overrides, PolicyRequest, Problem};
 use crate::limits;
-use crate::mcp::Connecting;
+use crate::mcp::{Connecting, Reach};
 
 /// Protocol of the `Upgrade` header.
 const PROTOCOL: &str = "tool-mcp";
@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<AppState> {
 /// Begins a session and turns the connection into lines of the protocol.
 async fn connect(
     State(state): State<AppState>,
-    Extension(caller): Extension<Option<Caller>>,
+    Extension(caller): Extension<Caller>,
     peer: MaybePeer,
     mut request: Request,
 ) -> Answer<Response> {
@@ -80,8 +80,9 @@ async fn connect(
 }
 
 /// Collects the parts of a session from a request.
-fn connecting(state: &AppState, caller: Option<Caller>, request: ConnectRequest) -> Result<Arc<Connecting>, Problem> {
+fn connecting(state: &AppState, caller: Caller, mut request: ConnectRequest) -> Result<Arc<Connecting>, Problem> {
     check_reach(state, caller, request.policy.widens(), &request.overrides)?;
+    narrow(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
     let settings = state.common(&environment)?.policy;
     // Without a provider there is no key of one.
@@ -95,7 +96,11 @@ fn connecting(state: &AppState, caller: Option<Caller>, request: ConnectRequest)
             .flat_map(|provider| provider.secrets().map(str::to_owned))
             .collect(),
         environment: visible_to_recipes(&environment),
-        may_ask: caller == Some(Caller::Token),
+        reach: match caller {
+            Caller::Token => Reach::Answers,
+            Caller::OwnNamespaces => Reach::Works,
+            Caller::SameUser => Reach::Reads,
+        },
     }))
 }
 
@@ -110,7 +115,7 @@ struct RootQuery {
 /// The protocol's HTTP transport.
 async fn streamable(
     State(state): State<AppState>,
-    Extension(caller): Extension<Option<Caller>>,
+    Extension(caller): Extension<Caller>,
     QueryOf(query): QueryOf<RootQuery>,
     request: Request,
 ) -> Answer<Response> {

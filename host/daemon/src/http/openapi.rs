@@ -85,8 +85,8 @@ impl RouteTable {
     /// The routes, and the description of all of them.
     pub(super) fn finish(self) -> (Router<AppState>, OpenApi) {
         let scheme = Http::builder().scheme(HttpAuthScheme::Bearer).description(Some(
-            "The content of `~/.tool/token`. On Linux and loopback a process of the same user needs none, unless \
-             `[server] auth = \"token\"` says so.",
+            "The content of `~/.tool/token`. On Linux and loopback a process of the same user that is not confined needs \
+             none, unless `[server] auth = \"token\"` says so.",
         ));
         let components = ComponentsBuilder::new()
             .schemas_from_iter(self.schemas)
@@ -182,7 +182,8 @@ impl IntoResponses for Refused {
             ),
             (
                 "401",
-                "`unauthorized`: neither the token nor a process of the same user.",
+                "`unauthorized`: neither the token nor a process of the same user; or more than reading, of a process that \
+                 may be confined.",
             ),
             (
                 "403",

@@ -1,4 +1,5 @@
-//! Finds out whether the other end of a TCP connection belongs to a process of this user.
+//! Finds out whether the other end of a TCP connection belongs to a process of this user, and whether that process is as
+//! free as we are.
 //!
 //! The kernel is asked by addresses and ports, which say nothing of our own socket: a peer that has reset its connection
 //! leaves bytes in our dead socket, and its port may be another user's by now. So the answer counts only while our own
@@ -13,14 +14,17 @@ use tokio::sync::Semaphore;
 
 use super::auth::is_own_user;
 use super::stream::{ConnectionState, PeerStream};
-use tool_socket::diag::{self, OwnerAnswer};
+use tool_socket::diag::{self, OwnerAnswer, SocketOwner};
 use tool_socket::table;
 
 /// Lookups at a time. A lookup takes some microseconds, or, where `/proc/net/tcp` must be read, some milliseconds.
 const LOOKUPS_MAX: usize = 16;
 
-/// The user who owns the socket at the first address that is connected to the second one.
-pub(super) type FindOwner = dyn Fn(SocketAddr, SocketAddr) -> Option<u32> + Send + Sync;
+/// Lookups of holders at a time. One reads the descriptors of every process.
+const HOLDER_LOOKUPS_MAX: usize = 2;
+
+/// The owner of the socket at the first address that is connected to the second one.
+pub(super) type FindOwner = dyn Fn(SocketAddr, SocketAddr) -> Option<SocketOwner> + Send + Sync;
 
 /// Admission control for lookups, and how they are made.
 pub(super) struct OwnerLookup {
@@ -36,30 +40,55 @@ impl OwnerLookup {
     }
 
     /// Looks owners up by `find`.
-    pub(super) fn with(find: impl Fn(SocketAddr, SocketAddr) -> Option<u32> + Send + Sync + 'static) -> Self {
+    pub(super) fn with(find: impl Fn(SocketAddr, SocketAddr) -> Option<SocketOwner> + Send + Sync + 'static) -> Self {
         Self {
             find: Arc::new(find),
             permits: Semaphore::new(LOOKUPS_MAX),
         }
     }
 
-    /// True where a process of this user holds the other end of this connection, which is over loopback.
-    pub(super) async fn is_same_user(&self, stream: Arc<PeerStream>, peer: SocketAddr, ours: SocketAddr) -> bool {
+    /// The other end of this connection, where the connection is over loopback and a process of this user holds it.
+    pub(super) async fn of_same_user(
+        &self,
+        stream: Arc<PeerStream>,
+        peer: SocketAddr,
+        ours: SocketAddr,
+    ) -> Option<SocketOwner> {
         if ![peer, ours].iter().all(|end| end.ip().to_canonical().is_loopback()) {
-            return false;
+            return None;
         }
         let _permit = self.permits.acquire().await.expect("the semaphore is never closed");
         // Checked after the wait for a permit: a peer that has gone costs no lookup.
         if !is_established(&stream) {
-            return false;
+            return None;
         }
         let find = Arc::clone(&self.find);
         let owner = tokio::task::spawn_blocking(move || find(peer, ours))
             .await
             .ok()
             .flatten();
-        owner.is_some_and(is_own_user) && is_established(&stream)
+        owner.filter(|owner| is_own_user(owner.uid) && is_established(&stream))
     }
+}
+
+/// True where every process that holds the other end of a connection is in our mount, user and PID namespace.
+pub(super) async fn is_held_in_our_namespaces(stream: &PeerStream, end: SocketOwner) -> bool {
+    static PERMITS: Semaphore = Semaphore::const_new(HOLDER_LOOKUPS_MAX);
+    let _permit = PERMITS.acquire().await.expect("the semaphore is never closed");
+    let is_held = tokio::task::spawn_blocking(move || holders_are_like_us(end.inode)).await;
+    // The inode belongs to this connection's other end for as long as the connection is established.
+    is_held.unwrap_or(false) && is_established(stream)
+}
+
+#[cfg(target_os = "linux")]
+fn holders_are_like_us(inode: u32) -> bool {
+    tool_socket::holders::are_in_our_namespaces(inode)
+}
+
+/// Elsewhere no owner is known either.
+#[cfg(not(target_os = "linux"))]
+fn holders_are_like_us(_inode: u32) -> bool {
+    false
 }
 
 fn is_established(stream: &PeerStream) -> bool {
@@ -76,13 +105,13 @@ struct KernelLookup {
 }
 
 impl KernelLookup {
-    fn find_owner(&self, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    fn find_owner(&self, peer: SocketAddr, ours: SocketAddr) -> Option<SocketOwner> {
         let answer = diag::find_owner(peer, ours);
         if matches!(answer, OwnerAnswer::Owner(_) | OwnerAnswer::NoOwner) {
             self.has_diag.store(true, Ordering::Relaxed);
         }
         match answer {
-            OwnerAnswer::Owner(uid) => Some(uid),
+            OwnerAnswer::Owner(owner) => Some(owner),
             OwnerAnswer::NoOwner => None,
             // A kernel without `sock_diag` gives this error for every socket, even for our own end of the connection.
             OwnerAnswer::NoEntry if self.has_sock_diag(ours, peer) => None,
@@ -149,6 +178,13 @@ mod tests {
         rustix::process::geteuid().as_raw()
     }
 
+    fn own() -> SocketOwner {
+        SocketOwner {
+            uid: own_uid(),
+            inode: 1,
+        }
+    }
+
     #[tokio::test]
     async fn the_owner_of_a_listener_is_known() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
@@ -182,11 +218,15 @@ mod tests {
             if let Some(client) = client.lock().expect("no panic").take() {
                 reset(client);
             }
-            Some(own_uid())
+            Some(own())
         });
-        assert!(!lookup.is_same_user(stream, peer, ours).await);
+        assert_eq!(lookup.of_same_user(stream, peer, ours).await, None);
         let (stream, _client, peer, ours) = connected().await;
-        assert!(lookup.is_same_user(stream, peer, ours).await, "this one lives");
+        assert_eq!(
+            lookup.of_same_user(stream, peer, ours).await,
+            Some(own()),
+            "this one lives"
+        );
     }
 
     #[tokio::test]
@@ -195,12 +235,12 @@ mod tests {
         let count = Arc::clone(&looked_up);
         let lookup = OwnerLookup::with(move |_, _| {
             count.fetch_add(1, Ordering::SeqCst);
-            Some(own_uid())
+            Some(own())
         });
         for _ in 0..100 {
             let (stream, client, peer, ours) = connected().await;
             reset(client);
-            assert!(!lookup.is_same_user(stream, peer, ours).await);
+            assert_eq!(lookup.of_same_user(stream, peer, ours).await, None);
         }
         assert_eq!(looked_up.load(Ordering::SeqCst), 0);
     }
@@ -214,13 +254,13 @@ mod tests {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(20));
             now.fetch_sub(1, Ordering::SeqCst);
-            Some(own_uid())
+            Some(own())
         }));
         let lookups = (0..3 * LOOKUPS_MAX).map(|_| {
             let lookup = Arc::clone(&lookup);
             tokio::spawn(async move {
                 let (stream, _client, peer, ours) = connected().await;
-                lookup.is_same_user(stream, peer, ours).await
+                lookup.of_same_user(stream, peer, ours).await.is_some()
             })
         });
         for found in lookups.collect::<Vec<_>>() {
@@ -276,13 +316,13 @@ mod tests {
             let client = std::net::TcpStream::connect(ours).expect("it listens");
             let (_accepted, peer) = listener.accept().expect("it is there");
             assert_eq!(
-                KernelLookup::default().find_owner(peer, ours),
+                KernelLookup::default().find_owner(peer, ours).map(|owner| owner.uid),
                 Some(own_uid()),
                 "{address}"
             );
             assert_eq!(
                 table::find_owner(&read_tables(), peer, ours),
-                Some(own_uid()),
+                KernelLookup::default().find_owner(peer, ours),
                 "{address}"
             );
             drop(client);

@@ -209,9 +209,9 @@ pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus>
 )]
 pub(super) async fn stop_if_idle(
     State(state): State<AppState>,
-    Extension(caller): Extension<Option<Caller>>,
+    Extension(caller): Extension<Caller>,
 ) -> Answer<Json<Stopping>> {
-    if caller != Some(Caller::Token) {
+    if caller != Caller::Token {
         let problem = Problem::new(ErrorKind::Forbidden, "Only the holder of the token can end the backend");
         return Err(problem
             .with_hint("send the token as `Authorization: Bearer TOKEN`")

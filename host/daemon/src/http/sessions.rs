@@ -10,13 +10,14 @@ use utoipa::{IntoParams, ToSchema};
 use super::auth::Caller;
 use super::body::{JsonBody, PathOf, QueryOf};
 use super::error::Answer;
+use super::gate::confined;
 use super::listener::Peer;
 use super::openapi::{Followed, Refused, RefusedBody, RefusedRepository, Started};
 use super::sse::{self, StreamForm, Style};
-use super::{AppState, check_reach, visible_to_recipes};
+use super::{AppState, check_reach, narrow, visible_to_recipes};
 use crate::api::{
-    ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Problem, SessionResult, SessionStart, Tasks,
-    TurnRequest,
+    ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Operation, Problem, SessionResult, SessionStart,
+    Tasks, TurnRequest,
 };
 use crate::session::history::Filter;
 
@@ -44,19 +45,23 @@ pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;
 )]
 pub(super) async fn execute(
     State(state): State<AppState>,
-    Extension(caller): Extension<Option<Caller>>,
+    Extension(caller): Extension<Caller>,
     JsonBody(request): JsonBody<ExecuteRequest>,
 ) -> Answer<Json<SessionStart>> {
     Ok(Json(start(&state, caller, request).await?))
 }
 
-async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest) -> Result<SessionStart, Problem> {
+async fn start(state: &AppState, caller: Caller, mut request: ExecuteRequest) -> Result<SessionStart, Problem> {
     check_reach(
         state,
         caller,
         request.interactive || request.policy.widens(),
         &request.overrides,
     )?;
+    if caller == Caller::SameUser && matches!(request.operation, Operation::Refactor | Operation::TestGen) {
+        return Err(confined(state));
+    }
+    narrow(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
     let settings = state.settings(&environment)?;
     state
@@ -92,7 +97,7 @@ async fn start(state: &AppState, caller: Option<Caller>, request: ExecuteRequest
 )]
 pub(super) async fn continue_session(
     State(state): State<AppState>,
-    Extension(caller): Extension<Option<Caller>>,
+    Extension(caller): Extension<Caller>,
     PathOf(id): PathOf,
     JsonBody(request): JsonBody<TurnRequest>,
 ) -> Answer<Json<SessionStart>> {
@@ -239,7 +244,7 @@ pub(super) async fn stream_by_path(
 )]
 pub(super) async fn execute_and_stream(
     State(state): State<AppState>,
-    Extension(caller): Extension<Option<Caller>>,
+    Extension(caller): Extension<Caller>,
     peer: MaybePeer,
     QueryOf(query): QueryOf<StyleQuery>,
     JsonBody(request): JsonBody<ExecuteRequest>,

@@ -7,10 +7,11 @@ use axum::response::Response;
 use super::auth::Caller;
 use super::body::{JsonBody, PathOf};
 use super::error::Answer;
+use super::gate::confined;
 use super::openapi::{Refused, RefusedBody, RefusedRepository, Started};
 use super::sessions::{MaybePeer, started_stream};
 use super::sse::{StreamForm, Style};
-use super::{AppState, check_reach, visible_to_recipes};
+use super::{AppState, check_reach, narrow, visible_to_recipes};
 use crate::api::{ErrorKind, Problem, SkillCallRequest, Skills};
 
 /// List the skills
@@ -45,10 +46,10 @@ pub(super) async fn list(State(state): State<AppState>) -> Json<Skills> {
 )]
 pub(super) async fn call(
     State(state): State<AppState>,
-    Extension(caller): Extension<Option<Caller>>,
+    Extension(caller): Extension<Caller>,
     peer: MaybePeer,
     PathOf(name): PathOf,
-    JsonBody(request): JsonBody<SkillCallRequest>,
+    JsonBody(mut request): JsonBody<SkillCallRequest>,
 ) -> Answer<Response> {
     check_reach(
         &state,
@@ -63,6 +64,10 @@ pub(super) async fn call(
         )
         .into());
     }
+    if caller == Caller::SameUser && state.sessions().changes_something(&name, None) {
+        return Err(confined(&state).into());
+    }
+    narrow(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
     let policy = state.common(&environment)?.policy;
     let session = state

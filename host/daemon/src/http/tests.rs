@@ -10,6 +10,7 @@ use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use tower::ServiceExt;
@@ -32,8 +33,11 @@ struct Ask {
     path: String,
     headers: Vec<(&'static str, String)>,
     body: Option<Value>,
-    same_user: bool,
+    peer: Peer,
 }
+
+/// The address of every client here.
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
 fn ask(method: &'static str, path: &str) -> Ask {
     Ask {
@@ -41,7 +45,7 @@ fn ask(method: &'static str, path: &str) -> Ask {
         path: path.to_owned(),
         headers: vec![("host", "localhost:8000".into())],
         body: None,
-        same_user: true,
+        peer: Peer::new(ADDRESS, true),
     }
 }
 
@@ -58,7 +62,12 @@ impl Ask {
     }
 
     fn stranger(mut self) -> Self {
-        self.same_user = false;
+        self.peer = Peer::new(ADDRESS, false);
+        self
+    }
+
+    fn confined(mut self) -> Self {
+        self.peer = Peer::confined(ADDRESS);
         self
     }
 
@@ -102,8 +111,7 @@ impl Server {
         }
         let body = ask.body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         let mut request = request.body(body).expect("it is a request");
-        let peer = Peer::new("127.0.0.1:1".parse().expect("an address"), ask.same_user);
-        request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(ConnectInfo(ask.peer));
         self.router.clone().oneshot(request).await.expect("it always answers")
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{McpSession, ask, refused, tools};
+use super::{McpSession, Reach, ask, refused, tools};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::session::Sessions;
@@ -74,6 +74,10 @@ fn begun(
             ..problem
         }));
     }
+    let lock = line.connection.lock().map(|lock| &**lock);
+    if line.reach == Reach::Reads && sessions.changes_something(&request.name, lock) {
+        return Ok(Err(confined()));
+    }
     let Some(permit) = line.take_call_place() else {
         if line.calls.is_closed() {
             return Err(ended());
@@ -88,7 +92,7 @@ fn begun(
     let call = ConnectionCall {
         name: request.name.to_string(),
         arguments: Value::Object(request.arguments.unwrap_or_default()),
-        can_ask: line.may_ask && ask::can_ask(context),
+        can_ask: line.reach == Reach::Answers && ask::can_ask(context),
         cancel: cancel.clone(),
         meanwhile: watcher,
     };
@@ -100,6 +104,15 @@ fn begun(
         _cancel: cancel.drop_guard(),
         _permit: permit,
     }))
+}
+
+/// The refusal of a tool that does more than read, for a client that may be confined.
+fn confined() -> Problem {
+    let message = "This tool does more than read, and the process that calls it is not known to run in the backend's own \
+        mount, user and PID namespaces";
+    Problem::new(ErrorKind::Unauthorized, message).with_hint(
+        "send `Authorization: Bearer TOKEN` with the content of `~/.tool/token`, or start `tool mcp` instead",
+    )
 }
 
 /// Creates the channel for the progress of a call.

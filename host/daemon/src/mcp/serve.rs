@@ -32,18 +32,27 @@ pub(crate) struct Mcp {
     /// Sessions over HTTP. Their clients may have gone without a DELETE, so the session that is idle longest is evicted for
     /// a new one.
     evictable: std::sync::Mutex<Vec<Weak<McpSession>>>,
-    /// Connections over HTTP of the revisions that make some. Clients with the token have connections of their own,
-    /// which other clients cannot reach: answers to questions count there.
-    http: Arc<LocalSessionManager>,
-    http_with_token: Arc<LocalSessionManager>,
+    /// Connections over HTTP of the revisions that make some, by what their clients may do: a client cannot reach the
+    /// connections of those that may do more.
+    http: HashMap<Reach, Arc<LocalSessionManager>>,
     /// Sessions of clients that make no connections, by repository and client. Held for a look, never while one opens.
     shared: std::sync::Mutex<HashMap<Key, Seat>>,
     closing: CancellationToken,
 }
 
-/// Key of a shared session: the directory, whatever it is called, the client, and whether the client's answers to
-/// questions count.
-type Key = (String, String, bool);
+/// Key of a shared session: the directory, whatever it is called, the client, and what the client may do.
+type Key = (String, String, Reach);
+
+/// What a client may do, by what is known of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Reach {
+    /// It may be confined, and calls only what reads.
+    Reads,
+    /// It may cause what the configuration allows.
+    Works,
+    /// It holds the token: its answers to questions count as well.
+    Answers,
+}
 
 /// Slot of a shared session. The request that opens it holds the lock, so that only requests for the same one wait.
 type Seat = Arc<Mutex<Option<McpShared>>>;
@@ -69,8 +78,8 @@ pub(crate) struct Connecting {
     pub(crate) keys: Vec<String>,
     /// Variables that recipes may see.
     pub(crate) environment: BTreeMap<String, String>,
-    /// True where the client's answers to questions count.
-    pub(crate) may_ask: bool,
+    /// What the client may do.
+    pub(crate) reach: Reach,
 }
 
 impl Connecting {
@@ -98,13 +107,13 @@ impl Connecting {
         let connection = sessions
             .connect(&self.request, settings, keys, self.environment.clone())
             .await?;
-        Ok(McpSession::new(connection, place, self.may_ask, stop))
+        Ok(McpSession::new(connection, place, self.reach, stop))
     }
 
     /// The session that requests of this client for this repository share, until none has come for a while.
     pub(super) async fn shared(&self, client: String) -> Result<Arc<McpSession>, Problem> {
         let (root, marks) = looked_at(&self.request.repo_path).await;
-        let key = (root, client, self.may_ask);
+        let key = (root, client, self.reach);
         let seat = self.mcp.seat(&key);
         let mut shared = seat.lock().await;
         let is_current = |known: &&mut McpShared| {
@@ -174,17 +183,16 @@ fn marks(root: &Path) -> Marks {
 impl Mcp {
     /// None yet.
     pub(crate) fn new(sessions: Arc<Sessions>) -> Arc<Self> {
-        let http = || {
+        let http = |reach| {
             let mut http = LocalSessionManager::default();
             http.session_config.keep_alive = Some(limits::seconds(MCP_IDLE_SECONDS_MAX));
-            Arc::new(http)
+            (reach, Arc::new(http))
         };
         Arc::new(Self {
             sessions,
             places: Arc::new(Semaphore::new(limits::MCP_CONNECTIONS_MAX)),
             evictable: std::sync::Mutex::default(),
-            http: http(),
-            http_with_token: http(),
+            http: [Reach::Reads, Reach::Works, Reach::Answers].map(http).into(),
             shared: std::sync::Mutex::default(),
             closing: CancellationToken::new(),
         })
@@ -237,11 +245,7 @@ impl Mcp {
         connecting: Arc<Connecting>,
     ) -> StreamableHttpService<Server, LocalSessionManager> {
         let sessions = Arc::clone(&self.sessions);
-        let http = if connecting.may_ask {
-            Arc::clone(&self.http_with_token)
-        } else {
-            Arc::clone(&self.http)
-        };
+        let http = Arc::clone(&self.http[&connecting.reach]);
         // If the request begins a connection, this becomes the cancellation token of that connection.
         let stop = self.closing.child_token();
         let stop_of_server = stop.clone();
@@ -374,7 +378,7 @@ mod tests {
             settings: PolicySettings::default(),
             keys: Vec::new(),
             environment: BTreeMap::new(),
-            may_ask: true,
+            reach: Reach::Answers,
         })
     }
 
@@ -397,7 +401,7 @@ mod tests {
             },
             keys: Vec::new(),
             environment: BTreeMap::new(),
-            may_ask: true,
+            reach: Reach::Answers,
         };
         let fresh = narrowed.shared("a client".to_owned()).await.expect("there is room");
         assert_ne!(
@@ -426,7 +430,7 @@ mod tests {
             settings: connecting.settings.clone(),
             keys: Vec::new(),
             environment: BTreeMap::new(),
-            may_ask: true,
+            reach: Reach::Answers,
         }
     }
 

@@ -17,7 +17,7 @@ use super::feed::Recorder;
 use super::journal::{Start, Work, cut_text};
 use super::run::{Calls, Task, merged};
 use super::{Launch, Sessions, blocking};
-use crate::api::{ConnectRequest, ErrorKind, Problem, Receipt, SkillFunction, SkillState};
+use crate::api::{ConnectRequest, Effect, ErrorKind, Problem, Receipt, SkillFunction, SkillState};
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
@@ -196,6 +196,12 @@ impl Sessions {
         let ready = self.engine.entries(lock).into_iter();
         let ready = ready.filter(|entry| entry.state == SkillState::Ready);
         ready.flat_map(|entry| entry.functions).filter(is_offered).collect()
+    }
+
+    /// True for a skill that may do more than read. Which one it is depends on the lock file.
+    pub fn changes_something(&self, name: &str, lock: Option<&Lock>) -> bool {
+        let effects = self.engine.effects(name, lock).unwrap_or_default();
+        effects.into_iter().any(Effect::changes_something)
     }
 
     /// Returns the problem of an unknown skill, or nothing if the skill exists.

@@ -395,6 +395,15 @@ impl Drop for SocketServer {
     }
 }
 
+/// What a lookup finds of a connection of our own user.
+#[cfg(target_os = "linux")]
+fn own_end() -> tool_socket::diag::SocketOwner {
+    tool_socket::diag::SocketOwner {
+        uid: rustix::process::geteuid().as_raw(),
+        inode: 1,
+    }
+}
+
 /// Turns this thread into another user where the test runs as root. Elsewhere the attacker is our own user, whose dead
 /// connection gets nothing either.
 #[cfg(target_os = "linux")]
@@ -433,7 +442,7 @@ async fn request_of_another_user_whose_port_the_owner_gets(credential: &str) -> 
         let _ = asked.send(peer);
         gate.lock().expect("no panic").recv().expect("the test goes on");
         // By now the owner's client has the port. This answer is true for the port, and wrong for the dead socket.
-        Some(rustix::process::geteuid().as_raw())
+        Some(own_end())
     });
     let served = SocketServer::new(Server::new(vec![vec![], vec![]]), owners).await;
     let address = served.address;
@@ -569,7 +578,7 @@ async fn another_user_gets_one_answer_for_each_connection() {
         assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{answers}");
         assert_eq!(answers.contains("connection: close"), count == 1, "{answers}");
     }
-    let owners = OwnerLookup::with(|_, _| Some(rustix::process::geteuid().as_raw()));
+    let owners = OwnerLookup::with(|_, _| Some(own_end()));
     let served = SocketServer::new(Server::with(vec![], "auth = \"token\""), owners).await;
     let host = format!("host: {}\r\n", served.address);
     let answers = answers_to_three_requests(&served, &host).await;
@@ -578,4 +587,98 @@ async fn another_user_gets_one_answer_for_each_connection() {
         3,
         "the owner's own: {answers}"
     );
+}
+
+/// What a caller of the same user may ask for by POST though it may be confined.
+const OPEN_IF_CONFINED: [&str; 5] = ["/scan", "/context", "/execute", "/stream", "/skills/x/call"];
+
+#[tokio::test]
+async fn no_route_changes_anything_for_a_caller_who_may_be_confined() {
+    let rounds = || (0..8).map(|_| vec![Act::Say("x")]).collect();
+    let server = Server::new(rounds());
+    for (method, path) in every_route() {
+        let plain = path.strip_prefix("/api").unwrap_or(&path);
+        let asked = |operation: &str| {
+            let asked = would_work(&server, method, &path).header("authorization", "");
+            match method {
+                "POST" => asked.json(server.execute(operation)).confined(),
+                _ => asked.confined(),
+            }
+        };
+        let is_open = method == "GET" || OPEN_IF_CONFINED.contains(&plain);
+        let status = server.status(asked("explain")).await;
+        assert_eq!(status != 401, is_open, "{method} {path}: {status}");
+        if plain == "/execute" || (method == "POST" && plain == "/stream") {
+            assert_eq!(status, 200, "{method} {path}");
+            for operation in ["refactor", "test-gen"] {
+                let refused = server.problem(asked(operation)).await;
+                assert_eq!(refused, (401, "unauthorized".to_owned()), "{method} {path} {operation}");
+            }
+        }
+    }
+    for operation in ["explain", "architect", "refactor", "test-gen"] {
+        let mut body = server.execute(operation);
+        body["target"] = json!("src/main.py");
+        let asked = ask("POST", "/execute").json(body);
+        assert_eq!(server.status(asked).await, 200, "{operation} in our own namespaces");
+    }
+}
+
+/// What the configuration allows is for callers that are known.
+#[tokio::test]
+async fn the_configuration_grants_nothing_to_a_caller_who_may_be_confined() {
+    let allowed = "[policy]\nallow = [\"write-repository\"]";
+    let write = || json!({"path": "new.txt", "content": "x"});
+    let called = |server: &Server| {
+        let body = json!({"repo_path": server.world.repository(), "arguments": write()});
+        ask("POST", "/skills/write_file/call").json(body)
+    };
+    let server = Server::with(
+        (0..2)
+            .flat_map(|_| [vec![Act::Call("write_file", write())], vec![Act::Say("x")]])
+            .collect(),
+        allowed,
+    );
+    let made = server.world.repository().join("new.txt");
+    let explain = || ask("POST", "/stream").json(server.execute("explain"));
+    assert_eq!(
+        server.problem(called(&server).confined()).await,
+        (401, "unauthorized".to_owned())
+    );
+    server.text(explain().confined()).await;
+    assert!(!made.exists());
+    server.text(explain()).await;
+    assert!(made.exists(), "the same request in our own namespaces");
+}
+
+#[tokio::test]
+async fn a_tool_that_changes_something_is_refused_to_a_client_that_may_be_confined() {
+    let server = Server::with(vec![], "[policy]\nallow = [\"write-repository\"]");
+    let root = server.world.repository();
+    let send = |id: u64, tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "a", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }});
+        ask("POST", &format!("/mcp?root={}", root.display()))
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", tool)
+            .json(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+    };
+    let write = |id| send(id, "write_file", json!({"path": "new.txt", "content": "x"}));
+    let refused = server.text(write(1).confined()).await;
+    assert!(
+        refused.contains("\"code\":\"unauthorized\"") && refused.contains("does more than read"),
+        "{refused}"
+    );
+    let read = server
+        .text(send(2, "read_file", json!({"path": "src/main.py"})).confined())
+        .await;
+    assert!(read.contains("\"isError\":false"), "{read}");
+    assert!(!root.join("new.txt").exists());
+    let written = server.text(write(3)).await;
+    assert!(written.contains("\"isError\":false"), "{written}");
 }
