@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use host::api::ErrorKind;
 use host::config::Environment;
+use host::daemon;
 use host::process::contain;
 
 use args::{CliArguments, Command};
@@ -79,6 +80,10 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
     let backend = Backend::new(environment, output)?;
     if let Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
+    }
+    // These two report what is wrong with a home, and run no command of its configuration.
+    if !matches!(arguments.command, Command::Doctor { .. } | Command::Config { .. }) {
+        daemon::check_home(&backend.home)?;
     }
     let context = Context {
         backend,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::config::{self, FileState, Inspection, Setting, ValueOrigin};
+use host::daemon;
 use host::repository::Narrowing;
 use host::session::preflight::preflight;
 use serde_json::Value;
@@ -20,7 +21,8 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     inspection.settings.extend(of_the_command_line(context)?);
     let (root, _) = context.places()?;
     let found = preflight(home, environment, &root);
-    inspection.problem = inspection.problem.or(found.configuration);
+    let home_problem = daemon::check_home(home).err();
+    inspection.problem = home_problem.or(inspection.problem).or(found.configuration);
     inspection.warnings.extend(found.warnings);
     match found.root_file {
         Some((place, Ok(narrowing))) => inspection.settings.extend(of_the_repository(&place, &narrowing)),

@@ -100,6 +100,9 @@ struct Examination {
     probe: Option<ProbeReport>,
 }
 
+/// Name of the check of the home folder.
+const HOME: &str = "home";
+
 /// Looks at everything.
 pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let mut checks = Checks {
@@ -109,9 +112,15 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     };
     let (root, _) = context.places()?;
     let found = preflight(&context.backend.home, &context.backend.environment, &root);
-    let settings = config::load(&context.backend.home, &context.backend.environment);
+    let home = daemon::check_home(&context.backend.home);
+    // A configuration that another user may have written runs no command.
+    let settings = home
+        .clone()
+        .and_then(|()| config::load(&context.backend.home, &context.backend.environment));
     let settings = settings.and_then(|settings| found.configuration.clone().map_or(Ok(settings), Err));
-    checks.add(configuration(&settings, context))?;
+    if home.is_ok() {
+        checks.add(configuration(&settings, context))?;
+    }
     for warning in found.warnings {
         checks.add(Check::of_problem("configuration", Verdict::Warn, warning))?;
     }
@@ -123,9 +132,10 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     if let Some(check) = root_file {
         checks.add(check)?;
     }
-    for check in files(&context.backend.home) {
-        checks.add(check)?;
-    }
+    checks.add(home.map_or_else(
+        |problem| Check::failed(HOME, problem),
+        |()| files(&context.backend.home),
+    ))?;
     let disks = [
         ("home disk", &*context.backend.home, Disk::Home),
         ("repository disk", &root, Disk::Repository),
@@ -258,33 +268,25 @@ fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
     }
 }
 
-/// Checks the home folder: writable for us, and for no other user.
-fn files(home: &Path) -> Vec<Check> {
-    const NAME: &str = "home";
+/// Checks that the home folder can be written. Its owners are checked before.
+fn files(home: &Path) -> Check {
     let shown = home.display();
     let Ok(metadata) = std::fs::metadata(home) else {
-        return vec![Check::warn(NAME, format!("`{shown}` does not exist yet"), "tool init")];
+        return Check::warn(HOME, format!("`{shown}` does not exist yet"), "tool init");
     };
     let mode = metadata.permissions().mode() & 0o777;
     if !metadata.is_dir() {
         let problem =
             Problem::new(ErrorKind::Home, format!("`{shown}` is not a folder")).with_hint("set TOOL_HOME to one");
-        return vec![Check::failed(NAME, problem)];
+        return Check::failed(HOME, problem);
     }
     // `disk_check` reports a full disk.
     if writable(home).is_err_and(|error| !disk::is_full(&error)) {
         let problem = Problem::new(ErrorKind::Home, format!("`{shown}` cannot be written (mode {mode:o})"))
             .with_hint(format!("chmod u+rwx '{shown}', or set TOOL_HOME to a folder of yours"));
-        return vec![Check::failed(NAME, problem)];
+        return Check::failed(HOME, problem);
     }
-    match mode & 0o022 {
-        0 => vec![Check::ok(NAME, format!("{shown} (mode {mode:o})"))],
-        _ => vec![Check::warn(
-            NAME,
-            format!("others may write to `{shown}` (mode {mode:o})"),
-            format!("chmod 700 '{shown}'"),
-        )],
-    }
+    Check::ok(HOME, format!("{shown} (mode {mode:o})"))
 }
 
 /// Whether a file can be made in a folder: what the mode says is not all, on a read-only file system for example.
@@ -659,14 +661,10 @@ mod tests {
     }
 
     #[test]
-    fn a_home_that_others_may_write_is_a_warning() {
+    fn a_home_that_is_missing_is_a_warning() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let set = |mode| std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(mode)).expect("ours");
-        set(0o700);
-        assert_eq!(files(home.path())[0].status, Verdict::Ok);
-        set(0o777);
-        assert_eq!(files(home.path())[0].status, Verdict::Warn);
+        assert_eq!(files(home.path()).status, Verdict::Ok);
         let missing = home.path().join("missing");
-        assert_eq!(files(&missing)[0].fix.as_deref(), Some("tool init"));
+        assert_eq!(files(&missing).fix.as_deref(), Some("tool init"));
     }
 }

@@ -5,6 +5,7 @@
 //! else, for scripts; the command line talks to it over `backend.sock`. Modules `http` and
 //! `session` handle the requests.
 
+mod home;
 mod life;
 mod lock;
 mod log;
@@ -40,10 +41,11 @@ use port::BoundPort;
 use signals::Signals;
 use state::start_failure;
 
+pub use home::check_home;
 pub use port::taken_hint;
 pub use socket::{ConnectError, ReachedDaemon, connect, socket_path};
 pub use start::{Announcement, start};
-pub use state::{Record, check_home, find, has_left, token_path};
+pub use state::{Record, find, has_left, token_path};
 pub use stop::{ended, find_staying, stop};
 
 /// The address in the record of a daemon that listens on no port.
@@ -80,8 +82,7 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
         api::make_wrong(file);
     }
     let home = options.home.clone();
-    state::check_home(&home)?;
-    state::private_folder(&home).map_err(|error| start_failure("its folder", &home, &error))?;
+    home::make_home(&home)?;
     let lock = lock::take(&home)?;
     // One that was killed says where it was.
     state::withdraw(&home);

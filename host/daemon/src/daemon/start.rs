@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::lock;
-use super::state::{self, Record};
-use super::{find, log, lost};
+use super::state::Record;
+use super::{find, home, log, lost};
 use crate::api::{ErrorKind, Problem};
 use crate::config::Environment;
 use crate::limits;
@@ -40,8 +40,7 @@ pub enum Announcement {
 /// [`super::run`] and print an [`Announcement`]. Where another process was faster, its daemon is the one returned. Of
 /// the environment the daemon gets what sessions may need and nothing else: no `GIT_*` of a hook, no preloads.
 pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Environment) -> Result<Record, Problem> {
-    state::check_home(home)?;
-    state::private_folder(home).map_err(|error| state::start_failure("its folder", home, &error))?;
+    home::make_home(home)?;
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(format!(
             "{error}; see {}, and `tool doctor` for the rest",

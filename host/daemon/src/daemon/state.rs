@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{lock, socket};
 use crate::api::{self, ErrorKind, Problem, Timestamp};
 use crate::config;
-use crate::process::{contain, start_ticks};
+use crate::process::start_ticks;
 
 /// Identity and address of the daemon: the content of `backend.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,60 +83,6 @@ pub fn has_left(home: &Path, record: &Record) -> bool {
         Ok(text) => serde_json::from_slice(&text)
             .is_ok_and(|now: Record| now.stopping || (now.pid, now.start_ticks) != (record.pid, record.start_ticks)),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    }
-}
-
-/// Refuses a home that belongs to another user, that other users may write to, or that test runs can see.
-pub fn check_home(home: &Path) -> Result<(), Problem> {
-    check_owner(home)?;
-    check_mode(home)?;
-    // A run sees the system's directories as they are, and could connect to the socket there.
-    if contain::shows_to_runs(&real_path(home)) {
-        Err(
-            Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(format!(
-                "`{}` lies in a directory of the system, which test runs can see: set TOOL_HOME to a folder elsewhere",
-                home.display()
-            )),
-        )
-    } else {
-        Ok(())
-    }
-}
-
-/// The path with its links resolved, as far as it exists.
-fn real_path(path: &Path) -> PathBuf {
-    let resolve = |above: &Path| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?));
-    path.ancestors().find_map(resolve).unwrap_or_else(|| path.to_owned())
-}
-
-/// Refuses a home of another user: a daemon there may run as that user, and files of our daemon would be out of that
-/// user's control. A home that does not exist yet has no owner.
-fn check_owner(home: &Path) -> Result<(), Problem> {
-    let us = rustix::process::geteuid().as_raw();
-    match fs::metadata(home) {
-        Ok(metadata) if metadata.uid() != us => Err(Problem::new(
-            ErrorKind::ForeignHome,
-            format!("`{}` belongs to another user (uid {})", home.display(), metadata.uid()),
-        )
-        .with_hint("set TOOL_HOME to a folder of yours; with sudo, `sudo -H` gives root a home of its own")),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a home to which group or others may write: they could replace its socket and its configuration. A home that
-/// does not exist yet is made with mode 0700.
-fn check_mode(home: &Path) -> Result<(), Problem> {
-    match fs::metadata(home) {
-        Ok(metadata) if metadata.mode() & 0o022 != 0 => Err(Problem::new(
-            ErrorKind::OpenHome,
-            format!(
-                "Other users may write to `{}` (mode {:o})",
-                home.display(),
-                metadata.mode() & 0o7777
-            ),
-        )
-        .with_hint(format!("run `chmod go-w {}`", home.display()))),
-        _ => Ok(()),
     }
 }
 
@@ -275,40 +221,6 @@ pub(super) mod tests {
         };
         publish(home.path(), &next).expect("the folder is writable");
         assert!(has_left(home.path(), &record), "another one is there");
-    }
-
-    #[test]
-    fn a_home_that_test_runs_can_see_is_refused() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        check_home(folder.path()).expect("it is out of sight");
-        check_home(&folder.path().join("not/there/yet")).expect("it is out of sight");
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink("/usr", &link).expect("the folder is writable");
-        for home in [Path::new("/usr/not/there"), &link.join("not/there")] {
-            let hint = check_home(home).expect_err("runs see it").hint.unwrap_or_default();
-            assert!(hint.contains("lies in a directory of the system"), "{hint}");
-        }
-    }
-
-    #[test]
-    fn a_home_that_other_users_may_write_to_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
-        let home = tempfile::tempdir().expect("a temporary folder");
-        for (mode, is_allowed) in [
-            (0o700, true),
-            (0o755, true),
-            (0o775, false),
-            (0o1777, false),
-            (0o702, false),
-        ] {
-            fs::set_permissions(home.path(), fs::Permissions::from_mode(mode)).expect("it is ours");
-            assert_eq!(check_home(home.path()).is_ok(), is_allowed, "{mode:o}");
-        }
-        let problem = check_home(home.path()).expect_err("others may write to it");
-        let path = home.path().display();
-        let said = format!("Other users may write to `{path}` (mode 702)");
-        assert_eq!((problem.kind.code(), problem.message), ("open-home", said));
-        assert_eq!(problem.hint, Some(format!("run `chmod go-w {path}`")));
     }
 
     #[test]
