@@ -193,8 +193,8 @@ Examples:
     /// If there is no configuration, HOSTED_API_KEY and HOSTED_MODEL enable the hosted provider, --vendor enables a vendor,
     /// and the embedded analyst answers otherwise. The folder of the reports gets summary.md, answer.md, result.json and
     /// session.md; for architect also findings.sarif and, on GitLab, code-quality.json. On GitHub the job gets the summary,
-    /// annotations on the lines of the findings, and outputs of the step. A change from a fork is not trusted, and
-    /// `pull_request_target` is refused. The backend listens on no port and ends with the job.
+    /// annotations on the lines of the findings, and outputs of the step. A change from a fork and an event that strangers
+    /// can cause are not trusted, and `pull_request_target` is refused. The backend listens on no port and ends with the job.
     #[command(after_help = "\
 Examples:
   tool ci explain

@@ -184,6 +184,7 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
         require_sandbox: flags.require_sandbox,
         unsandboxed: flags.unsandboxed,
         untrusted: flags.untrusted,
+        untrusted_task: flags.untrusted_task,
         ask_before_write: flags.ask_before_write,
         frozen: flags.frozen,
     }

@@ -138,6 +138,9 @@ pub(crate) struct PolicyFlags {
     /// Do not trust the repository: commits and installations need a new yes
     #[arg(long)]
     pub(crate) untrusted: bool,
+    /// Strangers may have written the task: `tool ci` knows.
+    #[arg(skip)]
+    pub(crate) untrusted_task: bool,
     /// Allow changes of one protected path, relative to the root, or one new dot folder
     #[arg(long, value_name = "PATH")]
     pub(crate) allow_path: Vec<String>,

@@ -125,6 +125,7 @@ fn distrust(run: &mut RunArguments, why: &str, output: Output) -> Result<(), Err
         return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
     }
     run.session.policy.untrusted = true;
+    run.session.policy.untrusted_task = true;
     run.session.policy.require_sandbox = true;
     output.notice(&format!("The change is not trusted: {why}."), None);
     Ok(())

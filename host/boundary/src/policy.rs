@@ -39,6 +39,7 @@ pub struct Policy {
     allow: Vec<Grant>,
     deny: Vec<Grant>,
     is_untrusted: bool,
+    is_task_untrusted: bool,
     writes: Writes,
     allow_paths: Vec<String>,
     sandbox: Sandbox,
@@ -56,6 +57,7 @@ impl Policy {
             allow: grants(&request.allow)?,
             deny: grants(&request.deny)?,
             is_untrusted: request.untrusted,
+            is_task_untrusted: request.untrusted_task,
             writes: match cause {
                 Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
                 Cause::Operation(_) | Cause::SkillCall => Writes::Any,
@@ -199,6 +201,11 @@ impl Policy {
     /// True where the repository is not trusted: its conversations are tainted from the start.
     pub fn is_untrusted(&self) -> bool {
         self.is_untrusted
+    }
+
+    /// True where strangers may have written the task.
+    pub fn is_task_untrusted(&self) -> bool {
+        self.is_task_untrusted
     }
 
     /// Files that may be changed where changing is granted. No flag widens it.

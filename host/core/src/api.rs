@@ -528,6 +528,11 @@ pub struct PolicyRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub untrusted: bool,
+    /// The task may hold words of strangers, such as the title of an issue: it counts as text from outside the user's own
+    /// files, too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub untrusted_task: bool,
     /// Each change of files is shown and asked about before it is made. Where no client can be asked, none is made.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]

@@ -59,6 +59,7 @@ impl Pipeline {
 }
 
 const OF_A_FORK: &str = "it comes from a fork";
+const OF_ANYBODY: &str = "strangers can cause this event";
 
 fn detect_host(environment: &Environment) -> CiHost {
     let is_set = |name: &str| environment.get(name).is_some();
@@ -74,7 +75,18 @@ fn detect_host(environment: &Environment) -> CiHost {
         .map_or(CiHost::Other, |(_, host)| host)
 }
 
-/// Events of GitHub: only a push, a schedule and the like come from people who may write to the repository.
+/// Events of GitHub that only people who may write to the repository cause. Not `repository_dispatch`: bots send it on,
+/// with words of others.
+const GITHUB_TRUSTED: [&str; 5] = ["push", "schedule", "workflow_dispatch", "release", "merge_group"];
+
+/// Sources of GitLab's pipelines that need the rights of a developer. Not `trigger`, `pipeline` and `parent_pipeline`, which
+/// do not say what caused the other pipeline.
+const GITLAB_TRUSTED: [&str; 5] = ["push", "schedule", "web", "api", "webide"];
+
+/// Sources of Buildkite's builds: a webhook is a push or a pull request. Not `trigger_job`, a step of another pipeline.
+const BUILDKITE_TRUSTED: [&str; 4] = ["webhook", "schedule", "ui", "api"];
+
+/// A pull request counts by where it comes from, any other event by [`GITHUB_TRUSTED`].
 fn github_distrust(environment: &Environment) -> Result<Option<&'static str>, Error> {
     Ok(match environment.get("GITHUB_EVENT_NAME") {
         Some("pull_request_target") => {
@@ -87,25 +99,23 @@ fn github_distrust(environment: &Environment) -> Result<Option<&'static str>, Er
             Some(_) => Some(OF_A_FORK),
             None => Some("its event cannot be read"),
         },
-        Some("workflow_run" | "issue_comment" | "pull_request_review" | "pull_request_review_comment") => {
-            Some("strangers can cause this event")
-        }
-        _ => None,
+        event => unless_trusted(event, &GITHUB_TRUSTED),
     })
 }
 
-/// A merge request of GitLab. Its child pipelines have another source, and the variables of the merge request.
+/// A merge request counts by where it comes from, and so does a child pipeline with the variables of one; any other
+/// pipeline counts by [`GITLAB_TRUSTED`].
 fn gitlab_distrust(environment: &Environment) -> Option<&'static str> {
     let (event, source, target) = (
         environment.get("CI_PIPELINE_SOURCE"),
         environment.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"),
         environment.get("CI_MERGE_REQUEST_PROJECT_ID"),
     );
-    if event == Some("external_pull_request_event") {
-        return Some("it comes from another system");
+    match (event, source) {
+        (None | Some("merge_request_event" | "parent_pipeline"), Some(source)) if target == Some(source) => None,
+        (Some("merge_request_event"), _) | (_, Some(_)) => Some(OF_A_FORK),
+        (event, None) => unless_trusted(event, &GITLAB_TRUSTED),
     }
-    let is_known = source.is_some() || event != Some("merge_request_event");
-    (!is_known || source != target).then_some(OF_A_FORK)
 }
 
 fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
@@ -117,7 +127,17 @@ fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
         environment.get("BUILDKITE_REPO"),
     );
     // A repository has an https and an ssh URL. If only their form differs, the change is not trusted, which is safe.
-    (is_pull_request && source != own).then_some(OF_A_FORK)
+    if is_pull_request && source != own {
+        return Some(OF_A_FORK);
+    }
+    unless_trusted(environment.get("BUILDKITE_SOURCE"), &BUILDKITE_TRUSTED)
+}
+
+/// Distrusts an event that is not in the list. A job without an event is a shell that sets the system's variables.
+fn unless_trusted(event: Option<&str>, trusted: &[&str]) -> Option<&'static str> {
+    event
+        .is_some_and(|event| !trusted.contains(&event))
+        .then_some(OF_ANYBODY)
 }
 
 /// The part of an event that says where a change comes from.
@@ -201,7 +221,6 @@ mod tests {
         assert_eq!(of_github("pull_request", &fork), Some(OF_A_FORK));
         assert_eq!(of_github("pull_request", &gone), Some(OF_A_FORK));
         assert!(of_github("pull_request", "/no/such/file").is_some());
-        assert!(of_github("workflow_run", &own).is_some());
         for event in ["merge_request_event", "parent_pipeline"] {
             let of_gitlab = |source: &str| {
                 distrust(&[
@@ -232,6 +251,58 @@ mod tests {
             (None, Some(OF_A_FORK))
         );
         assert_eq!(distrust(&[("JENKINS_URL", "x"), ("CHANGE_FORK", "y")]), Some(OF_A_FORK));
+    }
+
+    #[test]
+    fn only_events_of_the_projects_own_people_are_trusted() {
+        let systems = [
+            ("GITHUB_ACTIONS", "GITHUB_EVENT_NAME", &GITHUB_TRUSTED[..]),
+            ("GITLAB_CI", "CI_PIPELINE_SOURCE", &GITLAB_TRUSTED),
+            ("BUILDKITE", "BUILDKITE_SOURCE", &BUILDKITE_TRUSTED),
+        ];
+        // The first eleven were trusted once.
+        let others = [
+            "issues",
+            "discussion",
+            "discussion_comment",
+            "fork",
+            "watch",
+            "check_run",
+            "check_suite",
+            "status",
+            "gollum",
+            "deployment_status",
+            "repository_dispatch",
+            "issue_comment",
+            "workflow_run",
+            "pull_request_review",
+            "pull_request_review_comment",
+            "trigger",
+            "pipeline",
+            "parent_pipeline",
+            "chat",
+            "external",
+            "external_pull_request_event",
+            "trigger_job",
+            "an event of next year",
+            "PUSH",
+            "push ",
+            "",
+        ];
+        for (system, variable, trusted) in systems {
+            let of = |event: &str| distrust(&[(system, "true"), (variable, event)]);
+            for event in trusted {
+                assert_eq!(of(event), None, "{system} {event}");
+            }
+            for event in others {
+                // An empty variable counts as one that is not set.
+                let expected = (!event.is_empty()).then_some(OF_ANYBODY);
+                assert_eq!(of(event), expected, "{system} {event}");
+            }
+            assert_eq!(distrust(&[(system, "true")]), None, "{system} without an event");
+        }
+        assert_eq!(distrust(&[("JENKINS_URL", "x")]), None);
+        assert_eq!(distrust(&[]), None);
     }
 
     #[test]

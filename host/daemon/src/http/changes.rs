@@ -48,6 +48,7 @@ struct ChangesPath {
         Refused,
         (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no \
             session changed files there.", body = ErrorBody),
+        (status = 409, description = "`nothing-to-apply`: the preview was discarded.", body = ErrorBody),
     ),
 )]
 pub(super) async fn diff(

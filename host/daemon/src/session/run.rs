@@ -206,6 +206,7 @@ pub(super) fn merged(
         require_sandbox: settings.require_sandbox || request.require_sandbox || repository.require_sandbox,
         unsandboxed: request.unsandboxed,
         untrusted: settings.untrusted || request.untrusted || repository.untrusted,
+        untrusted_task: request.untrusted_task,
         ask_before_write: request.ask_before_write,
         frozen: request.frozen,
     }

@@ -446,6 +446,7 @@ async fn prepare(
     };
     let is_analyst = task.settings.provider.api == Api::Analyst;
     let (past, mark) = (task.past.clone(), task.mark);
+    let is_task_foreign = job.policy.is_task_untrusted();
     let build = move || {
         let (target, packet) = selecting.build(&repository, &cancel)?;
         match &target {
@@ -454,7 +455,14 @@ async fn prepare(
             _ => {}
         }
         let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
-        let message = operation::user_message(operation, &name, &target, selecting.focus.as_deref(), &packet);
+        let message = operation::user_message(
+            operation,
+            &name,
+            &target,
+            selecting.focus.as_deref(),
+            &packet,
+            is_task_foreign,
+        );
         let indexes = &selecting.indexes;
         let message = match operation {
             Operation::Explain if is_analyst => {

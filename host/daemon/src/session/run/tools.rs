@@ -183,6 +183,9 @@ impl<'a> SessionTools<'a> {
         if packet.may_reveal_ignored {
             chosen.push("files that an ignore file over the limits may name".to_owned());
         }
+        if job.policy.is_task_untrusted() {
+            chosen.push("the task".to_owned());
+        }
         tools.context.conversation.taint.note(&chosen);
         tools
     }
