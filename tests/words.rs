@@ -1,14 +1,10 @@
-//! Plain words: no comment begins with a word that makes a riddle of it or leaves open who acts, and few type names
-//! have several meanings.
+//! Plain words: no comment leaves open who acts, and few type names have several meanings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
-
-/// The words that make a riddle of the sentence that they begin.
-const RIDDLE: &str = r"(What|Who|Whose|Whoever|Which|Where|How|The same)\b";
 
 /// The words that leave open who acts.
 const VAGUE_ACTOR: &str = r"(?i)\b(nobody|somebody|everybody|whoever|heed(s|ed|ing)?)\b";
@@ -30,37 +26,6 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
-}
-
-/// Number of comments and paragraphs of comments that begin with one of the words.
-fn count_riddles(text: &str) -> usize {
-    let word = Regex::new(&format!(r"^\s*//[/!]?\s*{RIDDLE}")).expect("a constant");
-    let empty = Regex::new(r"^\s*//[/!]?\s*$").expect("a constant");
-    let (mut count, mut goes_on) = (0, false);
-    for line in text.lines() {
-        count += usize::from(!goes_on && word.is_match(line));
-        goes_on = line.trim_start().starts_with("//") && !empty.is_match(line);
-    }
-    count
-}
-
-#[test]
-fn comments_begin_with_the_thing_that_they_are_about() {
-    let mut files = Vec::new();
-    for folder in ["cli", "host", "skills", "tests"] {
-        sources(&root().join(folder), &mut files);
-    }
-    let riddles = files.iter().filter_map(|file| {
-        let count = count_riddles(&fs::read_to_string(file).expect("a source is text"));
-        (count > 0).then(|| format!("{}: {count}", file.display()))
-    });
-    assert_eq!(riddles.collect::<Vec<_>>(), Vec::<String>::new());
-}
-
-#[test]
-fn a_comment_that_begins_with_such_a_word_is_found_once() {
-    let text = "/// What it is.\n/// Where it lies.\nfn a() {}\n//! Text.\n//!\n//! The same again.\n// Whatever.\n";
-    assert_eq!(count_riddles(text), 2);
 }
 
 /// The lines of comments with a word that leaves open who acts. Names in backticks do not count, as of user `nobody`.
@@ -90,17 +55,6 @@ fn a_comment_that_leaves_open_who_acts_is_found() {
     let text = "/// Nobody reads it.\nfn nobody() {}\n    // The user `nobody`.\n//! A user heeds it.\nlet a = \"somebody\";\n";
     let found: Vec<_> = find_vague_comments(text).collect();
     assert_eq!(found, ["/// Nobody reads it.", "//! A user heeds it."]);
-}
-
-#[test]
-fn help_begins_with_the_thing_that_it_is_about() {
-    // A description stands at the start of a line, or behind the name of an option or a command.
-    let begins = Regex::new(&format!(r"(?m)^(?:.*\S {{2,}}|\s*){RIDDLE}")).expect("a constant");
-    let reference = fs::read_to_string(root().join("cli/reference.md")).expect("the reference is text");
-    assert!(reference.contains("tool explain --help") || reference.contains("#### `tool explain`"));
-    let found: Vec<_> = begins.find_iter(&reference).map(|found| found.as_str()).collect();
-    assert_eq!(found, Vec::<&str>::new());
-    assert!(begins.is_match("  --path <PATH>  Where it lies") && begins.is_match("          What it does"));
 }
 
 /// The types that a source defines, without those of its tests.
