@@ -32,7 +32,7 @@ fn answer(mut stream: TcpStream, repositories: &Path) -> Option<()> {
     let mut request = String::new();
     reader.read_line(&mut request).ok()?;
     let path = request.split(' ').nth(1)?.to_owned();
-    let mut length = 0;
+    let (mut length, mut authorization) = (0, String::new());
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
@@ -42,9 +42,18 @@ fn answer(mut stream: TcpStream, repositories: &Path) -> Option<()> {
         if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
+        if let Some(value) = header.to_ascii_lowercase().strip_prefix("authorization:") {
+            authorization = value.trim().to_owned();
+        }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
+    // The name and the password of `locked`, in the base64 of Basic authentication, lower case.
+    if path.starts_with("/locked") && authorization != "basic ywrhonmzy3jldd86" {
+        let head = "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Basic realm=\"x\"\r\ncontent-length: 0\r\n\
+                    connection: close\r\n\r\n";
+        return stream.write_all(head.as_bytes()).ok();
+    }
     let (kind, content) = if let Some(name) = path.strip_suffix("/info/refs?service=git-upload-pack") {
         let mut content = b"001e# service=git-upload-pack\n0000".to_vec();
         content.extend(upload_pack(
@@ -110,6 +119,117 @@ fn set_traps(home: &Home) -> PathBuf {
     );
     fs::write(home.path().join(".gitconfig"), configuration).expect("the folder is writable");
     trace
+}
+
+/// Runs git with this input; gives the name of the object that it prints.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test makes objects that no work tree holds"
+)]
+fn object(root: &Path, arguments: &[&str], input: &str) -> String {
+    let mut command = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args(arguments)
+        .current_dir(root)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("git runs");
+    let mut writer = command.stdin.take().expect("it is piped");
+    writer.write_all(input.as_bytes()).expect("git reads it");
+    drop(writer);
+    let output = command.wait_with_output().expect("git ends");
+    String::from_utf8(output.stdout)
+        .expect("a name is ASCII")
+        .trim()
+        .to_owned()
+}
+
+/// A repository of some kilobytes whose tree has ten folders in each of ten folders, `levels` times, with ten files each.
+fn make_bomb(root: &Path, levels: usize) {
+    fs::create_dir_all(root).expect("the folder is writable");
+    git(root, &["init", "--quiet"]);
+    let blob = object(root, &["hash-object", "-w", "--stdin"], &"a = 1\n".repeat(680));
+    let ten = |line: &dyn Fn(usize) -> String| (0..10).map(line).collect::<String>();
+    let mut tree = object(root, &["mktree"], &ten(&|i| format!("100644 blob {blob}\tf{i}.py\n")));
+    for _ in 0..levels {
+        tree = object(root, &["mktree"], &ten(&|i| format!("040000 tree {tree}\td{i}\n")));
+    }
+    let commit = object(root, &["commit-tree", &tree, "-m", "one"], "");
+    git(root, &["update-ref", "HEAD", &commit]);
+}
+
+/// The result of the only repository of a batch.
+fn only_result(place: &Path) -> Value {
+    let lines = fs::read_to_string(place.join("batch-results/results/1-of-1.jsonl")).expect("it is there");
+    serde_json::from_str(&lines).expect("one line of JSON")
+}
+
+#[test]
+fn a_tree_that_is_too_large_is_refused_before_it_is_written() {
+    let (home, served) = (Home::offline(), folder(&[]));
+    make_bomb(&served.path().join("bomb"), 5);
+    make_bomb(&served.path().join("small"), 1);
+    let url = serve_git(served.path());
+    for (name, exit) in [("small", 0), ("bomb", 1)] {
+        let place = folder(&[("list.txt", &format!("{url}/{name}\n"))]);
+        home.run(place.path(), &["batch", "list.txt"]).expect(exit);
+        let result = only_result(place.path());
+        if name == "bomb" {
+            assert_eq!(
+                result["error"]["message"],
+                "the repository is too large to be cloned: more than 400000 files or 2 GiB"
+            );
+        }
+        let clones = fs::read_dir(place.path().join("batch-results/clones")).expect("it is there");
+        assert_eq!(clones.count(), 0, "{name}");
+    }
+}
+
+#[test]
+fn the_answer_of_the_users_credential_helper_reaches_the_host_of_the_url() {
+    let (home, served) = (
+        Home::offline(),
+        folder(&[("locked/README.md", "# Locked\n\nCounts crates.\n")]),
+    );
+    commit_all(&served.path().join("locked"));
+    let list = format!("{}/locked\n", serve_git(served.path()));
+    let place = folder(&[("list.txt", &list)]);
+    home.run(place.path(), &["batch", "list.txt"]).expect(1);
+    let helper = home.path().join("helper");
+    fs::write(&helper, "#!/bin/sh\necho username=ada\necho password=s3cret?:\n").expect("the folder is writable");
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let configuration = format!("[credential]\n\thelper = {}\n", helper.display());
+    fs::write(home.path().join(".gitconfig"), configuration).expect("the folder is writable");
+    home.run(place.path(), &["batch", "list.txt", "--retry-failed"])
+        .expect(0);
+    holds(
+        only_result(place.path())["output"].as_str().expect("a text"),
+        &["Counts crates."],
+    );
+}
+
+#[test]
+fn an_address_of_ssh_is_cloned_only_without_the_sandbox() {
+    let home = Home::offline();
+    let place = folder(&[("list.txt", "git@127.0.0.1:team/shop.git\n")]);
+    home.run(place.path(), &["batch", "list.txt"]).expect(1);
+    let error = &only_result(place.path())["error"];
+    holds(
+        error["message"].as_str().expect("a text"),
+        &["has no way out of the sandbox"],
+    );
+    holds(
+        error["hint"].as_str().expect("a text"),
+        &["https address", "--unsandboxed"],
+    );
+    home.run(place.path(), &["batch", "list.txt", "--unsandboxed", "--retry-failed"])
+        .expect(1);
+    let error = &only_result(place.path())["error"];
+    holds(
+        error["message"].as_str().expect("a text"),
+        &["git could not clone `git@127.0.0.1:team/shop.git`"],
+    );
 }
 
 /// Makes a folder a git repository with one commit.

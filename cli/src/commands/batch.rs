@@ -40,7 +40,13 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
     }
     let items = shard_items(&arguments)?;
     // A configuration that is wrong is better found before the first session.
-    config::load(&context.backend.home, &context.backend.environment)?;
+    let settings = config::load(&context.backend.home, &context.backend.environment)?;
+    if settings.policy.require_sandbox && arguments.session.policy.unsandboxed {
+        let message = "A sandbox is required and refused at the same time";
+        return Err(Problem::new(ErrorKind::InvalidPolicy, message)
+            .with_hint("leave out `--unsandboxed`, or `require_sandbox` in the configuration")
+            .into());
+    }
     let folder = ResultsFolder::open(&arguments.results, arguments.shard, arguments.retry_failed)?;
     let ids: BTreeSet<String> = items.iter().map(|item| item.id.clone()).collect();
     let queue: VecDeque<BatchItem> = items.into_iter().filter(|item| !folder.is_done(&item.id)).collect();

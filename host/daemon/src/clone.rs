@@ -1,8 +1,14 @@
 //! Clones repositories with the user's git, in such a way that nothing of a repository runs.
 //!
-//! The work tree is checked out in a step of its own, after an attributes file that takes effect over those of the
-//! repository has turned every filter off. Hooks, templates, submodules and file system monitors are off as well. git
-//! may not ask the user: keys come from an agent, passwords from a credential helper.
+//! git runs in the sandbox of installations, three times: it fetches, with the URL's host as the only one that it reaches;
+//! it lists the tree, which is counted; and it checks the tree out. After the first and the last step the files that it
+//! left are copied to the disk, of git's own folder only what holds data. The user's credential helper is asked outside.
+//!
+//! The work tree is checked out after an attributes file that takes effect over those of the repository has turned every
+//! filter off. Hooks, templates, submodules and file system monitors are off as well. git may not ask the user.
+
+mod copied;
+mod credential;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,15 +19,32 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::process::environment::find_programs;
-use crate::process::{CommandSpec, ProcessError, RunEnd, RunLimits, run};
+use crate::process::contain::{self, Enclosure, Installation, LeftTrees, RunBounds, Sandbox, ToolAccess, WrittenFile};
+use crate::process::environment::{CERTIFICATES, find_programs};
+use crate::process::proxy::{RegistryHost, Way};
+use crate::process::{CommandSpec, ProcessError, RunEnd, RunLimits, run, run_handing_back};
 use crate::text::clean_line;
+use copied::CopyPlan;
+use credential::Credential;
 
 /// Time for one clone. A shallow clone of the largest public repositories takes some minutes.
 const CLONE_SECONDS_MAX: u64 = 30 * 60;
 
 /// Seconds without progress after which git gives a transfer up, by its own settings.
 const STALLED_SECONDS: u64 = 60;
+
+/// Bytes of a tree, each file in whole pages, and of what is fetched: both lie in memory for a moment, and the kernel
+/// bounds them, too.
+const CLONE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Files and folders of a tree. Large public repositories have 100,000.
+const CLONE_FILES_MAX: usize = 400_000;
+
+/// The list of a tree's entries: more than the permitted number takes.
+const CLONE_LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Memory of a page.
+const PAGE_BYTES: u64 = 4096;
 
 /// Output of git that an error quotes.
 const QUOTED_CHARS_MAX: usize = 400;
@@ -52,6 +75,9 @@ const USER_VARIABLES: [&str; 17] = [
     "ALL_PROXY",
     "all_proxy",
 ];
+
+/// Of these, what git needs in the sandbox. It sees an empty home in place of the user's.
+const SANDBOX_VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 
 /// Address of a repository that may be cloned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -151,6 +177,22 @@ impl CloneUrl {
     }
 }
 
+impl CloneUrl {
+    /// The settings of a clone of this address.
+    fn configuration(&self, has_sha256: bool) -> String {
+        let url = self.text.replace('\\', "\\\\").replace('"', "\\\"");
+        let (version, format) = if has_sha256 {
+            (1, "[extensions]\n\tobjectFormat = sha256\n")
+        } else {
+            (0, "")
+        };
+        format!(
+            "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = false\n{format}[remote \"origin\"]\n\
+             \turl = \"{url}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n"
+        )
+    }
+}
+
 /// True for `localhost`, 127.0.0.0/8 and `[::1]`, with a port or without.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
@@ -185,52 +227,154 @@ pub enum CloneError {
         /// The end of git's output, on one line.
         said: String,
     },
+    /// git is not run without a sandbox.
+    #[error("a clone needs the full sandbox, and this machine does not allow one: {why}")]
+    NoSandbox {
+        /// Why not.
+        why: String,
+    },
+    /// ssh has no way out of the sandbox.
+    #[error("`{url}` is reached by ssh, which has no way out of the sandbox that git runs in")]
+    Ssh {
+        /// The address.
+        url: CloneUrl,
+    },
+    /// The tree, or what was fetched, is too large.
+    #[error("the repository is too large to be cloned: more than {files} files or {gibibytes} GiB")]
+    TooLarge {
+        /// Files and folders that a clone may have.
+        files: usize,
+        /// Size that it may have.
+        gibibytes: u64,
+    },
     /// The clone was cancelled.
     #[error("the clone was cancelled")]
     Cancelled,
 }
 
+impl CloneError {
+    fn too_large() -> Self {
+        Self::TooLarge {
+            files: CLONE_FILES_MAX,
+            gibibytes: CLONE_BYTES_MAX / (1024 * 1024 * 1024),
+        }
+    }
+}
+
+/// Whether git runs in a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloneWalls {
+    /// In the full one, or not at all.
+    Sandbox,
+    /// With the user's rights, settings and credentials, because the user said so.
+    None,
+}
+
 /// Clones the newest commit of the default branch into `folder`, which must not exist. Blocks. `starter` is the user's
-/// environment.
+/// environment, and `state` the folder of this program, which a sandbox never shows.
+///
+/// # Errors
+///
+/// Where git fails, where there is no sandbox, and where the repository is larger than 400,000 files or 2 GiB. What was
+/// written until then stays in `folder`.
 pub fn clone_repository(
     url: &CloneUrl,
     folder: &Path,
+    walls: CloneWalls,
+    state: &Path,
     starter: &BTreeMap<String, String>,
     cancel: &CancellationToken,
 ) -> Result<(), CloneError> {
-    let git = Git {
-        program: find_programs(starter, "git")
-            .into_iter()
-            .next()
-            .ok_or(CloneError::NoGit)?,
-        environment: environment(url, starter),
-        url,
-        cancel,
+    let program = find_programs(starter, "git")
+        .into_iter()
+        .next()
+        .ok_or(CloneError::NoGit)?;
+    let at = |path: &Path, made: io::Result<()>| {
+        made.map_err(|source| CloneError::Folder {
+            path: path.to_owned(),
+            source,
+        })
     };
-    let target = folder.display().to_string();
-    let clone = [
-        "clone",
-        "--quiet",
-        "--no-checkout",
-        "--depth=1",
-        "--single-branch",
-        "--no-tags",
-    ];
-    let plain = ["--no-recurse-submodules", "--template=", "--", &url.text, &target];
-    git.run(Path::new("/"), &[&clone[..], &plain[..]].concat())?;
-    let attributes = folder.join(".git/info/attributes");
-    let prepared =
-        std::fs::create_dir_all(folder.join(".git/info")).and_then(|()| std::fs::write(&attributes, ATTRIBUTES));
-    prepared.map_err(|source| CloneError::Folder {
-        path: attributes,
+    at(folder, std::fs::create_dir(folder))?;
+    let folder = &folder.canonicalize().map_err(|source| CloneError::Folder {
+        path: folder.to_owned(),
         source,
     })?;
-    git.run(folder, &["checkout", "--quiet", "--force", "HEAD", "--"])
+    let mut git = Git {
+        program,
+        folder,
+        environment: environment(url, walls, starter),
+        state,
+        url,
+        walls,
+        credential: None,
+        cancel,
+    };
+    if walls == CloneWalls::Sandbox {
+        check_sandbox(url)?;
+        let left = git.fetch(starter)?;
+        CopyPlan::of_repository(&left.repository)?.write(folder)?;
+        let config = folder.join(".git/config");
+        at(&config, std::fs::write(&config, url.configuration(has_sha256(folder))))?;
+    } else {
+        git.run(&git.fetching(), None)?;
+    }
+    let attributes = folder.join(".git/info/attributes");
+    at(&attributes, std::fs::create_dir_all(folder.join(".git/info")))?;
+    at(&attributes, std::fs::write(&attributes, ATTRIBUTES))?;
+    git.check_size()?;
+    let checkout = ["checkout", "--quiet", "--force", "HEAD", "--"].map(str::to_owned);
+    if let Some(left) = git.run(&checkout, None)?.left {
+        CopyPlan::of_work_tree(&left.repository)?.write(folder)?;
+    }
+    Ok(())
 }
 
-/// The variables of git: those of the user that lead to servers and their credentials, and what keeps it from asking.
-fn environment(url: &CloneUrl, starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let own = USER_VARIABLES
+/// True where a pack has a name of SHA-256, so that its objects have, too.
+fn has_sha256(folder: &Path) -> bool {
+    let packs = std::fs::read_dir(folder.join(".git/objects/pack"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut names = packs.map(|pack| pack.file_name());
+    names.any(|name| name.len() > "pack-.pack".len() + 40)
+}
+
+/// Clones nothing but the newest commit, and checks nothing out.
+const FETCH: [&str; 9] = [
+    "clone",
+    "--quiet",
+    "--no-checkout",
+    "--depth=1",
+    "--single-branch",
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--template=",
+    "--",
+];
+
+/// Refuses where git could not be run in a sandbox.
+fn check_sandbox(url: &CloneUrl) -> Result<(), CloneError> {
+    let available = contain::available();
+    if available.sandbox != Sandbox::Namespaces {
+        return Err(CloneError::NoSandbox {
+            why: available.refused.join("; "),
+        });
+    }
+    if url.transport == Transport::Ssh {
+        return Err(CloneError::Ssh { url: url.clone() });
+    }
+    Ok(())
+}
+
+/// The variables of git: where it runs with the user's rights, those that lead to servers and their credentials; and what
+/// keeps it from asking.
+fn environment(url: &CloneUrl, walls: CloneWalls, starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let names = match walls {
+        CloneWalls::Sandbox => &SANDBOX_VARIABLES[..],
+        CloneWalls::None => &USER_VARIABLES[..],
+    };
+    let own = names
         .iter()
         .filter_map(|&name| Some((name.to_owned(), starter.get(name)?.clone())));
     let fixed = [
@@ -239,6 +383,7 @@ fn environment(url: &CloneUrl, starter: &BTreeMap<String, String>) -> BTreeMap<S
         ("GIT_SSH_COMMAND", "ssh -o BatchMode=yes"),
         ("GIT_ATTR_NOSYSTEM", "1"),
         ("GIT_LFS_SKIP_SMUDGE", "1"),
+        ("GIT_DEFAULT_REF_FORMAT", "files"),
         ("SSH_ASKPASS_REQUIRE", "never"),
         ("LC_ALL", "C"),
     ];
@@ -248,20 +393,106 @@ fn environment(url: &CloneUrl, starter: &BTreeMap<String, String>) -> BTreeMap<S
 
 struct Git<'a> {
     program: PathBuf,
+    folder: &'a Path,
     environment: BTreeMap<String, String>,
+    state: &'a Path,
     url: &'a CloneUrl,
+    walls: CloneWalls,
+    credential: Option<Credential>,
     cancel: &'a CancellationToken,
 }
 
+/// A run of git that exited with 0.
+struct GitRun {
+    output: String,
+    left: Option<LeftTrees>,
+}
+
 impl Git<'_> {
-    fn run(&self, directory: &Path, arguments: &[&str]) -> Result<(), CloneError> {
+    /// Fetches in the sandbox, first without a credential: most repositories need none, and a helper is not bothered.
+    fn fetch(&mut self, starter: &BTreeMap<String, String>) -> Result<LeftTrees, CloneError> {
+        let arguments = self.fetching();
+        let way = Way {
+            takes_posts: true,
+            ..Way::to(RegistryHost::of(&self.url.text, true).into_iter().collect(), starter)
+        };
+        let fetched = match self.run(&arguments, Some(way.clone())) {
+            Err(CloneError::Failed { url, said }) => {
+                self.credential = credential::ask(&self.program, self.url, starter, self.cancel);
+                match self.credential {
+                    Some(_) => self.run(&arguments, Some(way)),
+                    None => Err(CloneError::Failed { url, said }),
+                }
+            }
+            fetched => fetched,
+        };
+        let left = fetched?.left;
+        left.ok_or_else(|| self.failed("the sandbox handed nothing back"))
+    }
+
+    /// The arguments that fetch into the folder of the run.
+    fn fetching(&self) -> Vec<String> {
+        let places = [self.url.text.clone(), ".".to_owned()];
+        FETCH.map(str::to_owned).into_iter().chain(places).collect()
+    }
+
+    /// Counts the tree before it is written.
+    fn check_size(&self) -> Result<(), CloneError> {
+        let list = ["ls-tree", "-r", "-t", "-l", "--full-tree", "HEAD"].map(str::to_owned);
+        let listed = self.run(&list, None)?.output;
+        // Mode, type, name and size of an entry, and its path.
+        let size = |line: &str| line.split_whitespace().nth(3)?.parse::<u64>().ok();
+        let pages = |size: u64| size.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
+        let files = listed.lines().count();
+        let bytes = listed.lines().filter_map(size).map(pages).fold(0, u64::saturating_add);
+        if files > CLONE_FILES_MAX || bytes > CLONE_BYTES_MAX {
+            return Err(CloneError::too_large());
+        }
+        Ok(())
+    }
+
+    /// Runs git in the folder. `way` is its way to the network, which a sandbox gives it for one host.
+    fn run(&self, arguments: &[String], way: Option<Way>) -> Result<GitRun, CloneError> {
+        let limits = RunLimits {
+            output_kept_bytes: CLONE_LIST_BYTES_MAX,
+            output_bytes_max: CLONE_LIST_BYTES_MAX as u64,
+            ..RunLimits::within(Duration::from_secs(CLONE_SECONDS_MAX))
+        };
+        let command = CommandSpec {
+            program: self.program.clone(),
+            arguments: self.settings().chain(arguments.iter().cloned()).collect(),
+            directory: self.folder.to_owned(),
+            environment: self.environment.clone(),
+        };
+        let (ended, left) = match self.walls {
+            CloneWalls::None => (run(&command, &limits, self.cancel, &|_| {})?, None),
+            CloneWalls::Sandbox => {
+                let ended = run_handing_back(&command, &self.enclosure(way), &limits, self.cancel, &|_| {})?;
+                (ended.run, ended.left)
+            }
+        };
+        match ended.end {
+            RunEnd::Exited(0) => Ok(GitRun {
+                output: ended.output,
+                left,
+            }),
+            RunEnd::Cancelled => Err(CloneError::Cancelled),
+            RunEnd::TimedOut => Err(self.failed(&format!("it took longer than {CLONE_SECONDS_MAX} s"))),
+            RunEnd::OutputLimit => Err(CloneError::too_large()),
+            // The file system of the sandbox is as large as a repository may be.
+            _ if ended.output.contains("No space left on device") => Err(CloneError::too_large()),
+            _ => Err(self.failed(&ended.output)),
+        }
+    }
+
+    fn settings(&self) -> impl Iterator<Item = String> {
         let stalled = format!("http.lowSpeedTime={STALLED_SECONDS}");
         let redirects = match self.url.transport {
             // A server on this machine must not lead to others without encryption.
             Transport::LoopbackHttp => "http.followRedirects=false",
             Transport::Https | Transport::Ssh => "http.followRedirects=initial",
         };
-        let settings = [
+        let mut settings = vec![
             "core.hooksPath=/dev/null",
             "core.attributesFile=/dev/null",
             "core.fsmonitor=false",
@@ -271,20 +502,48 @@ impl Git<'_> {
             &stalled,
             redirects,
         ];
+        if self.walls == CloneWalls::Sandbox {
+            // Its owner can seem to be another user there.
+            settings.push("safe.directory=*");
+        }
+        if self.credential.is_some() {
+            settings.push("credential.helper=store");
+        }
         let settings = settings.into_iter().flat_map(|setting| ["-c", setting]);
-        let command = CommandSpec {
-            program: self.program.clone(),
-            arguments: settings.chain(arguments.iter().copied()).map(str::to_owned).collect(),
-            directory: directory.to_owned(),
-            environment: self.environment.clone(),
-        };
-        let limits = RunLimits::within(Duration::from_secs(CLONE_SECONDS_MAX));
-        let ended = run(&command, &limits, self.cancel, &|_| {})?;
-        match ended.end {
-            RunEnd::Exited(0) => Ok(()),
-            RunEnd::Cancelled => Err(CloneError::Cancelled),
-            RunEnd::TimedOut => Err(self.failed(&format!("it took longer than {CLONE_SECONDS_MAX} s"))),
-            _ => Err(self.failed(&ended.output)),
+        settings.map(str::to_owned).collect::<Vec<_>>().into_iter()
+    }
+
+    fn enclosure(&self, way: Option<Way>) -> Enclosure {
+        let certificates = CERTIFICATES.iter().filter_map(|name| self.environment.get(*name));
+        let home = self.environment.get("HOME");
+        let credential = self
+            .credential
+            .as_ref()
+            .filter(|_| way.is_some())
+            .zip(home)
+            .map(|(credential, home)| WrittenFile {
+                place: Path::new(home).join(".git-credentials"),
+                text: credential.line(self.url),
+            });
+        Enclosure {
+            sandbox: Sandbox::Namespaces,
+            root: self.folder.to_owned(),
+            hidden: Vec::new(),
+            state_directory: Some(self.state.to_owned()),
+            bounds: RunBounds {
+                tree_bytes: CLONE_BYTES_MAX,
+                ..RunBounds::default()
+            },
+            installation: way.map(|way| Installation {
+                outside: None,
+                shown: certificates.map(PathBuf::from).collect(),
+                way,
+            }),
+            tools: ToolAccess {
+                files: credential.into_iter().collect(),
+                hands_back: true,
+                ..ToolAccess::default()
+            },
         }
     }
 
@@ -334,7 +593,7 @@ mod tests {
         let url = CloneUrl::parse("git@host.example:a")
             .expect("a URL")
             .expect("it may be cloned");
-        let given = environment(&url, &starter);
+        let given = environment(&url, CloneWalls::None, &starter);
         assert_eq!(given.get("HOME").map(String::as_str), Some("/home/me"));
         assert_eq!(given.get("GIT_ALLOW_PROTOCOL").map(String::as_str), Some("ssh"));
         assert!(

@@ -1,9 +1,9 @@
 //! The way out of a contained installation: a proxy that knows the package registries and refuses every other place.
 //!
 //! It listens on a loopback port of the run's own network, which only the run can reach, and serves `CONNECT`; plain
-//! `GET` only for a mirror that the user configured with `http`. Names and ports are compared with the list, resolved
-//! here, and a resolved address must be a public one unless the user's own configuration names the place. The content
-//! of TLS it does not see. The list of places is decided elsewhere.
+//! `GET` only for a mirror that the user configured with `http`, and plain `POST` only for a git server on this machine.
+//! Names and ports are compared with the list, resolved here, and a resolved address must be a public one unless the user's
+//! own configuration names the place. The content of TLS it does not see. The list of places is decided elsewhere.
 
 mod places;
 mod request;
@@ -194,13 +194,18 @@ fn exchange(client: &TcpStream, shared: &Arc<ProxyShared>) -> io::Result<()> {
     match open(&head, shared) {
         Ok((server, plain)) => {
             match plain {
-                Some(request) => shared.send(&server, &request)?,
+                Some(request) => {
+                    shared.send(&server, &request)?;
+                    if has_body(&head) {
+                        shared.send(&server, &head.rest)?;
+                    }
+                }
                 None => {
                     (&*client).write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
                     shared.send(&server, &head.rest)?;
                 }
             }
-            relay(client, &server, plain_of(&head), shared)
+            relay(client, &server, plain_of(&head) && !has_body(&head), shared)
         }
         Err(refusal) => {
             if let Some(tried) = &refusal.tried {
@@ -219,6 +224,10 @@ fn exchange(client: &TcpStream, shared: &Arc<ProxyShared>) -> io::Result<()> {
 
 fn plain_of(head: &Head) -> bool {
     matches!(head.request, Ok(ProxyRequest::Plain { .. }))
+}
+
+fn has_body(head: &Head) -> bool {
+    head.request.as_ref().is_ok_and(ProxyRequest::has_body)
 }
 
 fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<Head> {
@@ -247,12 +256,16 @@ fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<Head> {
 
 /// A connection to where the request leads, and for a plain one the bytes to send there.
 fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
-    let request = head.request.as_ref().map_err(|what| {
+    let unserved = |what: &str| {
         Refusal::forbidden(
             format!("installation tried {what}"),
             "only CONNECT and plain GET are served",
         )
-    })?;
+    };
+    let request = head.request.as_ref().map_err(|what| unserved(what))?;
+    if request.has_body() && !shared.way.takes_posts {
+        return Err(unserved("the method `POST`"));
+    }
     let (host, port) = request.target();
     let tried = || format!("installation tried to reach {}", shown(host, port));
     let is_plain = matches!(request, ProxyRequest::Plain { .. });
@@ -337,8 +350,8 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
     }
 }
 
-/// Passes bytes until one side has ended. After a plain request only the answer passes: a second request on the same
-/// connection could name another place.
+/// Passes bytes until one side has ended. After a plain request without a body only the answer passes: a second request on
+/// the same connection could name another place. One that takes bodies is the only place of its run.
 fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<ProxyShared>) -> io::Result<()> {
     server.set_read_timeout(Some(TICK))?;
     server.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::api::{self, Dollars, ErrorKind, ExecuteRequest, Problem, SessionDiff, SessionResult, Status, Timestamp};
-use host::clone::{CloneError, clone_repository};
+use host::api::{
+    self, Dollars, ErrorKind, ExecuteRequest, PolicyRequest, Problem, SessionDiff, SessionResult, Status, Timestamp,
+};
+use host::clone::{CloneError, CloneWalls, clone_repository};
+use host::process::contain::{self, Sandbox};
 use tokio_util::sync::CancellationToken;
 
 use super::list::{BatchItem, RepositorySource};
@@ -118,7 +121,7 @@ pub(super) async fn run_item(
 impl BatchSettings {
     async fn run_session(&self, started: &StartedItem) -> Result<(SessionResult, Option<String>), ItemError> {
         let root = self.repository(started).await?;
-        let request = self.request(started, &root)?;
+        let request = self.request(started, &root).await?;
         let (client, mut events) = self
             .backend
             .connect_and_stream("/api/stream?form=reference", &request)
@@ -149,6 +152,12 @@ impl BatchSettings {
         };
         let (folder, cancel) = (started.clone.clone(), self.cancel.clone());
         let environment = self.backend.environment.variables().clone();
+        let home = self.backend.home.clone();
+        let walls = if self.session.policy.unsandboxed {
+            CloneWalls::None
+        } else {
+            CloneWalls::Sandbox
+        };
         // An interrupted run may have left a part of a clone.
         remove_clone(folder.clone()).await;
         let cloning = tokio::task::spawn_blocking(move || {
@@ -157,13 +166,24 @@ impl BatchSettings {
                 path: above.to_owned(),
                 source,
             })?;
-            clone_repository(&url, &folder, &environment, &cancel).map(|()| folder)
+            clone_repository(&url, &folder, walls, &home, &environment, &cancel).map(|()| folder)
         });
         match cloning.await {
             Ok(Ok(folder)) => Ok(folder),
             Ok(Err(CloneError::Cancelled)) => Err(ItemError::Cancelled),
             Ok(Err(error @ CloneError::NoGit)) => {
                 Err(ItemError::Batch(Error::new(ErrorKind::Unavailable, error.to_string())))
+            }
+            Ok(Err(error @ CloneError::NoSandbox { .. })) => Err(ItemError::Batch(
+                Problem::new(ErrorKind::SandboxUnavailable, capitalised(&error))
+                    .with_hint(UNSANDBOXED)
+                    .into(),
+            )),
+            Ok(Err(error @ CloneError::Ssh { .. })) => {
+                let problem = Problem::new(ErrorKind::InvalidRepository, error.to_string());
+                Err(ItemError::Item(
+                    problem.with_hint(format!("name its https address, or {UNSANDBOXED}")),
+                ))
             }
             Ok(Err(error)) => {
                 let problem = Problem::new(ErrorKind::InvalidRepository, error.to_string());
@@ -180,14 +200,21 @@ impl BatchSettings {
         }
     }
 
-    fn request(&self, started: &StartedItem, root: &Path) -> Result<ExecuteRequest, ItemError> {
+    async fn request(&self, started: &StartedItem, root: &Path) -> Result<ExecuteRequest, ItemError> {
         let root = root
             .canonicalize()
             .map_err(|error| Error::file("Repository", root, &error))?;
         let run = self.session.run_arguments(started.bound);
         let mut policy = policy(&run.session.policy);
-        // A URL may serve something else today than when it was listed.
-        policy.untrusted |= matches!(started.item.source, RepositorySource::Url(_));
+        if matches!(started.item.source, RepositorySource::Url(_)) {
+            narrow_for_clone(&mut policy).await;
+        } else {
+            // Alone, the flag is about clones.
+            policy.unsandboxed &= policy
+                .allow
+                .iter()
+                .any(|effect| effect == "run-process" || effect == "install");
+        }
         Ok(ExecuteRequest {
             operation: started.item.operation,
             // Without one it is the whole repository. `.` would be the folder of the reports.
@@ -208,6 +235,31 @@ impl BatchSettings {
             verification: run.session.tests.verification(),
             preview: false,
         })
+    }
+}
+
+/// What to do where a clone cannot be made in the sandbox.
+const UNSANDBOXED: &str = "add `--unsandboxed` so that your own git fetches, with your rights; or clone it yourself and \
+    name its folder";
+
+fn capitalised(error: &CloneError) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A URL may serve something else today than when it was listed: nothing of it is trusted, and its tests run in the full
+/// sandbox or not at all, whatever else was allowed.
+async fn narrow_for_clone(policy: &mut PolicyRequest) {
+    let available = tokio::task::spawn_blocking(contain::available).await;
+    let has_sandbox = available.is_ok_and(|available| available.sandbox == Sandbox::Namespaces);
+    policy.untrusted = true;
+    policy.unsandboxed = false;
+    policy.require_sandbox |= has_sandbox;
+    if !has_sandbox {
+        policy.deny.extend(["run-process", "install"].map(str::to_owned));
     }
 }
 
@@ -286,4 +338,22 @@ impl StartedItem {
 /// Removes a clone. An error is ignored: the next run of the item would report it.
 async fn remove_clone(folder: PathBuf) {
     let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A unit test has no helper, and so no sandbox.
+    #[tokio::test]
+    async fn tests_of_a_clone_do_not_run_where_there_is_no_full_sandbox() {
+        let mut policy = PolicyRequest {
+            allow: vec!["run-process".to_owned()],
+            unsandboxed: true,
+            ..PolicyRequest::default()
+        };
+        narrow_for_clone(&mut policy).await;
+        assert_eq!(policy.deny, ["run-process", "install"]);
+        assert!(policy.untrusted && !policy.unsandboxed && !policy.require_sandbox);
+    }
 }

@@ -1,5 +1,6 @@
 //! Decides which places may be reached, and on which way. Pure.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;
@@ -144,9 +145,30 @@ pub struct Way {
     pub upstream_tls: Option<Upstream>,
     /// `NO_PROXY` of the user's environment.
     pub direct: String,
+    /// True where a plain place may be sent a body, as git does. A registry gets none.
+    pub takes_posts: bool,
 }
 
 impl Way {
+    /// The way to these places, through the proxies that the user's environment names.
+    pub fn to(places: Vec<RegistryHost>, starter: &BTreeMap<String, String>) -> Self {
+        // In the order in which programs look: lower case first.
+        let value = |names: &[&str]| {
+            let spelled = names
+                .iter()
+                .flat_map(|name| [(*name).to_owned(), name.to_ascii_uppercase()]);
+            let mut values = spelled.filter_map(|name| starter.get(&name)).map(|value| value.trim());
+            values.find(|value| !value.is_empty())
+        };
+        Self {
+            places,
+            upstream_plain: value(&["http_proxy", "all_proxy"]).and_then(Upstream::of),
+            upstream_tls: value(&["https_proxy", "all_proxy"]).and_then(Upstream::of),
+            direct: value(&["no_proxy"]).unwrap_or_default().to_owned(),
+            takes_posts: false,
+        }
+    }
+
     /// The place of this name and port. A plain request needs a plain place, `CONNECT` one of either kind.
     pub(super) fn place(&self, host: &str, port: u16, is_plain: bool) -> Option<&RegistryHost> {
         let host = folded(host);

@@ -31,6 +31,11 @@ pub(super) enum ProxyRequest {
 }
 
 impl ProxyRequest {
+    /// True where bytes follow the head.
+    pub(super) fn has_body(&self) -> bool {
+        matches!(self, Self::Plain { method, .. } if method == "POST")
+    }
+
     pub(super) fn target(&self) -> (&str, u16) {
         match self {
             Self::Connect { host, port } | Self::Plain { host, port, .. } => (host, *port),
@@ -50,7 +55,7 @@ impl ProxyRequest {
                 let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
                 Ok(Self::Connect { host, port })
             }
-            "GET" | "HEAD" => {
+            "GET" | "HEAD" | "POST" => {
                 let unclear = || "to fetch from nowhere".to_owned();
                 let url = Url::parse(target).map_err(|_| unclear())?;
                 let host = url.host_str().filter(|_| url.scheme() == "http").ok_or_else(unclear)?;
@@ -102,7 +107,8 @@ impl Head {
             None => path.clone(),
         };
         let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {authority}\r\n");
-        for line in self.lines.iter().filter(|line| is_passed_on(line)) {
+        let has_body = method == "POST";
+        for line in self.lines.iter().filter(|line| is_passed_on(line, has_body)) {
             text.push_str(line);
             text.push_str("\r\n");
         }
@@ -113,8 +119,11 @@ impl Head {
 }
 
 /// True unless a line is about one connection, a body that is not passed on, or the host, which is written anew.
-fn is_passed_on(line: &str) -> bool {
+fn is_passed_on(line: &str, has_body: bool) -> bool {
     let name = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if has_body && ["transfer-encoding", "content-length"].contains(&name.as_str()) {
+        return true;
+    }
     let is_own = [
         "connection",
         "keep-alive",

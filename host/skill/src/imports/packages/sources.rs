@@ -45,22 +45,12 @@ impl Sources {
     }
 
     fn of(starter: &BTreeMap<String, String>, places: Vec<RegistryHost>) -> Self {
-        let value = |names: &[&str]| {
-            let spelled = names.iter().flat_map(|name| [(*name).to_owned(), name.to_uppercase()]);
-            let mut values = spelled.filter_map(|name| starter.get(&name)).map(|value| value.trim());
-            values.find(|value| !value.is_empty())
-        };
         let mut shown = Vec::new();
         for name in environment::CERTIFICATES {
             shown.extend(starter.get(name).map(PathBuf::from).filter(|path| path.is_absolute()));
         }
         Self {
-            way: Way {
-                places,
-                upstream_plain: value(&["http_proxy", "all_proxy"]).and_then(Upstream::of),
-                upstream_tls: value(&["https_proxy", "all_proxy"]).and_then(Upstream::of),
-                direct: value(&["no_proxy"]).unwrap_or_default().to_owned(),
-            },
+            way: Way::to(places, starter),
             shown,
             settings: BTreeMap::new(),
         }

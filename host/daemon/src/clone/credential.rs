@@ -1,0 +1,106 @@
+//! The user's credential helper, asked outside of the sandbox for the host of one URL.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{CloneUrl, CloneWalls, Transport, environment};
+use crate::process::{CommandSpec, RunEnd, RunLimits, run};
+
+/// Time for a helper, which may ask a server.
+const HELPER_SECONDS_MAX: u64 = 60;
+
+/// Gives git the question on its standard input. `$1` is git.
+const ASK: &str = "printf 'protocol=%s\\nhost=%s\\npath=%s\\n\\n' \"$2\" \"$3\" \"$4\" | \
+                   \"$1\" -c credential.interactive=never credential fill";
+
+/// A name and a password for one host.
+pub(super) struct Credential {
+    user: String,
+    password: String,
+}
+
+impl Credential {
+    /// The line of a file as `git credential-store` reads it.
+    pub(super) fn line(&self, url: &CloneUrl) -> String {
+        let [scheme, host, _] = parts(url);
+        format!(
+            "{scheme}://{}:{}@{host}\n",
+            encoded(&self.user),
+            encoded(&self.password)
+        )
+    }
+}
+
+/// Asks the helper of the user's git; none where it has no answer. Blocks.
+pub(super) fn ask(
+    git: &Path,
+    url: &CloneUrl,
+    starter: &BTreeMap<String, String>,
+    cancel: &CancellationToken,
+) -> Option<Credential> {
+    if url.transport == Transport::Ssh {
+        return None;
+    }
+    let own = ["-c", ASK, "sh"].map(str::to_owned).into_iter();
+    let command = CommandSpec {
+        program: "/bin/sh".into(),
+        arguments: own.chain([git.display().to_string()]).chain(parts(url)).collect(),
+        directory: "/".into(),
+        environment: environment(url, CloneWalls::None, starter),
+    };
+    let limits = RunLimits::within(Duration::from_secs(HELPER_SECONDS_MAX));
+    let ended = run(&command, &limits, cancel, &|_| {}).ok()?;
+    let value = |name: &str| {
+        let mut values = ended.output.lines().filter_map(|line| line.split_once('='));
+        values.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+    };
+    let is_answer = matches!(ended.end, RunEnd::Exited(0));
+    Some(Credential {
+        user: value("username").filter(|_| is_answer)?,
+        password: value("password")?,
+    })
+}
+
+/// Scheme, host with its port, and path of an address.
+fn parts(url: &CloneUrl) -> [String; 3] {
+    let (scheme, rest) = url.text.split_once("://").unwrap_or(("", &url.text));
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    [scheme.to_ascii_lowercase(), host.to_owned(), path.to_owned()]
+}
+
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_for_the_host_of_the_url_alone() {
+        let url = CloneUrl::parse("HTTPS://git.example:8443/team/a.git")
+            .expect("a URL")
+            .expect("it may be cloned");
+        let credential = Credential {
+            user: "ada@example.org".to_owned(),
+            password: "p:/@\n%".to_owned(),
+        };
+        assert_eq!(
+            credential.line(&url),
+            "https://ada%40example%2Eorg:p%3A%2F%40%0A%25@git.example:8443\n"
+        );
+        assert_eq!(parts(&url)[2], "team/a.git");
+    }
+}
