@@ -8,7 +8,7 @@
 mod choice;
 mod lasting;
 
-pub(super) use lasting::commits;
+pub(super) use lasting::{commits, deeds};
 
 use std::collections::BTreeMap;
 use std::io;

@@ -16,6 +16,10 @@ const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
 const FILES_NAMED_MAX: usize = 12;
 
+/// The end of a session without a change. That can be the right answer, so it is reported and is no failure.
+pub(super) const UNCHANGED: &str =
+    "Nothing was changed: every file is as it was before this session, whatever the answer above says.";
+
 /// The changed files of a session, compared with its start.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
@@ -25,6 +29,8 @@ pub(super) struct Changed {
     pub(super) files: Vec<FileDiff>,
     /// Commits that the session made, by the beginnings of their names.
     commits: Vec<String>,
+    /// What it did beside changing files.
+    deeds: Vec<String>,
 }
 
 impl Changed {
@@ -49,9 +55,10 @@ impl Changed {
                 .map(|file| file.map(|file| FileDiff::new(&file)))
                 .collect::<std::io::Result<Vec<FileDiff>>>()?;
             let (commits, _) = recorder.folder().view(|lines| undo::commits(lines))?;
-            Ok::<_, std::io::Error>((files, commits))
+            let (deeds, _) = recorder.folder().view(|lines| undo::deeds(lines))?;
+            Ok::<_, std::io::Error>((files, commits, deeds))
         };
-        let (files, commits) = read().unwrap_or_else(|error| {
+        let (files, commits, deeds) = read().unwrap_or_else(|error| {
             tracing::warn!(session, %error, "the changes of a session cannot be read");
             Default::default()
         });
@@ -60,6 +67,7 @@ impl Changed {
             is_preview: preview,
             files,
             commits,
+            deeds,
         }
     }
 
@@ -107,6 +115,14 @@ impl Changed {
             "{verb} {count} {files}: {names}. {diff} shows the changes, `tool undo {session}` takes them back{}.",
             self.what_stays()
         )
+    }
+
+    /// The end of a session that changed no file. What else it did is a change all the same.
+    pub(super) fn unchanged(&self) -> String {
+        if self.deeds.is_empty() {
+            return UNCHANGED.to_owned();
+        }
+        format!("No file was changed, but the session {}.", self.deeds.join(", "))
     }
 
     /// An undo takes back files; a commit is git's.
@@ -172,7 +188,17 @@ mod tests {
             is_preview: false,
             files,
             commits: Vec::new(),
+            deeds: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_session_that_committed_does_not_say_that_nothing_was_changed() {
+        let mut unchanged = changed(Vec::new());
+        assert!(unchanged.unchanged().starts_with("Nothing was changed: "));
+        unchanged.deeds = vec!["made the commit `0123456789ab`".into(), "installed `six`".into()];
+        let said = "No file was changed, but the session made the commit `0123456789ab`, installed `six`.";
+        assert_eq!(unchanged.unchanged(), said);
     }
 
     #[test]

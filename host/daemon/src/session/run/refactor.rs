@@ -1,7 +1,7 @@
 //! The refactor's own part of a session: the tests before the model works and after, and the closing words with the
 //! diff and both results.
 
-use super::changed::{self, Changed};
+use super::changed::{self, Changed, UNCHANGED};
 use super::judge;
 use super::project_checks::{self, CheckRun};
 use super::review::{Closing, Desk, DraftAnswer, Next};
@@ -14,10 +14,6 @@ use crate::repository::file_role;
 use crate::skill::policy::Decision;
 use crate::skill::runner;
 use crate::turn::TurnEnd;
-
-/// The end of a session without a change. That can be the right answer, so it is reported and is no failure.
-const UNCHANGED: &str =
-    "Nothing was changed: every file is as it was before this session, whatever the answer above says.";
 
 /// State from before the turn.
 #[derive(Debug, Default)]
@@ -44,8 +40,9 @@ impl Refactor {
     pub(super) async fn after(&self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         let changed = Changed::of(desk).await;
         if changed.is_empty() {
-            let text = self.unchanged(answer);
-            if !text.is_empty() {
+            let said = changed.unchanged();
+            let text = self.unchanged(&said, answer);
+            if !text.is_empty() && said == UNCHANGED {
                 desk.job.recorder.notice("Nothing was changed.", None);
             }
             return Next::End(Closing::saying(text));
@@ -97,13 +94,13 @@ impl Refactor {
     }
 
     /// Returns the text for a session without a change. A turn that broke off has its own words for it.
-    fn unchanged(&self, answer: &DraftAnswer<'_>) -> String {
+    fn unchanged(&self, said: &str, answer: &DraftAnswer<'_>) -> String {
         match (&answer.turn.end, &self.before) {
             (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
             (Ok(_), Some(SuiteRun::Ran(before))) => {
-                format!("{UNCHANGED}\n\n- Tests as they are: {}", before.verdict)
+                format!("{said}\n\n- Tests as they are: {}", before.verdict)
             }
-            (Ok(_), _) => UNCHANGED.to_owned(),
+            (Ok(_), _) => said.to_owned(),
         }
     }
 }

@@ -21,6 +21,31 @@ pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<Jo
     commits
 }
 
+/// What a session did beside changing files, as parts of a sentence: commits, installations, and requests that may have
+/// changed something.
+pub(in crate::session) fn deeds(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
+    let mut deeds = Vec::new();
+    for line in lines {
+        let JournalEntry::Tool(tool) = &line.borrow().entry else {
+            continue;
+        };
+        let Some(receipt) = &tool.receipt else { continue };
+        deeds.extend(
+            receipt
+                .commits
+                .iter()
+                .map(|id| format!("made the commit `{}`", shorten(id))),
+        );
+        deeds.extend(receipt.packages.iter().map(|name| format!("installed `{name}`")));
+        let writing = receipt
+            .requests
+            .iter()
+            .filter(|request| !matches!(&*request.method, "GET" | "HEAD"));
+        deeds.extend(writing.map(|request| format!("sent {} to `{}`", request.method, request.host)));
+    }
+    deeds
+}
+
 /// A sentence without its full stop for each commit and installation, in the order of the session.
 pub(super) fn notices(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut notices = Vec::new();
@@ -105,6 +130,15 @@ mod tests {
             line("our_release", "timeout", &["fedcba9876543210"], &[]),
         ];
         assert_eq!(commits(&lines), ["0123456789ab", "fedcba987654"]);
+        assert_eq!(
+            deeds(&lines),
+            [
+                "made the commit `0123456789ab`",
+                "installed `requests`",
+                "installed `six==1`",
+                "made the commit `fedcba987654`"
+            ]
+        );
         let told = notices(&lines);
         insta::assert_snapshot!(told.join("\n"), @r"
         the commit 0123456789ab stays: commit the restored files to take it back in git as well
