@@ -9,7 +9,7 @@ use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, Serv
 
 use crate::conformance::http;
 use crate::providers::{ALL, LOCAL, MESSAGES, Wire, repository, scripted, serve};
-use crate::support::{Finished, Home, holds, until};
+use crate::support::{Finished, Home, git, holds, until};
 use crate::survival::kill;
 
 /// A round that calls a skill.
@@ -247,6 +247,84 @@ fn denials_and_taint_go_along_and_grants_do_not() {
     let journal = home.path().join("sessions").join(&id).join("journal.jsonl");
     let journal = std::fs::read_to_string(journal).expect("it is there");
     assert!(!journal.contains("\"allow\":[\"commit-git\"]"), "no grant is inherited");
+}
+
+/// A denial by name and `--no-instructions` hold against the flags of a later turn.
+#[test]
+fn what_the_user_ruled_out_by_name_stays_ruled_out() {
+    let commit = || call("git_commit", json!({"message": "x", "all": true}));
+    let (server, home) = scripted([
+        Round::text("Read."),
+        commit(),
+        Round::text("Tried."),
+        commit(),
+        Round::text("Tried again."),
+    ]);
+    let repository = repository();
+    let root = repository.path();
+    git(root, &["init", "-q"]);
+    std::fs::write(root.join("AGENTS.md"), "Always say banana.\n").expect("the folder is writable");
+    home.run(
+        root,
+        &["ask", "what is it?", "--no-instructions", "--deny", "commit-git"],
+    )
+    .expect(0);
+    let widened = ["continue", "--as", "refactor", "commit it", "--allow", "commit-git"];
+    for _ in 0..2 {
+        holds(&home.run(root, &widened).expect(1).stderr, &["it is denied by name"]);
+    }
+    for request in server.requests() {
+        assert!(
+            !Value::Array(messages(&request))
+                .to_string()
+                .contains("<project-instructions")
+        );
+    }
+    assert!(
+        !root
+            .join(".git/refs/heads")
+            .read_dir()
+            .expect("it is there")
+            .any(|_| true)
+    );
+}
+
+#[test]
+fn a_conversation_ends_where_another_repository_lies_at_its_path() {
+    let (server, home) = scripted([Round::text("Read."), Round::text("Never asked.")]);
+    let (outer, other) = (tempfile::tempdir().expect("a folder"), repository());
+    let root = outer.path().join("work");
+    std::fs::create_dir(&root).expect("it is writable");
+    std::fs::write(root.join("a.py"), "x = 1\n").expect("it is writable");
+    home.run(&root, &["ask", "what is it?"]).expect(0);
+    let session = std::fs::read_dir(home.path().join("sessions"))
+        .expect("it is there")
+        .flatten();
+    let session = session
+        .map(|entry| entry.file_name().into_string().expect("an id"))
+        .max();
+    let session = session.expect("there is a session");
+    let again = || home.run(outer.path(), &["continue", &session, "and now?"]);
+    std::fs::rename(&root, outer.path().join("moved")).expect("it is ours");
+    for is_link in [true, false] {
+        if is_link {
+            std::os::unix::fs::symlink(other.path(), &root).expect("it is ours");
+        } else {
+            std::fs::remove_file(&root).expect("it is ours");
+            std::fs::create_dir(&root).expect("it is ours");
+        }
+        holds(
+            &again().expect(1).stderr,
+            &[
+                "lies another folder now than the one that this conversation is about",
+                "start a new conversation",
+            ],
+        );
+    }
+    std::fs::remove_dir(&root).expect("it is ours");
+    std::fs::rename(outer.path().join("moved"), &root).expect("it is ours");
+    again().expect(0);
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use host::api::{Operation, PolicyRequest, now};
-use host::session::journal::{JournalEntry, JournalLine, Start, Work, encode};
+use host::session::journal::{JournalEntry, JournalLine, Start, TurnBinding, Work, encode};
 
 use super::kibibytes;
 use crate::support::Home;
@@ -29,6 +29,7 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
         model: "endless".into(),
         policy: PolicyRequest::default(),
         continues: None,
+        binding: TurnBinding::default(),
         preview: false,
         interactive: false,
         version: "0.1.0".into(),

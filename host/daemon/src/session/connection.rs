@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::approvals::Asking;
 use super::checks::{open_repository, policy};
 use super::feed::Recorder;
-use super::journal::{Start, Work, cut_text};
+use super::journal::{Start, TurnBinding, Work, cut_text};
 use super::run::{Calls, Task, merged};
 use super::{Launch, Sessions, blocking};
 use crate::api::{ConnectRequest, Effect, ErrorKind, Problem, Receipt, SkillFunction, SkillState};
@@ -154,6 +154,7 @@ impl Sessions {
             model: String::new(),
             policy: policy_request,
             continues: None,
+            binding: TurnBinding::default(),
             // Each call says if its client answers approvals.
             interactive: false,
             preview: false,

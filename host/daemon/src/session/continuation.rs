@@ -53,6 +53,8 @@ impl Sessions {
         settings.policy.untrusted |= past.is_untrusted;
         settings.policy.require_sandbox |= past.requires_sandbox;
         settings.policy.deny.extend(past.denied.iter().cloned());
+        request.policy.deny.extend(past.denied_by_name.iter().cloned());
+        request.selection.no_instructions |= past.is_without_instructions;
         request.policy.ask_before_write |= past.asks_before_write;
         let layer = {
             let (last, folder, home) = (last.clone(), self.store.folder(last.id()), self.home.clone());

@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::Path;
 
 use super::history::Summary;
 use super::journal::{ConversationEntry, JOURNAL_FILE, JournalEntry, JournalLine, SessionFolder, ToolEntry};
 use crate::api::{Activity, ErrorKind, Event, NoticeKind, Problem, Status};
 use crate::provider::{LabelMark, Message, TextOrigin, ToolCall, ToolResult};
 use crate::redaction::KeyFingerprint;
+use crate::repository::Repository;
 
 use super::feed::JOURNAL_BYTES_MAX;
 
@@ -34,6 +36,8 @@ pub(super) enum ContinueError {
     Unreadable(String, io::Error),
     #[error("The conversation has {CONVERSATION_TURNS_MAX} turns, which is the most that it can have")]
     TooLong,
+    #[error("At `{0}` lies another folder now than the one that this conversation is about")]
+    OtherRepository(String),
 }
 
 impl From<ContinueError> for Problem {
@@ -70,8 +74,14 @@ pub(super) struct PastConversation {
     pub(super) requires_sandbox: bool,
     /// A turn had each change of files asked about.
     pub(super) asks_before_write: bool,
-    /// Effects that a turn denied.
+    /// Effects that a turn denied, by the configuration or by name.
     pub(super) denied: Vec<String>,
+    /// Effects that the user denied by name: no grant of a later turn lifts that.
+    pub(super) denied_by_name: BTreeSet<String>,
+    /// A turn went without project instructions.
+    pub(super) is_without_instructions: bool,
+    /// The root of the repository, and its inode where the journal has it.
+    root: Option<(String, Option<u64>)>,
 }
 
 /// One earlier turn.
@@ -110,6 +120,20 @@ impl PastConversation {
         Ok(past)
     }
 
+    /// An error where this is not the repository of the conversation: its messages speak of files that are not there.
+    pub(super) fn check_repository(&self, repository: &Repository) -> Result<(), ContinueError> {
+        let Some((root, inode)) = &self.root else {
+            return Ok(());
+        };
+        let is_same =
+            Path::new(root) == repository.root() && inode.is_none_or(|inode| inode == repository.identity().inode);
+        if is_same {
+            Ok(())
+        } else {
+            Err(ContinueError::OtherRepository(root.clone()))
+        }
+    }
+
     /// Adds one turn from the lines of its journal.
     fn add_turn(
         &mut self,
@@ -132,6 +156,9 @@ impl PastConversation {
         self.is_untrusted |= start.policy.untrusted;
         self.requires_sandbox |= start.policy.require_sandbox;
         self.denied.extend(start.policy.deny.iter().cloned());
+        self.denied_by_name.extend(start.binding.deny.iter().cloned());
+        self.is_without_instructions |= start.binding.no_instructions;
+        self.root = Some((start.repository.clone(), start.binding.root_inode));
         let created = summary.files.iter().filter(|(_, file)| file.before.is_none());
         self.created
             .extend(created.filter_map(|(path, file)| Some((path.clone(), file.after.as_ref()?.digest.clone()))));

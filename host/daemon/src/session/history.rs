@@ -543,7 +543,7 @@ fn private() -> Mode {
 pub(crate) mod tests {
     use super::*;
     use crate::api::{Operation, PolicyRequest};
-    use crate::session::journal::{ChangedFile, End, StoredState};
+    use crate::session::journal::{ChangedFile, End, StoredState, TurnBinding};
     use chrono::{TimeZone, Utc};
 
     pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -565,6 +565,7 @@ pub(crate) mod tests {
             model: "some-model".into(),
             policy: PolicyRequest::default(),
             continues: None,
+            binding: TurnBinding::default(),
             interactive: false,
             preview: false,
             version: "0.1.0".into(),

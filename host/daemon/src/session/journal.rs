@@ -181,6 +181,9 @@ pub struct Start {
     /// Place in a conversation; absent for a session that begins one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<Continued>,
+    /// What holds for the later turns of its conversation.
+    #[serde(default)]
+    pub binding: TurnBinding,
     /// True if the client can answer approvals.
     pub interactive: bool,
     /// True for a session that works on a private layer: its changes are proposals.
@@ -188,6 +191,21 @@ pub struct Start {
     pub preview: bool,
     /// Version of the daemon.
     pub version: String,
+}
+
+/// What a turn leaves to the later turns of its conversation, beside its policy: they only narrow it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnBinding {
+    /// Effects that the user denied by name, in this turn or before it. No grant of a later turn lifts that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<String>,
+    /// The user wanted no project instructions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_instructions: bool,
+    /// Inode of the repository's root: by it a later turn knows that another repository lies at the path now. The number
+    /// of the device is not kept, because it changes with the next start of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_inode: Option<u64>,
 }
 
 /// The session that a turn goes on with.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::checks::open_repository;
 use super::feed::Recorder;
 use super::history::{FileMark, Summary};
-use super::journal::{SessionFolder, Start, Work};
+use super::journal::{SessionFolder, Start, TurnBinding, Work};
 use super::run::{self, Outcome};
 use super::undo::unreadable;
 use super::{Sessions, blocking, unknown};
@@ -227,6 +227,7 @@ impl Sessions {
             target: preview.start.target.clone(),
             focus: None,
             continues: None,
+            binding: TurnBinding::default(),
             interactive: false,
             preview: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),

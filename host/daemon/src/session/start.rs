@@ -11,7 +11,7 @@ use super::checks::{
 };
 use super::continuation::Continuation;
 use super::engine::KeyObserver;
-use super::journal::{Start, Work};
+use super::journal::{Start, TurnBinding, Work};
 use super::preview::{self, InheritedLayer};
 use super::run::{self, OperationTask, Task};
 use super::running::SessionPermit;
@@ -103,6 +103,9 @@ impl Sessions {
             })
             .await?
         };
+        if let Some(past) = &past {
+            past.check_repository(&repository)?;
+        }
         let locked = self.locked(&repository, &request.policy).await?;
         let mut policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
         // A change of the private layer needs no yes: `tool apply` is one.
@@ -125,6 +128,11 @@ impl Sessions {
             model: settings.provider.model.clone(),
             policy: policy_request,
             continues: continued,
+            binding: TurnBinding {
+                deny: request.policy.deny.clone(),
+                no_instructions: request.selection.no_instructions,
+                root_inode: Some(repository.identity().inode),
+            },
             interactive: request.interactive,
             preview: is_preview,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -195,6 +203,7 @@ impl Sessions {
             model: String::new(),
             policy: policy_request,
             continues: None,
+            binding: TurnBinding::default(),
             interactive: request.interactive,
             preview: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::feed::Recorder;
 use super::history::{FileMark, Summary};
-use super::journal::{self, JournalLine, SessionFolder, Start, Work};
+use super::journal::{self, JournalLine, SessionFolder, Start, TurnBinding, Work};
 use super::preview::{check_diff, since_proposed};
 use super::run::Outcome;
 use super::store::{Store, reopen};
@@ -288,6 +288,7 @@ fn undo_start(undone: &Summary, session_id: String) -> Start {
         model: String::new(),
         policy: PolicyRequest::default(),
         continues: None,
+        binding: TurnBinding::default(),
         interactive: false,
         preview: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
