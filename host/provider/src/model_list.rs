@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use tool_config::{PriceRow, TokenPrice};
+use tool_core::text::reveal_line;
 
 /// Longest model list that is kept. The largest router lists some 500.
 const PROVIDER_MODELS_MAX: usize = 2000;
@@ -69,7 +70,8 @@ pub(super) fn described(body: &str) -> Vec<ListedModel> {
             .flatten()
             .find_map(Value::as_str);
         let Some(identifier) = identifier else { continue };
-        let identifier = identifier.trim_start_matches("models/").to_owned();
+        // A name is printed in lines of its own, and no server may write another line or steer the terminal by it.
+        let identifier = reveal_line(identifier.trim_start_matches("models/"));
         if found.len() < PROVIDER_MODELS_MAX && found.iter().all(|model| model.id != identifier) {
             found.push(ListedModel {
                 context_tokens: context_of(entry),
@@ -120,6 +122,13 @@ fn converses(entry: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{ListedModel, described, identifiers};
+
+    #[test]
+    fn an_identifier_is_one_line_of_characters_that_can_be_seen() {
+        let body = r#"[{"id": "m\u001b]52;c;aGFjaw==\u0007\u202e::error::pwn\n##[command]x"}]"#;
+        let shown = "m<U+001B>]52;c;aGFjaw==<U+0007><U+202E>::error::pwn<U+000A>##[command]x";
+        assert_eq!(identifiers(body), [shown]);
+    }
 
     #[test]
     fn context_and_price_are_read_where_a_list_has_them() {

@@ -9,6 +9,7 @@ use reqwest::Method;
 use super::failure::{Class, Failure};
 use super::http::HttpProvider;
 use super::model_list::{ListedModel, described, identifiers};
+use super::redact::scrubbed;
 use super::{Options, over_http};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::Problem;
@@ -108,7 +109,7 @@ async fn fetch_list(provider: &HttpProvider) -> Result<String, Problem> {
     body.map_err(|failure| failure.problem(&provider.settings(), 0))
 }
 
-/// A server that has no list is not asked.
+/// A server that has no list is not asked. One that repeats what it was sent is read without the user's keys.
 async fn ask_list(provider: &HttpProvider) -> Result<String, Failure> {
     if !provider.settings().quirks.has_model_list {
         return Ok(String::new());
@@ -117,7 +118,8 @@ async fn ask_list(provider: &HttpProvider) -> Result<String, Failure> {
         .request(Method::GET, provider.wire().models_path())
         .await
         .map_err(|problem| Failure::new(Class::Rejected, problem.message))?;
-    super::http::fetch(builder, Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX)).await
+    let body = super::http::fetch(builder, Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX)).await?;
+    Ok(scrubbed(&body, &provider.settings()))
 }
 
 #[cfg(test)]
