@@ -13,6 +13,10 @@ use tempfile::TempDir;
 use crate::rollout::text;
 use crate::support::{Finished, Home, finish, folder, guest, holds};
 
+/// The effects of the guest that read and write outside of the repository.
+const EFFECTS: &str = "http:tickets.example.org,http:localhost,http:127.0.0.1,http:plain.example.org,\
+     http-write:write.example.org,config,secret:tickets_token,store";
+
 /// The secret that no answer, log, journal or receipt may hold.
 const SECRET: &str = "tk-5f0c1d9e7a2b48";
 
@@ -101,7 +105,14 @@ impl World {
             variables,
         };
         let added = world
-            .tool(&["skill", "add", text(&guest("reaching")), "--yes"])
+            .tool(&[
+                "skill",
+                "add",
+                text(&guest("reaching")),
+                "--yes",
+                "--allow-effects",
+                EFFECTS,
+            ])
             .expect(0);
         holds(
             &added.stderr,
@@ -329,7 +340,14 @@ fn settings_and_kept_values_belong_to_one_skill_and_one_repository() {
     said(&json!({"do": "keep", "key": "again", "value": "8"}));
     world.tool(&["skill", "remove", "reaching"]).expect(0);
     world
-        .tool(&["skill", "add", text(&guest("reaching")), "--yes"])
+        .tool(&[
+            "skill",
+            "add",
+            text(&guest("reaching")),
+            "--yes",
+            "--allow-effects",
+            EFFECTS,
+        ])
         .expect(0);
     assert_eq!(said(&json!({"do": "keys"})), "\n", "they go with the skill");
 }

@@ -138,6 +138,37 @@ fn a_skill_that_asks_for_more_is_stopped_until_that_is_confirmed() {
     assert_eq!(granted, serde_json::json!(["read-repository"]));
 }
 
+/// The user has not looked at a component that `--yes` adds.
+#[test]
+fn yes_alone_grants_reading_and_says_what_it_withholds() {
+    let home = Home::offline();
+    let bundle = guest("bundle");
+    let effects = |name: &str| entry(&home, name).expect("it is there")["effects"].clone();
+    let added = skill(&home, &["add", text(&bundle), "--yes"]).expect(0);
+    holds(
+        &added.stderr,
+        &[
+            "effects  read-repository, write-repository\n",
+            "granted  read-repository\n",
+            "withheld write-repository: --yes alone grants read-repository; to grant the rest, add --allow-effects \
+             write-repository\n",
+        ],
+    );
+    assert_eq!(effects("bundle"), serde_json::json!(["read-repository"]));
+    let named = ["add", text(&bundle), "--yes", "--allow-effects", "write-repository"];
+    skill(&home, &named).expect(0);
+    assert_eq!(
+        effects("bundle"),
+        serde_json::json!(["read-repository", "write-repository"])
+    );
+    let reaching = skill(&home, &["add", text(&guest("reaching")), "--yes"]).expect(0);
+    holds(
+        &reaching.stderr,
+        &["granted  none\n", "add --allow-effects http:127.0.0.1,http:localhost,"],
+    );
+    assert_eq!(effects("reaching"), serde_json::json!([]));
+}
+
 /// Takes every effect from a pinned skill, as if the version before had asked for none.
 fn less(home: &Home, name: &str) {
     let path = home.path().join("skills/pins.json");

@@ -65,6 +65,13 @@ fn kibibytes(pid: Pid, name: &str) -> u64 {
 fn add_guest(home: &Home, name: &str) {
     let component = crate::support::guest(name);
     let component = component.to_str().expect("UTF-8");
-    home.run(Path::new("/"), &["skill", "add", component, "--yes"])
-        .expect(0);
+    let add = [
+        "skill",
+        "add",
+        component,
+        "--yes",
+        "--allow-effects",
+        "write-repository",
+    ];
+    home.run(Path::new("/"), &add).expect(0);
 }

@@ -24,7 +24,8 @@ fn with_toolbox() -> Home {
 
 fn add(home: &Home, component: &Path) -> Finished {
     let component = component.to_str().expect("a plain path");
-    home.run(home.path(), &["skill", "add", component, "--yes"])
+    let flags = ["--yes", "--allow-effects", "write-repository"];
+    home.run(home.path(), &[&["skill", "add", component], &flags[..]].concat())
 }
 
 fn call(home: &Home, root: &Path, function: &str, arguments: &Value, flags: &[&str]) -> Finished {

@@ -277,7 +277,15 @@ fn the_guide_says_what_the_host_says() {
         std::fs::write(place.join(path), &block.text).expect("it is writable");
     }
     author.tool(&place, &["skill", "build"]).expect(0);
-    author.tool(&place, &["skill", "add", "note.wasm", "--yes"]).expect(0);
+    let add = [
+        "skill",
+        "add",
+        "note.wasm",
+        "--yes",
+        "--allow-effects",
+        "write-repository",
+    ];
+    author.tool(&place, &add).expect(0);
     let slip = r#"{"path": "a", "text": "x", "kind": "tood"}"#;
     let refused = author.tool(&place, &["skill", "call", "note", slip]).expect(2);
     holds(&refused.stderr, &[blocks("Arguments")[0].text.trim_end()]);

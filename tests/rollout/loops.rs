@@ -119,7 +119,11 @@ fn many_skills_of_a_team_are_found_by_a_tool_and_join_the_end_of_the_list() {
         let (_one, component) = changed("git_diff", &[("git_diff", name)]);
         std::fs::copy(component, team.path().join(format!("{name}.wasm"))).expect("the folder is writable");
     }
-    skill(&home, &["add", text(team.path()), "--yes"]).expect(0);
+    skill(
+        &home,
+        &["add", text(team.path()), "--yes", "--allow-effects", "read-git"],
+    )
+    .expect(0);
     home.run(root.path(), &["explain", "."]);
     let requests = server.requests();
     let lists: Vec<_> = requests.iter().map(|request| offered(&request.body)).collect();

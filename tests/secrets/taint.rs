@@ -141,7 +141,8 @@ fn a_call_that_ran_a_program_taints_whatever_it_answers() {
     let (server, home) = scripted(commits_after(vec![call("contract_rust", json!({"do": "test"}))]));
     let component = crate::support::guest("contract");
     let component = component.to_str().expect("a plain path");
-    home.run(root, &["skill", "add", component, "--yes"]).expect(0);
+    let add = ["skill", "add", component, "--yes", "--allow-effects", "run-process"];
+    home.run(root, &add).expect(0);
     let flags = ["refactor", "add y", "--exclude", "vendor", "--allow", "commit-git"];
     let finished = home.run(root, &flags);
     holds(

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 /// Flags that agree to a component before it is shown.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Consent {
-    /// Do not ask. New effects are still asked for, unless --allow-effects names them
+    /// Do not ask: a new component gets read-repository and what --allow-effects names
     #[arg(long)]
     pub(crate) yes: bool,
-    /// New effects to accept, separated by commas
+    /// Effects to grant, separated by commas
     #[arg(long, value_name = "EFFECTS", value_delimiter = ',')]
     pub(crate) allow_effects: Vec<String>,
     /// Refuse a component that no key of [skills.identities] in config.toml has signed

@@ -168,10 +168,17 @@ impl Offer {
         }
         self.show(change.as_ref(), context.output);
         let grown = self.confirm(change.as_ref(), consent, context.output)?;
+        // The user says `--yes` before the component is shown: what reaches further than reading takes its name.
+        let is_blind = consent.yes && change.is_none() && self.within.is_none();
+        let within = if is_blind {
+            Some([&[Effect::ReadRepository], &grown[..]].concat())
+        } else {
+            self.within.clone()
+        };
         let terms = Terms {
             origin: self.origin.clone(),
             grown,
-            within: self.within.clone(),
+            within,
             is_for_lock: self.is_for_lock,
         };
         let entry = if self.is_installed {
@@ -179,7 +186,31 @@ impl Offer {
         } else {
             registry.add_on(&self.inspection, &terms)
         };
+        if is_blind && entry.is_ok() {
+            self.show_granted(terms.within.as_deref().unwrap_or_default(), context.output);
+        }
         entry.map_err(refused)
+    }
+
+    /// Says what a `--yes` has granted, and how to grant the rest.
+    fn show_granted(&self, granted: &[Effect], output: Output) {
+        let (given, withheld): (Vec<Effect>, Vec<Effect>) = self
+            .inspection
+            .effects
+            .iter()
+            .partition(|effect| granted.contains(effect));
+        let list = |effects: &[Effect]| match effects {
+            [] => "none".to_owned(),
+            effects => effects.iter().map(Effect::to_string).collect::<Vec<_>>().join(","),
+        };
+        let mut text = format!("  granted  {}\n", list(&given));
+        if !withheld.is_empty() {
+            let withheld = list(&withheld);
+            text.push_str(&format!(
+                "  withheld {withheld}: --yes alone grants read-repository; to grant the rest, add --allow-effects {withheld}\n"
+            ));
+        }
+        output.ask(&text);
     }
 
     fn show(&self, change: Option<&VersionChange>, output: Output) {
