@@ -10,6 +10,16 @@ use crate::support::{Finished, Home, folder, holds};
 /// Files from which an editor, an agent, a shell, a version-control system or a CI service takes its settings or its
 /// instructions.
 const PROTECTED: &[&str] = &[
+    "action.yml",
+    "deploy/action.yaml",
+    ".npmignore",
+    ".dockerignore",
+    "app/web.dockerignore",
+    ".vscodeignore",
+    "setup/App.desktop",
+    "autorun.inf",
+    "photos/desktop.ini",
+    "Readme.lnk",
     ".hg/hgrc",
     ".hg/requires",
     ".jj/repo/config.toml",

@@ -462,8 +462,14 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
 }
 
 /// Refuses a path that would create a dot file or a dot folder at the top level, unless the user allowed this path or
-/// this name, or the name is known to be harmless.
+/// this name, or the name is known to be harmless; and a name that begins with `-`, unless the user allowed the path.
 fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
+    if path.split('/').any(|part| part.starts_with('-')) && !is_allowed(context, path) {
+        let message =
+            format!("`{path}` is protected: `tar *` and other commands take a name that begins with `-` for an option");
+        let hint = format!("only the user can allow it, with `--allow-path={path}`");
+        return Err(failure("denied", message, Some(&hint)));
+    }
     let Some(name) = context.repository.find_new_dot_name(path) else {
         return Ok(());
     };

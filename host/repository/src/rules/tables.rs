@@ -130,6 +130,8 @@ const PACKAGES: &str = "can make a package manager or a build tool run code";
 const SETTINGS: &str = "configures an editor or an agent, which can make it run code";
 const ENTERING: &str = "configures a tool that runs code when a shell enters the folder";
 pub(crate) const INSTALLED: &str = "holds what is installed, which editors, shells and interpreters run";
+const PUBLISHING: &str = "says what stays out of a package, an image or an upload, such as `.env`";
+const DESKTOP: &str = "can make a desktop run a program when its folder is opened or its icon is clicked";
 const STARTING: &str = "is run by a shell, an interpreter or a debugger when it starts";
 
 /// Protected beside everything hidden: never proposed without an exact path in `--allow-path`.
@@ -211,6 +213,9 @@ pub const PROTECTED: &[Rule] = &[
     all("bitrise.yaml", CI),
     all("codemagic.yaml", CI),
     all("codemagic.yml", CI),
+    // An action of GitHub's, which the workflows of others run.
+    all("action.yml", CI),
+    all("action.yaml", CI),
     // Services that build and publish each push.
     all("netlify.toml", CI),
     all("vercel.json", CI),
@@ -311,6 +316,18 @@ pub const PROTECTED: &[Rule] = &[
     all(".bazeliskrc", PACKAGES),
     all(".buckconfig*", PACKAGES),
     all(".swiftpm", PACKAGES),
+    // What is not listed here is published. `.gitignore` is not here: a commit shows what it adds.
+    all(".npmignore", PUBLISHING),
+    all("*.dockerignore", PUBLISHING),
+    all(".containerignore", PUBLISHING),
+    all(".gcloudignore", PUBLISHING),
+    all(".vscodeignore", PUBLISHING),
+    all(".helmignore", PUBLISHING),
+    all(".slugignore", PUBLISHING),
+    all(".cfignore", PUBLISHING),
+    all(".ebignore", PUBLISHING),
+    all(".vercelignore", PUBLISHING),
+    all(".funcignore", PUBLISHING),
     // Packages and environments, which `install_package` writes. A new file there runs with the next start of Python, of
     // an editor's linter or of a shell, and no diff of git shows it. The rest of `node_modules` is not here: test suites
     // keep packages of that name as fixtures. Environments of other names are found by what they hold, see
@@ -410,6 +427,13 @@ pub const PROTECTED: &[Rule] = &[
     all("jupyter_config.*", STARTING),
     all("jupyter_*_config.py", STARTING),
     all("jupyter_*_config.json", STARTING),
+    // Files that the file managers of desktops act on.
+    file("*.desktop", DESKTOP),
+    file("autorun.inf", DESKTOP),
+    file("desktop.ini", DESKTOP),
+    file("*.lnk", DESKTOP),
+    file("*.url", DESKTOP),
+    file("*.scf", DESKTOP),
     // Editors and their language servers.
     all(".vscode", SETTINGS),
     all("*.code-workspace", SETTINGS),
@@ -537,9 +561,8 @@ pub const PROTECTED: &[Rule] = &[
 /// from such names. These names are left out on purpose: `.prettierrc*`, `.eslintrc*`, `.stylelintrc*`, `.babelrc` and
 /// `.markdownlint-cli2.*` load plug-ins, also in their data forms, and editors run them when a file is saved; `.flake8`
 /// and `.coveragerc` load modules; `.nvmrc` and `.python-version` choose the program that a shell runs next.
-pub(super) const HARMLESS_DOT_FILES: [&str; 19] = [
+pub(super) const HARMLESS_DOT_FILES: [&str; 17] = [
     ".clang-format",
-    ".dockerignore",
     ".editorconfig",
     ".env.example",
     ".env.sample",
@@ -554,7 +577,6 @@ pub(super) const HARMLESS_DOT_FILES: [&str; 19] = [
     ".markdownlint.yaml",
     ".markdownlintignore",
     ".nojekyll",
-    ".npmignore",
     ".prettierignore",
     ".rustfmt.toml",
 ];
