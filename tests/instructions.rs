@@ -129,6 +129,25 @@ fn a_file_ends_no_block_shows_no_key_imports_nothing_and_is_bounded() {
     holds(&text, &["[cut here: the file is longer]\n</project-instructions>"]);
 }
 
+/// Text of no width and of tag characters, as in a backdoor of a rules file.
+#[test]
+fn what_nobody_sees_in_a_file_reaches_no_model_and_a_notice_says_so() {
+    let hidden = "\u{200b}\u{200c}\u{e0053}\u{e0059}\u{2060}\u{3164}";
+    let repository = shop(&[("AGENTS.md", &format!("Use {hidden}tabs ❤\u{fe0f}.\n"))]);
+    let (_, message, stderr) = sent(&repository, &["explain", "src"]);
+    holds(
+        &message,
+        &["<project-instructions path=\"AGENTS.md\">\n1\tUse tabs ❤\u{fe0f}.\n"],
+    );
+    assert!(!message.contains(|character| hidden.contains(character)), "{message}");
+    holds(
+        &stderr,
+        &["Invisible characters in `AGENTS.md` were left out of the project instructions"],
+    );
+    let (_, _, stderr) = sent(&shop(&[("AGENTS.md", "Use tabs ❤\u{fe0f}.\n")]), &["explain", "src"]);
+    assert!(!stderr.contains("Invisible"), "{stderr}");
+}
+
 /// A model that does all that the file asks for.
 #[test]
 fn a_model_that_obeys_gets_no_grant_no_key_no_commit_and_no_hidden_file() {

@@ -1,5 +1,7 @@
 //! Text fit for a terminal. What a model, a file or a server says passes here before it is shown; nothing is styled.
 
+use host::text::is_reordering;
+
 /// Removes control characters but newline and tab, and the marks that reorder text.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|&character| is_shown(character)).collect()
@@ -8,8 +10,7 @@ pub(crate) fn clean(text: &str) -> String {
 fn is_shown(character: char) -> bool {
     match character {
         '\n' | '\t' => true,
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => false,
-        _ => !character.is_control(),
+        _ => !character.is_control() && !is_reordering(character),
     }
 }
 

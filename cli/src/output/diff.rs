@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{Output, clean, write_out};
+use host::text::reveal;
+
+use super::{Output, write_out};
 use crate::error::Error;
 
 impl Output {
@@ -17,18 +19,14 @@ impl Output {
     /// The subject of a question: a diff in colours, anything else as it is.
     pub(crate) fn ask_about(self, detail: &str) {
         let is_diff = detail.starts_with("diff --git ");
-        let text = if is_diff {
-            shown(detail, self.colour)
-        } else {
-            clean(detail)
-        };
+        let text = shown(detail, is_diff && self.colour);
         // Without standard error the user cannot be asked; the answer that never comes is a no.
         let _ = writeln!(io::stderr().lock(), "\n{text}");
     }
 }
 
-/// The diff without what could steer a terminal. A carriage return at the end of a line is kept: it is a part of the
-/// file there, without which the diff would not apply, and it moves nothing.
+/// The diff with the names of what could steer a terminal, reorder text or not be seen. A carriage return at the end of a
+/// line is kept: it is a part of the file there, without which the diff would not apply, and it moves nothing.
 fn shown(diff: &str, coloured: bool) -> String {
     let mut text = String::with_capacity(diff.len());
     let mut in_header = true;
@@ -44,8 +42,8 @@ fn shown(diff: &str, coloured: bool) -> String {
             _ => in_header,
         };
         match colour(body, in_header).filter(|_| coloured) {
-            Some(colour) => text.push_str(&format!("\x1b[{colour}m{}\x1b[0m{end}", clean(body))),
-            None => text.extend([&clean(body), end]),
+            Some(colour) => text.push_str(&format!("\x1b[{colour}m{}\x1b[0m{end}", reveal(body))),
+            None => text.extend([&reveal(body), end]),
         }
     }
     text
@@ -65,11 +63,15 @@ fn colour(line: &str, in_header: bool) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    const DIFF: &str = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\x1b[2J\r\n--- old\r\n+new\n";
+    const DIFF: &str =
+        "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\x1b[2J\r\n--- old\r\n+new\u{202e}\u{200b}\n";
 
     #[test]
-    fn a_pipe_gets_the_diff_without_escapes_and_with_its_line_ends() {
-        assert_eq!(shown(DIFF, false), DIFF.replace('\x1b', ""));
+    fn a_pipe_gets_the_diff_with_its_line_ends_and_the_names_of_what_nobody_sees() {
+        let named = DIFF
+            .replace('\x1b', "<U+001B>")
+            .replace("\u{202e}\u{200b}", "<U+202E><U+200B>");
+        assert_eq!(shown(DIFF, false), named);
     }
 
     #[test]
@@ -77,7 +79,7 @@ mod tests {
         assert_eq!(
             shown(DIFF, true),
             "\x1b[1mdiff --git a/x b/x\x1b[0m\n\x1b[1m--- a/x\x1b[0m\n\x1b[1m+++ b/x\x1b[0m\n\
-             \x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n same[2J\r\n\x1b[31m--- old\x1b[0m\r\n\x1b[32m+new\x1b[0m\n"
+             \x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n same<U+001B>[2J\r\n\x1b[31m--- old\x1b[0m\r\n\x1b[32m+new<U+202E><U+200B>\x1b[0m\n"
         );
     }
 }

@@ -6,6 +6,8 @@
 
 use std::fmt::{self, Write};
 
+use host::text::is_invisible;
+
 /// Lines that no runner takes for a command: `::` at the beginning becomes `: :`, and `##[` becomes `## [`.
 pub(crate) fn without_commands(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -27,9 +29,7 @@ pub(crate) fn without_commands(text: &str) -> String {
 
 /// Characters before a command that some runner may skip: blanks in the sense of Unicode, and invisible ones.
 fn is_skipped(character: char) -> bool {
-    character.is_whitespace()
-        || character.is_control()
-        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{180e}' | '\u{ad}')
+    character.is_whitespace() || is_invisible(character)
 }
 
 /// Appends a text, with a blank before the bracket of each `##WORD[`.

@@ -134,7 +134,7 @@ impl PreparedCall<'_> {
         let deeds = call.deeds();
         let notes = HostNotes {
             passed_tests: is_ours.then(|| deeds.passed_sentence()).flatten(),
-            has_user_refused: self.context.approver.has_refused(),
+            has_user_refused: self.context.approver.has_refused() || self.context.conversation.refusals.has_final(),
             had_nothing_to_commit: deeds.had_nothing_to_commit,
             log: call.take_messages(),
         };

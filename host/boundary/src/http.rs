@@ -4,6 +4,7 @@
 //! so that a secret is masked wherever the server repeats it. Redirects are responses like others: the guest's next request
 //! is checked as any other. The data types of `wasi:http` are in `types`.
 
+mod shown;
 mod types;
 
 use std::sync::Arc;
@@ -20,7 +21,6 @@ use crate::store::StoreState;
 use crate::transport::{OutboundRequest, TransportError};
 use crate::{CallContext, Question};
 use tool_core::api::{Effect, ErrorKind, HostName};
-use tool_core::text::{beginning, clean};
 use types::{OutgoingRequest, RequestOptions};
 
 /// Requests of a call.
@@ -31,9 +31,6 @@ pub(crate) const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Largest body of a request.
 pub(crate) const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Bytes of a body that the user is shown with the question whether it may be sent.
-const SHOWN_BODY_BYTES_MAX: usize = 4 * 1024;
 
 /// Adds the interfaces, for a component that imports them.
 pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
@@ -132,8 +129,24 @@ impl StoreState {
             Ok(masks) => masks,
             Err(reason) => return ended(ExchangeError::Secret(reason)),
         };
+        let WaitingRequest {
+            host,
+            is_encrypted,
+            method,
+            path_with_query,
+            fields,
+        } = request;
+        let request = OutboundRequest {
+            host,
+            is_encrypted,
+            method,
+            path_with_query,
+            fields,
+            body,
+            timeout: self.call.time_left(),
+        };
         if matches!(effect, Effect::HttpWrite(_)) {
-            self.ask(&context, effect, &request, &body)?;
+            self.ask(&context, effect, &request, &masks)?;
         }
         let Some(transport) = self.grants.as_ref().and_then(|grants| grants.services.http()) else {
             return ended(ExchangeError::Transport(TransportError::Unavailable));
@@ -141,19 +154,11 @@ impl StoreState {
         self.call.requests.add(1, REQUESTS_MAX, || {
             Stop::limit(format!("{REQUESTS_MAX} requests"), ErrorKind::Output)
         })?;
-        let record = self.call.note_request(&request.host, &request.method, body.len());
-        let receiver = transport.send(
-            OutboundRequest {
-                host: request.host,
-                is_encrypted: request.is_encrypted,
-                method: request.method,
-                path_with_query: request.path_with_query,
-                fields: request.fields,
-                body,
-                timeout: self.call.time_left(),
-            },
-            self.call.token.clone(),
-        );
+        let record = self
+            .call
+            .note_request(&request.host, &request.method, request.body.len());
+        let timeout = self.call.time_left();
+        let receiver = transport.send(OutboundRequest { timeout, ..request }, self.call.token.clone());
         Ok(Progress::Sent(SentRequest {
             receiver,
             masks,
@@ -193,15 +198,17 @@ impl StoreState {
         Ok(Ok(masks))
     }
 
-    /// Asks the user about a request that may change something, where the policy says so.
-    fn ask(&self, context: &CallContext, effect: Effect, request: &WaitingRequest, body: &[u8]) -> Result<(), Stop> {
-        let path = request.path_with_query.split('?').next().unwrap_or_default();
-        let text = String::from_utf8_lossy(body);
-        let question = Question {
-            effect,
-            title: format!("`{}` sends {} {}{path}", self.call.skill, request.method, request.host),
-            detail: clean(beginning(&text, SHOWN_BODY_BYTES_MAX)).into_owned(),
-        };
+    /// Asks the user about a request that may change something, where the policy says so. What is shown is made of the
+    /// very request that is sent.
+    fn ask(
+        &self,
+        context: &CallContext,
+        effect: Effect,
+        request: &OutboundRequest,
+        masks: &[SecretMask],
+    ) -> Result<(), Stop> {
+        let title = format!("`{}` sends {} to {}", self.call.skill, request.method, request.host);
+        let question = Question::new(effect, &title, &shown::describe(request, masks));
         let answer = self.call.unclocked(|| consent::obtain(context, &question));
         answer.map_err(|failure| Stop::Denied {
             effect: Box::new(effect),

@@ -37,6 +37,7 @@ pub mod outline;
 mod outside;
 pub mod policy;
 mod proposal;
+mod question;
 pub mod runner;
 pub mod secrets;
 mod services;
@@ -80,6 +81,7 @@ use imports::DISAGREED;
 pub use imports::{consent, denied};
 pub use loaded::Loaded;
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
+pub use question::{Question, Refusals};
 pub use secrets::BoundSecret;
 pub use services::{KeyValueStore, Services, SymbolLookup};
 pub use transport::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
@@ -215,6 +217,8 @@ pub struct Conversation {
     pub redactor: Arc<Redactor>,
     /// Foreign text that has entered it.
     pub taint: Taint,
+    /// What the user said no to.
+    pub refusals: Refusals,
     /// Calls of it that wait for a person's answer.
     pub asking: AtomicUsize,
     /// Calls of it that wait for a program.
@@ -222,9 +226,9 @@ pub struct Conversation {
 }
 
 impl CallContext {
-    /// Decides on `effect`, given the current taint.
+    /// Decides on `effect`, given the current taint and the user's noes.
     pub fn decide(&self, effect: Effect) -> Decision {
-        let can_ask = self.approver.can_ask();
+        let can_ask = self.approver.can_ask() && !self.conversation.refusals.is_final(effect);
         if self.conversation.taint.is_tainted() {
             self.policy.decide_tainted(effect, can_ask)
         } else {
@@ -245,6 +249,12 @@ impl CallContext {
             return (
                 format!("The effect `{effect}` is denied by the repository's `.tool.toml`."),
                 "only who may change the repository's `.tool.toml` can grant it".to_owned(),
+            );
+        }
+        if self.conversation.refusals.is_final(effect) && self.policy.decide(effect, true) != Decision::Deny {
+            return (
+                format!("The effect `{effect}` is denied for the rest of this session."),
+                format!("the user said no to `{effect}` twice: go on without it, and say what is left to do"),
             );
         }
         let is_granted = self.policy.decide(effect, self.approver.can_ask()) != Decision::Deny;
@@ -310,17 +320,6 @@ pub trait Approver: Send + Sync {
     fn has_refused(&self) -> bool {
         false
     }
-}
-
-/// Question to the user: exactly what will happen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
-    /// The effect that needs a yes.
-    pub effect: Effect,
-    /// One line.
-    pub title: String,
-    /// The exact diff or argument vector.
-    pub detail: String,
 }
 
 /// Answer of a call that worked.

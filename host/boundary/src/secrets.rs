@@ -102,7 +102,8 @@ impl SecretMask {
         self.replace_in(&mut response.body);
     }
 
-    fn replace_in(&self, bytes: &mut Vec<u8>) {
+    /// Puts the mask in the place of the value.
+    pub(crate) fn replace_in(&self, bytes: &mut Vec<u8>) {
         if self.patterns.is_match(&*bytes) {
             let masks = vec![self.mask.as_str(); self.patterns.patterns_len()];
             *bytes = self.patterns.replace_all_bytes(bytes, &masks);

@@ -16,12 +16,12 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::{Decision, Writes};
 pub use super::proposal::ProposalTerms;
 use super::runner;
-use super::{CallContext, ChangeKind, Question, Services, SessionFiles, consent};
+use super::{CallContext, ChangeKind, Question, Services, SessionFiles, consent, denied};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
 use tool_core::api::Effect;
 use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
-use tool_core::text::visible_name;
+use tool_core::text::{reveal_line, visible_name};
 use tool_repository::changes::{
     self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
 };
@@ -69,15 +69,13 @@ pub fn commit(
         judge_role(context, path)?;
     }
     judge_shape(context, &proposal)?;
-    let decision = context
-        .policy
-        .decide(Effect::WriteRepository, context.approver.can_ask());
+    let decision = context.decide(Effect::WriteRepository);
     let again = (decision == Decision::Ask).then(|| proposal.clone());
     let change = prepare(context, proposal, terms)?;
     if change.files.is_empty() {
         return Ok(Vec::new());
     }
-    judge_effect(decision)?;
+    judge_effect(context, decision)?;
     if let Some(again) = again {
         // The answer may take minutes, in which others may write.
         drop(guard);
@@ -104,11 +102,8 @@ fn question(services: &dyn Services, change: &PreparedChange) -> Question {
         [file] => format!("Change `{}`", visible_name(&file.path)),
         files => format!("Change {} files", files.len()),
     };
-    Question {
-        effect: Effect::WriteRepository,
-        title,
-        detail: services.describe_changes(&change.files),
-    }
+    let detail = services.describe_changes(&change.files);
+    Question::new(Effect::WriteRepository, &title, &detail)
 }
 
 /// Commits what a preview has proposed, which the user has asked for. `before` of each file is what the preview began
@@ -414,25 +409,22 @@ fn check_name(path: &str) -> Result<(), Failure> {
         let message = format!("A path of the proposal has more than {PATH_BYTES_MAX} bytes");
         return Err(failure("limit", message, None));
     }
-    if path.chars().any(is_unfit) {
-        let message = format!("`{}` contains control characters", visible_name(path));
+    if reveal_line(path) != path {
+        let message = format!("`{}` contains characters that cannot be seen", reveal_line(path));
         return Err(failure("denied", message, Some("use a name of visible characters")));
     }
     Ok(())
 }
 
-/// Control characters and those that reorder text.
-fn is_unfit(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}'..='\u{2029}')
-}
-
 /// Refuses a change that the policy does not grant.
 ///
 /// A skill that was not granted `write-repository` has no stage, but may still answer with deletions.
-fn judge_effect(decision: Decision) -> Result<(), Failure> {
+fn judge_effect(context: &CallContext, decision: Decision) -> Result<(), Failure> {
     match decision {
         Decision::Allow | Decision::Ask => Ok(()),
+        Decision::Deny if context.conversation.refusals.is_final(Effect::WriteRepository) => {
+            Err(denied(context.denial(Effect::WriteRepository)))
+        }
         Decision::Deny => Err(failure(
             "denied",
             "Changing files is not allowed in this operation",

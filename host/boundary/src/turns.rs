@@ -404,11 +404,7 @@ mod unit {
     }
 
     fn question() -> Question {
-        Question {
-            effect: Effect::CommitGit,
-            title: "Commit".to_owned(),
-            detail: "+x".to_owned(),
-        }
+        Question::new(Effect::CommitGit, "Commit", "+x")
     }
 
     #[test]

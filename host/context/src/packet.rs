@@ -16,6 +16,7 @@ use super::{Packet, SelectionTree};
 use tool_core::api::SelectedFile;
 use tool_core::digest::sha256_hex;
 use tool_core::redaction::Redactor;
+use tool_core::text::without_invisible;
 use tool_repository::{bulk, file_role, foreign};
 
 /// Longest line that a packet shows. Longer ones are data or minified code and would displace everything else.
@@ -68,7 +69,7 @@ pub(super) fn build(
     let Extras { notes, instructions } = extras;
     let mut context = INTRODUCTION.to_owned();
     let instructions_bytes = INSTRUCTIONS_BYTES_MAX.min(budget * INSTRUCTIONS_PERCENT / 100);
-    let (instructions_text, instructions) = instruction_blocks(&instructions, redactor, instructions_bytes);
+    let (instructions_text, instructions, unseen) = instruction_blocks(&instructions, redactor, instructions_bytes);
     context.push_str(&instructions_text);
     let overview_bytes = budget * OVERVIEW_PERCENT / 100;
     let make = || overview(name, &tree.paths, overview_bytes);
@@ -105,6 +106,7 @@ pub(super) fn build(
     context.push_str(&closing);
     let mut notices = selection.notices;
     notices.extend(notes.notices);
+    notices.extend(unseen);
     Packet {
         files_loaded: files.iter().filter(|file| file.is_text).count(),
         selected,
@@ -124,8 +126,15 @@ pub(super) fn build(
 
 /// The instruction files within a number of bytes, and the paths of those that are shown. Their lines are numbered, so that
 /// none of them can end the block.
-fn instruction_blocks(files: &[InstructionFile], redactor: &Redactor, bytes_max: usize) -> (String, Vec<String>) {
-    let (mut blocks, mut paths) = (String::new(), Vec::new());
+///
+/// Invisible characters are taken out: a reviewer of the file does not see what they tell a model. The third value has a notice
+/// for each file that had some.
+fn instruction_blocks(
+    files: &[InstructionFile],
+    redactor: &Redactor,
+    bytes_max: usize,
+) -> (String, Vec<String>, Vec<String>) {
+    let (mut blocks, mut paths, mut notices) = (String::new(), Vec::new(), Vec::new());
     for file in files {
         let text = String::from_utf8_lossy(&file.content);
         let text = redactor
@@ -133,8 +142,17 @@ fn instruction_blocks(files: &[InstructionFile], redactor: &Redactor, bytes_max:
             .into_owned();
         let mut block = format!("<project-instructions path=\"{}\">\n", attribute(&file.path));
         let mut is_cut = false;
+        if text
+            .lines()
+            .any(|line| matches!(without_invisible(line), Cow::Owned(_)))
+        {
+            notices.push(format!(
+                "Invisible characters in `{}` were left out of the project instructions",
+                attribute(&file.path)
+            ));
+        }
         for (at, line) in text.lines().enumerate() {
-            let line = format!("{}\t{}\n", at + 1, cut(&visible(line)));
+            let line = format!("{}\t{}\n", at + 1, cut(&without_invisible(line)));
             if blocks.len() + block.len() + line.len() + INSTRUCTIONS_TAIL_BYTES > bytes_max {
                 is_cut = true;
                 break;
@@ -154,7 +172,7 @@ fn instruction_blocks(files: &[InstructionFile], redactor: &Redactor, bytes_max:
     if !blocks.is_empty() {
         blocks.push('\n');
     }
-    (blocks, paths)
+    (blocks, paths, notices)
 }
 
 /// Room for the mark of a cut and the end of a block.
@@ -245,7 +263,7 @@ fn prepare(choice: &SelectedPath, content: Option<Vec<u8>>, redactor: &Redactor)
     let (body, redacted) = redactor.counted(body, Some(&choice.path));
     prepared.redacted = redacted;
     for line in body.lines() {
-        let clean = visible(line);
+        let clean = without_invisible(line);
         let shown = cut(&clean);
         if shown.len() != line.len() {
             faithful = false;
@@ -259,23 +277,6 @@ fn prepare(choice: &SelectedPath, content: Option<Vec<u8>>, redactor: &Redactor)
 
 /// Reasons are for orientation; a long list of words is not.
 const REASONS_BYTES_MAX: usize = 240;
-
-/// A line without characters that cannot be seen: control characters, marks that turn the direction of text, and
-/// others of no width that could hide words from a human reader but not from a model.
-fn visible(line: &str) -> Cow<'_, str> {
-    let hidden = |c: char| match c {
-        '\t' => false,
-        '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{180e}' | '\u{feff}' => true,
-        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' => true,
-        '\u{2028}' | '\u{2029}' | '\u{e0000}'..='\u{e007f}' => true,
-        c => c.is_control(),
-    };
-    if line.contains(hidden) {
-        Cow::Owned(line.replace(hidden, ""))
-    } else {
-        Cow::Borrowed(line)
-    }
-}
 
 fn cut<'a>(line: &Cow<'a, str>) -> Cow<'a, str> {
     if line.len() <= PACKET_LINE_BYTES_MAX {
@@ -298,7 +299,7 @@ fn bounded(text: &str, bytes_max: usize) -> Cow<'_, str> {
 
 /// Text for an attribute: on one line, without quotes and brackets.
 fn attribute(text: &str) -> String {
-    visible(&text.replace(['\n', '\r'], " "))
+    without_invisible(&text.replace(['\n', '\r'], " "))
         .replace('&', "&amp;")
         .replace('"', "&quot;")
         .replace('<', "&lt;")
@@ -665,7 +666,7 @@ fn note_blocks(relevant: &[vault::Relevant<'_>], redactor: &Redactor, bytes_max:
         let note = redactor.text(&relevant.note.text, Some(&relevant.note.path));
         let mut lines = note.lines().enumerate();
         let cut_short = lines.any(|(at, line)| {
-            let line = format!("{}\t{}\n", at + 1, cut(&visible(line)));
+            let line = format!("{}\t{}\n", at + 1, cut(&without_invisible(line)));
             let fits = block.len() + line.len() + mark.len() + end.len() <= room;
             if fits {
                 block.push_str(&line);

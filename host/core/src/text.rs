@@ -1,7 +1,14 @@
 //! Helpers for text: cleaning what comes from a component, a file name or a file before a model, a terminal or a log
 //! sees it, and suggesting the known name that an unknown one resembles.
 
+mod invisible;
+
 use std::borrow::Cow;
+
+pub use invisible::{
+    is_ignorable, is_invisible, is_reordering, is_visible, reveal, reveal_bytes, reveal_line, reveal_marks,
+    without_invisible,
+};
 
 /// Removes terminal escape sequences, control characters other than tab and newline, and marks that change the
 /// direction of writing. Borrows where there is nothing to remove, which is nearly always.
@@ -45,9 +52,7 @@ pub fn visible_name(name: &str) -> String {
 fn is_unwanted(character: char) -> bool {
     match character {
         '\t' | '\n' => false,
-        // Left-to-right and right-to-left marks, embeddings, overrides and isolates.
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        _ => character.is_control(),
+        _ => character.is_control() || is_reordering(character),
     }
 }
 

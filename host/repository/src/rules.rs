@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use globset::{GlobBuilder, GlobSet};
+use tool_core::text::is_ignorable;
 
 use super::path::{self, PathError};
 use super::root_file::Narrowing;
@@ -255,14 +256,6 @@ pub fn fold(path: &str) -> Cow<'_, str> {
         .flat_map(char::to_lowercase)
         .collect();
     Cow::Owned(folded)
-}
-
-/// The default-ignorable code points of Unicode: nothing is shown for them.
-pub fn is_ignorable(character: char) -> bool {
-    matches!(u32::from(character),
-        0xad | 0x34f | 0x61c | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
-        | 0x202a..=0x202e | 0x2060..=0x206f | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfff8
-        | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff)
 }
 
 static HIDDEN_TABLE: LazyLock<RuleTable> = LazyLock::new(|| RuleTable::new(HIDDEN));

@@ -263,7 +263,7 @@ proptest! {
         let packet = packet(&files, vec![choice(&path, &windows), choice("other.py", &[])], budget);
         prop_assert!(tokens(packet.context.len()) <= budget, "{} > {budget}", tokens(packet.context.len()));
 
-        let originals: Vec<String> = text.strip_prefix('\u{feff}').unwrap_or(&text).lines().map(|line| visible(line).into_owned()).collect();
+        let originals: Vec<String> = text.strip_prefix('\u{feff}').unwrap_or(&text).lines().map(|line| without_invisible(line).into_owned()).collect();
         let shown = numbered(&packet.context);
         for (number, line) in &shown {
             let original = &originals[number - 1];

@@ -382,6 +382,10 @@ pub struct LeftOut {
     pub lines: u64,
     /// Files of a diff of which not a line is shown.
     pub files: u64,
+    /// Bytes of the detail that are not shown.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub bytes: u64,
     /// SHA-256 of the whole detail, hexadecimal: a yes has to carry it.
     #[schema(pattern = "^[0-9a-f]{64}$")]
     pub digest: String,

@@ -51,27 +51,37 @@ struct Asked {
     shown_bytes: usize,
 }
 
+/// Bytes of the detail that an event shows: whole lines, or the beginning of a line that is itself too long.
+fn shown_bytes(detail: &str) -> usize {
+    let lines = first_lines(detail, APPROVAL_DETAIL_BYTES_MAX).len();
+    if lines >= APPROVAL_DETAIL_BYTES_MAX / 2 {
+        lines
+    } else {
+        detail.floor_char_boundary(APPROVAL_DETAIL_BYTES_MAX)
+    }
+}
+
 impl Asked {
     fn new(question: &Question) -> Self {
         Self {
             question: question.clone(),
-            digest: sha256_hex(question.detail.as_bytes()),
-            shown_bytes: first_lines(&question.detail, APPROVAL_DETAIL_BYTES_MAX).len(),
+            digest: sha256_hex(question.detail().as_bytes()),
+            shown_bytes: shown_bytes(question.detail()),
         }
     }
 
     fn is_shown_whole(&self) -> bool {
-        self.shown_bytes == self.question.detail.len()
+        self.shown_bytes == self.question.detail().len()
     }
 
     /// The detail as its event shows it. What it leaves out is counted, and lies in a file beside the journal.
     fn shown(&self, id: &str, folder: &Path) -> (String, Option<LeftOut>) {
-        let (shown, rest) = self.question.detail.split_at(self.shown_bytes);
+        let (shown, rest) = self.question.detail().split_at(self.shown_bytes);
         if rest.is_empty() {
             return (shown.to_owned(), None);
         }
         let place = folder.join(format!("approval-{id}.txt"));
-        let path = match write(&place, &self.question.detail) {
+        let path = match write(&place, self.question.detail()) {
             Ok(()) => Some(place.to_string_lossy().into_owned()),
             Err(error) => {
                 tracing::warn!(%error, "a long approval could not be written down");
@@ -82,6 +92,7 @@ impl Asked {
             lines: rest.lines().count() as u64,
             // Lines of a diff's content begin with a sign, those of a message with spaces.
             files: rest.lines().filter(|line| line.starts_with("diff --git ")).count() as u64,
+            bytes: rest.len() as u64,
             digest: self.digest.clone(),
             path,
         };
@@ -111,6 +122,7 @@ fn in_words(left_out: &LeftOut, id: &str) -> String {
     let LeftOut {
         lines,
         files,
+        bytes,
         digest,
         path,
     } = left_out;
@@ -123,7 +135,7 @@ fn in_words(left_out: &LeftOut, id: &str) -> String {
         .as_ref()
         .map_or_else(|| format!("at GET /approvals/{id}"), |path| format!("in {path}"));
     format!(
-        "[{lines} lines are left out here{files}. All of it is {place}; its SHA-256 is {digest}. A yes is one to all of it.]"
+        "[{lines} lines of {bytes} bytes are left out here{files}. All of it is {place}; its SHA-256 is {digest}. A yes is one to all of it.]"
     )
 }
 
@@ -161,12 +173,12 @@ impl Approvals {
     /// An open question, whole.
     pub fn whole(&self, id: &str) -> Result<OpenApproval, Problem> {
         let asked = Arc::clone(&self.lock().get(id).ok_or_else(|| unknown(id))?.asked);
-        let Question { effect, title, detail } = asked.question.clone();
+        let question = &asked.question;
         Ok(OpenApproval {
             id: id.to_owned(),
-            effect: effect.to_string(),
-            title,
-            detail,
+            effect: question.effect().to_string(),
+            title: question.title().to_owned(),
+            detail: question.detail().to_owned(),
             digest: asked.digest.clone(),
         })
     }
@@ -240,11 +252,11 @@ impl SessionApprover {
         };
         let asking = Asking {
             id: id.to_owned(),
-            question: Question {
-                effect: asked.question.effect,
-                title: relay.shown(&asked.question.title),
-                detail: relay.shown(&detail),
-            },
+            question: Question::new(
+                asked.question.effect(),
+                &relay.shown(asked.question.title()),
+                &relay.shown(&detail),
+            ),
             answer: ApprovalAnswer {
                 secret: self.secret.to_string(),
                 approve: false,
@@ -307,17 +319,17 @@ pub struct Asking {
 impl Asking {
     /// One line: what will happen.
     pub fn title(&self) -> &str {
-        &self.question.title
+        self.question.title()
     }
 
     /// The exact diff or argument vector.
     pub fn detail(&self) -> &str {
-        &self.question.detail
+        self.question.detail()
     }
 
     /// The effect that needs a yes.
     pub fn effect(&self) -> Effect {
-        self.question.effect
+        self.question.effect()
     }
 
     /// True if the question is no longer open.
@@ -347,8 +359,8 @@ impl Approver for SessionApprover {
         let patience = chrono::Duration::from_std(self.patience).unwrap_or_default();
         self.recorder.event(Event::Approval {
             id: id.clone(),
-            effect: question.effect.to_string(),
-            title: question.title.clone(),
+            effect: question.effect().to_string(),
+            title: question.title().to_owned(),
             detail: detail.clone(),
             left_out,
             expires: api::now() + patience,
@@ -421,11 +433,7 @@ mod tests {
 
         fn ask_about(&self, detail: &str) -> tokio::task::JoinHandle<bool> {
             let (approver, cancel) = (Arc::clone(&self.approver), self.cancel.clone());
-            let question = Question {
-                effect: Effect::CommitGit,
-                title: "Commit 1 file".into(),
-                detail: detail.into(),
-            };
+            let question = Question::new(Effect::CommitGit, "Commit 1 file", detail);
             tokio::task::spawn_blocking(move || approver.ask(&question, &cancel))
         }
 
@@ -560,9 +568,9 @@ mod tests {
         let path = left_out.path.expect("the disk has room");
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), whole);
         let said = format!(
-            "[{} lines are left out here, with the whole of 1 file. All of it is in {path}; its SHA-256 is {digest}. \
-             A yes is one to all of it.]\n",
-            left_out.lines
+            "[{} lines of {} bytes are left out here, with the whole of 1 file. All of it is in {path}; its SHA-256 is \
+             {digest}. A yes is one to all of it.]\n",
+            left_out.lines, left_out.bytes
         );
         assert!(detail.ends_with(&said), "{}", &detail[detail.len() - 400..]);
 
@@ -584,6 +592,29 @@ mod tests {
             approvals.whole(id).expect_err("it is answered").kind,
             ErrorKind::NotFound
         );
+    }
+
+    #[tokio::test]
+    async fn of_a_line_that_is_too_long_the_beginning_is_shown_and_the_rest_counted() {
+        let mut bench = bench(true, Duration::from_secs(60));
+        let whole = format!(
+            "POST https://a.example.org/\n\n{}",
+            "x".repeat(2 * APPROVAL_DETAIL_BYTES_MAX)
+        );
+        let asking = bench.ask_about(&whole);
+        let batch = bench.events.next().await.expect("there is an event");
+        let Event::Approval { detail, left_out, .. } = &*batch[0].1 else {
+            panic!("not an approval: {batch:?}")
+        };
+        let left_out = left_out.as_ref().expect("it is cut");
+        let shown = detail.split("\n[").next().unwrap_or_default();
+        assert_eq!(shown, &whole[..APPROVAL_DETAIL_BYTES_MAX]);
+        assert_eq!(
+            (left_out.lines, left_out.bytes as usize),
+            (1, whole.len() - shown.len())
+        );
+        bench.cancel.cancel();
+        assert!(!asking.await.expect("it ends"));
     }
 
     #[tokio::test]

@@ -349,9 +349,11 @@ fn iso(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Text that steers no terminal and reorders no line. Every line end becomes a line feed.
+/// Text that steers no terminal, and whose characters that reorder lines or cannot be seen have names. Every line end
+/// becomes a line feed.
 pub fn clean(text: &str) -> String {
-    text::clean(&text.replace("\r\n", "\n").replace('\r', "\n")).into_owned()
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    text::clean(&text::reveal_marks(&text)).into_owned()
 }
 
 /// Name of a report (specification): `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.
@@ -625,7 +627,7 @@ mod tests {
 
         ### 2025-03-01T12:00:03.000Z · Answer
 
-        It is a library.
+        It is a library.<U+202E>
 
         ### 2025-03-01T12:00:04.000Z · Skill `read_file`
 

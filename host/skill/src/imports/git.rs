@@ -211,16 +211,13 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
     if !context.approver.can_ask() {
         return Err(denied("no user can be asked whether to use it"));
     }
-    let question = Question {
-        effect: Effect::ReadGit,
-        title: "Use git data outside of the repository".to_owned(),
-        detail: format!(
-            "The work tree {} keeps its git data elsewhere. Reading it shows what is stored there:\n\n{}\n",
-            layout.top.display(),
-            list.join("\n")
-        ),
-    };
-    if !context.approver.ask(&question, &context.cancel) {
+    let detail = format!(
+        "The work tree {} keeps its git data elsewhere. Reading it shows what is stored there:\n\n{}\n",
+        layout.top.display(),
+        list.join("\n")
+    );
+    let question = Question::new(Effect::ReadGit, "Use git data outside of the repository", &detail);
+    if !consent::agrees(context, &question) {
         let refused = consent::not_asked(context);
         return Err(refused.unwrap_or_else(|| denied("the user did not agree to use it")));
     }

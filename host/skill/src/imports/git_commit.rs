@@ -29,9 +29,9 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
-use tool_core::text::clean;
+use tool_core::text::{is_invisible, is_visible};
 use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
-use tool_repository::{OpenError, Repository, is_ignorable};
+use tool_repository::{OpenError, Repository};
 
 /// Start of the messages of [`CommitError::Nothing`].
 const NOTHING_TO_COMMIT: &str = "Nothing to commit";
@@ -77,9 +77,9 @@ fn check_message(message: &str) -> Result<(), Failure> {
     if message.contains('\0') {
         return invalid("The commit message contains a NUL character.");
     }
-    if clean(message) != message {
+    if !is_visible(message) || message.contains('\r') {
         return invalid(
-            "The commit message contains control characters, or marks that change the direction of writing: a \
+            "The commit message contains control characters, or characters that nobody sees or that reorder text: a \
              reader would not see its real text.",
         );
     }
@@ -111,10 +111,7 @@ fn check_shown(what: &str, text: &str, remedy: &str) -> Result<(), Failure> {
 
 /// True for a character that leaves no mark on a screen, or a blank that is not the plain space.
 fn is_unshown(character: char) -> bool {
-    // The blank of Braille, annotations and the object replacement, and a note head without a shape.
-    let is_blank = matches!(character, '\u{2800}' | '\u{fff9}'..='\u{fffc}' | '\u{1d159}');
-    let is_space = character.is_whitespace() && character != ' ';
-    character.is_control() || is_ignorable(character) || is_blank || is_space
+    is_invisible(character) || character.is_whitespace() && character != ' '
 }
 
 /// Files that are to be committed.
@@ -221,7 +218,7 @@ fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
     match git.ask(&GitRequest::Begin { message })? {
         // The user sees the message that is committed, even if the helper was taken over.
         GitAnswer::Started(start)
-            if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && clean(&start.message) == start.message =>
+            if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && is_visible(&start.message) =>
         {
             Ok(start)
         }
@@ -413,16 +410,13 @@ impl Preparation<'_> {
             let indent = if line.is_empty() { "" } else { "    " };
             let _ = writeln!(detail, "{indent}{line}");
         }
-        let _ = writeln!(detail, "\ntree {tree}\n");
+        let _ = writeln!(detail, "\ntree {tree}\n\nYour git hooks do not run for this commit.\n");
         for chosen in chosen {
             let room = limits::GIT_QUESTION_BYTES_MAX.saturating_sub(detail.len());
             detail.push_str(&self.change(chosen, room)?);
         }
-        Ok(Question {
-            effect: Effect::CommitGit,
-            title: format!("Commit {files}: {subject}"),
-            detail,
-        })
+        let title = format!("Commit {files}: {subject}");
+        Ok(Question::new(Effect::CommitGit, &title, &detail))
     }
 
     /// The diff of one file; where there is none that fits, the digest of what becomes of it.

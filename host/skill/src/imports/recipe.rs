@@ -19,6 +19,7 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
+use tool_core::text::reveal_line;
 use tool_repository::{HiddenEntriesError, Repository};
 use tool_sandbox::contain::{self, Enclosure, ProposedFile, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::toolchain::{self, Python};
@@ -187,11 +188,7 @@ impl Recipe {
             detail.push_str(note);
             detail.push('\n');
         }
-        Question {
-            effect: self.effect,
-            title: self.title.clone(),
-            detail,
-        }
+        Question::new(self.effect, &self.title, &detail)
     }
 }
 
@@ -305,7 +302,7 @@ pub(super) fn with_notes(report: Report, notes: &[String]) -> Report {
 const HOST_LINE: &str = "[tool] ";
 
 /// An argument vector quoted as for a shell, so that it is clear where each argument ends. Characters that a terminal
-/// would act on, or show in another order, come out as escapes.
+/// would act on, or show in another order, have names.
 fn shown(argv: &[String]) -> String {
     argv.iter()
         .map(|argument| quoted(argument))
@@ -320,23 +317,14 @@ pub(super) fn quoted(argument: &str) -> String {
         return argument.to_owned();
     }
     let mut quoted = String::from("'");
-    for character in argument.chars() {
+    for character in reveal_line(argument).chars() {
         match character {
             '\'' => quoted.push_str("'\\''"),
-            character if character.is_control() || is_mark(character) => quoted.extend(character.escape_unicode()),
             character => quoted.push(character),
         }
     }
     quoted.push('\'');
     quoted
-}
-
-/// Characters that have no width, change the direction of writing, or end a line.
-fn is_mark(character: char) -> bool {
-    let (widthless, direction) = ('\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}');
-    let invisible = '\u{2060}'..='\u{206f}';
-    let is_single = matches!(character, '\u{61c}' | '\u{feff}');
-    is_single || widthless.contains(&character) || direction.contains(&character) || invisible.contains(&character)
 }
 
 /// The time that a request wants, within the bound.
@@ -418,7 +406,44 @@ mod unit {
     #[test]
     fn an_argument_vector_is_shown_without_doubt() {
         let argv = ["/usr/bin/python", "-k", "a or b", "it's", "", "x\u{1b}[2J\u{202e}y\n"].map(str::to_owned);
-        insta::assert_snapshot!(shown(&argv), @r"/usr/bin/python -k 'a or b' 'it'\''s' '' 'x\u{1b}[2J\u{202e}y\u{a}'");
+        insta::assert_snapshot!(shown(&argv), @r"/usr/bin/python -k 'a or b' 'it'\''s' '' 'x<U+001B>[2J<U+202E>y<U+000A>'");
+    }
+
+    /// The arguments that a shell would read from a text, with its named characters.
+    fn arguments_of(shown: &str) -> Vec<String> {
+        let (mut arguments, mut argument, mut is_quoted) = (Vec::new(), String::new(), false);
+        let mut rest = shown;
+        while let Some(character) = rest.chars().next() {
+            rest = &rest[character.len_utf8()..];
+            match character {
+                '\'' => is_quoted = !is_quoted,
+                '\\' if !is_quoted => {
+                    argument.push('\'');
+                    rest = &rest[1..];
+                }
+                ' ' if !is_quoted => arguments.push(std::mem::take(&mut argument)),
+                '<' => {
+                    let (name, after) = rest.split_once('>').expect("a name ends");
+                    let code = u32::from_str_radix(&name[2..], 16).expect("it is hexadecimal");
+                    argument.push(char::from_u32(code).expect("it is a character"));
+                    rest = after;
+                }
+                other => argument.push(other),
+            }
+        }
+        arguments.push(argument);
+        arguments
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_command_that_is_shown_is_the_command_that_runs(
+            argv in proptest::collection::vec("[ -;=-~\\n\\t\\x{1b}\\x{200b}\\x{202e}é]{0,12}", 1..6),
+        ) {
+            let shown = shown(&argv);
+            proptest::prop_assert!(tool_core::text::is_visible(&shown) && !shown.contains('\n'));
+            proptest::prop_assert_eq!(arguments_of(&shown), argv);
+        }
     }
 
     #[test]

@@ -86,8 +86,6 @@ fn a_new_dot_name_at_the_top_level_needs_allow_path() {
         (".GITIGNORE.d/a", ".GITIGNORE.d"),
         (".gitignore/a", ".gitignore"),
         (".gitignore.", ".gitignore."),
-        (".\u{200d}x", ".\u{200d}x"),
-        ("\u{200d}.x", "\u{200d}.x"),
         ("...", "..."),
     ] {
         bench.refused(
@@ -241,16 +239,34 @@ fn only_plain_files_with_one_name_are_taken_from_the_stage() {
 fn names_that_nothing_can_show_are_refused() {
     use std::os::unix::ffi::OsStrExt;
     let bench = Bench::new(&[]);
-    let message = "`a\u{fffd}[2J` contains control characters";
+    let message = "`a<U+001B>[2J` contains characters that cannot be seen";
     bench.refused(&[("a\u{1b}[2J", "x")], &[], "denied", message);
-    let message = "`\u{fffd}txt.exe` contains control characters";
+    let message = "`<U+202E>txt.exe` contains characters that cannot be seen";
     bench.refused(&[("\u{202e}txt.exe", "x")], &[], "denied", message);
+    for (path, shown) in [
+        ("a\u{200b}.py", "a<U+200B>.py"),
+        (".\u{200d}x", ".<U+200D>x"),
+        ("\u{200d}.x", "<U+200D>.x"),
+    ] {
+        let message = format!("`{shown}` contains characters that cannot be seen");
+        bench.refused(&[(path, "x")], &[], "denied", &message);
+    }
     fs::remove_dir_all(bench.stage("")).expect("the stage is removed");
     fs::create_dir(bench.stage("")).expect("a directory is made");
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
     fs::write(bench.stage("").join(name), "x").expect("a file is written");
     let failure = bench.commit(&[]).expect_err("the proposal is refused");
     assert!(failure.message.contains("not UTF-8"), "{}", failure.message);
+}
+
+#[test]
+fn a_name_that_a_command_takes_for_an_option_is_refused() {
+    let bench = Bench::new(&[]);
+    for path in ["--checkpoint-action=exec=sh x.sh", "-rf", "d/-x", "-d/x"] {
+        let message =
+            format!("`{path}` is protected: `tar *` and other commands take a name that begins with `-` for an option");
+        bench.refused(&[(path, "x")], &[], "denied", &message);
+    }
 }
 
 #[test]

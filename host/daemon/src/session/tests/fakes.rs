@@ -100,11 +100,7 @@ impl FakeEngine {
                 Err(_) => Err(failure("not-found", "no test suite found")),
             },
             "commit" => {
-                let question = Question {
-                    effect: Effect::CommitGit,
-                    title: "Commit".into(),
-                    detail: "+x".into(),
-                };
+                let question = Question::new(Effect::CommitGit, "Commit", "+x");
                 if context.approver.ask(&question, &context.cancel) {
                     Ok(outcome("committed", &[]))
                 } else {

@@ -127,9 +127,9 @@ fn a_worktree_elsewhere_is_asked_for_once_with_its_places() {
     }
     let questions = user.questions();
     assert_eq!(questions.len(), 1);
-    assert_eq!(questions[0].effect, Effect::ReadGit);
+    assert_eq!(questions[0].effect(), Effect::ReadGit);
     let folder = fixture.outside("").canonicalize().expect("it is there");
-    let detail = questions[0].detail.replace(&format!("{}/", folder.display()), "");
+    let detail = questions[0].detail().replace(&format!("{}/", folder.display()), "");
     insta::assert_snapshot!(detail, @r"
     The work tree second keeps its git data elsewhere. Reading it shows what is stored there:
 
@@ -200,9 +200,11 @@ fn a_submodule_and_borrowed_objects_are_asked_for_as_well() {
     let question = user.questions().remove(0);
     let objects = objects.canonicalize().expect("it is there");
     assert!(
-        question.detail.ends_with(&format!("there:\n\n{}\n", objects.display())),
+        question
+            .detail()
+            .ends_with(&format!("there:\n\n{}\n", objects.display())),
         "{}",
-        question.detail
+        question.detail()
     );
 }
 

@@ -407,9 +407,9 @@ fn the_user_sees_exactly_what_will_be_committed() {
     create(&session, "Say why\n\nAt length.", &[], true).expect("the user agrees");
     let questions = user.questions();
     assert_eq!(questions.len(), 1);
-    assert_eq!(questions[0].effect, Effect::CommitGit);
-    assert_eq!(questions[0].title, "Commit 3 files: Say why");
-    insta::assert_snapshot!(questions[0].detail, @r"
+    assert_eq!(questions[0].effect(), Effect::CommitGit);
+    assert_eq!(questions[0].title(), "Commit 3 files: Say why");
+    insta::assert_snapshot!(questions[0].detail(), @r"
     Commit 3 files on branch main as Ada Example <ada@example.org>
 
         Say why
@@ -417,6 +417,8 @@ fn the_user_sees_exactly_what_will_be_committed() {
         At length.
 
     tree a37ac9ca454fdbee078a84be8ed53708c9983837
+
+    Your git hooks do not run for this commit.
 
     diff --git a/a.txt b/a.txt
     --- a/a.txt
@@ -595,7 +597,8 @@ fn a_question_about_much_is_short() {
     let user = ScriptedApproval::new(false);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     create(&session, "message", &[], true).expect_err("the user says no");
-    let detail = &user.questions()[0].detail;
+    let questions = user.questions();
+    let detail = questions[0].detail();
     assert!(
         detail.len() <= limits::GIT_QUESTION_BYTES_MAX + 1_000,
         "{}",
@@ -621,12 +624,14 @@ fn no_name_adds_a_line_to_a_question() {
     create(&session, "message", &[], true).expect_err("the user says no");
     let question = &user.questions()[0];
     let name = r#"changed: "logo\n\n[Checked: only the logo is new.]\n\033[2J.bin" (not text,"#;
-    assert!(question.detail.contains(name), "{}", question.detail);
-    assert!(!question.detail.contains("\n[Checked") && !question.detail.contains('\u{1b}'));
+    assert!(question.detail().contains(name), "{}", question.detail());
+    assert!(!question.detail().contains("\n[Checked") && !question.detail().contains('\u{1b}'));
     assert!(
-        question.title.contains("`lib`)]  It is safe./vendor/`"),
+        question
+            .title()
+            .contains("`lib`)]<U+000A><U+000A>It is safe.<U+001B>[2J/vendor/`"),
         "{}",
-        question.title
+        question.title()
     );
 }
 
@@ -645,7 +650,15 @@ fn a_file_of_several_pieces_is_committed_whole() {
 fn a_message_that_does_not_show_what_it_says_is_refused() {
     let fixture = started();
     fixture.write("a.txt", "2\n");
-    for text in ["Mend it\u{202e}", "Mend\u{1b}[8m it", "a\rb", "\u{9b}1A"] {
+    for text in [
+        "Mend it\u{202e}",
+        "Mend\u{1b}[8m it",
+        "a\rb",
+        "\u{9b}1A",
+        "check admin\u{200b}",
+        "check \u{e0049}\u{e0047}N",
+        "a\u{3164}",
+    ] {
         let answer = message(create(&fixture.session(ALLOWED), text, &[], true));
         assert!(
             answer.starts_with("invalid-arguments: The commit message contains control characters"),

@@ -45,9 +45,9 @@ fn pip_installs_built_packages_into_the_projects_environment() {
     <rich>
     ");
     let questions = project.user.questions();
-    assert_eq!(questions[0].title, "Install with pip: httpx[http2]>=0.27, rich");
-    assert_eq!(questions[0].effect, Effect::Install);
-    insta::assert_snapshot!(project.plain(&questions[0].detail).replace(" -- ", "\n-- "), @r"
+    assert_eq!(questions[0].title(), "Install with pip: httpx[http2]>=0.27, rich");
+    assert_eq!(questions[0].effect(), Effect::Install);
+    insta::assert_snapshot!(project.plain(questions[0].detail()).replace(" -- ", "\n-- "), @r"
     …/root/.venv/bin/python -I -m pip install --only-binary :all: --no-input --disable-pip-version-check
     -- 'httpx[http2]>=0.27' rich
 
@@ -104,7 +104,7 @@ fn npm_installs_without_scripts_and_in_this_project() {
     npm_config_ignore_scripts=true
     npm_config_update_notifier=false
     ");
-    insta::assert_snapshot!(project.plain(&project.user.questions()[0].detail), @r"
+    insta::assert_snapshot!(project.plain(project.user.questions()[0].detail()), @r"
     …/bin/npm install --ignore-scripts --prefix …/root --save-dev -- '@types/node@^20'
 
     in …/root, without a sandbox: with your rights, for at most 10 minutes

@@ -93,8 +93,8 @@ fn the_user_sees_the_exact_command() {
     assert_eq!(report.output, "ran\n");
     let questions = project.user.questions();
     assert_eq!(questions.len(), 1);
-    assert_eq!(questions[0].title, "Run the tests with pytest");
-    insta::assert_snapshot!(project.plain(&questions[0].detail), @r"
+    assert_eq!(questions[0].title(), "Run the tests with pytest");
+    insta::assert_snapshot!(project.plain(questions[0].detail()), @r"
     …/root/.venv/bin/python -m pytest -rfE --tb=short --color=no -p no:cacheprovider -k 'it'\''s'
 
     in …/root, without a sandbox: with your rights, for at most 20 seconds
@@ -211,7 +211,7 @@ fn npm_runs_the_script_with_paths_behind_the_dashes() {
     npm_config_offline=true
     npm_config_update_notifier=false
     ");
-    insta::assert_snapshot!(project.plain(&project.user.questions()[0].detail), @r"
+    insta::assert_snapshot!(project.plain(project.user.questions()[0].detail()), @r"
     …/bin/npm test -- -t adds src
 
     in …/root, without a sandbox: with your rights, for at most 20 seconds
@@ -290,7 +290,8 @@ fn a_test_run_without_a_time_of_its_own_has_ours() {
         ..request("pytest", &[], None)
     };
     let _ = run(&project.context(&[]), &wanted);
-    let detail = &project.user.questions()[0].detail;
+    let questions = project.user.questions();
+    let detail = questions[0].detail();
     assert!(detail.contains("for at most 15 minutes"), "{detail}");
 }
 

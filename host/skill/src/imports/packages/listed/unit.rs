@@ -56,10 +56,10 @@ fn write(context: &CallContext, path: &str, content: &str) {
 fn beside(project: &Project) -> String {
     let questions = project.user.questions();
     let question = questions.last().expect("somebody was asked");
-    let lines = question.detail.lines().filter(|line| {
+    let lines = question.detail().lines().filter(|line| {
         line.starts_with("    ") || line.starts_with("changed in") || line.starts_with("installed as well")
     });
-    format!("{}\n{}", question.title, lines.collect::<Vec<_>>().join("\n"))
+    format!("{}\n{}", question.title(), lines.collect::<Vec<_>>().join("\n"))
 }
 
 const EVIL: &str = r#"{"name": "x", "version": "1.0.0", "dependencies": {"evil-typosquat": "6.6.6"}}"#;
@@ -83,7 +83,7 @@ fn the_question_names_all_that_package_json_lists_and_that_is_not_there() {
     installed as well, because package.json lists it and it is not there yet:
         other 'git+https://evil.example/x.git#main' (dependencies)
         ../here 1 (devDependencies)
-        'line\u{a}break\u{202e}' '\u{1b}[2J1' (devDependencies)
+        'line<U+000A>break<U+202E>' '<U+001B>[2J1' (devDependencies)
         left file:../left (optionalDependencies)
         peer '>=1 || 2' (peerDependencies)
     ");
