@@ -2,6 +2,7 @@
 //! make, which this workspace is built with.
 
 mod hostile;
+mod leaving;
 mod refactors;
 
 use std::path::Path;

@@ -116,10 +116,11 @@ fn a_test_run_reads_every_package_cache_and_the_credentials_of_none() {
     );
 }
 
-/// A build script that leaves a file in the build folder, and fails the build where it finds one.
+/// A build script that leaves a file in the build folder, and fails the build where it finds one. It runs again where it
+/// was changed.
 const LEAVING: &str = r#"
 fn main() {
-    println!("cargo:rerun-if-changed=always-missing");
+    println!("cargo:rerun-if-changed=build.rs");
     let out = std::env::var("OUT_DIR").expect("cargo sets it");
     let left = std::path::Path::new(&out).ancestors().nth(4).expect("it is deep").join("left");
     assert!(!left.exists(), "found what another run has left");
@@ -141,6 +142,8 @@ fn build_output_is_seen_by_no_other_repository_and_no_untrusted_session() {
     let (first, second) = (project(), project());
     let run = |repository: &std::path::Path, flags: &[&str]| run_tests(&home, repository, flags);
     holds(&run(first.path(), &[]).expect(0).stdout, &["PASSED: 1 passed"]);
+    let changed = format!("{LEAVING}// Changed.\n");
+    std::fs::write(first.path().join("build.rs"), changed).expect("it can be written");
     holds(
         &run(first.path(), &[]).expect(1).stdout,
         &["found what another run has left"],

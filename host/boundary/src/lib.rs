@@ -208,6 +208,57 @@ pub struct CallContext {
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
     /// Turn that a call gives up while a program runs for it. Set for each call once it has its turn.
     pub turn: HeldTurn,
+    /// Facts that decide whether its runs find build output of earlier ones.
+    pub runs: RunScope,
+}
+
+/// The one that asks for the runs of a call, and the changes of sessions in the repository.
+#[derive(Clone, Default)]
+pub struct RunScope {
+    /// The one that asks.
+    pub asker: RunAsker,
+    /// Changes of sessions. Without it no state counts as the user's own.
+    pub changes: Option<Arc<dyn SessionChanges>>,
+}
+
+/// The one that asks for a run of tests or of a check.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RunAsker {
+    /// A model, or another agent.
+    #[default]
+    Model,
+    /// The user.
+    User,
+    /// The host, which judges a change by the result.
+    Verdict {
+        /// True: nothing that an earlier run has built may be used.
+        is_from_nothing: bool,
+    },
+}
+
+/// Tells which files are as sessions have left them.
+pub trait SessionChanges: Send + Sync {
+    /// The files that sessions after `since`, all of them where it is absent, have changed, and that are not what they
+    /// were before the first of these changes. Blocks.
+    fn left_by_sessions(&self, repository: &Repository, since: Option<&str>) -> LeftFiles;
+}
+
+/// No session has changed anything.
+pub struct NoChanges;
+
+impl SessionChanges for NoChanges {
+    fn left_by_sessions(&self, _: &Repository, _: Option<&str>) -> LeftFiles {
+        LeftFiles::default()
+    }
+}
+
+/// Files that sessions have changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftFiles {
+    /// Identifier of the newest session.
+    pub newest: Option<String>,
+    /// Paths relative to the root.
+    pub paths: BTreeSet<String>,
 }
 
 /// State of the conversation that calls belong to. The default has just begun, in a trusted repository.

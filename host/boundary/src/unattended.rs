@@ -13,7 +13,7 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
 use super::{
     Approver, BoundSecret, CallBudget, CallContext, ContentIndex, HeldTurn, HttpTransport, KeyValueStore, Question,
-    Services, Stop, SymbolLookup, failure,
+    RunScope, Services, Stop, SymbolLookup, failure,
 };
 use tool_core::api::SecretName;
 use tool_repository::Repository;
@@ -174,6 +174,7 @@ impl CallContext {
             environment: BTreeMap::new(),
             progress: Arc::new(|_| ()),
             turn: HeldTurn::default(),
+            runs: RunScope::default(),
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod history;
 mod ids;
 mod inspect;
 pub mod journal;
+mod left;
 mod planned;
 pub mod preflight;
 pub mod preview;
@@ -243,6 +244,7 @@ impl Sessions {
             contexts: Arc::clone(&self.contexts),
             cancel: live.cancel.clone(),
             task: launch.task,
+            changes: Arc::new(left::JournalChanges(Arc::clone(self))),
         };
         {
             let mut running = self.lock();

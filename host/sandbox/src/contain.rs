@@ -61,6 +61,12 @@ pub(super) use walls::give_up_capabilities;
 /// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
 const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
+/// Build output in memory: as much as the build cache may have on the disk.
+const CONTAIN_BUILD_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
+
+/// Files of build output in memory: those of ten large projects. The kernel takes a kibibyte for each.
+const CONTAIN_BUILD_INODES_MAX: u64 = 1024 * 1024;
+
 /// True for a path that every run sees, because it lies in a directory of the system.
 pub fn shows_to_runs(place: &Path) -> bool {
     plan::is_system(place)
@@ -202,7 +208,7 @@ pub struct ToolAccess {
     pub layers: Vec<LayeredFolder>,
     /// Files that are written for the run, in its private home or beside the parts of a layered folder.
     pub files: Vec<WrittenFile>,
-    /// Folders of build output, which the run writes to and the next one finds.
+    /// Folders of build output.
     pub builds: Vec<BuildFolder>,
     /// Files, relative to the repository, that get the present time, so that build tools see them as changed.
     pub refreshed: Vec<String>,
@@ -235,16 +241,26 @@ pub struct WrittenFile {
     pub text: String,
 }
 
-/// A folder of the machine that stands at another place in the run, for writing.
+/// A folder of build output at its place in the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildFolder {
     /// Place in the run.
     pub place: PathBuf,
-    /// The folder, outside of every repository.
-    pub source: PathBuf,
-    /// True: it stays as it is, and a layer that is dropped takes what the run writes.
-    pub is_dropped: bool,
+    /// The folder of the machine that the run finds there, outside of every repository; absent for an empty one.
+    pub source: Option<PathBuf>,
+    /// Fate of the files that the run writes there.
+    pub writes: BuildWrites,
+}
+
+/// Fate of the build output that a run writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BuildWrites {
+    /// It goes to the folder of the machine.
+    Kept,
+    /// A layer in memory takes it, which ends with the run.
+    Dropped,
 }
 
 /// A file of the repository that is another one for the run, or is not there.
@@ -302,6 +318,10 @@ pub struct RunBounds {
     pub scratch_bytes: u64,
     /// Files and directories there.
     pub scratch_inodes: u64,
+    /// Bytes of build output that is dropped with the run; on a machine with less than twice this, half of its memory.
+    pub build_bytes: u64,
+    /// Files and directories there.
+    pub build_inodes: u64,
     /// Processes and threads.
     pub tasks: u64,
     /// Memory of all its processes together.
@@ -315,6 +335,8 @@ impl Default for RunBounds {
             tree_inodes: limits::CONTAIN_TREE_INODES_MAX,
             scratch_bytes: limits::CONTAIN_SCRATCH_BYTES_MAX,
             scratch_inodes: limits::CONTAIN_SCRATCH_INODES_MAX,
+            build_bytes: CONTAIN_BUILD_BYTES_MAX,
+            build_inodes: CONTAIN_BUILD_INODES_MAX,
             tasks: limits::CONTAIN_TASKS_MAX,
             memory_bytes: CONTAIN_MEMORY_BYTES_MAX,
         }

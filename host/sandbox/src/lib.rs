@@ -134,6 +134,11 @@ pub enum RunEnd {
     TaskLimit,
     /// It used more memory than the sandbox allows.
     MemoryLimit,
+    /// It filled a file system that is dropped with the run.
+    StorageLimit {
+        /// Bytes of that file system.
+        bytes: u64,
+    },
 }
 
 /// Result of a run.
@@ -330,6 +335,7 @@ fn contained_end(
         Message::Signalled(signal) => RunEnd::Signalled(signal),
         Message::Tasks => RunEnd::TaskLimit,
         Message::Memory => RunEnd::MemoryLimit,
+        Message::Full { bytes } => RunEnd::StorageLimit { bytes },
         Message::NotStarted(errno) => return Err(not_started(command, io::Error::from_raw_os_error(errno))),
         Message::Failed { step, reason } => return Err(failed(format!("{step}: {reason}"))),
         Message::Listening => return Err(failed("the sandbox ended without saying why".to_owned())),

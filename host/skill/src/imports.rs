@@ -29,7 +29,9 @@ pub use packages::place as package_folder;
 pub use past::{
     PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, find_past_gap, head_commit, walk_commits,
 };
-pub use tests::{CleanedCaches, PlannedRun, clean_build_caches, plan_runs, read_form, runnable_purposes};
+pub use tests::{
+    CleanedCaches, PlannedRun, clean_build_caches, drop_build_caches, plan_runs, read_form, runnable_purposes,
+};
 use tool_boundary::bindings::tool::skill as wit;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;

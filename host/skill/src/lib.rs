@@ -26,8 +26,8 @@ use tool_core::api::Effect;
 
 pub use imports::{
     CleanedCaches, PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, PlannedRun, Surroundings,
-    clean_build_caches, find_past_gap, head_commit, package_folder, plan_runs, read_form, runnable_purposes,
-    settle_commit, walk_commits,
+    clean_build_caches, drop_build_caches, find_past_gap, head_commit, package_folder, plan_runs, read_form,
+    runnable_purposes, settle_commit, walk_commits,
 };
 pub use registry::{
     ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned, SkillHost,
@@ -37,10 +37,10 @@ use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
     ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, FileVerdict, FunctionDescriptor, HeldTurn,
-    HostNotes, HttpTransport, InboundResponse, Interfaces, Limits, LockedSkills, NoServices, Nobody, OutboundRequest,
-    Outliners, PatternKind, Question, RawArguments, SessionFiles, SoughtPattern, SymbolLookup, TransportError,
-    Unrecorded, audit, bindings, details, embedded, failures, hinted, outline, policy, precompile_outliner,
-    read_interfaces, runner, stage, taint, transport,
+    HostNotes, HttpTransport, InboundResponse, Interfaces, LeftFiles, Limits, LockedSkills, NoChanges, NoServices,
+    Nobody, OutboundRequest, Outliners, PatternKind, Question, RawArguments, RunAsker, RunScope, SessionChanges,
+    SessionFiles, SoughtPattern, SymbolLookup, TransportError, Unrecorded, audit, bindings, details, embedded,
+    failures, hinted, outline, policy, precompile_outliner, read_interfaces, runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target, both packed ([`embedded`]).

@@ -140,6 +140,9 @@ pub(crate) struct TestRecipe {
     /// The argument vector, with `{paths}`, `{filter}`, `{script}` and `{target}` where these belong; `{paths|x}` is `x`
     /// where all tests are meant.
     pub(crate) arguments: Vec<String>,
+    /// The argument vector that builds the tests and runs none; empty: only the commands before can.
+    #[serde(default)]
+    pub(crate) compile: Vec<String>,
     /// Arguments that select tests by name; empty: the runner cannot.
     #[serde(default)]
     pub(crate) filter: Vec<String>,
@@ -175,6 +178,18 @@ pub(crate) struct TestRecipe {
     /// Outputs that mean missing packages, with the command that fetches them.
     #[serde(default)]
     pub(crate) missing: Vec<MissingSign>,
+}
+
+impl TestRecipe {
+    /// The command that builds all tests, as a user would type it.
+    pub(crate) fn compile_command(&self) -> String {
+        let arguments = self.compile.iter().filter(|argument| *argument != "{paths}");
+        let words = std::iter::once(self.program.as_str()).chain(arguments.map(|argument| {
+            let all = argument.strip_prefix("{paths|").and_then(|rest| rest.strip_suffix('}'));
+            all.unwrap_or(argument)
+        }));
+        words.collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Part of the host that chooses the program and its arguments.
@@ -297,6 +312,17 @@ mod tests {
             assert_eq!(find(name).map(|found| &found.name), Some(&recipe.name));
         }
         assert!(find("no-such-recipe").is_none());
+    }
+
+    /// Tests never write to the build cache: without a step that only builds, nothing would be kept.
+    #[test]
+    fn what_is_kept_is_built_by_a_step_that_runs_no_test() {
+        for recipe in of(RunPurpose::Tests) {
+            let keeps = !recipe.build.is_empty() || recipe.homes.iter().any(|home| home.build);
+            let builds = !recipe.compile.is_empty() || !recipe.before.is_empty();
+            assert!(builds || !keeps, "{}", recipe.name);
+            assert!(recipe.compile.is_empty() || recipe.before.is_empty(), "{}", recipe.name);
+        }
     }
 
     /// Result files are read from the tree that a run leaves; a folder of the build cache is mounted over it.

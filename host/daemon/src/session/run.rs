@@ -39,6 +39,7 @@ use crate::context::{Indexes, SelectionFilter};
 use crate::provider::{LabelMark, Usage};
 use crate::redaction::Redactor;
 use crate::repository::{Narrowing, Repository};
+use crate::skill::SessionChanges;
 use crate::skill::lock::Lock;
 use crate::skill::policy::Policy;
 pub(super) use calls::Calls;
@@ -77,6 +78,8 @@ pub(super) struct SessionRun {
     pub(super) contexts: Arc<Semaphore>,
     pub(super) cancel: CancellationToken,
     pub(super) task: Task,
+    /// Changes of sessions in the repository.
+    pub(super) changes: Arc<dyn SessionChanges>,
 }
 
 /// Task of a session.

@@ -27,6 +27,7 @@ use crate::api::{self, ChangedFile, ErrorKind, LeftFile, PolicyRequest, Problem,
 use crate::limits;
 use crate::repository::Repository;
 use crate::skill::diff::{FileDiff, first_lines};
+use crate::skill::drop_build_caches;
 pub(super) use choice::{can_be_undone, undone};
 use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LeftAlone, PreparedChange, UndoError, UndoReport, WrittenLate,
@@ -119,6 +120,8 @@ impl Sessions {
         };
         let undone = changes::undo(&repository, &changes, &journal);
         let undo_session_id = journal.end(undone.as_ref());
+        // A run of the session may have left build output that passes for that of these files.
+        drop_build_caches(&self.home, repository.root());
         let report = undone.map_err(|error| problem_of(&error))?;
         if report.restored.is_empty() && report.left_alone.is_empty() {
             return Err(nothing_to_undo(

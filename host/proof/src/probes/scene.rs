@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio_util::sync::CancellationToken;
 
 use tool_core::limits;
-use tool_sandbox::contain::{BuildFolder, Enclosure, LayeredFolder, RunBounds, Sandbox, ToolAccess};
+use tool_sandbox::contain::{BuildFolder, BuildWrites, Enclosure, LayeredFolder, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
 
 use super::{Attempt, Expected};
@@ -40,6 +40,8 @@ pub(crate) const BOUNDS: RunBounds = RunBounds {
     tree_inodes: 1000,
     scratch_bytes: 16 * 1024 * 1024,
     scratch_inodes: 1000,
+    build_bytes: 16 * 1024 * 1024,
+    build_inodes: 1000,
     tasks: 64,
     memory_bytes: 128 * 1024 * 1024,
 };
@@ -270,8 +272,8 @@ impl Scene {
             layers: layers.to_vec(),
             builds: vec![BuildFolder {
                 place: self.repository.join("built"),
-                source: self.builds.join("own"),
-                is_dropped: false,
+                source: Some(self.builds.join("own")),
+                writes: BuildWrites::Kept,
             }],
             ..ToolAccess::default()
         }

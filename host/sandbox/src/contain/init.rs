@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timestamps};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatVfs, Timestamps};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus};
 
 use super::members::{self, Members, within_machine};
@@ -45,10 +45,11 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     // A group and a session of their own: no terminal, and no signal from inside reaches the outer helper.
     rustix::process::setsid().at("leaving the terminal")?;
     prefer_to_be_killed();
+    let mut written = Vec::new();
     if spec.sandbox == Sandbox::Namespaces {
         namespaces::raise_loopback().at("switching the loopback device on")?;
         rustix::system::sethostname(b"sandbox").at("naming the machine")?;
-        root::build(&spec)?;
+        written = root::build(&spec)?;
     } else {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
         // From here on the end of the starter is noticed by `watch`: who is killed ends nothing that it has started.
@@ -57,7 +58,7 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     refresh(&spec);
     let left = trees(&spec).at("holding on to what the run writes")?;
     walls::raise(&spec)?;
-    let message = run_commands(&spec, outer);
+    let message = run_commands(&spec, outer, &written);
     if spec.sandbox == Sandbox::Landlock {
         members::end_descendants();
     }
@@ -68,7 +69,7 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
 }
 
 /// Runs the commands that come before, and then the program. The first command that does not succeed is the end.
-fn run_commands(spec: &Spec, outer: &UnixStream) -> Step<Message> {
+fn run_commands(spec: &Spec, outer: &UnixStream, written: &[OwnedFd]) -> Step<Message> {
     let program = Invocation {
         program: spec.program.clone(),
         arguments: spec.arguments.clone(),
@@ -76,7 +77,7 @@ fn run_commands(spec: &Spec, outer: &UnixStream) -> Step<Message> {
     let mut message = Message::Exited(0);
     for invocation in spec.before.iter().chain([&program]) {
         message = match start_apart(spec, invocation) {
-            Ok(child) => watch(&child, outer, spec).at("watching the program")?,
+            Ok(child) => watch(&child, outer, spec, written).at("watching the program")?,
             Err(error) => Message::NotStarted(error.raw_os_error().unwrap_or_default()),
         };
         if message != Message::Exited(0) {
@@ -155,7 +156,7 @@ fn start(spec: &Spec, invocation: &Invocation) -> io::Result<Child> {
 
 /// Waits for the program, collecting whatever else ends. Counts processes and memory now and then. An error where the
 /// outer helper has ended.
-fn watch(child: &Child, outer: &UnixStream, spec: &Spec) -> io::Result<Message> {
+fn watch(child: &Child, outer: &UnixStream, spec: &Spec, written: &[OwnedFd]) -> io::Result<Message> {
     let program = Pid::from_child(child);
     let ended = rustix::process::pidfd_open(program, PidfdFlags::empty())?;
     let tick = Timespec {
@@ -177,14 +178,32 @@ fn watch(child: &Child, outer: &UnixStream, spec: &Spec) -> io::Result<Message> 
         if polled[1].revents().contains(PollFlags::HUP) {
             return Err(gone());
         }
+        let full = find_full(written);
         if let Some(message) = reap(program)? {
-            return Ok(message);
+            // A program that failed because of that has no result of its own.
+            return Ok(full.filter(|_| message != Message::Exited(0)).unwrap_or(message));
+        }
+        if let Some(full) = full {
+            return Ok(full);
         }
         if let Some(message) = members.over(bounds).or_else(|| drains().then_some(Message::Memory)) {
             return Ok(message);
         }
     }
 }
+
+/// A message where a file system that takes what the run writes is full, or has no room for another file.
+fn find_full(written: &[OwnedFd]) -> Option<Message> {
+    let rooms = written.iter().filter_map(|handle| rustix::fs::fstatvfs(handle).ok());
+    let is_full = |room: &StatVfs| room.f_bavail * room.f_frsize < FULL_BYTES || room.f_ffree == 0;
+    let full = rooms.into_iter().find(is_full)?;
+    Some(Message::Full {
+        bytes: full.f_blocks * full.f_frsize,
+    })
+}
+
+/// Room that is none: a program that writes in larger pieces has met the end already.
+const FULL_BYTES: u64 = 64 * 1024;
 
 /// Collects everything that has ended; a message where the program is among it.
 fn reap(program: Pid) -> io::Result<Option<Message>> {

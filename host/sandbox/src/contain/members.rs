@@ -68,12 +68,13 @@ impl Members {
     }
 }
 
-/// The bound on memory, or a part of what the machine has, so that the rest of the machine goes on.
+/// The bounds on memory, or parts of what the machine has, so that the rest of the machine goes on.
 pub(super) fn within_machine(bounds: RunBounds) -> RunBounds {
     let system = rustix::system::sysinfo();
     let total = u64::from(system.mem_unit).saturating_mul(system.totalram);
     RunBounds {
         memory_bytes: bounds.memory_bytes.min(total / 4 * 3),
+        build_bytes: bounds.build_bytes.min(total / 2),
         ..bounds
     }
 }

@@ -8,19 +8,22 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::copy::CopiedTree;
 use super::etc;
+use super::members::within_machine;
 use super::outer::{At, Step};
 use super::plan::SYSTEM;
 use super::spec::{Spec, Visible};
 use super::tree;
-use super::{BuildFolder, LayeredFolder, WrittenFile};
+use super::{BuildFolder, BuildWrites, LayeredFolder, RunBounds, WrittenFile};
 use crate::limits;
 
 /// Path of the new root.
@@ -58,8 +61,9 @@ const PROC_HIDDEN: [&str; 21] = [
     "vmallocinfo",
 ];
 
-/// Builds the root and moves there.
-pub(super) fn build(spec: &Spec) -> Step<()> {
+/// Builds the root and moves there. Returns handles of the file systems that take what the run writes to its repository
+/// and its build output.
+pub(super) fn build(spec: &Spec) -> Step<Vec<OwnedFd>> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at("taking the mounts apart")?;
     let mounts = Mounts::read().at("reading the list of mounts")?;
@@ -75,9 +79,10 @@ pub(super) fn build(spec: &Spec) -> Step<()> {
     }
     etc(&mounts, &identity).at("making `/etc`")?;
     devices(&mounts).at("making `/dev`")?;
-    places(spec, &mounts)?;
+    let written = places(spec, &mounts)?;
     proc(&mounts).at("making `/proc`")?;
-    enter().at("moving to the new root")
+    enter().at("moving to the new root")?;
+    Ok(written)
 }
 
 /// A path in the root that grows.
@@ -96,6 +101,12 @@ pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
         flags,
         options.as_c_str(),
     )?)
+}
+
+/// A handle by which a file system can be asked for its room when it has no place any more.
+pub(super) fn handle(place: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(place, flags, Mode::empty())?)
 }
 
 fn directory(path: &Path) -> io::Result<()> {
@@ -252,12 +263,12 @@ enum RootMount<'a> {
     Visible(&'a Visible),
     /// A tree that the run may write to, and the name of the folder that helps to cover it.
     Covered(CopiedTree<'a>, String),
-    /// A folder of build output, and the name of the folder that helps to cover it.
-    Build(&'a BuildFolder, String),
+    /// A folder of build output, and its number.
+    Build(&'a BuildFolder, usize),
 }
 
 /// The private places, what else is visible, and the repository.
-fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
+fn places(spec: &Spec, mounts: &Mounts) -> Step<Vec<OwnedFd>> {
     let scratch = Path::new(NEW).join(".scratch");
     directory(&scratch).at("making private places")?;
     tmpfs(&scratch, spec.bounds.scratch_bytes, spec.bounds.scratch_inodes).at("making private places")?;
@@ -300,7 +311,7 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
         add(part, RootMount::Covered(tree, format!(".layer-{number}")));
     }
     for (number, build) in spec.builds.iter().enumerate() {
-        add(&build.place, RootMount::Build(build, format!(".build-{number}")));
+        add(&build.place, RootMount::Build(build, number));
     }
     if let Some(outside) = spec
         .installation
@@ -315,6 +326,16 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
         };
         add(outside, RootMount::Covered(tree, ".packages".to_owned()));
     }
+    let mut written = Vec::new();
+    let is_layered = |build: &BuildFolder| build.writes != BuildWrites::Kept || build.source.is_none();
+    let layers = spec.builds.iter().any(is_layered);
+    let build_layers = Path::new(NEW).join(".builds");
+    if layers {
+        let (bounds, step) = (within_machine(spec.bounds), "mounting the build cache");
+        directory(&build_layers).at(step)?;
+        tmpfs(&build_layers, bounds.build_bytes, bounds.build_inodes).at(step)?;
+        written.push(handle(&build_layers).at(step)?);
+    }
     for ((_, path), piece) in pieces {
         match piece {
             RootMount::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
@@ -324,18 +345,25 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<()> {
             }
             RootMount::Covered(tree, work) => {
                 directory(&new(&path)).at("covering the repository")?;
-                tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?;
+                written.push(tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?);
             }
-            RootMount::Build(build, work) => mount_build(build, &work, spec, mounts)?,
+            RootMount::Build(build, number) => {
+                mount_build(build, &build_layers.join(number.to_string()), spec, mounts)?;
+            }
         }
     }
     for file in &spec.files {
         write_file(file).at("writing settings of tools")?;
     }
+    if layers {
+        rustix::mount::unmount(&build_layers, UnmountFlags::DETACH).at("mounting the build cache")?;
+        fs::remove_dir(&build_layers).at("mounting the build cache")?;
+    }
     rustix::mount::unmount(&scratch, UnmountFlags::DETACH).at("making private places")?;
     fs::remove_dir(&scratch).at("making private places")?;
     // Some programs still look there.
-    link(Path::new("/var/run"), Path::new("/run")).at("making private places")
+    link(Path::new("/var/run"), Path::new("/run")).at("making private places")?;
+    Ok(written)
 }
 
 /// Writes a file of the run's own. No mounted file stands at its place: only parts of its folder are mounted.
@@ -348,22 +376,33 @@ fn write_file(file: &WrittenFile) -> io::Result<()> {
     opened.write_all(file.text.as_bytes())
 }
 
-/// Mounts a folder of build output.
-fn mount_build(build: &BuildFolder, work: &str, spec: &Spec, mounts: &Mounts) -> Step<()> {
+/// Mounts a folder of build output. `work` is a place for a folder on the file system of what is dropped.
+fn mount_build(build: &BuildFolder, work: &Path, spec: &Spec, mounts: &Mounts) -> Step<()> {
     let step = "mounting the build cache";
     let Some(place) = make_build_place(&build.place, spec).at(step)? else {
         return Ok(());
     };
-    let source = build.source.as_path();
-    if build.is_dropped {
-        let tree = CopiedTree {
-            root: source,
-            hidden: &[],
-            proposed: &[],
-            bounds: spec.bounds,
-        };
-        return tree::cover(&tree, &place, &Path::new(NEW).join(work));
-    }
+    let source = match (&build.source, &build.writes) {
+        (Some(source), BuildWrites::Kept) => source,
+        (Some(source), BuildWrites::Dropped) => {
+            directory(work).at(step)?;
+            let tree = CopiedTree {
+                root: source,
+                hidden: &[],
+                proposed: &[],
+                bounds: RunBounds {
+                    tree_bytes: spec.bounds.build_bytes,
+                    tree_inodes: spec.bounds.build_inodes,
+                    ..spec.bounds
+                },
+            };
+            return tree::cover_within(&tree, &place, work);
+        }
+        (None, _) => {
+            directory(work).at(step)?;
+            return rustix::mount::mount_bind(work, &place).at(step);
+        }
+    };
     rustix::mount::mount_bind(source, &place).at(step)?;
     let kept = mounts.at_and_beneath(source)[0].1;
     let flags = kept | MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;

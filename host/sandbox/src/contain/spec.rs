@@ -103,6 +103,11 @@ pub(crate) enum Message {
     Tasks,
     /// More memory than allowed.
     Memory,
+    /// Its files fill a file system that is dropped with the run.
+    Full {
+        /// Bytes of that file system.
+        bytes: u64,
+    },
     /// The program could not be started: the system's error number.
     NotStarted(i32),
     /// The sandbox could not be set up.

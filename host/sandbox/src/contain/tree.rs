@@ -4,6 +4,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,19 +15,29 @@ use super::copy::CopiedTree;
 use super::outer::{At, Step};
 use super::{copy, root};
 
-/// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards.
-pub(super) fn cover(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> Step<()> {
+/// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards. Returns a handle
+/// of the file system that takes what the run writes.
+pub(super) fn cover(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> Step<OwnedFd> {
     let step = "covering the repository";
     fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
     root::tmpfs(work, tree.bounds.tree_bytes, tree.bounds.tree_inodes).at(step)?;
+    let handle = root::handle(work).at(step)?;
+    cover_within(tree, place, work)?;
+    rustix::mount::unmount(work, UnmountFlags::DETACH).at(step)?;
+    fs::remove_dir(work).at(step)?;
+    Ok(handle)
+}
+
+/// Puts a tree of the machine at `place`. The folder `work` lies on the file system that takes what the run writes.
+pub(super) fn cover_within(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> Step<()> {
+    let step = "covering the repository";
     if overlay(tree, place, work).is_err() {
         // Kernels before 6.6 cannot note on this file system that a directory was replaced.
         let all = work.join("all");
         copy::tree(tree, &all, &[], &|| true).at("copying the repository")?;
         rustix::mount::mount_bind(&all, place).at(step)?;
     }
-    rustix::mount::unmount(work, UnmountFlags::DETACH).at(step)?;
-    fs::remove_dir(work).at(step)
+    Ok(())
 }
 
 fn overlay(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> io::Result<()> {

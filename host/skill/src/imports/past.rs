@@ -139,7 +139,7 @@ pub fn walk_commits(
 }
 
 /// A call that reads git and never asks the user.
-fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<CallContext, Failure> {
+pub(super) fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<CallContext, Failure> {
     let policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default());
     let policy = policy.map_err(|problem| tool_boundary::failure("failed", problem.message))?;
     Ok(CallContext {

@@ -30,6 +30,7 @@ use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput
 const OUTPUT_READ_BYTES: usize = 32 << 20;
 
 /// A run that needs only a yes.
+#[derive(Clone)]
 pub(super) struct Recipe {
     pub(super) effect: Effect,
     /// One line for the user.
@@ -57,12 +58,23 @@ pub(super) struct EndedRecipe {
 impl Recipe {
     /// Asks, where the policy wants that, and runs. All of the output and the tree come back.
     pub(super) fn execute_handing_back(&self, context: &CallContext) -> Result<EndedRecipe, Failure> {
+        let sandbox = self.ask(context)?;
+        self.run_handing_back(context, sandbox)
+    }
+
+    /// Asks, where the policy wants that, and gives the sandbox of the run.
+    pub(super) fn ask(&self, context: &CallContext) -> Result<Sandbox, Failure> {
         let sandbox = self.sandbox(context)?;
         if sandbox == Sandbox::None && context.repository.layer().is_some() {
             let message = "A preview runs nothing without a sandbox: it would run with the files as they are.";
             return Err(hinted("unavailable", message, "the user can apply the changes first"));
         }
         consent::obtain(context, &self.question(sandbox))?;
+        Ok(sandbox)
+    }
+
+    /// Runs what was agreed to. All of the output and the tree come back.
+    pub(super) fn run_handing_back(&self, context: &CallContext, sandbox: Sandbox) -> Result<EndedRecipe, Failure> {
         let (run, tree) = self.run_with_tools(context, sandbox)?;
         let raw_output = run.output.clone();
         let (output, is_cut) = tool_sandbox::keep_ends(&test_results::readable(self.format, &run.output));
@@ -133,6 +145,7 @@ impl Recipe {
             RunEnd::OutputLimit => return Err(too_much_output()),
             RunEnd::TaskLimit => return Err(too_many_tasks()),
             RunEnd::MemoryLimit => return Err(too_much_memory()),
+            RunEnd::StorageLimit { bytes } => return Err(too_much_storage(bytes)),
         };
         Ok(Report {
             command: self.command.argv(),
@@ -267,6 +280,15 @@ fn too_many_tasks() -> Failure {
 
 fn too_much_memory() -> Failure {
     let message = "The run was ended: it used more memory than the sandbox allows.";
+    hinted("limit", message, "run a part of it")
+}
+
+fn too_much_storage(bytes: u64) -> Failure {
+    let message = format!(
+        "The run was ended: the files that it wrote do not fit the {} MiB, or the number of files, that are kept in \
+         memory for it.",
+        bytes >> 20
+    );
     hinted("limit", message, "run a part of it")
 }
 

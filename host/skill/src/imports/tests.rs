@@ -15,6 +15,7 @@ mod result_files;
 mod script;
 mod settings;
 mod tools;
+mod tree_state;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -23,7 +24,7 @@ use super::recipe::{self, EndedRecipe, Recipe};
 use crate::CallContext;
 use crate::limits;
 use crate::recipes::{self, Interpreter, TestRecipe};
-use build_cache::{BuildCache, CacheKey};
+use build_cache::{BuildCache, CacheKey, RunKind};
 use detect::{FoundSuite, SuiteFinder};
 use own::OwnCommand;
 use test_results::{ResultFormat, TestResults};
@@ -83,7 +84,7 @@ fn place_of(suite: &Suite) -> String {
     }
 }
 
-pub use build_cache::{CleanedCaches, clean_build_caches};
+pub use build_cache::{CleanedCaches, clean_build_caches, drop_build_caches};
 pub use own::read_form;
 pub use plan::{PlannedRun, plan_runs, runnable_purposes};
 
@@ -238,6 +239,55 @@ struct SuiteRunner<'a> {
     ends: Instant,
 }
 
+/// The step that builds the tests and runs none.
+enum BuildStep {
+    /// The runner itself, with these arguments.
+    Runner {
+        arguments: Vec<String>,
+        /// True where it builds every test.
+        is_all: bool,
+    },
+    /// The commands that come before the runner.
+    Before,
+}
+
+impl BuildStep {
+    /// None for a check, which only builds.
+    fn of(data: &TestRecipe, paths: &[String], prefix: &[String]) -> Option<Self> {
+        if data.purpose != RunPurpose::Tests {
+            return None;
+        }
+        if data.compile.is_empty() {
+            return Some(Self::Before);
+        }
+        let filled = arguments::fill(&data.compile, data, paths, None, &[], None);
+        Some(Self::Runner {
+            arguments: [prefix, &filled.arguments].concat(),
+            is_all: paths.is_empty(),
+        })
+    }
+
+    fn is_all(&self) -> bool {
+        matches!(self, Self::Before | Self::Runner { is_all: true, .. })
+    }
+
+    /// The recipe with this step in place of the run.
+    fn recipe(&self, recipe: &Recipe) -> Recipe {
+        let mut building = recipe.clone();
+        building.tools.hands_back = false;
+        match self {
+            Self::Runner { arguments, .. } => building.command.arguments.clone_from(arguments),
+            Self::Before => {
+                if let Some(last) = building.tools.before.pop() {
+                    building.command.program = last.program;
+                    building.command.arguments = last.arguments;
+                }
+            }
+        }
+        building
+    }
+}
+
 /// A program and the arguments that come before the recipe's.
 struct ChosenProgram {
     program: PathBuf,
@@ -296,7 +346,14 @@ impl SuiteRunner<'_> {
                 "leave out `filter`",
             ));
         }
-        let filled = arguments::fill(data, &paths, self.filter, &script, suite.value.as_deref());
+        let filled = arguments::fill(
+            &data.arguments,
+            data,
+            &paths,
+            self.filter,
+            &script,
+            suite.value.as_deref(),
+        );
         let mut notes = chosen.notes;
         if !filled.unselected.is_empty() && data.interpreter != Interpreter::Script {
             let all = match data.purpose {
@@ -314,6 +371,7 @@ impl SuiteRunner<'_> {
                 arguments: command[1..].to_vec(),
             });
         }
+        let build = BuildStep::of(data, &paths, &chosen.prefix);
         let command = recipe::command(
             &self.root(),
             chosen.program,
@@ -322,53 +380,70 @@ impl SuiteRunner<'_> {
         );
         let title = title(data.purpose, &data.name);
         let script = suite.value.as_ref().filter(|_| data.interpreter == Interpreter::Script);
+        let script = script.map(|script| format!("the script `test` in package.json: {}", script.escape_debug()));
+        let built = (!data.compile.is_empty()).then(|| format!("built before by: {}", data.compile_command()));
         let recipe = Recipe {
             effect: Effect::RunProcess,
             title,
-            notes: script
-                .map(|script| format!("the script `test` in package.json: {}", script.escape_debug()))
-                .into_iter()
-                .collect(),
+            notes: script.into_iter().chain(built).collect(),
             command,
             time: left(self.ends),
             tools,
             format: data.format,
         };
         let started = SystemTime::now();
-        let (ended, cache) = self.execute(recipe, data)?;
+        let ended = self.execute(recipe, data, build)?;
         let read = read_results(data.format, &data.results, &suite.directory, &ended, started);
-        if let Some(cache) = cache {
-            cache.keep(read.counts.is_some_and(|counts| counts.passed + counts.failed > 0));
-        }
         hints::unavailable(data, &ended, &read)?;
         notes.extend(hints::notes(context, data, &ended, &read));
         Ok(results(ended, read, notes))
     }
 
-    /// Runs with the build cache, where there is one for this run.
-    fn execute(&self, mut recipe: Recipe, data: &TestRecipe) -> Result<(EndedRecipe, Option<BuildCache>), Failure> {
+    /// Runs with the build cache, where there is one for this run. Over the user's own state it is built first: only that
+    /// step writes to the kept cache.
+    fn execute(&self, mut recipe: Recipe, data: &TestRecipe, build: Option<BuildStep>) -> Result<EndedRecipe, Failure> {
         let context = self.context;
-        let Some(cache) = self.build_cache(&recipe, data)? else {
-            return Ok((recipe.execute_handing_back(context)?, None));
+        let sandbox = recipe.ask(context)?;
+        let Some(mut cache) = self.build_cache(sandbox, &recipe, data)? else {
+            return recipe.run_handing_back(context, sandbox);
         };
         recipe.tools.builds = cache.folders();
         recipe.tools.refreshed = cache.changed();
+        if cache.kind() != RunKind::Own {
+            return recipe.run_handing_back(context, sandbox);
+        }
         let mut limited = context.clone();
         limited.cancel = context.cancel.child_token();
-        let (ended, is_over) = cache.watch(&limited.cancel, || recipe.execute_handing_back(&limited));
+        let building = match &build {
+            Some(build) => &build.recipe(&recipe),
+            // A check only builds.
+            None => &recipe,
+        };
+        let (built, is_over) = cache.watch(&limited.cancel, || building.run_handing_back(&limited, sandbox));
         if is_over {
             cache.delete();
             let message = "The run was ended: its build output does not fit the build cache of 10 GiB.";
-            return Err(hinted("limit", message, "run a part of it"));
+            return Err(hinted("limit", message, "run a part of it, or make room on the disk"));
         }
-        Ok((ended?, Some(cache)))
+        let has_built = built.as_ref().is_ok_and(|built| built.report.exit_code == Some(0));
+        cache.keep(context, has_built && build.as_ref().is_none_or(BuildStep::is_all));
+        let built = built?;
+        if build.is_none() || !has_built {
+            return Ok(built);
+        }
+        recipe.tools.builds = cache.dropped_folders();
+        recipe.tools.refreshed.clear();
+        recipe.tools.before.clear();
+        recipe.time = left(self.ends);
+        let mut ended = recipe.run_handing_back(context, sandbox)?;
+        ended.report.duration_ms += built.report.duration_ms;
+        Ok(ended)
     }
 
     /// The build cache of the suite. A session that does not trust the repository has none: what it builds is of no
     /// other session.
-    fn build_cache(&self, recipe: &Recipe, data: &TestRecipe) -> Result<Option<BuildCache>, Failure> {
+    fn build_cache(&self, sandbox: Sandbox, recipe: &Recipe, data: &TestRecipe) -> Result<Option<BuildCache>, Failure> {
         let (context, suite) = (self.context, self.suite);
-        let sandbox = recipe.sandbox(context)?;
         if sandbox != Sandbox::Namespaces || context.policy.is_untrusted() {
             return Ok(None);
         }

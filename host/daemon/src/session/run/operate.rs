@@ -30,7 +30,7 @@ use crate::session::blocking;
 use crate::session::journal::Work;
 use crate::session::selection::Selecting;
 use crate::skill::policy::Decision;
-use crate::skill::{SessionFiles, SkillScope};
+use crate::skill::{RunAsker, SessionFiles, SkillScope};
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Tells the model that it works on a private layer.
@@ -125,7 +125,7 @@ fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem>
         return Ok(());
     }
     let (message, hint) = job
-        .call_context_with(SessionFiles::default())
+        .call_context_with(SessionFiles::default(), RunAsker::Model)
         .denial(Effect::ReadRepository);
     let message = format!(
         "{} reads the repository. {}",

@@ -14,14 +14,14 @@ use crate::limits;
 use crate::repository::{OpenError, Repository};
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text};
 use crate::skill::policy::Decision;
-use crate::skill::{Approver, CallError, SessionFiles};
+use crate::skill::{Approver, CallError, RunAsker, SessionFiles};
 
 /// Identifier of the call, beside which its session has no other.
 const ONLY_CALL: &str = "1";
 
 /// One call of one skill: its outcome is the session's answer.
 pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
-    let context = job.call_context_with(seen_by_the_user(job, arguments).await);
+    let context = job.call_context_with(seen_by_the_user(job, arguments).await, RunAsker::User);
     let (started, clock) = (api::now(), Instant::now());
     job.recorder.event(Event::Skill {
         name: name.to_owned(),

@@ -12,13 +12,13 @@ use serde_json::Value;
 use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
-use super::SessionRun;
 use super::keys::{Named, learn_shown, redact};
 use super::memory::{self, Inherited, Memory};
 use super::missed::{self, Denial, Missed, RefusedPurpose};
 use super::tool_list::ToolList;
+use super::{SessionRun, Task};
 use crate::api::Effect;
-use crate::api::{self, Citation, ErrorKind, Event, Receipt, TestDetails, Timestamp};
+use crate::api::{self, Citation, ErrorKind, Event, Receipt, TestDetails, Timestamp, VerificationRule};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Message, TextOrigin, ToolCall, ToolResult, ToolSpec};
@@ -26,13 +26,14 @@ use crate::repository::foreign;
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::Taint;
 use crate::skill::{
-    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, SessionFiles,
+    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, RunAsker,
+    RunScope, SessionFiles,
 };
 use crate::text::clean_line;
 use crate::turn::{Observer, Tools, TurnStep, until};
 
 impl SessionRun {
-    pub(super) fn call_context_with(&self, files: SessionFiles) -> Arc<CallContext> {
+    pub(super) fn call_context_with(&self, files: SessionFiles, asker: RunAsker) -> Arc<CallContext> {
         let recorder = Arc::clone(&self.recorder);
         let conversation = Arc::new(Conversation {
             redactor: Arc::clone(&self.redactor),
@@ -52,6 +53,10 @@ impl SessionRun {
             environment: self.environment.clone(),
             progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
             turn: HeldTurn::default(),
+            runs: RunScope {
+                asker,
+                changes: Some(Arc::clone(&self.changes)),
+            },
         })
     }
 
@@ -172,7 +177,7 @@ impl<'a> SessionTools<'a> {
             changed: inherited.created,
             ..SessionFiles::default()
         };
-        let mut tools = Self::of_context(job, job.call_context_with(files), list);
+        let mut tools = Self::of_context(job, job.call_context_with(files, RunAsker::Model), list);
         tools.memory = memory;
         tools.context.conversation.taint.note(&inherited.places);
         let chosen = packet
@@ -192,7 +197,7 @@ impl<'a> SessionTools<'a> {
 
     /// The tools of a connection, whose model has seen nothing yet.
     pub(super) fn of_connection(job: &'a SessionRun) -> Self {
-        let context = job.call_context_with(SessionFiles::default());
+        let context = job.call_context_with(SessionFiles::default(), RunAsker::Model);
         // Its client lists the skills, and no model of ours is asked.
         Self::of_context(job, context, ToolList::default())
     }
@@ -227,7 +232,7 @@ impl<'a> SessionTools<'a> {
         Arc::clone(&self.context)
     }
 
-    /// A call that no model asked for. It is stopped at the deadline.
+    /// A call that no model asked for, by whose result the host judges the change. It is stopped at the deadline.
     pub(super) async fn call_for_host(&self, skill: &str, arguments: Value, deadline: Option<Deadline>) -> CallReport {
         let number = self.own_calls.fetch_add(1, Ordering::Relaxed) + 1;
         let call = ToolCall {
@@ -237,7 +242,8 @@ impl<'a> SessionTools<'a> {
         };
         self.started(&call);
         let report = {
-            let mut performed = std::pin::pin!(self.perform(&self.context, &call));
+            let context = self.judging_context();
+            let mut performed = std::pin::pin!(self.perform(&context, &call));
             tokio::select! {
                 report = &mut performed => report,
                 () = until(deadline) => {
@@ -250,6 +256,20 @@ impl<'a> SessionTools<'a> {
         };
         self.finished(&call, &result_of(&call, &report));
         report
+    }
+
+    fn judging_context(&self) -> Arc<CallContext> {
+        let is_from_nothing = matches!(
+            &self.job.task,
+            Task::Operation(task) if task.verification == VerificationRule::Required
+        );
+        Arc::new(CallContext {
+            runs: RunScope {
+                asker: RunAsker::Verdict { is_from_nothing },
+                ..self.context.runs.clone()
+            },
+            ..(*self.context).clone()
+        })
     }
 
     /// A call that another agent asked for: a call of a model, with surroundings of its own.
@@ -265,6 +285,7 @@ impl<'a> SessionTools<'a> {
         Arc::new(CallContext {
             files: Arc::clone(&self.context.files),
             conversation: Arc::clone(&self.context.conversation),
+            runs: self.context.runs.clone(),
             ..own
         })
     }

@@ -402,6 +402,7 @@ async fn the_bound_of_time_holds_for_the_context() {
     let approver = SessionApprover::new(Arc::default(), Arc::clone(&recorder), secret, false);
     let request = world.request(Operation::Explain, ".");
     let job = run::SessionRun {
+        changes: Arc::new(crate::skill::NoChanges),
         locked: None,
         engine: Arc::clone(&world.engine) as _,
         recorder: Arc::clone(&recorder),

@@ -189,6 +189,18 @@ pub(in crate::imports) struct CommitRecord {
     pub(in crate::imports) message: String,
 }
 
+/// The commit that a work tree is at, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct Lineage {
+    /// Absent before the first commit.
+    pub(in crate::imports) head: Option<Id>,
+    /// The first of the asked commits from which only commits of the user lead here.
+    pub(in crate::imports) follows: Option<Id>,
+    /// False in the middle of a merge, a rebase and the like.
+    pub(in crate::imports) is_settled: bool,
+}
+
 /// A part of a walk through the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -297,6 +309,10 @@ pub(in crate::imports) enum GitRequest {
     Revision {
         name: Option<String>,
     },
+    /// The last commit, and which of these it follows by the user's own commits alone.
+    Lineage {
+        kept: Vec<Id>,
+    },
     /// Begins a walk from a commit through its ancestors, newest first; `Walk` then reads it.
     BeginWalk {
         from: Id,
@@ -388,6 +404,7 @@ pub(in crate::imports) enum GitAnswer {
     TooLarge,
     /// Absent before the first commit.
     Revision(Option<CommitRecord>),
+    Lineage(Lineage),
     Walked(WalkedCommits),
     Past(PastPage),
     FileOf(Option<Id>),

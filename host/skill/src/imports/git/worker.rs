@@ -260,6 +260,7 @@ impl<'a> Worker<'a> {
             GitRequest::Staged { path } => GitAnswer::Staged(self.git.staged(&path)?),
             GitRequest::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
             GitRequest::Revision { name } => GitAnswer::Revision(self.git.revision(name.as_deref())?),
+            GitRequest::Lineage { kept } => GitAnswer::Lineage(self.git.lineage(&kept)?),
             GitRequest::BeginWalk { from, skip, paths } => {
                 self.walk = Some(CommitWalk::begin(self.git, &from, skip, &paths)?);
                 GitAnswer::Done

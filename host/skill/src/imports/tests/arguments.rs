@@ -12,9 +12,10 @@ pub(super) struct FilledArguments {
     pub(super) unselected: Vec<String>,
 }
 
-/// Fills a recipe's vector. `script` are the arguments of the script behind a package manager, `target` is the name
+/// Fills a vector of a recipe. `script` are the arguments of the script behind a package manager, `target` is the name
 /// that the sign found.
 pub(super) fn fill(
+    template: &[String],
     recipe: &TestRecipe,
     paths: &[String],
     filter: Option<&str>,
@@ -23,7 +24,7 @@ pub(super) fn fill(
 ) -> FilledArguments {
     let (selected, unselected) = select(&recipe.paths, paths);
     let mut arguments = Vec::new();
-    for argument in &recipe.arguments {
+    for argument in template {
         let all = argument.strip_prefix("{paths|").and_then(|rest| rest.strip_suffix('}'));
         match (argument.as_str(), all) {
             (_, Some(all)) if selected.is_empty() => arguments.push(all.to_owned()),
@@ -112,7 +113,7 @@ mod unit {
     fn filled(recipe: &str, paths: &[&str], filter: Option<&str>) -> String {
         let recipe = recipes::find(recipe).expect("it is a recipe");
         let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-        let filled = fill(recipe, &paths, filter, &[], Some("check"));
+        let filled = fill(&recipe.arguments, recipe, &paths, filter, &[], Some("check"));
         let note = if filled.unselected.is_empty() { "" } else { " (all)" };
         format!("{}{note}", filled.arguments.join(" "))
     }

@@ -1,13 +1,19 @@
-//! The build cache: folders of build output that a run finds as the one before has left them.
+//! The build cache: folders of build output that a run finds as an earlier one has left them.
 //!
-//! A folder belongs to one repository, folder, recipe, toolchain, sandbox and set of hidden names, and to trusted sessions
-//! alone. Runs write to it; the host only measures and deletes it, and keeps beside it, out of their reach, what each file
-//! held at the last build. Build tools compare time stamps, and an undo can bring back old ones: so inside a run every
-//! file whose content differs from the last build gets the present time.
+//! A folder belongs to one commit of one repository, and to one folder, recipe, toolchain, sandbox and set of hidden
+//! names. Only a run over the user's own state writes to it, and of that run only the step that builds. Tests run on a
+//! layer that is dropped, and so does everything in a run over files of a session: no code of a session, of another
+//! branch or of a pull request leaves anything that a later run reads.
+//!
+//! The host measures and deletes the folders, and keeps beside them, out of the reach of runs, what each file held at the
+//! last build. Build tools compare time stamps, and an undo can bring back old ones: so inside a run every file whose
+//! content differs from the last build gets the present time.
+
+mod usage;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -17,13 +23,19 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::tree_state::TreeState;
 use crate::CallContext;
+use crate::RunAsker;
 use tool_core::digest::hexadecimal;
 use tool_repository::{FileEntry, FileList, REPORTS_FOLDER};
-use tool_sandbox::contain::BuildFolder;
+use tool_sandbox::contain::{BuildFolder, BuildWrites};
+use tool_sandbox::scratch;
+use usage::{Usage, clamp_times, is_disk_full, measure};
 
 /// Bytes of all caches together, and so of each of them.
 const BUILD_CACHE_BYTES_MAX: u64 = 10 << 30;
+/// Files of all caches together: those of ten large projects. Each takes an inode of the disk, however small it is.
+const BUILD_CACHE_ENTRIES_MAX: u64 = 1 << 20;
 /// Files of a repository whose content is compared. A larger one is built without a cache.
 const FILES_MAX: usize = 200_000;
 /// Largest file whose content is compared; a larger one is compared by size and time.
@@ -32,25 +44,57 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const MEASURE_SECONDS: u64 = 2;
 /// Name of the record of contents.
 const RECORD: &str = "files.json";
+/// Name of the mark of a cache that must not be used any more, and that a run held when that was found.
+const DROPPED: &str = "dropped";
 
 /// Folder of a home in which the caches of all repositories lie.
 fn caches_of(home: &Path) -> PathBuf {
     home.join("cache/builds")
 }
 
-/// The cache of one suite, held by one run.
+/// Kinds of runs, by what they read of the build cache and may keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunKind {
+    /// Over the user's own state: it reads the kept cache, and its build writes to it.
+    Own,
+    /// Over another state: it reads the kept cache, and all that it writes is dropped.
+    Dropped,
+    /// It reads no build output of another run, and all that it writes is dropped.
+    FromNothing,
+}
+
+/// The build output of one suite, held by one run.
 #[derive(Debug)]
 pub(super) struct BuildCache {
-    folder: PathBuf,
-    folders: Vec<BuildFolder>,
-    record: BTreeMap<String, BuiltFile>,
+    kind: RunKind,
+    places: Vec<PathBuf>,
+    /// The kept cache; absent where there is none to read.
+    kept: Option<KeptCache>,
+    record: Record,
     /// Files that differ from the last build.
     changed: Vec<String>,
+    /// The commit of the work tree.
+    commit: Option<String>,
     bytes_max: u64,
-    /// True for the run of a preview: the cache stays as it is.
-    is_dropped: bool,
-    /// Held until the run has ended.
+}
+
+/// A kept cache that no other run writes to.
+#[derive(Debug)]
+struct KeptCache {
+    folder: PathBuf,
+    /// Held until the run has ended: shared, or exclusive where it writes.
     _lock: File,
+}
+
+/// Knowledge of the host about the build output of a kept cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    /// The newest session at the last build, whose state was the user's own.
+    #[serde(default)]
+    session: Option<String>,
+    /// The files of the repository at the last build.
+    files: BTreeMap<String, BuiltFile>,
 }
 
 /// A file at the last build.
@@ -72,8 +116,7 @@ pub(super) struct CacheKey<'a> {
 }
 
 impl BuildCache {
-    /// Opens the cache for these places of build output. None where there is no home, another run holds it, or it cannot
-    /// be made: then the run builds everything.
+    /// Opens the cache for these places of build output. None where nothing is kept for such a suite.
     pub(super) fn open(
         context: &CallContext,
         key: &CacheKey<'_>,
@@ -85,53 +128,109 @@ impl BuildCache {
             return None;
         }
         let caches = caches_of(home);
-        let folder = caches.join(key.digest(context)?);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).ok()?;
-        let lock = File::create(folder.join("lock")).ok()?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-        delete_oldest(&caches, &folder);
-        let folders = places.iter().enumerate().map(|(number, place)| {
-            let source = folder.join(format!("build-{number}"));
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&source).ok()?;
-            Some(BuildFolder {
-                place: place.clone(),
-                source,
-                is_dropped: context.repository.layer().is_some(),
-            })
-        });
-        let folders: Vec<BuildFolder> = folders.collect::<Option<_>>()?;
-        let is_dropped = folders.iter().any(|folder| folder.is_dropped);
-        let text = fs::read(folder.join(RECORD)).ok();
-        let last: Option<BTreeMap<String, BuiltFile>> = text.and_then(|text| serde_json::from_slice(&text).ok());
-        let record: BTreeMap<String, BuiltFile> = files
+        let mut cache = Self {
+            kind: RunKind::FromNothing,
+            places: places.to_vec(),
+            kept: None,
+            record: Record::default(),
+            changed: Vec::new(),
+            commit: None,
+            bytes_max: BUILD_CACHE_BYTES_MAX,
+        };
+        if context.runs.asker == (RunAsker::Verdict { is_from_nothing: true }) {
+            return Some(cache);
+        }
+        cache.find(context, &caches, &key.digest(context)?);
+        let last = std::mem::take(&mut cache.record.files);
+        cache.record.files = files
             .files
             .iter()
-            .map(|file| {
-                let known = last.as_ref().and_then(|last| last.get(&file.path));
-                (file.path.clone(), BuiltFile::read(context, file, known))
-            })
+            .map(|file| (file.path.clone(), BuiltFile::read(context, file, last.get(&file.path))))
             .collect();
-        let differs = |(path, file): (&String, &BuiltFile)| {
-            let known = last.as_ref()?.get(path);
-            known
-                .is_none_or(|known| known.content != file.content)
-                .then(|| path.clone())
-        };
-        let changed = record.iter().filter_map(differs).collect();
-        Some(Self {
-            folder,
-            folders,
-            record,
-            changed,
-            bytes_max: BUILD_CACHE_BYTES_MAX,
-            is_dropped,
-            _lock: lock,
-        })
+        let is_changed =
+            |(path, file): &(&String, &BuiltFile)| last.get(*path).is_none_or(|last| last.content != file.content);
+        // Nothing is older than an empty cache.
+        if !last.is_empty() {
+            let changed = cache.record.files.iter().filter(is_changed);
+            cache.changed = changed.map(|(path, _)| path.clone()).collect();
+        }
+        Some(cache)
     }
 
-    /// The folders to mount.
+    /// Finds the kept cache of the commit, or of one that it follows, and decides what the run may do with it.
+    fn find(&mut self, context: &CallContext, caches: &Path, suite: &str) {
+        let prefix = format!("{suite}-");
+        let Some(state) = TreeState::read(context, &kept_commits(caches, &prefix)) else {
+            return;
+        };
+        let own = caches.join(format!("{prefix}{}", state.commit));
+        let followed = state
+            .follows
+            .as_ref()
+            .map(|commit| caches.join(format!("{prefix}{commit}")));
+        let found = [Some(own.clone()), followed]
+            .into_iter()
+            .flatten()
+            .find(|folder| folder.is_dir());
+        let record = found.as_ref().and_then(|folder| Record::read(folder));
+        let since = record.as_ref().and_then(|record| record.session.as_deref());
+        let (is_own, newest) = state.is_own(context, since);
+        self.commit = Some(state.commit);
+        if is_own && !is_disk_full(context.repository.state_directory().unwrap_or(caches)) {
+            self.kept = KeptCache::for_writing(found.as_deref(), &own);
+        }
+        self.kind = match (&self.kept, &found) {
+            (Some(_), _) => RunKind::Own,
+            (None, Some(found)) => {
+                self.kept = KeptCache::for_reading(found);
+                RunKind::Dropped
+            }
+            (None, None) => RunKind::Dropped,
+        };
+        if let Some(kept) = &self.kept {
+            // The cache that was found may have been deleted meanwhile, and a new one has no record.
+            self.record = Record::read(&kept.folder).unwrap_or_default();
+        }
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.kind == RunKind::Own) {
+            // Until the run has ended well the cache has no record: one that was cut short is deleted by the next run.
+            let _ = fs::remove_file(kept.folder.join(RECORD));
+        }
+        self.record.session = newest;
+    }
+
+    /// Kind of the run.
+    pub(super) fn kind(&self) -> RunKind {
+        self.kind
+    }
+
+    /// The folders to mount for the step that builds.
     pub(super) fn folders(&self) -> Vec<BuildFolder> {
-        self.folders.clone()
+        match self.kind {
+            RunKind::Own => self.mounted(BuildWrites::Kept),
+            RunKind::Dropped | RunKind::FromNothing => self.dropped_folders(),
+        }
+    }
+
+    /// The folders to mount for code that leaves nothing.
+    pub(super) fn dropped_folders(&self) -> Vec<BuildFolder> {
+        self.mounted(BuildWrites::Dropped)
+    }
+
+    fn mounted(&self, writes: BuildWrites) -> Vec<BuildFolder> {
+        let numbered = self.places.iter().enumerate();
+        let folders = numbered.map(|(number, place)| {
+            let source = self.kept.as_ref().and_then(|kept| kept.source(number));
+            BuildFolder {
+                place: place.clone(),
+                writes: if source.is_some() {
+                    writes.clone()
+                } else {
+                    BuildWrites::Dropped
+                },
+                source,
+            }
+        });
+        folders.collect()
     }
 
     /// Files that build tools must see as changed.
@@ -139,15 +238,18 @@ impl BuildCache {
         self.changed.clone()
     }
 
-    /// Measures the cache while `run` writes to it, and cancels the run where it grows beyond the bound. True where it
-    /// did.
+    /// Measures the cache while the build of `run` writes to it, and cancels the run where it grows beyond the bound. True
+    /// where it did.
     pub(super) fn watch<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> (R, bool) {
+        let Some(kept) = self.kept.as_ref().filter(|_| self.kind == RunKind::Own) else {
+            return (run(), false);
+        };
         let (is_over, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !has_ended.load(Ordering::Relaxed) {
                     let started = std::time::Instant::now();
-                    if size_of(&self.folder) > self.bytes_max {
+                    if is_over_bound(&kept.folder, self.bytes_max) {
                         is_over.store(true, Ordering::Relaxed);
                         cancel.cancel();
                         return;
@@ -167,32 +269,127 @@ impl BuildCache {
         (result, is_over.load(Ordering::Relaxed))
     }
 
-    /// Keeps note of what was built. Of a run that came to no test, some changed files may not have been built: they
-    /// count as changed again.
-    pub(super) fn keep(mut self, has_built: bool) {
-        if self.is_dropped {
+    /// Keeps what the build of the user's own state has written. Of a build that failed or was of a part, some changed
+    /// files may not have been built: they count as changed again.
+    pub(super) fn keep(&mut self, context: &CallContext, has_built_all: bool) {
+        if self.kind != RunKind::Own {
             return;
         }
-        if !has_built {
+        // A session may have changed files meanwhile, and the user may have checked out another commit.
+        let now = TreeState::read(context, &[]).filter(|now| self.commit.as_ref() == Some(&now.commit));
+        let is_own = now.is_some_and(|now| now.is_own(context, self.record.session.as_deref()).0);
+        if !has_built_all {
             for path in &self.changed {
-                self.record.remove(path);
+                self.record.files.remove(path);
             }
         }
-        // Without a record the next run refreshes nothing, which is right only for an empty cache.
-        let written = serde_json::to_vec(&self.record).map(|text| fs::write(self.folder.join(RECORD), text));
-        if !matches!(written, Ok(Ok(()))) {
-            self.delete();
+        let Some(kept) = &self.kept else { return };
+        let is_kept = is_own
+            && !is_over_bound(&kept.folder, self.bytes_max)
+            && clamp_times(&kept.folder).is_ok()
+            && self.record.write(&kept.folder);
+        if !is_kept {
+            return self.delete();
+        }
+        if let Some(caches) = kept.folder.parent() {
+            delete_oldest(caches, &kept.folder);
         }
     }
 
-    /// Deletes it, because it is too large or nothing is known about it any more.
-    pub(super) fn delete(self) {
-        // A rest is found and deleted by a later run.
-        let _ = fs::remove_dir_all(&self.folder);
+    /// Deletes what is kept, because it is too large or nothing is known about it any more.
+    pub(super) fn delete(&mut self) {
+        if let Some(kept) = self.kept.take().filter(|_| self.kind == RunKind::Own) {
+            scratch::remove(&kept.folder);
+        }
+        self.kind = RunKind::Dropped;
+    }
+}
+
+impl KeptCache {
+    /// Takes a cache for writing, at the place of the commit: what was `found`, if it can be used, else an empty one. None
+    /// where another run holds it.
+    fn for_writing(found: Option<&Path>, own: &Path) -> Option<Self> {
+        if let Some(found) = found {
+            let lock = hold(found, FlockOperation::NonBlockingLockExclusive)?;
+            if found.join(DROPPED).exists() || Record::read(found).is_none() {
+                scratch::remove(found);
+            } else {
+                // It follows the work tree to its new commit.
+                fs::rename(found, own).ok()?;
+                return Some(Self {
+                    folder: own.to_owned(),
+                    _lock: lock,
+                });
+            }
+        }
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(own).ok()?;
+        let lock = hold(own, FlockOperation::NonBlockingLockExclusive)?;
+        Some(Self {
+            folder: own.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Takes a cache for reading. None where a run writes to it, or it must not be used.
+    fn for_reading(found: &Path) -> Option<Self> {
+        let lock = hold(found, FlockOperation::NonBlockingLockShared)?;
+        let is_usable = !found.join(DROPPED).exists() && Record::read(found).is_some();
+        is_usable.then(|| Self {
+            folder: found.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// The folder for a place, where it is there or can be made.
+    fn source(&self, number: usize) -> Option<PathBuf> {
+        let source = self.folder.join(format!("build-{number}"));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&source).ok()?;
+        Some(source)
+    }
+}
+
+/// Locks a cache. None where a run holds it, or it was deleted meanwhile.
+fn hold(folder: &Path, operation: FlockOperation) -> Option<File> {
+    let place = folder.join("lock");
+    let lock = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&place)
+        .ok()?;
+    flock(&lock, operation).ok()?;
+    let is_same = lock.metadata().ok()?.ino() == fs::metadata(&place).ok()?.ino();
+    is_same.then_some(lock)
+}
+
+/// The commits that have a kept cache whose name begins like this.
+fn kept_commits(caches: &Path, prefix: &str) -> Vec<String> {
+    let entries = fs::read_dir(caches).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter_map(|name| Some(name.strip_prefix(prefix)?.to_owned()))
+        .collect()
+}
+
+/// True where a cache exceeds the bound, leaves too little of the disk, or cannot be counted.
+fn is_over_bound(folder: &Path, bytes_max: u64) -> bool {
+    let fits = |usage: Usage| usage.bytes <= bytes_max && usage.entries <= BUILD_CACHE_ENTRIES_MAX;
+    is_disk_full(folder) || !measure(folder).is_ok_and(fits)
+}
+
+impl Record {
+    fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(folder.join(RECORD)).ok()?).ok()
+    }
+
+    fn write(&self, folder: &Path) -> bool {
+        let text = serde_json::to_vec(self);
+        text.is_ok_and(|text| fs::write(folder.join(RECORD), text).is_ok())
     }
 }
 
 impl CacheKey<'_> {
+    /// The name of the suite: that of the repository, and a digest of what else matters.
     fn digest(&self, context: &CallContext) -> Option<String> {
         let program = self.program.canonicalize().ok()?;
         let metadata = fs::metadata(&program).ok()?;
@@ -200,9 +397,7 @@ impl CacheKey<'_> {
         // The first session makes the folder of its report. No run has seen that folder, so the build stays valid.
         hidden.retain(|name| name != REPORTS_FOLDER);
         hidden.sort_unstable();
-        let mut digest = Sha256::new();
         let parts = [
-            context.repository.root().to_string_lossy().into_owned(),
             format!("{:?}", context.repository.identity()),
             self.recipe.to_owned(),
             self.directory.to_owned(),
@@ -211,12 +406,24 @@ impl CacheKey<'_> {
             self.sandbox.to_owned(),
             format!("{hidden:?}"),
         ];
-        for part in parts {
-            digest.update(part.len().to_le_bytes());
-            digest.update(part.as_bytes());
-        }
-        Some(hexadecimal(&digest.finalize()))
+        let suite = digest_of(&parts);
+        Some(format!("{}-{suite}", repository_name(context.repository.root())))
     }
+}
+
+/// The beginning of the names of all caches of a repository.
+fn repository_name(root: &Path) -> String {
+    digest_of(&[root.to_string_lossy().into_owned()])
+}
+
+/// Half of the digest of these texts: names stay below what a path may have.
+fn digest_of(parts: &[String]) -> String {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update(part.len().to_le_bytes());
+        digest.update(part.as_bytes());
+    }
+    hexadecimal(&digest.finalize()[..16])
 }
 
 impl BuiltFile {
@@ -247,26 +454,58 @@ impl BuiltFile {
     }
 }
 
-/// Deletes caches, the oldest first, until all of them fit the bound. One that a run holds stays.
+/// Deletes caches, the oldest first, until all of them fit the bounds. One that a run holds stays.
 fn delete_oldest(caches: &Path, own: &Path) {
     let entries = fs::read_dir(caches).into_iter().flatten().flatten();
-    let mut found: Vec<(SystemTime, u64, PathBuf)> = entries
+    let mut found: Vec<(SystemTime, Usage, PathBuf)> = entries
         .map(|entry| entry.path())
         .map(|folder| {
             let used = fs::metadata(folder.join(RECORD)).and_then(|metadata| metadata.modified());
-            (used.unwrap_or(SystemTime::UNIX_EPOCH), size_of(&folder), folder)
+            let too_much = Usage {
+                bytes: BUILD_CACHE_BYTES_MAX,
+                entries: BUILD_CACHE_ENTRIES_MAX,
+            };
+            let usage = measure(&folder).unwrap_or(too_much);
+            (used.unwrap_or(SystemTime::UNIX_EPOCH), usage, folder)
         })
         .collect();
-    found.sort();
-    let mut sum: u64 = found.iter().map(|(_, size, _)| size).sum();
-    for (_, size, folder) in found {
-        if sum <= BUILD_CACHE_BYTES_MAX {
+    found.sort_by_key(|(used, _, _)| *used);
+    let mut bytes: u64 = found.iter().map(|(_, usage, _)| usage.bytes).sum();
+    let mut files: u64 = found.iter().map(|(_, usage, _)| usage.entries).sum();
+    for (_, usage, folder) in found {
+        if bytes <= BUILD_CACHE_BYTES_MAX && files <= BUILD_CACHE_ENTRIES_MAX && !is_disk_full(caches) {
             return;
         }
-        let lock = File::open(folder.join("lock"));
-        let is_free = lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if folder != own && is_free && fs::remove_dir_all(&folder).is_ok() {
-            sum -= size;
+        if folder != own && delete_free(&folder) {
+            bytes -= usage.bytes;
+            files -= usage.entries;
+        }
+    }
+}
+
+/// Deletes a cache that no run holds; false where one does.
+fn delete_free(folder: &Path) -> bool {
+    // The lock is held while the folder goes, so that no run begins to use it.
+    let lock = File::open(folder.join("lock")).ok();
+    let is_held = |lock: &File| flock(lock, FlockOperation::NonBlockingLockExclusive).is_err();
+    if lock.as_ref().is_some_and(is_held) {
+        return false;
+    }
+    scratch::remove(folder);
+    !folder.exists()
+}
+
+/// Deletes the caches of one repository. One that a run holds is marked, and no later run uses it. Blocks.
+pub fn drop_build_caches(home: &Path, root: &Path) {
+    let prefix = format!("{}-", repository_name(root));
+    for entry in fs::read_dir(caches_of(home)).into_iter().flatten().flatten() {
+        let is_its = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+        if is_its && !delete_free(&entry.path()) {
+            // Without room for the mark the record goes, without which no run uses it either.
+            let marked = File::create(entry.path().join(DROPPED));
+            if marked.is_err() {
+                let _ = fs::remove_file(entry.path().join(RECORD));
+            }
         }
     }
 }
@@ -283,6 +522,10 @@ pub struct CleanedCaches {
 }
 
 /// Deletes the caches of all repositories below a home, but those that a run holds. Blocks.
+///
+/// # Errors
+///
+/// The folder of the caches cannot be listed, or one of them cannot be deleted.
 pub fn clean_build_caches(home: &Path) -> std::io::Result<CleanedCaches> {
     let mut cleaned = CleanedCaches::default();
     let entries = match fs::read_dir(caches_of(home)) {
@@ -292,66 +535,38 @@ pub fn clean_build_caches(home: &Path) -> std::io::Result<CleanedCaches> {
     };
     for entry in entries {
         let folder = entry?.path();
-        // The lock is held while the folder goes, so that no run begins to use it.
-        let lock = File::open(folder.join("lock")).ok();
-        let is_held = |lock: &File| flock(lock, FlockOperation::NonBlockingLockExclusive).is_err();
-        if lock.as_ref().is_some_and(is_held) {
+        let before = measure(&folder).unwrap_or_default().bytes;
+        if delete_free(&folder) {
+            cleaned.bytes += before;
+            cleaned.deleted += 1;
+        } else if hold(&folder, FlockOperation::NonBlockingLockExclusive).is_none() {
             cleaned.in_use += 1;
-            continue;
+        } else {
+            return Err(std::io::Error::other(format!("`{}` stays", folder.display())));
         }
-        let size = size_of(&folder);
-        make_deletable(&folder);
-        fs::remove_dir_all(&folder)?;
-        cleaned.bytes += size;
-        cleaned.deleted += 1;
     }
     Ok(cleaned)
 }
 
-/// Lets the owner write to every folder: a build may have left read-only ones, as Go does in its module cache.
-fn make_deletable(folder: &Path) {
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        // A folder whose mode cannot be set is named by the deletion that fails.
-        let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-        folders.extend(entries.filter(is_folder).map(|entry| entry.path()));
-    }
-}
-
-/// Bytes that a folder takes on the disk. Links are not followed.
-fn size_of(folder: &Path) -> u64 {
-    let (mut bytes, mut folders) = (0_u64, vec![folder.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            bytes = bytes.saturating_add(metadata.blocks() * 512);
-            if metadata.is_dir() {
-                folders.push(entry.path());
-            }
-        }
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod unit {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
     fn a_run_that_fills_the_build_cache_is_ended_and_leaves_nothing() {
         let home = tempfile::tempdir().expect("a folder");
         let folder = caches_of(home.path()).join("one");
-        fs::create_dir_all(&folder).expect("folders can be made");
-        let cache = BuildCache {
-            is_dropped: false,
-            folders: Vec::new(),
-            record: BTreeMap::new(),
+        let kept = KeptCache::for_writing(None, &folder).expect("it is free");
+        let mut cache = BuildCache {
+            kind: RunKind::Own,
+            places: Vec::new(),
+            kept: Some(kept),
+            record: Record::default(),
             changed: Vec::new(),
+            commit: None,
             bytes_max: 1 << 20,
-            _lock: File::create(folder.join("lock")).expect("a file can be made"),
-            folder: folder.clone(),
         };
         let cancel = CancellationToken::new();
         let write_until_cancelled = || {

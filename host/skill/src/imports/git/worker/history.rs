@@ -7,7 +7,7 @@ use std::path::Path;
 use git2::{BlameOptions, Commit, DiffOptions, ErrorCode, Oid};
 
 use super::{Git, git_failure, id, oid, said};
-use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Moment, WalkedCommits};
+use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Lineage, Moment, WalkedCommits};
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
@@ -15,6 +15,18 @@ use tool_core::text::beginning;
 
 /// Parents of one commit that are looked at. An octopus merge has a handful.
 const PARENTS_MAX: usize = 64;
+
+/// Commits between kept build output and the work tree. After more of them it is built anew.
+const LINEAGE_COMMITS_MAX: usize = 1000;
+
+/// True for a commit that was both written and made by one of these.
+fn is_by(commit: &git2::Commit<'_>, addresses: &[String]) -> bool {
+    let is_own = |signature: &git2::Signature<'_>| {
+        let address = String::from_utf8_lossy(signature.email_bytes()).into_owned();
+        addresses.contains(&address)
+    };
+    is_own(&commit.author()) && is_own(&commit.committer())
+}
 
 impl Git {
     /// The commit that a revision stands for; absent before the first commit where none is named.
@@ -39,6 +51,51 @@ impl Git {
             Err(error) if is_about_the_name(&error) => Err(unknown(&error)),
             Err(error) => Err(git_failure(&error)),
         }
+    }
+
+    /// The last commit, and the first of the `kept` ones from which only commits of the user lead to it.
+    pub(super) fn lineage(&self, kept: &[Id]) -> Result<Lineage, Failure> {
+        let head = self.head()?;
+        let follows = match &head {
+            Some(head) => kept.iter().find(|kept| self.leads_by_own(kept, head.id())),
+            None => None,
+        };
+        Ok(Lineage {
+            head: head.map(|head| id(head.id())).transpose()?,
+            follows: follows.cloned(),
+            is_settled: self.repository.state() == git2::RepositoryState::Clean,
+        })
+    }
+
+    /// True where every commit between the two is the user's. What cannot be decided is not.
+    fn leads_by_own(&self, from: &Id, to: Oid) -> bool {
+        // Of a shallow clone it is not known what lies between.
+        let Ok(from) = oid(from) else { return false };
+        if self.repository.is_shallow() || !self.repository.graph_descendant_of(to, from).unwrap_or(false) {
+            return false;
+        }
+        let own = self.own_addresses();
+        let all_own = || -> Result<bool, git2::Error> {
+            let mut walk = self.repository.revwalk()?;
+            walk.push(to)?;
+            walk.hide(from)?;
+            for (number, commit) in walk.enumerate() {
+                if number == LINEAGE_COMMITS_MAX || !is_by(&self.repository.find_commit(commit?)?, &own) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        all_own().unwrap_or(false)
+    }
+
+    /// The addresses whose commits are the user's own.
+    fn own_addresses(&self) -> Vec<String> {
+        let config = self.repository.config();
+        config
+            .and_then(|config| config.get_string("user.email"))
+            .into_iter()
+            .collect()
     }
 
     /// The changes of a commit against its first parent.

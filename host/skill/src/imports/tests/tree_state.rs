@@ -1,0 +1,119 @@
+//! State of the work tree before a run: its commit, and whether all files are the user's own.
+
+use std::collections::BTreeSet;
+
+use crate::CallContext;
+use crate::imports::git::talk::{GitAnswer, GitRequest, Id, Lineage};
+use crate::imports::git::{Git, nonsense};
+use crate::imports::past;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_repository::changes;
+
+/// Name in place of a commit where there is none: outside of git, and before the first commit.
+const NO_COMMIT: &str = "none";
+
+/// Files that sessions have changed and that are compared with the last commit. With more of them the state does not
+/// count as the user's own.
+const COMPARED_MAX: usize = 200;
+
+/// Largest file that is compared.
+const COMPARED_BYTES_MAX: u64 = 16 << 20;
+
+/// The commit of a work tree.
+#[derive(Debug)]
+pub(super) struct TreeState {
+    /// Forty digits, or [`NO_COMMIT`].
+    pub(super) commit: String,
+    /// The first of the asked commits from which only commits of the user lead here.
+    pub(super) follows: Option<String>,
+    /// False in the middle of a merge, a rebase and the like.
+    is_settled: bool,
+    head: Option<Id>,
+}
+
+impl TreeState {
+    /// Reads the state, and which of the `kept` commits it follows. None where git's data cannot be read. The user is
+    /// not asked.
+    pub(super) fn read(context: &CallContext, kept: &[String]) -> Option<Self> {
+        let root = context.repository.root();
+        if !root
+            .ancestors()
+            .any(|folder| folder.join(".git").symlink_metadata().is_ok())
+        {
+            return Some(Self {
+                commit: NO_COMMIT.to_owned(),
+                follows: None,
+                is_settled: true,
+                head: None,
+            });
+        }
+        let read = || -> Result<Lineage, Failure> {
+            let kept = kept.iter().filter_map(|commit| Id::try_from(commit.clone()).ok());
+            match open(context)?.ask(&GitRequest::Lineage { kept: kept.collect() })? {
+                GitAnswer::Lineage(lineage) => Ok(lineage),
+                _ => Err(nonsense()),
+            }
+        };
+        let lineage = read().ok()?;
+        Some(Self {
+            commit: lineage.head.as_ref().map_or(NO_COMMIT, Id::as_str).to_owned(),
+            follows: lineage
+                .follows
+                .map(String::from)
+                .filter(|follows| kept.contains(follows)),
+            is_settled: lineage.is_settled,
+            head: lineage.head,
+        })
+    }
+
+    /// True where no file is as a session left it, after those up to `since`. A file is the user's own where it is as
+    /// it was before the sessions, or as in the last commit. Gives the newest session beside it.
+    pub(super) fn is_own(&self, context: &CallContext, since: Option<&str>) -> (bool, Option<String>) {
+        let Some(sessions) = &context.runs.changes else {
+            return (false, None);
+        };
+        if !self.is_settled || context.repository.layer().is_some() {
+            return (false, None);
+        }
+        let left = sessions.left_by_sessions(&context.repository, since);
+        (self.are_committed(context, &left.paths), left.newest)
+    }
+
+    fn are_committed(&self, context: &CallContext, paths: &BTreeSet<String>) -> bool {
+        if paths.is_empty() {
+            return true;
+        }
+        let Some(head) = self.head.as_ref().filter(|_| paths.len() <= COMPARED_MAX) else {
+            return false;
+        };
+        let Ok(mut git) = open(context) else { return false };
+        paths
+            .iter()
+            .all(|path| is_committed(&mut git, head, context, path).unwrap_or(false))
+    }
+}
+
+/// Opens the repository without asking the user for anything.
+fn open(context: &CallContext) -> Result<Git, Failure> {
+    Git::open(&past::reading(&context.repository, &context.cancel)?, None)
+}
+
+/// True where a file is as in the commit; nothing where that cannot be read.
+fn is_committed(git: &mut Git, head: &Id, context: &CallContext, path: &str) -> Option<bool> {
+    let current = changes::current(context.repository.handle(), path, COMPARED_BYTES_MAX).ok()?;
+    let request = GitRequest::FileOf {
+        commit: head.clone(),
+        path: path.to_owned(),
+    };
+    let GitAnswer::FileOf(stored) = git.ask(&request).ok()? else {
+        return None;
+    };
+    match (current, stored) {
+        (None, None) => Some(true),
+        (Some(current), Some(stored)) => {
+            let stored = git.blob(&stored, COMPARED_BYTES_MAX).ok()?;
+            Some(stored.is_some_and(|stored| stored == current.content))
+        }
+        _ => Some(false),
+    }
+}
