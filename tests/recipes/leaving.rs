@@ -202,7 +202,7 @@ fn kept(home: &Home) -> BTreeMap<std::path::PathBuf, (u32, i64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![home.path().join("cache/builds")];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             if matches!(entry.file_name().to_str(), Some("files.json" | "lock")) {
                 continue;
             }
