@@ -392,6 +392,8 @@ pub struct PolicySettings {
     pub protect: Vec<String>,
     /// Rules by which no key is replaced in what goes to a model; `all` means every rule.
     pub unredacted: Vec<String>,
+    /// Authors of commits whose words count as the user's, beside the user: addresses, and domains as `*@example.org`.
+    pub team: Vec<String>,
     /// Effects that are allowed.
     pub allow: Vec<String>,
     /// Effects that are denied; wins over `allow`.

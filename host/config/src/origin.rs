@@ -216,6 +216,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         reveal,
         protect,
         unredacted,
+        team,
         allow,
         deny,
         require_sandbox,
@@ -306,6 +307,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         lists.array("policy.reveal", reveal),
         lists.array("policy.protect", protect),
         lists.array("policy.unredacted", unredacted),
+        lists.array("policy.team", team),
         lists.array("policy.allow", allow),
         lists.array("policy.deny", deny),
         lists.written(

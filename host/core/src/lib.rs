@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod authors;
 pub mod digest;
 pub mod disk;
 pub mod limits;

@@ -42,7 +42,7 @@ pub use tool_config as config;
 pub use tool_context as context;
 pub use tool_context::operation;
 pub use tool_core::disk;
-pub use tool_core::{api, digest, redaction, text};
+pub use tool_core::{api, authors, digest, redaction, text};
 pub use tool_provider as provider;
 pub use tool_provider::turn;
 pub use tool_repository as repository;

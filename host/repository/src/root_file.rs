@@ -163,6 +163,7 @@ mod tests {
             ("\n[policy]\nallow = [\"install\"]", 3, "allow"),
             ("[policy]\nreveal = [\".env\"]", 2, "reveal"),
             ("[policy]\ndeny = []\nunredacted = [\"all\"]", 3, "unredacted"),
+            ("[policy]\nteam = [\"*@evil.example\"]", 2, "team"),
             ("command = \"sh\"", 1, "command"),
             ("[server]\nport = 1", 1, "server"),
             ("[environment]\nPATH = \"/tmp\"", 1, "environment"),

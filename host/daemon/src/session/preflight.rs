@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::checks::{describe_refusal, open_repository};
 use crate::api::Grant;
 use crate::api::{ErrorKind, Problem};
+use crate::authors::Team;
 use crate::config::{self, Environment, PolicySettings};
 use crate::redaction::Redactor;
 use crate::repository::{self, Narrowing, Repository, RepositoryError, Rules};
@@ -103,6 +104,10 @@ fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
         let known = Redactor::new(std::slice::from_ref(name), None);
         known.map_err(|problem| placed(problem, "unredacted", name, text))?;
     }
+    for member in &policy.team {
+        let known = Team::parse(std::slice::from_ref(member));
+        known.map_err(|problem| placed(problem, "team", member, text))?;
+    }
     Rules::new(&policy.hide, &policy.reveal, &policy.protect).map_err(|error| {
         let problem = Problem::new(ErrorKind::ConfigInvalid, error.to_string());
         placed(problem, error.key, &error.pattern, text)
@@ -177,6 +182,7 @@ mod tests {
             "[policy]\ndeny = [\"root\"]",
             "[policy]\nhide = [\n  \"a\",\n  \"[bad\",\n]",
             "[policy]\nunredacted = [\"gitub-token\"]",
+            "[policy]\nteam = [\n  \"*@example.org\",\n  \"*\",\n]",
             "[context]\nvault = \"/nowhere/at/all\"",
         ]
         .map(|text| looked(text, None));
@@ -189,6 +195,8 @@ mod tests {
           line 4, column 3 of config.toml
         `gitub-token` in `[policy] unredacted` is no rule
           line 2, column 15 of config.toml: did you mean `github-token`? The rules are private-key …
+        `*` in `[policy] team` is neither an address nor a domain
+          line 4, column 3 of config.toml: write `ada@example.org` for one author …
         the notes vault `/nowhere/at/all` is no folder: operations go on without notes
           line 2, column 9 of config.toml: mend or remove `vault` of [context]
         ");
