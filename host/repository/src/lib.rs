@@ -20,6 +20,7 @@ mod ignores;
 pub mod layer;
 pub mod lock_wait;
 mod open;
+pub mod origins;
 pub mod path;
 mod revalidate;
 mod root;
@@ -29,6 +30,7 @@ mod scan_cache;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod tracked;
 mod walk;
 
 use std::fs::File;
@@ -61,6 +63,7 @@ pub use rules::fold;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, REPORTS_FOLDER, Rule, Rules, SKIPPED};
 pub use scan_cache::RepositoryKey;
 pub use scan_cache::ScanCache;
+use tracked::{TrackedCache, TrackedPaths};
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
 use walk::{Scan, WalkBounds, WalkedTree};
 
@@ -259,6 +262,7 @@ pub struct Repository {
     hidden_links: HiddenLinks,
     layer: Option<Arc<Layer>>,
     layered_list: LayeredList,
+    tracked: TrackedCache,
 }
 
 const OUTSIDE: &str = "lies outside the repository";
@@ -317,6 +321,7 @@ impl Repository {
             hidden_links: HiddenLinks::default(),
             layer: None,
             layered_list: LayeredList::default(),
+            tracked: TrackedCache::default(),
         };
         if !options.ignore_root_file {
             repository.narrowing = root_file::read(&repository, &options.cancel).map_err(RepositoryError::RootFile)?;
@@ -368,6 +373,12 @@ impl Repository {
     /// no call has listed yet, everything counts as one.
     pub fn lists(&self, path: &str, cancel: &CancellationToken) -> bool {
         self.scanned().is_none() || self.list(cancel).is_ok_and(|list| list.find(path).is_some())
+    }
+
+    /// The paths below the root that git tracks, as its index is now. `None` outside git, before the first commit, where
+    /// nothing is tracked, and where the index is not understood.
+    pub fn tracked(&self) -> Option<Arc<TrackedPaths>> {
+        self.tracked.read(&self.path)
     }
 
     /// The real path of the root.

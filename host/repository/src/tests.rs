@@ -3,6 +3,7 @@
 mod ignore_files;
 mod lists;
 mod opening;
+mod origins;
 mod roots;
 
 use std::fs;

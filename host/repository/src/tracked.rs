@@ -1,0 +1,357 @@
+//! The paths that git tracks below a root, read from git's index.
+//!
+//! The index is a list of names that a repository's owner may have forged, so it is parsed within bounds, and it decides
+//! only whose text a file is. A split index, and one with names by SHA-256, is not read.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::OFlags;
+
+use crate::root;
+
+/// Largest index that is read. The Linux kernel's has 10 MB.
+const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes of a file of one line: `HEAD`, `.git`, `commondir`.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Largest list of packed references that is searched.
+const PACKED_REFS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Bytes of an entry before its path: times, place, mode, owner, size, name of the content, flags.
+const ENTRY_BYTES: usize = 62;
+const MODE_AT: usize = 24;
+const FLAGS_AT: usize = 60;
+
+/// Another two bytes of flags follow.
+const IS_EXTENDED: u16 = 0x4000;
+
+const GITLINK: u32 = 0o160_000;
+
+/// The paths below a root that git tracks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TrackedPaths {
+    /// Files, sorted bytewise, relative to the root.
+    files: Vec<String>,
+    /// Directories that the index names as other repositories, sorted.
+    gitlinks: Vec<String>,
+}
+
+impl TrackedPaths {
+    /// True for a tracked file.
+    pub fn holds(&self, path: &str) -> bool {
+        self.files.binary_search_by(|file| file.as_str().cmp(path)).is_ok()
+    }
+
+    /// True where a file below `directory`, which ends with `/`, is tracked.
+    pub fn holds_below(&self, directory: &str) -> bool {
+        let at = self.files.partition_point(|file| file.as_str() < directory);
+        self.files.get(at).is_some_and(|file| file.starts_with(directory))
+    }
+
+    /// True for a directory that the index names as another repository.
+    pub fn is_gitlink(&self, directory: &str) -> bool {
+        let find = self.gitlinks.binary_search_by(|link| link.as_str().cmp(directory));
+        find.is_ok()
+    }
+
+    /// Reads an index. `prefix` is the place of the root in the work tree, with a `/` at its end unless it is empty.
+    /// `None` where it is no index that is understood.
+    pub fn parse(index: &[u8], prefix: &str) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
+        let version = word(4).filter(|version| (2..=4).contains(version))?;
+        if !index.starts_with(b"DIRC") {
+            return None;
+        }
+        let (mut tracked, mut path, mut at) = (Self::default(), Vec::new(), 12);
+        for _ in 0..word(8)? {
+            let start = at;
+            let mode = word(at + MODE_AT)?;
+            let flags = u16::from_be_bytes(index.get(at + FLAGS_AT..at + ENTRY_BYTES)?.try_into().ok()?);
+            at += ENTRY_BYTES + if version > 2 && flags & IS_EXTENDED != 0 { 2 } else { 0 };
+            let kept = if version == 4 {
+                let (cut, end) = parse_varint(index, at)?;
+                at = end;
+                path.len().checked_sub(cut)?
+            } else {
+                0
+            };
+            path.truncate(kept);
+            let length = index.get(at..)?.iter().position(|&byte| byte == 0)?;
+            path.extend_from_slice(&index[at..at + length]);
+            at += length + 1;
+            if version < 4 {
+                // One to eight zeros end an entry, whose length is a multiple of eight.
+                at = start + (at - start).next_multiple_of(8);
+            }
+            let Some(ours) = std::str::from_utf8(&path)
+                .ok()
+                .and_then(|path| path.strip_prefix(prefix))
+            else {
+                continue;
+            };
+            let paths = if mode == GITLINK {
+                &mut tracked.gitlinks
+            } else {
+                &mut tracked.files
+            };
+            // A conflict has an entry for each of its sides.
+            if paths.last().is_none_or(|last| last != ours) {
+                paths.push(ours.to_owned());
+            }
+        }
+        // The names of a split index are in another file.
+        let is_split = index.get(at..)?.starts_with(b"link");
+        tracked.files.sort_unstable();
+        tracked.gitlinks.sort_unstable();
+        (!is_split).then_some(tracked)
+    }
+}
+
+/// Git's number of variable length at a place, and the place behind it.
+fn parse_varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut value = usize::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        at += 1;
+        byte = *bytes.get(at)?;
+        value = value
+            .checked_add(1)?
+            .checked_mul(128)?
+            .checked_add(usize::from(byte & 0x7f))?;
+    }
+    Some((value, at + 1))
+}
+
+/// Keeps what was read of an index for as long as it stays as it is.
+#[derive(Debug, Default)]
+pub(crate) struct TrackedCache(Mutex<Option<(IndexStamp, Option<Arc<TrackedPaths>>)>>);
+
+/// Identity, size and times of an index. Git replaces the file for each change.
+type IndexStamp = (u64, u64, u64, i64, i64, i64, i64);
+
+impl TrackedCache {
+    /// The tracked paths below `root`. `None` outside git, before the first commit, where nothing below the root is
+    /// tracked, and where the index is not understood.
+    pub(crate) fn read(&self, root: &Path) -> Option<Arc<TrackedPaths>> {
+        let layout = GitLayout::find(root)?;
+        let (index, metadata) = open(&layout.git.join("index"))?;
+        let stamp = stamp(&metadata);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, tracked)) = kept.as_ref()
+            && *known == stamp
+        {
+            return tracked.clone();
+        }
+        if !layout.has_commit() {
+            return None;
+        }
+        let tracked = read(index, INDEX_BYTES_MAX).and_then(|index| TrackedPaths::parse(&index, &layout.prefix));
+        let tracked = tracked.filter(|tracked| !tracked.files.is_empty()).map(Arc::new);
+        *kept = Some((stamp, tracked.clone()));
+        tracked
+    }
+}
+
+fn stamp(metadata: &Metadata) -> IndexStamp {
+    (
+        metadata.dev(),
+        metadata.ino(),
+        metadata.size(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    )
+}
+
+/// The git directories of the work tree that holds a root.
+pub(crate) struct GitLayout {
+    /// `HEAD` and the index.
+    git: PathBuf,
+    /// Branches, and the records of linked work trees.
+    common: PathBuf,
+    /// The place of the root in the work tree, with a `/` at its end unless it is empty.
+    prefix: String,
+}
+
+impl GitLayout {
+    pub(crate) fn find(root: &Path) -> Option<Self> {
+        let top = root::find_root(root);
+        let below = root.strip_prefix(&top).ok()?.to_str()?;
+        let prefix = if below.is_empty() {
+            String::new()
+        } else {
+            format!("{below}/")
+        };
+        let link = top.join(".git");
+        let git = if link.symlink_metadata().ok()?.is_dir() {
+            link
+        } else {
+            top.join(first_line(&link)?.strip_prefix("gitdir:")?.trim())
+        };
+        let common = first_line(&git.join("commondir")).map_or_else(|| git.clone(), |line| git.join(line.trim()));
+        Some(Self { git, common, prefix })
+    }
+
+    /// True once the branch has a commit. Before that nothing but the index could be the user's.
+    fn has_commit(&self) -> bool {
+        let Some(head) = first_line(&self.git.join("HEAD")) else {
+            return false;
+        };
+        let Some(branch) = head.strip_prefix("ref:").map(str::trim) else {
+            return true;
+        };
+        let is_loose = || self.common.join(branch).is_file();
+        let is_packed = || {
+            let packed = open(&self.common.join("packed-refs")).and_then(|(file, _)| read(file, PACKED_REFS_BYTES_MAX));
+            let name = format!(" {branch}");
+            packed.is_some_and(|packed| {
+                String::from_utf8_lossy(&packed)
+                    .lines()
+                    .any(|line| line.ends_with(&name))
+            })
+        };
+        is_loose() || is_packed()
+    }
+
+    /// True where `work_tree`, a directory with a `.git`, is a linked work tree of this very repository: its `.git` leads to
+    /// a record that this repository keeps, and the record leads back. A stranger's files cannot write such a record.
+    pub(crate) fn has_linked(&self, work_tree: &Path) -> bool {
+        let link = work_tree.join(".git");
+        let leads = || {
+            let target = first_line(&link)?;
+            let record = work_tree
+                .join(target.strip_prefix("gitdir:")?.trim())
+                .canonicalize()
+                .ok()?;
+            let back = record
+                .join(first_line(&record.join("gitdir"))?.trim())
+                .canonicalize()
+                .ok()?;
+            let records = self.common.join("worktrees").canonicalize().ok()?;
+            Some(record.parent()? == records && back == link.canonicalize().ok()?)
+        };
+        leads() == Some(true)
+    }
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    let text = read(open(path)?.0, LINE_BYTES_MAX)?;
+    let text = String::from_utf8_lossy(&text);
+    Some(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// Opens a regular file without following a link or waiting for a FIFO.
+fn open(path: &Path) -> Option<(File, Metadata)> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .ok()?;
+    let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+    Some((file, metadata))
+}
+
+/// Reads a file of at most `bytes_max` bytes; a larger one not at all.
+fn read(file: File, bytes_max: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= bytes_max).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index of these modes and paths, which are whole paths in every version.
+    fn index(version: u32, entries: &[(u32, &str)]) -> Vec<u8> {
+        let mut bytes = b"DIRC".to_vec();
+        bytes.extend(version.to_be_bytes());
+        bytes.extend(u32::try_from(entries.len()).expect("a few").to_be_bytes());
+        let mut before = 0;
+        for (mode, path) in entries {
+            let start = bytes.len();
+            let mut entry = [0; ENTRY_BYTES];
+            entry[MODE_AT..MODE_AT + 4].copy_from_slice(&mode.to_be_bytes());
+            let is_extended = version > 2;
+            if is_extended {
+                entry[FLAGS_AT..].copy_from_slice(&IS_EXTENDED.to_be_bytes());
+            }
+            bytes.extend(entry);
+            bytes.extend(if is_extended { &[0, 0][..] } else { &[] });
+            if version == 4 {
+                bytes.push(before);
+                before = u8::try_from(path.len()).expect("a short path");
+            }
+            bytes.extend(path.as_bytes());
+            bytes.push(0);
+            if version < 4 {
+                bytes.resize(start + (bytes.len() - start).next_multiple_of(8), 0);
+            }
+        }
+        bytes.extend([0; 20]);
+        bytes
+    }
+
+    const ENTRIES: [(u32, &str); 6] = [
+        (0o100_644, ".gitmodules"),
+        (0o100_644, "a.py"),
+        (0o100_644, "a.py"),
+        (GITLINK, "lib"),
+        (0o100_755, "src/deep/b.py"),
+        (0o120_000, "src/link"),
+    ];
+
+    #[test]
+    fn every_version_of_an_index_gives_the_same_paths() {
+        for version in 2..=4 {
+            let tracked = TrackedPaths::parse(&index(version, &ENTRIES), "").expect("it is an index");
+            assert_eq!(
+                tracked.files,
+                [".gitmodules", "a.py", "src/deep/b.py", "src/link"],
+                "{version}"
+            );
+            assert_eq!(tracked.gitlinks, ["lib"], "{version}");
+            assert!(tracked.holds("a.py") && !tracked.holds("b.py") && !tracked.holds("src"));
+            assert!(tracked.holds_below("src/") && tracked.holds_below("src/deep/"));
+            assert!(!tracked.holds_below("sr/") && !tracked.holds_below("lib/"));
+            assert!(tracked.is_gitlink("lib") && !tracked.is_gitlink("src"));
+            let below = TrackedPaths::parse(&index(version, &ENTRIES), "src/").expect("it is an index");
+            assert_eq!(below.files, ["deep/b.py", "link"], "{version}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_variable_length_are_gits() {
+        assert_eq!(parse_varint(&[0x05], 0), Some((5, 1)));
+        assert_eq!(parse_varint(&[0x80, 0x00], 0), Some((128, 2)));
+        assert_eq!(parse_varint(&[0xff, 0x7f], 0), Some((16_511, 2)));
+        assert_eq!(parse_varint(&[0x80], 0), None);
+        assert_eq!(parse_varint(&[0xff; 30], 0), None);
+    }
+
+    #[test]
+    fn what_is_no_index_or_is_split_is_not_read() {
+        for version in 2..=4 {
+            let whole = index(version, &ENTRIES);
+            for length in 0..whole.len() - 20 {
+                assert_eq!(TrackedPaths::parse(&whole[..length], ""), None, "{version} {length}");
+            }
+        }
+        assert_eq!(TrackedPaths::parse(&index(5, &ENTRIES), ""), None);
+        let mut split = index(2, &[]);
+        split.truncate(12);
+        split.extend(b"link\0\0\0\0");
+        assert_eq!(TrackedPaths::parse(&split, ""), None);
+        let mut count = index(2, &[]);
+        count[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
+        assert_eq!(TrackedPaths::parse(&count, ""), None);
+    }
+}
