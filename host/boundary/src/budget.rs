@@ -15,6 +15,7 @@ use crate::audit::Recorder;
 use crate::contents::NarrowedSearch;
 use crate::globs::Globs;
 use crate::limits;
+use crate::taint::OutsideFiles;
 use crate::transport::TransportError;
 use crate::{CallError, Crowd, Limits};
 use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestStatus};
@@ -86,6 +87,8 @@ pub struct CallBudget {
     pub(crate) files_open: AtomicUsize,
     /// True once the disk of a stage took no more.
     pub(crate) stage_full: AtomicBool,
+    /// Judges whose the files of the call are; absent where the call belongs to no session.
+    files_outside: OnceLock<OutsideFiles>,
     /// Places that it read and that may not be the user's own.
     places: Mutex<BTreeMap<String, WritablePlace>>,
     /// True once the call had more than `CALL_PLACES_MAX` places.
@@ -228,6 +231,7 @@ impl CallBudget {
             log: Mutex::default(),
             files_open: AtomicUsize::new(0),
             stage_full: AtomicBool::new(false),
+            files_outside: OnceLock::new(),
             places: Mutex::default(),
             places_full: AtomicBool::new(false),
             deeds: Mutex::default(),
@@ -259,7 +263,19 @@ impl CallBudget {
 
     /// Records a file whose content the guest learns, unless the file is surely the user's own.
     pub fn note_place(&self, path: &str, listed: bool) {
-        let place = foreign::find_place(path);
+        let place = match self.files_outside.get() {
+            Some(outside) => outside.find_place(path),
+            None => foreign::find_place(path).map(str::to_owned),
+        };
+        self.note_found(path, place.as_deref(), listed);
+    }
+
+    /// Records a file whose content the guest learns from git and not from the work tree: only its name says whose it is.
+    pub fn note_stored_place(&self, path: &str, listed: bool) {
+        self.note_found(path, foreign::find_place(path), listed);
+    }
+
+    fn note_found(&self, path: &str, place: Option<&str>, listed: bool) {
         if listed && place.is_none() {
             return;
         }
@@ -270,20 +286,33 @@ impl CallBudget {
         self.keep_place(place.unwrap_or(path), found);
     }
 
-    /// Records a path that a list shows to the guest: a name in a directory of packages is text from outside, too.
+    /// Records a path that a list shows to the guest: a name in a directory of packages or in another repository is text
+    /// from outside, too.
     pub fn note_listed(&self, path: &str) {
-        if let Some(place) = foreign::find_directory(path) {
-            self.note_foreign(place);
+        if let Some((directory, _)) = path.rsplit_once('/')
+            && let Some(place) = self.find_directory(directory)
+        {
+            self.note_found(path, Some(&place), true);
         }
     }
 
-    /// Records a place of listed files that lies outside of the user's own files by its name.
-    pub fn note_foreign(&self, place: &str) {
-        let found = WritablePlace {
-            is_named: true,
-            is_listed: true,
-        };
-        self.keep_place(place, found);
+    /// Records a directory that the guest lists. Its names count also where the list is empty or cut short.
+    pub(crate) fn note_directory(&self, directory: &str) {
+        if let Some(place) = self.find_directory(directory) {
+            self.note_found(directory, Some(&place), false);
+        }
+    }
+
+    fn find_directory(&self, directory: &str) -> Option<String> {
+        match self.files_outside.get() {
+            Some(outside) => outside.find_directory(directory),
+            None => foreign::find_directory(&format!("{directory}/")).map(str::to_owned),
+        }
+    }
+
+    /// Has the files of this call judged by more than their names.
+    pub(crate) fn judge_files(&self, outside: OutsideFiles) {
+        self.files_outside.get_or_init(|| outside);
     }
 
     fn keep_place(&self, place: &str, found: WritablePlace) {
@@ -358,7 +387,7 @@ impl CallBudget {
     }
 
     /// Notes a place that is no file and whose text reaches the guest, in words.
-    pub(crate) fn note_outside(&self, place: String) {
+    pub fn note_outside(&self, place: String) {
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if outside.len() < limits::FOREIGN_PLACES_MAX {
             outside.insert(place);
@@ -366,7 +395,7 @@ impl CallBudget {
     }
 
     /// Returns the places that [`Self::note_outside`] noted.
-    pub(crate) fn outside(&self) -> BTreeSet<String> {
+    pub fn outside(&self) -> BTreeSet<String> {
         self.outside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

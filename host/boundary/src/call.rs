@@ -19,6 +19,7 @@ use super::loaded::{Leftovers, Loaded};
 use super::proposal::ProposalTerms;
 use super::stage::{StageContent, commit, staged};
 use super::store::{Grants, GuestComponent};
+use super::taint::OutsideFiles;
 use super::turns::{CallPermit, Turns};
 use super::{
     CallContext, CallError, CallOutcome, CallReport, DISAGREED, HostNotes, Limits, RawArguments, Services, log,
@@ -102,6 +103,7 @@ impl PreparedCall<'_> {
     pub fn run(self) -> CallReport {
         let call = CallBudget::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
+        call.judge_files(OutsideFiles::of(self.context));
         if let Some(recorder) = &self.context.recorder {
             call.record(recorder);
         }

@@ -28,7 +28,6 @@ use crate::services::Services;
 use crate::store::StoreState;
 use crate::{CallContext, answer, failure, log};
 use tool_core::api::Effect;
-use tool_repository::foreign;
 
 /// Adds the contract's imports.
 pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
@@ -147,9 +146,9 @@ impl wit::repository::Host for StoreState {
         }
         if let Ok(page) = &page {
             repository::note_listed(&self.call, page);
-            // The names in a directory of packages are text from there also where the list is empty or cut short.
-            let inside = format!("{}/.", query.under.trim_end_matches('/'));
-            self.call.note_place(&inside, foreign::find_place(&inside).is_none());
+            if let Ok(under) = repository::path_of(&query.under) {
+                self.call.note_directory(&under);
+            }
         }
         // A list that was cut short because the call's time is up is no answer.
         self.call.check()?;

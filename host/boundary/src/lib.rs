@@ -61,7 +61,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use policy::{Decision, Policy};
-use taint::Taint;
+use taint::{Taint, VouchedFiles};
 use tool_core::api::{Citation, Effect, ErrorKind, Grant, Media, Receipt};
 use tool_core::redaction::Redactor;
 use tool_repository::Repository;
@@ -270,6 +270,8 @@ pub struct Conversation {
     pub taint: Taint,
     /// What the user said no to.
     pub refusals: Refusals,
+    /// Files that git does not track and that are the user's all the same.
+    pub vouched: VouchedFiles,
     /// Calls of it that wait for a person's answer.
     pub asking: AtomicUsize,
     /// Calls of it that wait for a program.

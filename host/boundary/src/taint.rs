@@ -1,12 +1,16 @@
 //! Taint: text from outside the user's own files has entered a conversation.
 //!
-//! `tool_repository::foreign` knows such places by their names. `guard` and `imports` record what a call has read and run, and
-//! `call` judges it at the end of the call. The policy decides what a tainted conversation may still cause without a
-//! fresh yes.
+//! `tool_repository::origins` knows such places by their names and by what git tracks. `guard` and `imports` record what a
+//! call has read and run, and `call` judges it at the end of the call. The policy decides what a tainted conversation may
+//! still cause without a fresh yes.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::limits;
+use tool_repository::normalise;
+use tool_repository::origins::{FileOrigin, FileOrigins};
+
+use crate::{CallContext, Conversation, SessionFiles, limits};
 
 /// Foreign text that has entered the conversation of a session.
 #[derive(Debug, Default)]
@@ -67,9 +71,156 @@ impl Taint {
     }
 }
 
+/// Words of a request in which names of files are looked for.
+const WORDS_MAX: usize = 4_096;
+
+/// Files that git does not track and that are the user's all the same.
+#[derive(Debug, Default)]
+pub struct VouchedFiles {
+    /// Made by earlier sessions in this repository.
+    made: BTreeSet<String>,
+    /// Words of the user that can be paths. Of a directory the path ends with `/`.
+    named: BTreeSet<String>,
+}
+
+impl VouchedFiles {
+    /// `made` are files that sessions made.
+    pub fn new(made: BTreeSet<String>) -> Self {
+        Self {
+            made,
+            named: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in the words of a text that the user wrote in a directory, relative to the root.
+    pub fn add_text(&mut self, text: &str, directory: &str) {
+        let is_end = |letter: char| letter.is_whitespace() || "\"'`()[]{}<>,;|".contains(letter);
+        for word in text.split(is_end).take(WORDS_MAX) {
+            let word = word.trim_start_matches('@').trim_end_matches(['.', ':', '!', '?']);
+            // `PATH:10-40` names lines.
+            let word = match word.rsplit_once(':') {
+                Some((path, lines)) if lines.starts_with(|letter: char| letter.is_ascii_digit()) => path,
+                _ => word,
+            };
+            self.add(word, directory, word.contains('/'));
+        }
+    }
+
+    /// Takes in a path of a file or of a directory that the user gave, relative to a directory or to the root.
+    pub fn add_path(&mut self, path: &str, directory: &str) {
+        self.add(path, directory, true);
+    }
+
+    fn add(&mut self, path: &str, directory: &str, may_be_directory: bool) {
+        if path.is_empty() {
+            return;
+        }
+        for place in [directory, ""] {
+            let Ok(path) = normalise(&format!("{place}/{path}").trim_start_matches('/')) else {
+                continue;
+            };
+            if may_be_directory && !path.is_empty() {
+                self.named.insert(format!("{path}/"));
+            }
+            self.named.insert(path);
+        }
+    }
+
+    /// True for a file that a session made or the user named: by its path, by an end of it with more than its name, or by
+    /// a directory that is written with a `/`.
+    pub fn holds(&self, path: &str) -> bool {
+        let is_named = |part: &str| self.named.contains(part);
+        let slashes = || path.match_indices('/').map(|(at, _)| at);
+        let ends = || slashes().map(|at| &path[at + 1..]).filter(|end| end.contains('/'));
+        let directories = || slashes().map(|at| &path[..=at]);
+        self.made.contains(path) || is_named(path) || ends().any(is_named) || directories().any(is_named)
+    }
+}
+
+/// Judges the files of a call: by names and by git, and by what the session wrote and the user named.
+#[derive(Debug)]
+pub struct OutsideFiles {
+    origins: FileOrigins,
+    files: Arc<Mutex<SessionFiles>>,
+    conversation: Arc<Conversation>,
+}
+
+impl OutsideFiles {
+    /// Reads what git tracks at present.
+    pub fn of(context: &CallContext) -> Self {
+        Self {
+            origins: FileOrigins::of(&context.repository),
+            files: Arc::clone(&context.files),
+            conversation: Arc::clone(&context.conversation),
+        }
+    }
+
+    /// The place of others that a file lies in, or is where git does not track it; `None` for one of the user's own.
+    pub fn find_place(&self, path: &str) -> Option<String> {
+        match self.origins.of_file(path) {
+            FileOrigin::Own => None,
+            FileOrigin::Foreign(place) => Some(place),
+            FileOrigin::Untracked(place) => (!self.is_vouched_for(path)).then_some(place),
+        }
+    }
+
+    /// The place of others that a directory is or lies in. That git tracks nothing in it makes it none.
+    pub fn find_directory(&self, directory: &str) -> Option<String> {
+        self.origins.place_of_directory(directory)
+    }
+
+    fn is_vouched_for(&self, path: &str) -> bool {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.changed.contains_key(path) || self.conversation.vouched.holds(path)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_the_user_names_are_known_by_their_paths() {
+        let asked = "Compare `notes.txt` with docs/plan.md:3-9, and read web/raw/. See ../top.py, @b.py and ./c.py!";
+        let mut vouched = VouchedFiles::new(BTreeSet::from(["made.py".to_owned()]));
+        vouched.add_text(asked, "src");
+        vouched.add_path("new.py", "src");
+        vouched.add_path("data", "");
+        for path in [
+            "made.py",
+            "notes.txt",
+            "src/notes.txt",
+            "docs/plan.md",
+            "src/docs/plan.md",
+            "site/docs/plan.md",
+            "web/raw/page.html",
+            "top.py",
+            "b.py",
+            "c.py",
+            "new.py",
+            "src/new.py",
+            "data/x.csv",
+        ] {
+            assert!(vouched.holds(path), "{path}");
+        }
+        for path in [
+            "a.py",
+            "x/made.py",
+            "x/notes.txt",
+            "plan.md",
+            "web/other.html",
+            "src",
+            "src/a.py",
+        ] {
+            assert!(!vouched.holds(path), "{path}");
+        }
+        let mut vouched = VouchedFiles::default();
+        for asked in [".", "/", "..", "src", "", "../..", "./"] {
+            vouched.add_text(asked, "src");
+            vouched.add_path(asked, "");
+        }
+        assert!(!vouched.holds("a.py") && !vouched.holds("lib/a.py"));
+    }
 
     #[test]
     fn what_tainted_is_said_once_and_within_bounds() {

@@ -61,6 +61,11 @@ impl SelectionFilter {
         self
     }
 
+    /// The patterns of the files that the user wants in, as they were given.
+    pub fn include_patterns(&self) -> impl Iterator<Item = &str> {
+        self.include.iter().map(|(pattern, _)| pattern.as_str())
+    }
+
     /// True where earlier commits count.
     pub(super) fn takes_history(&self) -> bool {
         !self.without_history

@@ -240,6 +240,7 @@ impl Sessions {
             locked: launch.locked,
             environment: launch.environment,
             redactor: launch.redactor,
+            made: self.store.files_made_in(&start.repository),
             calls: Arc::clone(&self.calls),
             contexts: Arc::clone(&self.contexts),
             cancel: live.cancel.clone(),

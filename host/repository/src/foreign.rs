@@ -1,6 +1,6 @@
 //! Recognises files with text of other people by their paths: packages, logs and lock files.
 //!
-//! A conversation that has read such a file contains untrusted text.
+//! A conversation that has read such a file contains untrusted text. What names do not tell, `origins` decides.
 
 use crate::fold;
 
@@ -36,6 +36,18 @@ const DIRECTORIES: [&str; 28] = [
     "godeps",
 ];
 
+/// Names of such directories at the root alone; lower case. Deeper down they are usual names for one's own code, such as
+/// `django/contrib` and `src/clients/external`.
+const ROOT_DIRECTORIES: [&str; 7] = [
+    "contrib",
+    "deps",
+    "extern",
+    "external",
+    "externals",
+    "submodules",
+    "subprojects",
+];
+
 /// Lock files whose names have no ending of [`LOCK_ENDINGS`]; lower case.
 const LOCK_FILES: [&str; 15] = [
     "package-lock.json",
@@ -66,28 +78,6 @@ pub fn find_place(path: &str) -> Option<&str> {
     find_directory(path).or_else(|| has_foreign_name(crate::file_role::file_name(path)).then_some(path))
 }
 
-/// Finds the places of many paths. It looks at a directory once if all its files follow each other.
-#[derive(Debug, Default)]
-pub struct PlaceFinder {
-    /// Directory of the last path, with its `/`.
-    directory: String,
-    /// Bytes of the directory of packages in it.
-    packages: Option<usize>,
-}
-
-impl PlaceFinder {
-    /// Returns what [`find_place`] returns.
-    pub fn find<'p>(&mut self, path: &'p str) -> Option<&'p str> {
-        let (directory, name) = path.split_at(path.rfind('/').map_or(0, |end| end + 1));
-        if directory != self.directory {
-            self.packages = find_directory(directory).map(str::len);
-            directory.clone_into(&mut self.directory);
-        }
-        let packages = self.packages.map(|bytes| &path[..bytes]);
-        packages.or_else(|| has_foreign_name(name).then_some(path))
-    }
-}
-
 fn has_foreign_name(spelling: &str) -> bool {
     let name = fold(spelling);
     is_log(&name) || is_lock_file(&name) || JULIA_LOCK_FILES.contains(&spelling)
@@ -97,9 +87,10 @@ fn has_foreign_name(spelling: &str) -> bool {
 pub fn find_directory(path: &str) -> Option<&str> {
     let mut start = 0;
     path.match_indices('/').find_map(|(end, _)| {
-        let name = &path[start..end];
+        let (name, is_at_root) = (fold(&path[start..end]), start == 0);
         start = end + 1;
-        DIRECTORIES.contains(&&*fold(name)).then_some(&path[..=end])
+        let is_foreign = DIRECTORIES.contains(&&*name) || is_at_root && ROOT_DIRECTORIES.contains(&&*name);
+        is_foreign.then_some(&path[..=end])
     })
 }
 
@@ -123,7 +114,6 @@ mod tests {
 
     #[test]
     fn places_of_others_are_known_by_their_names() {
-        let mut finder = PlaceFinder::default();
         for (path, place) in [
             ("node_modules/left-pad/README.md", "node_modules/"),
             ("packages/a/node_modules/b/index.js", "packages/a/node_modules/"),
@@ -153,9 +143,12 @@ mod tests {
             ("gradle/verification-metadata.xml", "gradle/verification-metadata.xml"),
             ("vendor/x/Cargo.lock", "vendor/"),
             ("vendor/x/main.rs", "vendor/"),
+            ("external/zlib/zlib.h", "external/"),
+            ("Extern/src/vendor/zlib.h", "Extern/"),
+            ("deps/x.c", "deps/"),
+            ("contrib/x.c", "contrib/"),
         ] {
             assert_eq!(find_place(path), Some(place), "{path}");
-            assert_eq!(finder.find(path), Some(place), "{path}");
         }
         for path in [
             "",
@@ -163,6 +156,9 @@ mod tests {
             "vendor",
             "vendors/list.py",
             "src/vendor.py",
+            "django/contrib/admin/apps.py",
+            "src/clients/external/api.py",
+            "wit/deps/x.wit",
             "logs/rotate.py",
             "login.py",
             "changelog.md",
@@ -176,7 +172,6 @@ mod tests {
             "Cargo.toml",
         ] {
             assert_eq!(find_place(path), None, "{path}");
-            assert_eq!(finder.find(path), None, "{path}");
         }
     }
 }

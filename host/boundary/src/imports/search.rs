@@ -17,7 +17,6 @@ use crate::contents::{FileVerdict, NarrowedSearch, PatternKind, SoughtPattern};
 use crate::failure::failure;
 use crate::globs::Globs;
 use crate::services::Services;
-use tool_repository::foreign::PlaceFinder;
 
 /// Longest pattern of a search.
 const PATTERN_BYTES_MAX: usize = 4096;
@@ -124,7 +123,6 @@ pub(crate) struct NarrowedReader {
     text_only: bool,
     /// Globs of the files that are counted apart.
     apart: Option<Arc<Globs>>,
-    places: PlaceFinder,
 }
 
 impl NarrowedReader {
@@ -161,7 +159,6 @@ impl NarrowedReader {
                 file_bytes_max: files.file_bytes_max,
                 text_only: files.text_only,
                 apart,
-                places: PlaceFinder::default(),
             })
         });
         Ok(opened)
@@ -170,11 +167,7 @@ impl NarrowedReader {
     /// The next files, with the numbers of those that were left out.
     pub(super) fn next(&mut self) -> Result<NarrowedBatch, Stop> {
         let Self {
-            reader,
-            search,
-            call,
-            places,
-            ..
+            reader, search, call, ..
         } = self;
         let (bytes_max, text_only, apart) = (self.file_bytes_max, self.text_only, self.apart.as_deref());
         let mut left_out = vec![NOTHING];
@@ -195,9 +188,7 @@ impl NarrowedReader {
                 FileVerdict::Candidate | FileVerdict::Binary => return true,
             }
             // The guest learns something of it, as if it had read it.
-            if let Some(place) = places.find(&file.path) {
-                call.note_foreign(place);
-            }
+            call.note_place(&file.path, true);
             false
         })?;
         left_out.resize(files.files.len() + 1, NOTHING);

@@ -20,7 +20,7 @@ mod test_gen;
 mod tool_list;
 mod tools;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -74,6 +74,8 @@ pub(super) struct SessionRun {
     pub(super) locked: Option<Arc<Lock>>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,
+    /// Files that earlier sessions made in the repository.
+    pub(super) made: BTreeSet<String>,
     pub(super) calls: Arc<Semaphore>,
     pub(super) contexts: Arc<Semaphore>,
     pub(super) cancel: CancellationToken,

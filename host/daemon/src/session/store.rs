@@ -323,6 +323,16 @@ impl Store {
         self.lock().get(id).map(|kept| kept.summary.clone())
     }
 
+    /// Files that kept sessions have made in a repository, by its real path.
+    pub(super) fn files_made_in(&self, repository: &str) -> BTreeSet<String> {
+        let kept = self.lock();
+        let summaries = kept.values().map(|kept| &kept.summary);
+        let here = summaries.filter(|summary| summary.start.repository == repository && !summary.start.preview);
+        let files = here.flat_map(|summary| &summary.files);
+        let made = files.filter(|(_, file)| file.before.is_none() && file.after.is_some());
+        made.map(|(path, _)| path.clone()).collect()
+    }
+
     /// Identifiers that sort behind those of all kept sessions.
     pub(super) fn ids(&self) -> Ids {
         Ids::after(self.lock().keys())

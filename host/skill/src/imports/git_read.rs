@@ -54,9 +54,13 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff)
     let is_listed = |path: &str| list.as_ref().is_ok_and(|list| list.find(path).is_some());
     // Of a directory whose files are left out, only its name is shown.
     for change in diff.changes.iter().filter(|change| !change.path.ends_with('/')) {
-        call.note_place(&change.path, change.status == "deleted" || is_listed(&change.path));
+        if change.status == "deleted" {
+            call.note_stored_place(&change.path, true);
+        } else {
+            call.note_place(&change.path, is_listed(&change.path));
+        }
         if let Some(old) = &change.old_path {
-            call.note_place(old, true);
+            call.note_stored_place(old, true);
         }
     }
 }

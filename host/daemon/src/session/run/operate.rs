@@ -56,6 +56,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     let list = list_tools(job, task.operation, context_tokens).await?;
     let news = prepared.inherited.news.clone();
     let tools = SessionTools::new(job, &prepared.packet, list, prepared.inherited);
+    tools.note_packet(&prepared.packet).await?;
     let desk = Desk {
         job,
         task,

@@ -3,6 +3,7 @@
 //! Calls of the model and calls of the host itself go the same way. What a refusal means for the session is `judge`'s.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,13 +19,13 @@ use super::missed::{self, Denial, Missed, RefusedPurpose};
 use super::tool_list::ToolList;
 use super::{SessionRun, Task};
 use crate::api::Effect;
-use crate::api::{self, Citation, ErrorKind, Event, Receipt, TestDetails, Timestamp, VerificationRule};
+use crate::api::{self, Citation, ErrorKind, Event, Problem, Receipt, TestDetails, Timestamp, VerificationRule};
 use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Message, TextOrigin, ToolCall, ToolResult, ToolSpec};
-use crate::repository::foreign;
+use crate::session::blocking;
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
-use crate::skill::taint::Taint;
+use crate::skill::taint::{OutsideFiles, Taint, VouchedFiles};
 use crate::skill::{
     CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, RunAsker,
     RunScope, SessionFiles,
@@ -38,6 +39,7 @@ impl SessionRun {
         let conversation = Arc::new(Conversation {
             redactor: Arc::clone(&self.redactor),
             taint: Taint::new(self.policy.is_untrusted()),
+            vouched: self.vouched_files(),
             ..Conversation::default()
         });
         Arc::new(CallContext {
@@ -58,6 +60,31 @@ impl SessionRun {
                 changes: Some(Arc::clone(&self.changes)),
             },
         })
+    }
+
+    /// Files that git does not track and that are the user's all the same: earlier sessions made them, or the user names
+    /// them.
+    fn vouched_files(&self) -> VouchedFiles {
+        let mut vouched = VouchedFiles::new(self.made.clone());
+        match &self.task {
+            Task::Operation(task) => {
+                let directory = task.working_directory.strip_prefix(self.repository.root());
+                let directory = directory.ok().and_then(Path::to_str).unwrap_or_default();
+                for text in [&task.target, &task.task, &task.focus].into_iter().flatten() {
+                    vouched.add_text(text, directory);
+                }
+                for turn in task.past.iter().flat_map(|past| &past.turns) {
+                    vouched.add_text(&turn.asked, directory);
+                }
+                for path in task.target.as_deref().into_iter().chain(task.filter.include_patterns()) {
+                    vouched.add_path(path, directory);
+                }
+            }
+            Task::Skill { arguments, .. } => vouched.add_text(&arguments.to_string(), ""),
+            // What another agent asks for is not in the user's words.
+            Task::Calls(_) => {}
+        }
+        vouched
     }
 
     /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
@@ -180,19 +207,32 @@ impl<'a> SessionTools<'a> {
         let mut tools = Self::of_context(job, job.call_context_with(files, RunAsker::Model), list);
         tools.memory = memory;
         tools.context.conversation.taint.note(&inherited.places);
-        let chosen = packet
-            .selected
-            .iter()
-            .filter_map(|file| foreign::find_place(&file.path));
-        let mut chosen: Vec<String> = chosen.map(|place| format!("`{}`", clean_line(place))).collect();
         if packet.may_reveal_ignored {
-            chosen.push("files that an ignore file over the limits may name".to_owned());
+            let ignored = "files that an ignore file over the limits may name".to_owned();
+            tools.context.conversation.taint.note(&[ignored]);
         }
         if job.policy.is_task_untrusted() {
-            chosen.push("the task".to_owned());
+            tools.context.conversation.taint.note(&["the task".to_owned()]);
         }
-        tools.context.conversation.taint.note(&chosen);
         tools
+    }
+
+    /// Taints the conversation where the packet shows files of others, as a call that reads them does.
+    pub(super) async fn note_packet(&self, packet: &Packet) -> Result<(), Problem> {
+        let shown = packet
+            .selected
+            .iter()
+            .map(|file| &file.path)
+            .chain(&packet.instructions);
+        let (context, shown) = (Arc::clone(&self.context), shown.cloned().collect::<Vec<_>>());
+        blocking(move || {
+            let outside = OutsideFiles::of(&context);
+            let places = shown.iter().filter_map(|path| outside.find_place(path));
+            let places: Vec<String> = places.map(|place| format!("`{}`", clean_line(&place))).collect();
+            context.conversation.taint.note(&places);
+            Ok(())
+        })
+        .await
     }
 
     /// The tools of a connection, whose model has seen nothing yet.

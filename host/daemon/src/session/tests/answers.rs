@@ -412,6 +412,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
         environment: BTreeMap::new(),
         redactor: Arc::default(),
+        made: BTreeSet::default(),
         calls: Arc::new(Semaphore::new(1)),
         contexts: Arc::new(Semaphore::new(1)),
         cancel: CancellationToken::new(),
