@@ -25,6 +25,7 @@ use crate::secrets::find_secret;
 pub use git::recover::settle_commit;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
 use git_commit::CommitError;
+use git_history::HistoryCall;
 pub use packages::place as package_folder;
 pub use past::{
     PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, find_past_gap, head_commit, walk_commits,
@@ -41,6 +42,7 @@ use tool_boundary::{
 };
 use tool_config::{Environment, SkillsSettings};
 use tool_core::api::{Effect, Problem, SecretName};
+use tool_core::authors::Team;
 use tool_repository::changes::FileChange;
 
 /// Does the work with the programs and the user's files of this machine.
@@ -68,6 +70,19 @@ impl MachineServices {
             home: home.to_owned(),
             surroundings,
         }
+    }
+
+    /// The user's team, as the user's own configuration names it now. The repository has no say. Where the file cannot be
+    /// understood, the team has no member.
+    fn team(&self) -> Team {
+        let common = tool_config::common(&self.home, &Environment::default());
+        let team = common.and_then(|common| Team::parse(&common.policy.team));
+        team.unwrap_or_default()
+    }
+
+    fn history_call<'a>(&self, call: &'a CallBudget, context: &'a CallContext) -> HistoryCall<'a> {
+        let team = self.team();
+        HistoryCall { call, context, team }
     }
 
     /// The user's settings for skills, as they are now.
@@ -98,7 +113,8 @@ impl Services for MachineServices {
         context: &CallContext,
         query: &wit::git_history::LogQuery,
     ) -> Result<wit::git_history::LogPage, Failure> {
-        read_git(call, context, || git_history::log(context, query))
+        let reading = self.history_call(call, context);
+        read_git(call, context, || git_history::log(&reading, query))
     }
 
     fn show_commit(
@@ -107,7 +123,8 @@ impl Services for MachineServices {
         context: &CallContext,
         query: &wit::git_history::ShowQuery,
     ) -> Result<wit::git_history::CommitDiff, Failure> {
-        let diff = read_git(call, context, || git_history::show(context, query))?;
+        let reading = self.history_call(call, context);
+        let diff = read_git(call, context, || git_history::show(&reading, query))?;
         git_history::note_places(call, context, &diff);
         Ok(diff)
     }
@@ -118,7 +135,8 @@ impl Services for MachineServices {
         context: &CallContext,
         query: &wit::git_history::BlameQuery,
     ) -> Result<wit::git_history::BlamePage, Failure> {
-        let page = read_git(call, context, || git_history::blame(context, query))?;
+        let reading = self.history_call(call, context);
+        let page = read_git(call, context, || git_history::blame(&reading, query))?;
         git_history::note_place(call, context, &query.path);
         Ok(page)
     }

@@ -116,6 +116,23 @@ impl Git {
         }
     }
 
+    /// The user's addresses, as git's configuration has them.
+    pub(super) fn user_emails(&mut self) -> Result<Vec<String>, Failure> {
+        match self.ask(&GitRequest::UserEmails)? {
+            GitAnswer::UserEmails(emails) => Ok(emails),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// True if a commit is `HEAD` or one of its ancestors. False where that cannot be decided.
+    pub(super) fn is_in_history(&mut self, commit: &Id) -> Result<bool, Failure> {
+        let commit = commit.clone();
+        match self.ask(&GitRequest::IsInHistory { commit })? {
+            GitAnswer::IsInHistory(is_in_history) => Ok(is_in_history),
+            _ => Err(nonsense()),
+        }
+    }
+
     pub(super) fn attributes(&mut self, path: &str) -> Result<Attributes, Failure> {
         let path = path.to_owned();
         match self.ask(&GitRequest::Attributes { path })? {

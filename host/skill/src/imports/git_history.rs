@@ -1,8 +1,10 @@
 //! `git-history`: commits, their changes, and the origin of lines, found by libgit2 in a helper and judged here.
 //!
 //! A name or a content that is hidden in the work tree is hidden in every commit: a hidden path is never a path of an
-//! answer, and its content never a side of a patch, also where a rename joins it with a path that may be shown. Messages
-//! and authors are text of the repository like its files.
+//! answer, and its content never a side of a patch, also where a rename joins it with a path that may be shown.
+//!
+//! Commits carry words of strangers: a pull request that was fetched, a contributor's message. Those of authors who are
+//! neither the user nor of the team, and all that `HEAD` does not contain, are text from outside.
 
 mod blame;
 
@@ -21,6 +23,7 @@ use tool_boundary::bindings::tool::skill::git_history::{
 };
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
+use tool_core::authors::Team;
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::normalise;
 
@@ -30,8 +33,47 @@ const LOG_TIME: Duration = Duration::from_secs(8);
 /// Commits of one exchange with the helper, so that a cancelled call ends it soon.
 const STEPS_AT_ONCE: usize = 2_000;
 
+/// Reads a history for one call, and notes whose words the answer holds.
+pub(super) struct HistoryCall<'a> {
+    pub(super) call: &'a CallBudget,
+    pub(super) context: &'a CallContext,
+    pub(super) team: Team,
+}
+
+/// Bytes of an author in a label.
+const AUTHOR_BYTES_MAX: usize = 100;
+
+impl HistoryCall<'_> {
+    /// Takes note of a commit that an answer begins with, where `HEAD` does not contain it.
+    fn note_standing(&self, git: &mut Git, commit: &Id) -> Result<(), Failure> {
+        if !git.is_in_history(commit)? {
+            let id = beginning(commit.as_str(), 12);
+            self.call
+                .note_outside(format!("commit `{id}`, which is not in the history of `HEAD`"));
+        }
+        Ok(())
+    }
+
+    /// Takes note of the authors whose words an answer holds and who are neither the user nor of the team.
+    fn note_authors<'c>(
+        &self,
+        git: &mut Git,
+        commits: impl IntoIterator<Item = &'c CommitRecord>,
+    ) -> Result<(), Failure> {
+        let own = git.user_emails()?;
+        for commit in commits {
+            if !self.team.includes(&commit.author_email, &own) {
+                let author = clean_line(beginning(&commit.author, AUTHOR_BYTES_MAX)).replace('`', "'");
+                self.call.note_outside(format!("a commit by `{author}`"));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A page of the commits before a revision.
-pub(super) fn log(context: &CallContext, query: &LogQuery) -> Result<LogPage, Failure> {
+pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage, Failure> {
+    let context = reading.context;
     let paths = shown_paths(context, &query.paths)?;
     let start = query.after.as_deref().map(LogCursor::parse).transpose()?;
     check_revision(query.revision.as_deref())?;
@@ -51,6 +93,7 @@ pub(super) fn log(context: &CallContext, query: &LogQuery) -> Result<LogPage, Fa
             }
         },
     };
+    reading.note_standing(&mut git, &from)?;
     git.tell(&GitRequest::BeginWalk {
         from: from.clone(),
         skip,
@@ -65,6 +108,7 @@ pub(super) fn log(context: &CallContext, query: &LogQuery) -> Result<LogPage, Fa
         let commits_max = wanted - commits.len();
         let walked = walk(&mut git, commits_max)?;
         steps += walked.steps;
+        reading.note_authors(&mut git, &walked.commits)?;
         commits.extend(walked.commits.into_iter().map(commit_out));
         let is_over = commits.len() >= wanted || steps >= limits::GIT_LOG_STEPS_MAX || started.elapsed() > LOG_TIME;
         if walked.is_end || is_over {
@@ -94,13 +138,16 @@ fn walk(git: &mut Git, commits_max: usize) -> Result<WalkedCommits, Failure> {
 }
 
 /// One commit with its changes.
-pub(super) fn show(context: &CallContext, query: &ShowQuery) -> Result<CommitDiff, Failure> {
+pub(super) fn show(reading: &HistoryCall<'_>, query: &ShowQuery) -> Result<CommitDiff, Failure> {
+    let context = reading.context;
     let paths = shown_paths(context, &query.paths)?;
     check_revision(query.revision.as_deref())?;
     let mut git = Git::open(context, None)?;
     let Some(commit) = find_commit(&mut git, query.revision.as_deref())? else {
         return Err(no_commits());
     };
+    reading.note_standing(&mut git, &commit.id)?;
+    reading.note_authors(&mut git, [&commit])?;
     let count = git.count(&GitRequest::DiffCommit {
         id: commit.id.clone(),
         paths,
@@ -126,7 +173,7 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Commi
     for change in &diff.changes {
         note_place(call, context, &change.path);
         if let Some(old) = &change.old_path {
-            call.note_place(old, true);
+            call.note_stored_place(old, true);
         }
     }
 }
@@ -136,7 +183,7 @@ pub(super) fn note_place(call: &CallBudget, context: &CallContext, path: &str) {
     let Ok(path) = &normalise(path) else { return };
     let repository = &context.repository;
     let is_listed = || repository.list(&call.token).is_ok_and(|list| list.find(path).is_some());
-    call.note_place(path, !repository.is_there(path) || is_listed());
+    call.note_stored_place(path, !repository.is_there(path) || is_listed());
 }
 
 /// The changes of one commit under way.

@@ -185,6 +185,8 @@ pub(in crate::imports) struct CommitRecord {
     pub(in crate::imports) parents: Vec<Id>,
     /// Name and address.
     pub(in crate::imports) author: String,
+    /// The address alone.
+    pub(in crate::imports) author_email: String,
     pub(in crate::imports) made: Moment,
     pub(in crate::imports) message: String,
 }
@@ -313,6 +315,12 @@ pub(in crate::imports) enum GitRequest {
     Lineage {
         kept: Vec<Id>,
     },
+    /// The user's addresses, as the configuration has them.
+    UserEmails,
+    /// Asks if a commit is `HEAD` or one of its ancestors. False where that cannot be decided.
+    IsInHistory {
+        commit: Id,
+    },
     /// Begins a walk from a commit through its ancestors, newest first; `Walk` then reads it.
     BeginWalk {
         from: Id,
@@ -405,6 +413,8 @@ pub(in crate::imports) enum GitAnswer {
     /// Absent before the first commit.
     Revision(Option<CommitRecord>),
     Lineage(Lineage),
+    UserEmails(Vec<String>),
+    IsInHistory(bool),
     Walked(WalkedCommits),
     Past(PastPage),
     FileOf(Option<Id>),

@@ -261,6 +261,8 @@ impl<'a> Worker<'a> {
             GitRequest::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
             GitRequest::Revision { name } => GitAnswer::Revision(self.git.revision(name.as_deref())?),
             GitRequest::Lineage { kept } => GitAnswer::Lineage(self.git.lineage(&kept)?),
+            GitRequest::UserEmails => GitAnswer::UserEmails(self.git.user_emails()),
+            GitRequest::IsInHistory { commit } => GitAnswer::IsInHistory(self.git.is_in_history(&commit)?),
             GitRequest::BeginWalk { from, skip, paths } => {
                 self.walk = Some(CommitWalk::begin(self.git, &from, skip, &paths)?);
                 GitAnswer::Done

@@ -12,7 +12,7 @@ use super::super::git::content::{self, SideContent};
 use super::super::git::patches::visible;
 use super::super::git::talk::{CommitRecord, GitAnswer, GitRequest, Id, LineOrigin};
 use super::super::git::{Git, nonsense};
-use super::{check_revision, check_shown, commit_out, find_commit, no_commits};
+use super::{HistoryCall, check_revision, check_shown, commit_out, find_commit, no_commits};
 use crate::CallContext;
 use crate::diff::is_binary;
 use crate::limits;
@@ -29,7 +29,8 @@ const MATCH_TIME: Duration = Duration::from_secs(2);
 const SUMMARY_BYTES_MAX: usize = 200;
 
 /// Attributes lines of a file.
-pub(in super::super) fn read(context: &CallContext, query: &BlameQuery) -> Result<BlamePage, Failure> {
+pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> Result<BlamePage, Failure> {
+    let context = reading.context;
     let path = normalise(&query.path).map_err(|error| {
         hinted(
             "invalid-arguments",
@@ -43,6 +44,9 @@ pub(in super::super) fn read(context: &CallContext, query: &BlameQuery) -> Resul
     let commit = find_commit(&mut git, query.revision.as_deref())?;
     if commit.is_none() && query.revision.is_some() {
         return Err(no_commits());
+    }
+    if let Some(commit) = &commit {
+        reading.note_standing(&mut git, &commit.id)?;
     }
     let stored = match &commit {
         Some(commit) => find_stored(context, &mut git, &commit.id, &path)?,
@@ -71,7 +75,7 @@ pub(in super::super) fn read(context: &CallContext, query: &BlameQuery) -> Resul
         commits: Vec::new(),
     };
     page.hunks = join(context, &path, &origins, range.start);
-    page.commits = find_commits(&mut git, &page.hunks)?;
+    page.commits = find_commits(reading, &mut git, &page.hunks)?;
     let end = page.content.floor_char_boundary(limits::GIT_PATCH_BYTES_MAX);
     page.content.truncate(end);
     Ok(page)
@@ -210,7 +214,7 @@ fn join(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start
 }
 
 /// Each commit of the hunks once, with the first line of its message.
-fn find_commits(git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failure> {
+fn find_commits(reading: &HistoryCall<'_>, git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failure> {
     let (mut seen, mut commits) = (HashSet::new(), Vec::new());
     for id in hunks.iter().filter_map(|hunk| hunk.commit.as_deref()) {
         if !seen.insert(id) {
@@ -219,6 +223,7 @@ fn find_commits(git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failu
         let Some(commit) = find_commit(git, Some(id))? else {
             return Err(nonsense());
         };
+        reading.note_authors(git, [&commit])?;
         let summary = commit.message.lines().next().unwrap_or_default();
         let message = beginning(summary, SUMMARY_BYTES_MAX).to_owned();
         commits.push(commit_out(CommitRecord { message, ..commit }));

@@ -166,6 +166,61 @@ impl Git {
     }
 }
 
+/// Commits of a history with gaps that are looked at for one of them.
+const GAPPED_STEPS_MAX: usize = 10_000;
+
+/// Addresses of the user that count. A person has a handful.
+const USER_EMAILS_MAX: usize = 16;
+
+impl Git {
+    /// The user's addresses of every level of git's configuration: a history has those of all the user's machines.
+    pub(super) fn user_emails(&self) -> Vec<String> {
+        let mut emails = Vec::new();
+        let Ok(config) = self.repository.config() else {
+            return emails;
+        };
+        let Ok(mut entries) = config.entries(Some("^(user|author)\\.email$")) else {
+            return emails;
+        };
+        while let Some(Ok(entry)) = entries.next() {
+            if let Ok(email) = entry.value()
+                && emails.len() < USER_EMAILS_MAX
+            {
+                emails.push(beginning(email, limits::GIT_LOG_MESSAGE_BYTES_MAX).to_owned());
+            }
+        }
+        emails
+    }
+
+    /// True for `HEAD` and its ancestors. False where missing commits leave it open.
+    pub(super) fn is_in_history(&self, commit: &Id) -> Result<bool, Failure> {
+        let wanted = oid(commit)?;
+        let Some(head) = self.head()?.map(|head| head.id()) else {
+            return Ok(false);
+        };
+        if head == wanted {
+            return Ok(true);
+        }
+        match self.repository.graph_descendant_of(head, wanted) {
+            Ok(is_descendant) => Ok(is_descendant),
+            // A shallow clone: what is there decides.
+            Err(_) => self.is_reached(head, wanted),
+        }
+    }
+
+    fn is_reached(&self, head: Oid, wanted: Oid) -> Result<bool, Failure> {
+        let mut walk = CommitWalk::begin(self, &id(head)?, 0, &[])?;
+        for _ in 0..GAPPED_STEPS_MAX {
+            match walk.step_over_gaps(limits::GIT_LOG_MESSAGE_BYTES_MAX) {
+                Some(commit) if commit.id() == wanted => return Ok(true),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// True for an error that says that there is no such revision, or no single one.
 fn is_about_the_name(error: &git2::Error) -> bool {
     matches!(
@@ -316,6 +371,7 @@ fn record(commit: &Commit<'_>) -> Result<CommitRecord, Failure> {
             .map(id)
             .collect::<Result<Vec<_>, _>>()?,
         author: format!("{} <{}>", text(author.name_bytes()), text(author.email_bytes())),
+        author_email: text(author.email_bytes()),
         made,
         message: text(commit.message_bytes()),
     })
