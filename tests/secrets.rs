@@ -3,6 +3,7 @@
 
 mod approval;
 mod narrowing;
+mod origins;
 mod taint;
 
 use std::path::Path;

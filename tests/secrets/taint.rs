@@ -46,6 +46,12 @@ pub(super) fn commits_after(first: Vec<Round>) -> Vec<Round> {
     rounds
 }
 
+/// Takes what was added since into the only commit.
+fn amend(root: &Path) {
+    git(root, &["add", "."]);
+    git(root, &["commit", "--quiet", "--amend", "--no-edit"]);
+}
+
 fn commits(root: &Path) -> usize {
     git(root, &["log", "--oneline"]).lines().count()
 }
@@ -200,6 +206,7 @@ fn version_texts_of_a_lock_file_taint_the_conversation() {
         if is_locked {
             fs::write(repository.path().join("package-lock.json"), &lock).expect("it is ours");
         }
+        amend(repository.path());
         let first = vec![call("analyze_dependencies", json!({}))];
         let (stderr, requests, _) = refactored(repository.path(), commits_after(first), "commit-git");
         assert_eq!(requests[1].contains(order), is_locked, "{}", requests[1]);
@@ -342,6 +349,7 @@ fn with_tests(printed: &str, status: u8) -> TempDir {
     let manifest = json!({"name": "a", "scripts": {"test": script}}).to_string();
     fs::write(repository.path().join("package.json"), manifest).expect("it is ours");
     fs::write(repository.path().join("node_modules/pad/printed.txt"), printed).expect("it is ours");
+    amend(repository.path());
     repository
 }
 
