@@ -26,21 +26,84 @@ pub(super) const SYSTEM: [&str; 9] = [
     "/gnu/store",
 ];
 
-/// Ends of the paths of version managers' folders: interpreters, and scripts that find them.
-const MANAGERS: [&str; 12] = [
-    ".pyenv",
-    ".rye",
-    ".nvm",
-    ".nodenv",
-    ".volta",
-    ".fnm",
-    ".asdf",
-    ".proto",
-    ".linuxbrew",
-    ".local/share/mise",
-    ".local/share/fnm",
-    ".local/state/fnm_multishells",
+/// A version manager in the user's home. Of its folder a run sees what starts an interpreter and what the interpreter
+/// was installed with: `etc`, `var` and settings hold tokens and data.
+struct Manager {
+    /// End of the folder's path.
+    folder: &'static str,
+    /// The manager's own programs, and the files that say which version counts.
+    own: &'static [&'static str],
+    /// Folder of the installations, and how far below it each lies.
+    installed: (&'static str, usize),
+}
+
+const fn manager(folder: &'static str, own: &'static [&'static str], installed: (&'static str, usize)) -> Manager {
+    Manager { folder, own, installed }
+}
+
+const ENV_PARTS: &[&str] = &["bin", "libexec", "plugins", "shims", "version"];
+
+const MANAGERS: [Manager; 16] = [
+    manager(".pyenv", ENV_PARTS, ("versions", 1)),
+    manager(".rbenv", ENV_PARTS, ("versions", 1)),
+    manager(".nodenv", ENV_PARTS, ("versions", 1)),
+    manager(".rye", &["shims"], ("py", 1)),
+    manager(".nvm", &["alias", "nvm-exec", "nvm.sh"], ("versions", 2)),
+    manager(
+        ".volta",
+        &["bin", "layout.v3", "layout.v4", "tools/user"],
+        ("tools/image", 2),
+    ),
+    manager(".fnm", &["aliases"], ("node-versions", 2)),
+    manager(".local/share/fnm", &["aliases"], ("node-versions", 2)),
+    manager(".local/state/fnm_multishells", &[], ("", 0)),
+    manager(
+        ".asdf",
+        &["asdf.sh", "bin", "lib", "libexec", "plugins", "shims"],
+        ("installs", 2),
+    ),
+    manager(".local/share/mise", &["plugins", "shims"], ("installs", 2)),
+    manager(".proto", &["bin", "plugins", "shims"], ("tools", 2)),
+    manager(
+        ".linuxbrew",
+        &["bin", "include", "lib", "libexec", "opt", "sbin", "share"],
+        ("Cellar", 2),
+    ),
+    manager(".sdkman", &[], ("candidates", 2)),
+    manager(".rustup", &["settings.toml"], ("toolchains", 1)),
+    manager(".goenv", ENV_PARTS, ("versions", 1)),
 ];
+
+/// Folder of the interpreters of uv, which knows no other files there.
+const UV: &str = ".local/share/uv/python";
+
+/// Folders of an installation that hold settings and data. Homebrew keeps the first ones of a package in `.bottle`.
+const DATA: [&str; 3] = ["etc", "var", ".bottle"];
+
+/// Settings of package managers that hold tokens, wherever they lie in what is shown.
+const SETTINGS: [&str; 6] = [
+    "npmrc",
+    ".npmrc",
+    "pip.conf",
+    "pydistutils.cfg",
+    ".pydistutils.cfg",
+    ".pypirc",
+];
+
+/// Where they lie in the system's directories, which are not searched.
+const SYSTEM_SETTINGS: [&str; 8] = [
+    "/usr/etc/npmrc",
+    "/usr/local/etc/npmrc",
+    "/usr/pip.conf",
+    "/usr/local/pip.conf",
+    "/usr/etc/pip.conf",
+    "/usr/local/etc/pip.conf",
+    "/usr/lib/node_modules/npm/npmrc",
+    "/usr/local/lib/node_modules/npm/npmrc",
+];
+
+/// Folders below a shown one in which settings are looked for: far enough for `lib/node_modules/npm/npmrc`.
+const SETTINGS_DEPTH: usize = 2;
 
 /// Entries of a prefix that programs need. Not `share`, where `~/.local` keeps keys.
 const PREFIX: [&str; 7] = ["bin", "lib", "lib64", "libexec", "include", "pyvenv.cfg", "ssl"];
@@ -91,9 +154,12 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
     let mut environment = command.environment.clone();
     environment.retain(|name, _| !DROPPED.contains(&name.as_str()));
     let home = home_of(&environment);
+    let path = environment.get("PATH").map_or("", String::as_str);
+    let path = path.split(':').map(PathBuf::from).filter(|folder| folder.is_absolute());
     let mut sight = Sight {
         root: &enclosure.root,
         home: home.as_deref(),
+        path: path.collect(),
         state: enclosure.state_directory.as_deref(),
         visible: BTreeMap::new(),
     };
@@ -101,9 +167,8 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
     if let Some(folder) = environment.get("VIRTUAL_ENV") {
         sight.environment(Path::new(folder));
     }
-    let path = environment.get("PATH").map_or("", String::as_str);
-    for folder in path.split(':').map(Path::new).filter(|folder| folder.is_absolute()) {
-        sight.programs_in(folder, &enclosure.tools.programs);
+    for folder in sight.path.clone() {
+        sight.programs_in(&folder, &enclosure.tools.programs);
     }
     sight.users_packages();
     let installation = enclosure.installation.as_ref();
@@ -192,6 +257,8 @@ pub(super) fn is_system(path: &Path) -> bool {
 struct Sight<'a> {
     root: &'a Path,
     home: Option<&'a Path>,
+    /// Folders of the user's `PATH`.
+    path: Vec<PathBuf>,
     state: Option<&'a Path>,
     visible: BTreeMap<PathBuf, Visible>,
 }
@@ -204,6 +271,9 @@ impl Sight<'_> {
             self.environment(prefix);
         }
         let Some(real) = self.follow(program) else { return };
+        if program.starts_with(self.root) && !self.is_usual(&real) {
+            return;
+        }
         let is_installed = self.prefix_of(&real);
         // A link in the repository is not enough to make a file visible.
         if !is_installed && real.is_file() && !program.starts_with(self.root) {
@@ -211,24 +281,63 @@ impl Sight<'_> {
         }
     }
 
-    /// A virtual environment and the Python that it was made with.
+    /// A virtual environment and the Python that it was made with. What one in the repository names is shown only where
+    /// the user works with it anyway: it may be the environment of another project.
     fn environment(&mut self, folder: &Path) {
         let Some(text) = environment::venv_record(folder) else {
             return;
         };
-        if let Some(real) = self.follow(folder) {
-            self.prefix(&real);
-        }
-        if let Some(python) = self.follow(&folder.join("bin/python")) {
-            self.prefix_of(&python);
-        }
         let value = |line: &str| {
             let (key, value) = line.split_once('=')?;
             (key.trim() == "home").then(|| PathBuf::from(value.trim()))
         };
-        if let Some(base) = text.lines().find_map(value).and_then(|base| self.follow(&base)) {
-            self.prefix_of(&base.join("python3"));
+        let base = text.lines().find_map(value).and_then(|base| self.follow(&base));
+        let base = base.map(|base| base.join("python3"));
+        let is_own = !folder.starts_with(self.root);
+        if let Some(real) = self.follow(folder)
+            && (is_own || base.as_ref().is_some_and(|base| self.is_usual(base)))
+        {
+            self.prefix(&real);
         }
+        let pythons = [self.follow(&folder.join("bin/python")), base];
+        for python in pythons.into_iter().flatten() {
+            if is_own || self.is_usual(&python) {
+                self.prefix_of(&python);
+            }
+        }
+    }
+
+    /// True for a program that lies in the repository, or with which the user works anyway: of the system, of the
+    /// `PATH`, or of a version manager in the home, unless it belongs to a virtual environment there.
+    fn is_usual(&self, program: &Path) -> bool {
+        let Some(folder) = program.parent() else { return false };
+        if is_system(folder) || folder.starts_with(self.root) {
+            return true;
+        }
+        let is_environment = folder.parent().is_some_and(|prefix| prefix.join("pyvenv.cfg").exists());
+        let outside = || self.path.iter().filter(|entry| !entry.starts_with(self.root));
+        let leads_here = |path: &Path| {
+            let real = path.canonicalize();
+            real.is_ok_and(|real| real == folder || real.parent() == Some(folder))
+        };
+        let find = |folder: &Path| MANAGERS.iter().any(|manager| folder.ends_with(manager.folder));
+        if outside().any(|entry| {
+            let manager = entry.ancestors().find(|above| find(above));
+            if manager.is_some_and(|manager| folder.starts_with(manager)) && !is_environment {
+                return true;
+            }
+            let mut programs = PROGRAMS.iter().map(|name| entry.join(name));
+            leads_here(entry) || programs.any(|program| leads_here(&program))
+        }) {
+            return true;
+        }
+        let is_installed = |manager: &str| {
+            let home = self.home.map(|home| home.join(manager));
+            home.and_then(|home| home.canonicalize().ok())
+                .is_some_and(|home| folder.starts_with(home))
+        };
+        let mut managers = MANAGERS.iter().map(|manager| manager.folder).chain([UV]);
+        !is_environment && (folder.starts_with("/opt") || managers.any(is_installed))
     }
 
     /// A file or folder that the user's own configuration names, where it really is.
@@ -288,13 +397,23 @@ impl Sight<'_> {
         }
     }
 
-    /// True where the path lies in a version manager's folder, which is then visible whole.
+    /// True where the path lies in a version manager's folder, whose programs and libraries are then visible.
     fn manager(&mut self, path: &Path) -> bool {
-        let is_manager = |folder: &&Path| MANAGERS.iter().any(|end| folder.ends_with(end));
-        let Some(folder) = path.ancestors().filter(is_manager).last() else {
+        let find = |folder: &Path| MANAGERS.iter().find(|manager| folder.ends_with(manager.folder));
+        let found = path.ancestors().filter_map(|folder| Some((folder, find(folder)?)));
+        let Some((folder, manager)) = found.last() else {
             return false;
         };
-        self.show(folder)
+        let mut is_shown = false;
+        for own in manager.own {
+            is_shown |= self.show(&folder.join(own));
+        }
+        let (installed, depth) = manager.installed;
+        let installed = match installed {
+            "" => folder.to_owned(),
+            installed => folder.join(installed),
+        };
+        self.show_parts(&installed, depth + 1) || is_shown
     }
 
     /// True where this is the prefix of an interpreter, whose parts are then visible.
@@ -324,12 +443,31 @@ impl Sight<'_> {
                 None => false,
             },
             Ok(metadata) if metadata.is_dir() || metadata.is_file() => {
-                let place = Visible::Place(path.to_owned());
-                self.visible.insert(path.to_owned(), place);
+                self.show_parts(path, 0);
                 true
             }
             _ => false,
         }
+    }
+
+    /// Makes a file visible, or a folder without the settings in it: those of package managers, and in the first
+    /// `strict` levels all. True where something is visible.
+    fn show_parts(&mut self, path: &Path, strict: usize) -> bool {
+        let mut settings = Vec::new();
+        find_settings(path, strict, strict + SETTINGS_DEPTH, &mut settings);
+        let parts = without(path, &settings);
+        for part in &parts {
+            // A link leads to something that is visible by itself, or to nothing.
+            let visible = match std::fs::read_link(part) {
+                Ok(target) => Visible::Link {
+                    path: part.clone(),
+                    target,
+                },
+                Err(_) => Visible::Place(part.clone()),
+            };
+            self.visible.insert(part.clone(), visible);
+        }
+        !parts.is_empty()
     }
 
     /// Resolves a path; the links on the way become visible as links.
@@ -376,6 +514,50 @@ impl Sight<'_> {
         let shown = |folder: &Path| matches!(self.visible.get(folder), Some(Visible::Place(_)));
         path.ancestors().any(shown)
     }
+}
+
+/// Collects the settings in a folder and in those below it, `depth` levels deep. In the first `strict` levels everything
+/// that may be a setting is one.
+fn find_settings(folder: &Path, strict: usize, depth: usize, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = name.to_string_lossy();
+        let is_file_of_settings = !is_folder && (name.ends_with("rc") || name.ends_with(".conf"));
+        if SETTINGS.contains(&&*name) || strict > 0 && (DATA.contains(&&*name) || is_file_of_settings) {
+            found.push(path);
+        } else if is_folder && depth > 0 {
+            find_settings(&path, strict.saturating_sub(1), depth - 1, found);
+        }
+    }
+}
+
+/// A folder as a whole, or its parts without these. Empty where it does not exist.
+fn without(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
+    if !left_out.iter().any(|left| left.starts_with(path)) {
+        return if path.symlink_metadata().is_ok() {
+            vec![path.to_owned()]
+        } else {
+            Vec::new()
+        };
+    }
+    if left_out.iter().any(|left| left == path) {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.flat_map(|entry| without(&entry.path(), left_out)).collect()
+}
+
+/// Settings of package managers in the system's directories.
+pub(super) fn system_settings() -> impl Iterator<Item = &'static Path> {
+    SYSTEM_SETTINGS.into_iter().map(Path::new).filter(|path| path.exists())
+}
+
+/// The system's directories without them.
+pub(super) fn system_parts() -> Vec<PathBuf> {
+    let settings: Vec<PathBuf> = system_settings().map(Path::to_owned).collect();
+    let system = SYSTEM.iter().map(Path::new);
+    system.flat_map(|system| without(system, &settings)).collect()
 }
 
 /// Folder of the npm package that a program belongs to: it loads more files of that package.
@@ -475,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_manager_is_visible_whole_and_a_users_programs_one_by_one() {
+    fn a_version_manager_is_visible_with_its_versions_and_a_users_programs_one_by_one() {
         let machine = Machine::new();
         machine.file("home/.pyenv/shims/python3", "");
         machine.file("home/.pyenv/versions/3.12.1/bin/python3", "");
@@ -484,12 +666,95 @@ mod tests {
         machine.file("home/.local/lib/python3.12/site-packages/x.py", "");
         insta::assert_snapshot!(machine.visible("home/.pyenv/shims"), @r"
         home/.local/lib/python3.12
-        home/.pyenv
+        home/.pyenv/shims
+        home/.pyenv/versions
         ");
         insta::assert_snapshot!(machine.visible("home/bin"), @r"
         home/.local/lib/python3.12
         home/bin/uv
         ");
+    }
+
+    #[test]
+    fn settings_and_data_of_a_version_manager_are_not_visible() {
+        let machine = Machine::new();
+        for name in [
+            "bin/node",
+            "etc/npmrc",
+            "lib/node_modules/npm/npmrc",
+            "lib/node_modules/npm/cli.js",
+        ] {
+            machine.file(&format!("home/.nvm/versions/node/v20/{name}"), "");
+        }
+        machine.link("home/.nvm/versions/node/v20/bin/npm", "../lib/node_modules/npm/cli.js");
+        for name in ["bin/redis", "etc/redis.conf", "var/mysql/users.ibd", "Homebrew/.npmrc"] {
+            machine.file(&format!("home/.linuxbrew/{name}"), "");
+        }
+        for name in [
+            "1.0/bin/redis",
+            "1.0/.bottle/etc/redis.conf",
+            "1.0/etc/redis.conf",
+            "2.0/bin/redis",
+        ] {
+            machine.file(&format!("home/.linuxbrew/Cellar/redis/{name}"), "");
+        }
+        for name in [
+            "shims/python3",
+            "versions/3.12/bin/python3",
+            "versions/3.12/pip.conf",
+            "version",
+            "pip.conf",
+        ] {
+            machine.file(&format!("home/.pyenv/{name}"), "");
+        }
+        machine.file("home/.sdkman/candidates/java/17/bin/java", "");
+        machine.file("home/.sdkman/candidates/java/17/conf/security/java.security", "");
+        machine.file("home/.sdkman/etc/config", "");
+        machine.link("home/.sdkman/candidates/java/current", "17");
+        insta::assert_snapshot!(machine.visible("home/.nvm/versions/node/v20/bin"), @r"
+        home/.nvm/versions/node/v20/bin
+        home/.nvm/versions/node/v20/lib/node_modules/npm/cli.js
+        ");
+        insta::assert_snapshot!(machine.visible("home/.linuxbrew/bin"), @r"
+        home/.linuxbrew/Cellar/redis/1.0/bin
+        home/.linuxbrew/Cellar/redis/2.0
+        home/.linuxbrew/bin
+        ");
+        insta::assert_snapshot!(machine.visible("home/.pyenv/shims"), @r"
+        home/.pyenv/shims
+        home/.pyenv/version
+        home/.pyenv/versions/3.12/bin
+        ");
+        insta::assert_snapshot!(machine.visible("home/.sdkman/candidates/java/current/bin"), @"home/.sdkman/candidates");
+    }
+
+    #[test]
+    fn an_environment_in_the_repository_shows_no_other_projects() {
+        let machine = Machine::new();
+        machine.file("other/.venv/pyvenv.cfg", "home = /usr/bin\n");
+        machine.file("other/.venv/lib/python3.12/os.py", "");
+        machine.file("other/.venv/bin/python3", "");
+        machine.file("python/lib/python3.12/os.py", "");
+        machine.file("python/bin/python3", "");
+        let of = |base: &str, path: &str| {
+            let text = format!("home = {}\n", machine.at(base).display());
+            machine.file("root/.venv/pyvenv.cfg", &text);
+            machine.visible(path)
+        };
+        assert_eq!(of("other/.venv/bin", "nowhere"), "");
+        assert_eq!(of("python/bin", "nowhere"), "");
+        let shown = of("python/bin", "python/bin");
+        assert!(shown.contains("python/lib\n"), "{shown}");
+        machine.link("bin/python3", "../python/bin/python3");
+        let by_link = of("python/bin", "bin");
+        assert!(by_link.contains("python/lib\n"), "{by_link}");
+        // Nor by a link to its Python.
+        std::fs::remove_dir_all(machine.at("root/.venv")).expect("it is there");
+        let python = machine.at("other/.venv/bin/python3");
+        machine.link("root/.venv/bin/python", &python.to_string_lossy());
+        machine.file("root/.venv/pyvenv.cfg", "home = /usr/bin\n");
+        let shown = machine.visible("nowhere");
+        assert!(!shown.contains("other/.venv/lib"), "{shown}");
     }
 
     #[test]

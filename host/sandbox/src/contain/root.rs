@@ -20,7 +20,7 @@ use super::copy::CopiedTree;
 use super::etc;
 use super::members::within_machine;
 use super::outer::{At, Step};
-use super::plan::SYSTEM;
+use super::plan::{SYSTEM, system_settings};
 use super::spec::{Spec, Visible};
 use super::tree;
 use super::{BuildFolder, BuildWrites, LayeredFolder, RunBounds, WrittenFile};
@@ -76,6 +76,9 @@ pub(super) fn build(spec: &Spec) -> Step<Vec<OwnedFd>> {
     let identity = RunIdentity::read();
     for place in SYSTEM {
         system(Path::new(place), &mounts).at("showing the system's directories")?;
+    }
+    for settings in system_settings() {
+        device(Path::new("/dev/null"), &new(settings), &mounts).at("covering settings")?;
     }
     etc(&mounts, &identity).at("making `/etc`")?;
     devices(&mounts).at("making `/dev`")?;

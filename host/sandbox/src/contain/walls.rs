@@ -10,7 +10,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::outer::{At, Step};
-use super::plan::SYSTEM;
+use super::plan::system_parts;
 use super::spec::{Spec, Visible};
 use super::{RunBounds, Sandbox, filter};
 use crate::limits;
@@ -123,7 +123,7 @@ pub(super) fn keep_signals_in() -> Result<(), landlock::RulesetError> {
 fn only_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
-    let system = SYSTEM.iter().map(PathBuf::from);
+    let system = system_parts().into_iter();
     let etc = super::etc::places();
     let visible = spec.visible.iter().filter_map(|visible| match visible {
         Visible::Place(path) => Some(path.clone()),
