@@ -773,6 +773,19 @@ Examples:
         #[arg(long, conflicts_with_all = ["script", "port", "log"])]
         example: bool,
     },
+    /// Run a program without a sandbox, and name the system calls on standard error that a sandbox refuses
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Calls {
+        /// The program and its arguments
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            required = true,
+            value_name = "PROGRAM"
+        )]
+        command: Vec<String>,
+    },
 }
 
 #[cfg(test)]

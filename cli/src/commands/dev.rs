@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use host::api::{ErrorKind, Problem};
+#[cfg(target_os = "linux")]
+use host::process::contain::calls;
 use tool_model_server::{EXAMPLE, ModelServer, Script};
 
 use super::ending::Ending;
@@ -28,7 +30,20 @@ pub(crate) fn run(dev: &Dev, output: Output) -> Result<ExitCode, Error> {
             output.answer(EXAMPLE)?;
             Ok(ExitCode::SUCCESS)
         }
+        #[cfg(target_os = "linux")]
+        Dev::Calls { command } => name_calls(command, output),
     }
+}
+
+/// Exits as the program does.
+#[cfg(target_os = "linux")]
+fn name_calls(command: &[String], output: Output) -> Result<ExitCode, Error> {
+    let (program, arguments) = command.split_first().unzip();
+    let tell = |name: &str| output.notice(&format!("refused: {name}"), None);
+    let status = calls::run(program.map_or("", String::as_str), arguments.unwrap_or_default(), tell);
+    let status = status.map_err(|error| Error::new(ErrorKind::Runtime, format!("`{}`: {error}", command.join(" "))))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn read(place: &Path) -> Result<Script, Error> {

@@ -9,6 +9,8 @@
 //! [`available`] says so.
 
 #[cfg(target_os = "linux")]
+pub mod calls;
+#[cfg(target_os = "linux")]
 mod copy;
 #[cfg(target_os = "linux")]
 mod etc;

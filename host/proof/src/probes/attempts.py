@@ -111,6 +111,18 @@ def read_cache_credentials():
     raise last
 
 @attempt
+def read_manager_settings():
+    for place in know["settings"]:
+        try:
+            return open(os.path.join(know["home"], place)).read()
+        except OSError as error:
+            last = error
+    raise last
+
+@attempt
+def read_other_environment(): return open(know["module"]).read()
+
+@attempt
 def read_other_builds(): return open(os.path.join(know["builds"], "other/left")).read()
 
 @attempt
@@ -460,6 +472,19 @@ def use_io_uring():
     parameters = ctypes.create_string_buffer(120)
     call(425, 425, 1, ctypes.cast(parameters, ctypes.c_void_p))
     return "has a ring"
+
+@attempt
+def use_unlisted_calls():
+    # io_setup, vmsplice, remap_file_pages, name_to_handle_at, mbind, and one that no kernel has yet.
+    for x86_64, aarch64 in [(206, 0), (278, 75), (216, 234), (303, 264), (237, 235), (999, 999)]:
+        try:
+            call(x86_64, aarch64)
+            return "called %d" % x86_64
+        except OSError as error:
+            last = error
+            if error.errno != errno.ENOSYS:
+                break
+    raise last
 
 @attempt
 def load_bpf():

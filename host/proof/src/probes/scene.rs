@@ -52,6 +52,8 @@ struct Scene {
     repository: PathBuf,
     outside: PathBuf,
     home: PathBuf,
+    /// The environment of another project.
+    project: PathBuf,
     /// Build output: `own` of the repository, and `other`.
     builds: PathBuf,
     /// Unlike every other.
@@ -89,6 +91,26 @@ const CREDENTIALS: [&str; 8] = [
     ".nuget/NuGet/NuGet.Config",
 ];
 
+/// Programs of version managers, which are on the `PATH`, in the home.
+const MANAGERS: [&str; 3] = [
+    ".nvm/versions/node/v20/bin/node",
+    ".linuxbrew/bin/node",
+    ".pyenv/shims/python3",
+];
+
+/// Settings and data beside them, in the home.
+const SETTINGS: [&str; 6] = [
+    ".nvm/versions/node/v20/etc/npmrc",
+    ".nvm/versions/node/v20/lib/node_modules/npm/npmrc",
+    ".linuxbrew/etc/redis.conf",
+    ".linuxbrew/var/mysql/users.ibd",
+    ".pyenv/versions/3.12/pip.conf",
+    ".pyenv/pip.conf",
+];
+
+/// Module of another project, whose environment the repository names as its own.
+const OTHER_MODULE: &str = "lib/python3.12/site-packages/private.py";
+
 /// Content that no attempt may reveal.
 const SECRET: &str = "not for tests";
 
@@ -111,11 +133,19 @@ impl Scene {
             fs::create_dir_all(home.join(cache).join(part))?;
             fs::write(home.join(cache).join(part).join("package"), "kept\n")?;
         }
-        for place in CREDENTIALS {
-            let place = home.join(place);
+        let write = |place: PathBuf, text: &str| {
             place.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::write(place, SECRET)?;
+            fs::write(place, text)
+        };
+        for place in CREDENTIALS.iter().chain(&SETTINGS).chain(&MANAGERS) {
+            write(home.join(place), SECRET)?;
         }
+        let project = base.join("project");
+        write(project.join(OTHER_MODULE), SECRET)?;
+        write(project.join("bin/python3"), "")?;
+        write(project.join("pyvenv.cfg"), "home = /usr/bin\n")?;
+        let named = format!("home = {}\n", project.join("bin").display());
+        write(repository.join(".venv/pyvenv.cfg"), &named)?;
         fs::write(builds.join("other/left"), SECRET)?;
         for (name, text) in KEPT {
             fs::write(repository.join(name), text)?;
@@ -148,6 +178,7 @@ impl Scene {
             repository,
             outside,
             home,
+            project,
             builds,
             abstract_name,
             tcp,
@@ -219,6 +250,8 @@ impl Scene {
             "home": self.home,
             "builds": self.builds,
             "credentials": CREDENTIALS,
+            "settings": SETTINGS,
+            "module": self.project.join(OTHER_MODULE),
             "abstract": self.abstract_name,
             "tcp": self.tcp.local_addr()?.port(),
             "udp": self.udp.local_addr()?.port(),
@@ -231,10 +264,17 @@ impl Scene {
             "inodes": BOUNDS.tree_inodes,
             "tasks": BOUNDS.tasks,
         });
+        let programs = MANAGERS
+            .iter()
+            .filter_map(|program| Some(self.home.join(program).parent()?.to_owned()));
+        let path = ["/usr/bin", "/bin"].map(PathBuf::from).into_iter().chain(programs);
+        let path = std::env::join_paths(path).map_err(io::Error::other)?;
+        let text = |path: &Path| path.to_string_lossy().into_owned();
         let variables = [
             ("PROBE", known.to_string()),
-            ("HOME", self.home.to_string_lossy().into_owned()),
-            ("PATH", "/usr/bin:/bin".to_owned()),
+            ("HOME", text(&self.home)),
+            ("PATH", path.to_string_lossy().into_owned()),
+            ("VIRTUAL_ENV", text(&self.repository.join(".venv"))),
         ];
         let command = CommandSpec {
             program: python.to_owned(),

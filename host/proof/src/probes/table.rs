@@ -80,6 +80,18 @@ pub const ATTEMPTS: &[Attempt] = &[
         DENIED,
     ),
     each(
+        "read_manager_settings",
+        "read settings and data of version managers",
+        ABSENT,
+        DENIED,
+    ),
+    each(
+        "read_other_environment",
+        "read another project's environment, which the repository names as its own",
+        ABSENT,
+        DENIED,
+    ),
+    each(
         "read_other_builds",
         "read the build output of another repository",
         ABSENT,
@@ -244,6 +256,11 @@ pub const ATTEMPTS: &[Attempt] = &[
     both("use_keys", "use the kernel's keyrings", FORBIDDEN),
     both("add_key", "add a key", FORBIDDEN),
     both("use_io_uring", "use io_uring", FORBIDDEN),
+    both(
+        "use_unlisted_calls",
+        "use system calls that are not on the list",
+        Refused(&["ENOSYS"]),
+    ),
     both("load_bpf", "use BPF", FORBIDDEN),
     both("watch_performance", "use performance counters", FORBIDDEN),
     both("handle_faults", "handle page faults", FORBIDDEN),

@@ -1,10 +1,13 @@
-//! The system calls that a run has no business with. Everything else is allowed: a test suite may be any program.
+//! The system calls of a run: a list of those that there are, and rules about their arguments.
 //!
 //! The numbers are the kernel's for the two architectures that the filter knows; on another one there is no sandbox.
 
+mod allowed;
 mod shared;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -90,13 +93,6 @@ const REFUSED_NAMES: &[&str] = &[
 /// `pidfd_getfd` (438), `process_madvise` (440), `quotactl_fd` (443).
 const REFUSED_EVERYWHERE: [i64; 14] = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 440, 442, 443, 467];
 
-/// Its flags lie in memory, where no filter sees them. Told that it does not exist, libraries take `clone`.
-const CLONE3: i64 = 435;
-
-/// Files in memory that have no place and no bound: `memfd_create`, and `memfd_secret`, whose number is the same
-/// everywhere. Programs that find none take files in `/dev/shm` or `/tmp`.
-const NAMELESS: [i64; 2] = [libc::SYS_memfd_create, 447];
-
 /// `clone` for a new mount, cgroup, host name, IPC, user, process or network namespace.
 const NAMESPACE_FLAGS: [u64; 7] = [
     0x0002_0000,
@@ -130,9 +126,7 @@ const SOCKET_FLAGS: [u64; 3] = [0o4000, 0o2_000_000, 0o2_004_000];
 /// Applies the filters to this process and everything it starts.
 pub(super) fn apply(sandbox: Sandbox) -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&other_numbers())?;
-    seccompiler::apply_filter(&program(vec![(CLONE3, Vec::new())], errno::NOSYS)?)?;
-    let calls = NAMELESS.map(|call| (call, Vec::new()));
-    seccompiler::apply_filter(&program(calls.into(), errno::NOSYS)?)?;
+    seccompiler::apply_filter(&listed()?)?;
     seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
     if sandbox != Sandbox::Namespaces {
         shared::apply()?;
@@ -158,7 +152,43 @@ fn program(rules: Rules, errno: u32) -> Result<BpfProgram, seccompiler::Error> {
     Ok(filter.try_into()?)
 }
 
-/// The calls that are refused whatever their arguments, and those that are with some.
+/// The calls that there are. The filters that are applied later have the say about what both refuse.
+fn listed() -> Result<BpfProgram, seccompiler::Error> {
+    let calls = allowed::CALLS.iter().chain(allowed::OLDER).chain(allowed::NEWER);
+    let rules = calls.map(|&call| (call, Vec::new())).collect();
+    let missing = SeccompAction::Errno(errno::NOSYS);
+    let filter = SeccompFilter::new(rules, missing, SeccompAction::Allow, number::ARCH)?;
+    Ok(filter.try_into()?)
+}
+
+/// Applies the list to this thread and what it starts. Instead of being refused, each other call waits for an answer of
+/// the holder of the handle.
+#[expect(unsafe_code, reason = "no safe crate has the call")]
+pub(super) fn listen() -> io::Result<OwnedFd> {
+    const REFUSE: u32 = 0x0005_0000 | errno::NOSYS;
+    const ASK: u32 = 0x7fc0_0000;
+    let mut program = listed().map_err(io::Error::other)?;
+    for step in program.iter_mut().filter(|step| step.k == REFUSE) {
+        step.k = ASK;
+    }
+    rustix::thread::set_no_new_privs(true)?;
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(io::Error::other)?,
+        filter: program.as_mut_ptr().cast(),
+    };
+    // SAFETY: the program lives until the call returns, and the kernel checks it.
+    super::calls::owned(unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &raw const program,
+        )
+    })
+}
+
+/// The calls that only an administrator may make: any other user is refused them in the same words. And those that are
+/// refused with some arguments.
 fn refused() -> Result<Rules, seccompiler::Error> {
     let always = number::REFUSED
         .iter()
@@ -250,11 +280,24 @@ mod tests {
     }
 
     #[test]
+    fn the_list_holds_no_call_that_is_refused_and_none_twice() {
+        let listed = || allowed::CALLS.iter().chain(allowed::OLDER).chain(allowed::NEWER);
+        assert_eq!(
+            listed().collect::<std::collections::BTreeSet<_>>().len(),
+            listed().count()
+        );
+        let refused = number::REFUSED.iter().chain(&REFUSED_EVERYWHERE);
+        let both: Vec<_> = refused.filter(|call| listed().any(|listed| listed == *call)).collect();
+        assert!(both.is_empty(), "{both:?}");
+    }
+
+    #[test]
     fn the_filters_compile() {
         for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
             assert!(program(families(sandbox).expect("they are valid"), errno::AFNOSUPPORT).is_ok());
         }
         assert!(program(refused().expect("they are valid"), errno::PERM).is_ok());
+        assert!(listed().is_ok());
         assert!(shared::programs().is_ok());
     }
 }
