@@ -1,14 +1,19 @@
 //! Strings that look like keys, replaced by placeholders in whatever leaves for a provider, a log or a report, and put
 //! back where a model writes them where they stood.
 //!
-//! [`rules`](self) say what looks like a key; a [`Redactor`] is the memory of one session: the same key has the same
+//! `rules.toml` says what looks like a key; a [`Redactor`] is the memory of one session: the same key has the same
 //! placeholder in all of it, and only it knows which key that was. [`mask`] is for texts that are not written back.
 //! Nothing is hidden here that a name or the first bytes of a file give away: that is the business of `repository`.
 
+mod assignment;
+mod manifest;
 mod pem;
+mod randomness;
 mod rules;
 mod session;
 
+#[cfg(test)]
+mod examples;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +36,11 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     )
 }
 
+/// True where a text of settings holds a secret: what a rule finds, or a password of words.
+pub fn holds_secret(settings: &str) -> bool {
+    assignment::assigns_secret(settings) || !rules::find(settings, rules::Enabled::all()).is_empty()
+}
+
 /// Like [`mask`], and replaces these known keys too, whatever they look like.
 pub fn mask_known<'t>(text: &'t str, keys: &BTreeSet<String>) -> Cow<'t, str> {
     let Some(known) = session::literals(keys) else {
@@ -47,7 +57,7 @@ pub fn mask_known<'t>(text: &'t str, keys: &BTreeSet<String>) -> Cow<'t, str> {
 
 /// `[redacted:github-token:3]`; without a number where it stands for no key that could be put back.
 fn placeholder(rule: usize, number: Option<usize>) -> String {
-    let name = rules::RULES[rule].name;
+    let name = rules::name(rule);
     match number {
         // People count from one.
         Some(number) => format!("{START}{name}:{}]", number + 1),

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use super::randomness;
 use crate::limits;
 
 /// A first line of a key in armour is at least that long; code below a mention of the armour is not.
@@ -17,6 +18,10 @@ const LAST_BYTES_MIN: usize = 4;
 
 /// The key that the mention of a private key at `mention` opens, line by line; nothing where it opens none.
 pub(super) fn lines(text: &str, mention: usize) -> Vec<Range<usize>> {
+    // PuTTY counts the lines of the key.
+    if text.as_bytes()[mention..].starts_with(b"Private-Lines:") {
+        return below(text, end_of_line(text, mention));
+    }
     let Some(body) = opened(text, mention) else {
         return Vec::new();
     };
@@ -55,6 +60,8 @@ fn in_one_line(text: &str, rest: Range<usize>) -> Option<Range<usize>> {
 
 pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
+    // What stands before the key in its first line.
+    let mut frame = "";
     // Headers, and blank lines below them.
     let mut others = 0;
     for _ in 0..limits::REDACTION_KEY_LINES_MAX {
@@ -68,8 +75,13 @@ pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
         if body.contains("----") {
             break;
         }
-        match key_in(body, found.is_empty()) {
-            Some(key) => found.push(line.start + key.start..line.start + key.end),
+        match key_in(body, Some(frame).filter(|_| !found.is_empty())) {
+            Some(key) => {
+                if found.is_empty() {
+                    frame = &body[..key.start];
+                }
+                found.push(line.start + key.start..line.start + key.end);
+            }
             None if found.is_empty() && others < 6 => others += 1,
             None => break,
         }
@@ -77,17 +89,32 @@ pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     found
 }
 
-/// Range of the key in a line: its longest piece of base64, if only framing is around it.
-fn key_in(line: &str, is_first: bool) -> Option<Range<usize>> {
+/// Range of the key in a line: its longest piece of base64. A long one that looks drawn by lot is the key whatever frames
+/// it; of a last, shorter line the frame must be that of the first, or nothing but framing.
+fn key_in(line: &str, first_frame: Option<&str>) -> Option<Range<usize>> {
     let run = longest_run(line)?;
-    let bytes_min = if is_first { FIRST_BYTES_MIN } else { LAST_BYTES_MIN };
+    let body = &line[run.clone()];
+    if run.len() >= FIRST_BYTES_MIN && randomness::is_random(body) {
+        return Some(run);
+    }
+    let bytes_min = if first_frame.is_some() {
+        LAST_BYTES_MIN
+    } else {
+        FIRST_BYTES_MIN
+    };
     // A number with a tab or a colon before it, quotes, and what joins strings do not count.
-    let is_frame = |c: char| c.is_ascii_digit() || " \t\r:|\"'`+-\\nr,;#*/".contains(c);
+    let is_frame = |c: char| c.is_ascii_digit() || " \t\r:|\"'`+-\\nr,;#*/>".contains(c);
     // pytest marks lines of what failed with an `E`.
     let before = line[..run.start].strip_prefix("E ").unwrap_or(&line[..run.start]);
-    let frame = before.chars().chain(line[run.end..].chars());
-    let others = frame.filter(|c| !is_frame(*c)).count();
-    (run.len() >= bytes_min && others == 0).then_some(run)
+    let is_same = first_frame.is_some_and(|first| is_same_frame(first, &line[..run.start]));
+    let is_framed = before.chars().chain(line[run.end..].chars()).all(is_frame);
+    (run.len() >= bytes_min && (is_framed || is_same)).then_some(run)
+}
+
+/// True for two lines that begin alike, but for numbers.
+fn is_same_frame(first: &str, other: &str) -> bool {
+    let letters = |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit() && *c != ' ').collect() };
+    letters(first) == letters(other)
 }
 
 /// The longest piece of base64; of equals the last, because a number stands in front. A `+` that a diff has put at the

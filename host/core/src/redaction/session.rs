@@ -14,7 +14,7 @@ use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::rules::{self, Enabled, RULES, RuleMatch};
-use super::{placeholder, replaced};
+use super::{START, placeholder, replaced};
 use crate::api::{ErrorKind, Problem};
 use crate::digest::sha256_hex;
 use crate::limits;
@@ -173,19 +173,19 @@ impl Redactor {
     pub fn counted<'t>(&self, text: &'t str, file: Option<&str>) -> (Cow<'t, str>, usize) {
         let found = rules::find(text, self.enabled);
         let mut state = self.lock();
-        let mut places = state.take_in(text, &found);
-        if std::mem::take(&mut state.has_more) {
-            state.index();
-        }
-        state.literal_places(text, &mut places);
-        if places.is_empty() {
-            return (Cow::Borrowed(text), 0);
-        }
+        state.tell_written(text, file);
+        let places = state.places(text, &found);
         state.tell(&places, file);
-        let words = places
-            .iter()
-            .map(|place| (place.range.clone(), placeholder(place.rule, place.number)));
-        (replaced(text, words), places.len())
+        (replaced(text, written(&places)), places.len())
+    }
+
+    /// The content of a file as a skill may search it: what it looks for must not be a question about a key. Nothing has
+    /// gone out by that yet.
+    pub fn searchable(&self, content: &[u8]) -> Option<String> {
+        let text = String::from_utf8_lossy(content);
+        let found = rules::find(&text, self.enabled);
+        let places = self.lock().places(&text, &found);
+        (!places.is_empty()).then(|| replaced(&text, written(&places)).into_owned())
     }
 
     /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended,
@@ -258,7 +258,7 @@ impl Redactor {
     pub fn fingerprints(&self, from: usize) -> Vec<KeyFingerprint> {
         let state = self.lock();
         let fingerprint = |kept: &KnownKey| KeyFingerprint {
-            rule: RULES[kept.rule].name.to_owned(),
+            rule: RULES[kept.rule].name.clone(),
             sha256: state.fingerprint(&kept.key),
             whole: kept.whole,
         };
@@ -273,7 +273,7 @@ impl Redactor {
         let mut rules: BTreeMap<&'static str, usize> = BTreeMap::new();
         let numbered = whole.iter().map(|number| (state.kept[*number].rule, 1));
         for (rule, count) in numbered.chain(state.unnumbered.iter().map(|(rule, count)| (*rule, *count))) {
-            *rules.entry(RULES[rule].name).or_default() += count;
+            *rules.entry(rules::name(rule)).or_default() += count;
         }
         let count = rules.values().sum();
         (count > 0).then(|| Told {
@@ -295,7 +295,43 @@ struct Replacement {
     number: Option<usize>,
 }
 
+/// The places with the placeholders that go there.
+fn written(places: &[Replacement]) -> impl Iterator<Item = (Range<usize>, String)> + '_ {
+    let word = |place: &Replacement| placeholder(place.rule, place.number);
+    places.iter().map(move |place| (place.range.clone(), word(place)))
+}
+
 impl SessionKeys {
+    /// Numbers what the rules found, and adds the known keys that stand elsewhere.
+    fn places(&mut self, text: &str, found: &[RuleMatch]) -> Vec<Replacement> {
+        let mut places = self.take_in(text, found);
+        if std::mem::take(&mut self.has_more) {
+            self.index();
+        }
+        self.literal_places(text, &mut places);
+        places
+    }
+
+    /// Takes note of the keys whose placeholders a text holds already.
+    fn tell_written(&mut self, text: &str, file: Option<&str>) {
+        if !text.contains(START) {
+            return;
+        }
+        let mut places = Vec::new();
+        for found in WRITTEN.captures_iter(text.as_bytes()) {
+            let word = |at: usize| found.get(at).and_then(|word| std::str::from_utf8(word.as_bytes()).ok());
+            let number = word(2).and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
+            let known = number.and_then(|number| Some((number, self.kept.get(number)?)));
+            let known = known.filter(|(_, kept)| !kept.key.is_empty() && Some(rules::name(kept.rule)) == word(1));
+            places.extend(known.map(|(number, kept)| Replacement {
+                range: 0..0,
+                rule: kept.rule,
+                number: Some(number),
+            }));
+        }
+        self.tell(&places, file);
+    }
+
     /// Numbers what the rules found.
     fn take_in(&mut self, text: &str, found: &[RuleMatch]) -> Vec<Replacement> {
         let before = self.kept.len();
@@ -397,6 +433,9 @@ impl SessionKeys {
     }
 
     fn tell(&mut self, places: &[Replacement], file: Option<&str>) {
+        if places.is_empty() {
+            return;
+        }
         for place in places {
             match place.number {
                 Some(number) => self.kept[number].is_told = true,
