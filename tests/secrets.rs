@@ -206,6 +206,32 @@ fn a_private_key_that_is_read_in_pages_leaves_no_line() {
 }
 
 #[test]
+fn a_search_is_no_question_about_a_key() {
+    let repository = folder(&[("settings.py", &settings_file()), ("README.md", "# A\n")]);
+    // One of each pair would match the key itself.
+    let asked = [
+        "ghp_[0-9]",
+        "ghp_[A-Za-z]",
+        "postgres://app:[a-m]",
+        "postgres://app:[A-Zn-z0-9]",
+    ];
+    let searches = asked.iter().flat_map(|pattern| {
+        ["", "settings.py"].map(|path| call("search_code", json!({"pattern": pattern, "path": path})))
+    });
+    let rounds: Vec<Round> = searches.chain([Round::text("Nothing.")]).collect();
+    let count = rounds.len();
+    let server = serve(rounds);
+    let home = Home::configured(&LOCAL.config(&server, ""));
+    home.run(repository.path(), &["explain", "settings.py", "--max-steps", "20"])
+        .expect(0);
+    nothing_left(&server, &[&token(), PASSWORD]);
+    let said = sent(&server, count - 1);
+    for found in ["settings.py:3:", "settings.py:4:"] {
+        assert!(!said.contains(found), "{found} in {said}");
+    }
+}
+
+#[test]
 fn the_users_request_notes_and_the_change_that_git_shows_are_cleaned_too() {
     let repository = folder(&[("README.md", "# A\n"), ("main.py", "x = 1\n")]);
     let root = repository.path();

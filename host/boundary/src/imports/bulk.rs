@@ -151,6 +151,11 @@ impl SelectionReader {
         }
         let left_out = match read {
             Ok(Read::Whole) => {
+                let redactor = &self.context.conversation.redactor;
+                if let Some(shown) = redactor.searchable(&batch.contents[start..]) {
+                    batch.contents.truncate(start);
+                    batch.contents.extend(shown.into_bytes());
+                }
                 self.call.note_place(path, true);
                 self.call.note_served(path);
                 if let Some(recorder) = self.call.recorder() {
@@ -318,6 +323,23 @@ mod tests {
             joined.extend(paths);
         }
         assert_eq!(joined, whole);
+    }
+
+    #[test]
+    fn batches_hold_placeholders_for_keys() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let key = ["ghp", "_", "Zk3qW9xR2mT7vB4nL6cY8dF1gH5jK0sA2eU4"].concat();
+        for name in ["a", "b"] {
+            std::fs::write(folder.path().join(name), format!("{name} = \"{key}\"\n")).expect("files can be written");
+        }
+        let context = Arc::new(context(folder.path()));
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
+        let opened = SelectionReader::open(&call, &context, &selection()).expect("nothing ends it");
+        let batch = opened.expect("it opens").next().expect("nothing ends it");
+        let text = "a = \"[redacted:github-token:1]\"\nb = \"[redacted:github-token:1]\"\n";
+        assert_eq!(String::from_utf8_lossy(&batch.contents), text);
+        let lengths: Vec<u32> = batch.files.iter().map(|file| file.content_bytes).collect();
+        assert_eq!(lengths, [text.len() as u32 / 2; 2]);
     }
 
     #[test]
