@@ -46,7 +46,7 @@ pub fn paths(bytes: &[u8]) {
         );
     }
     let _ = (
-        secrets::reason(asked.as_bytes()),
+        secrets::reason(&asked, asked.as_bytes()),
         secrets::is_suspect(&asked),
         secrets::bytes_wanted(&asked),
     );

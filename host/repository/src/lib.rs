@@ -672,7 +672,7 @@ impl Repository {
     /// Why content that no file stands for, a blob of git, is hidden under this path.
     pub fn hidden_content(&self, path: &str, content: &[u8]) -> Option<&'static str> {
         let head = &content[..content.len().min(secrets::bytes_wanted(path))];
-        let reason = secrets::reason(head)?;
+        let reason = secrets::reason(path, head)?;
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 
@@ -832,7 +832,7 @@ impl Repository {
             large.resize(wanted, 0);
             &mut large[..]
         };
-        let reason = secrets::reason(open::read_head(handle, buffer))?;
+        let reason = secrets::reason(path, open::read_head(handle, buffer))?;
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 

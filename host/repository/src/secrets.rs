@@ -1,7 +1,10 @@
-//! Recognises secrets under any name by their first bytes: private keys and service accounts.
+//! Recognises secrets by their first bytes: private keys and service accounts under any name, and files of settings whose
+//! names often stand for secrets.
 //!
 //! Only the first bytes are examined, because this happens each time a file is opened. Redaction finds keys in the
 //! middle of a file.
+
+use tool_core::redaction;
 
 use super::path;
 
@@ -18,11 +21,35 @@ pub(super) fn bytes_wanted(path: &str) -> usize {
     let is_bundle = ["pem", "crt", "cer", "cert", "chain", "bundle"]
         .iter()
         .any(|known| extension.eq_ignore_ascii_case(known));
-    if is_bundle { BUNDLE_BYTES } else { HEAD_BYTES }
+    if is_bundle || holds_settings(name) {
+        BUNDLE_BYTES
+    } else {
+        HEAD_BYTES
+    }
 }
 
-/// Why a file that begins with `head` is hidden.
-pub(super) fn reason(head: &[u8]) -> Option<&'static str> {
+/// Files of settings that hold a secret or none: they are hidden where they do.
+const SETTINGS: [&str; 8] = [
+    ".envrc",
+    ".dev.vars",
+    "local.settings.json",
+    "nuget.config",
+    "settings.xml",
+    ".yarnrc.yml",
+    "pip.conf",
+    "secrets.toml",
+];
+
+fn holds_settings(name: &str) -> bool {
+    SETTINGS.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Why the file of this path that begins with `head` is hidden.
+pub(super) fn reason(path: &str, head: &[u8]) -> Option<&'static str> {
+    let (_, name) = path::split(path);
+    if holds_settings(name) && redaction::holds_secret(&String::from_utf8_lossy(head).replace('\0', "")) {
+        return Some("holds a secret");
+    }
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     match head.first()? {
         b'-' | b'P' | b'B' | b'A' | b'#' | b's' | b'i' if is_key(head) => Some("is a private key"),
@@ -80,6 +107,9 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 
 /// True where a name alone lets one suspect a secret, so that a list looks into the file before it shows it.
 pub(super) fn is_suspect(name: &str) -> bool {
+    if holds_settings(name) {
+        return true;
+    }
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     let is_plain = [
         "", "pem", "crt", "cer", "cert", "asc", "gpg", "txt", "json", "der", "pk", "priv", "private",

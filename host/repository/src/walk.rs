@@ -755,7 +755,7 @@ pub(super) fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
         return false;
     };
     let mut buffer = vec![0; secrets::bytes_wanted(name)];
-    secrets::reason(open::read_head(file.as_fd(), &mut buffer)).is_some()
+    secrets::reason(name, open::read_head(file.as_fd(), &mut buffer)).is_some()
 }
 
 pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {

@@ -364,6 +364,61 @@ fn what_a_walk_saw_is_judged_again_when_it_is_opened() {
     assert_eq!(denied(&repository, "key.txt"), "is a private key");
 }
 
+#[test]
+fn settings_are_hidden_where_they_hold_a_secret_and_only_there() {
+    let word = ["correct", "horse"].concat() + "7";
+    let secret = [
+        (".envrc", format!("export DB_PASSWORD={word}\n")),
+        (".dev.vars", format!("API_TOKEN = \"{word}\"\n")),
+        (
+            "local.settings.json",
+            format!("{{\"Values\": {{\"Db\": \"Server=x;Password={word};\"}}}}"),
+        ),
+        (
+            "NuGet.Config",
+            format!("<add key=\"ClearTextPassword\" value=\"{word}\" />"),
+        ),
+        ("settings.xml", format!("<server><password>{word}</password></server>")),
+        (".yarnrc.yml", format!("npmAuthToken: {word}\n")),
+        (
+            "pip.conf",
+            format!("index-url = https://me:{}@pypi.example.org/\n", word.repeat(2)),
+        ),
+        (".streamlit/secrets.toml", format!("db_password = \"{word}\"\n")),
+    ];
+    let plain = [
+        (".envrc", "use flake\nexport PGPASSWORD=$POSTGRES_PASSWORD\n"),
+        (".dev.vars", "LOG_LEVEL = \"debug\"\n"),
+        ("local.settings.json", "{\"Values\": {\"Runtime\": \"python\"}}"),
+        ("NuGet.Config", "<add key=\"Password\" value=\"%NUGET_PASSWORD%\" />"),
+        (
+            "settings.xml",
+            "<server><password>${env.MAVEN_PASSWORD}</password></server>",
+        ),
+        (".yarnrc.yml", "npmAuthToken: ${NPM_TOKEN}\nnodeLinker: node-modules\n"),
+        ("pip.conf", "index-url = https://pypi.example.org/\n"),
+        (".streamlit/secrets.toml", "# db_password\n"),
+    ];
+    for (name, content) in &secret {
+        let folder = tree(&[(name, content), ("a.txt", "a")]);
+        let repository = open(&folder);
+        assert_eq!(denied(&repository, name), "holds a secret", "{name}");
+    }
+    for (name, content) in plain {
+        let folder = tree(&[(name, content), ("a.txt", "a")]);
+        let repository = open(&folder);
+        assert!(repository.open_at(name).is_ok(), "{name}");
+        assert!(paths(&repository).contains(&name.to_owned()), "{name}");
+    }
+    let folder = tree(
+        &secret
+            .iter()
+            .map(|(name, text)| (*name, text.as_str()))
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(paths(&open(&folder)), [""; 0]);
+}
+
 /// The files that the `ignore` crate's own walk lists; our walk differs only in how it opens things. That walk sees the
 /// border of a work tree inside another only where it asks for work trees at all.
 fn reference_list(root: &Path, work_trees: bool) -> Vec<String> {
