@@ -98,8 +98,7 @@ impl PomReader {
                     if !self.path.is_empty() {
                         self.path.push('/');
                     }
-                    self.path
-                        .push_str(&String::from_utf8_lossy(element.local_name().as_ref()));
+                    self.path.push_str(element.local_name().as_ref());
                     if self.path == DEPENDENCY {
                         self.dependencies.push(PomDependency {
                             start,
@@ -114,7 +113,6 @@ impl PomReader {
                     self.path.truncate(self.path.rfind('/').unwrap_or(0));
                 }
                 Event::Text(piece) => {
-                    let piece = piece.decode().map_err(|error| (start, error.to_string()))?;
                     let fields = match self.path.strip_prefix(DEPENDENCY) {
                         Some(field) => self.dependencies.last_mut().map(|last| (&mut last.fields, field)),
                         None => PROJECT_FIELDS

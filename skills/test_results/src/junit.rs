@@ -2,8 +2,8 @@
 //!
 //! Test cases are counted one by one: the sums in the attributes of a suite differ from writer to writer.
 
-use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 use skill_details::TestCounts;
 
 use crate::text::{dedent, lines_of};
@@ -74,29 +74,26 @@ fn read_file(text: &str, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) 
             Event::Empty(element) => {
                 has_root = true;
                 open(&element, &mut case);
-                if element.local_name().as_ref() == b"testcase" {
+                if element.local_name().as_ref() == "testcase" {
                     close(case.take(), counts, failed);
                 }
             }
             Event::End(element) => {
                 depth = depth.checked_sub(1)?;
                 match element.local_name().as_ref() {
-                    b"testcase" => close(case.take(), counts, failed),
-                    b"failure" | b"error" => in_failure = false,
+                    "testcase" => close(case.take(), counts, failed),
+                    "failure" | "error" => in_failure = false,
                     _ => {}
                 }
             }
             Event::Text(piece) if in_failure => {
-                let piece = piece.decode().ok()?;
                 push_text(case.as_mut(), &piece);
             }
             Event::CData(piece) if in_failure => {
-                let piece = piece.decode().ok()?;
                 push_text(case.as_mut(), &piece);
             }
             Event::GeneralRef(reference) if in_failure => {
-                let name = reference.decode().ok()?;
-                push_text(case.as_mut(), &resolve(&name));
+                push_text(case.as_mut(), &resolve(&reference));
             }
             _ => {}
         }
@@ -131,13 +128,13 @@ fn push_text(case: Option<&mut OpenCase>, piece: &str) {
 /// Takes note of an element. True for one whose text describes a failure.
 fn open(element: &BytesStart<'_>, case: &mut Option<OpenCase>) -> bool {
     let outcome = match element.local_name().as_ref() {
-        b"testcase" => {
-            let name = [attribute(element, b"classname"), attribute(element, b"name")];
+        "testcase" => {
+            let name = [attribute(element, "classname"), attribute(element, "name")];
             let parts: Vec<String> = name.into_iter().flatten().filter(|part| !part.is_empty()).collect();
             *case = Some(OpenCase {
                 name: parts.join("::"),
                 // CTest and Meson say in an attribute that a test did not run.
-                outcome: match attribute(element, b"status").as_deref() {
+                outcome: match attribute(element, "status").as_deref() {
                     Some("notrun" | "disabled") => CaseOutcome::Skipped,
                     _ => CaseOutcome::Passed,
                 },
@@ -145,25 +142,28 @@ fn open(element: &BytesStart<'_>, case: &mut Option<OpenCase>) -> bool {
             });
             return false;
         }
-        b"failure" => CaseOutcome::Failed,
-        b"error" => CaseOutcome::Broken,
-        b"skipped" => CaseOutcome::Skipped,
+        "failure" => CaseOutcome::Failed,
+        "error" => CaseOutcome::Broken,
+        "skipped" => CaseOutcome::Skipped,
         _ => return false,
     };
     let Some(case) = case else { return false };
     case.outcome = outcome;
-    if let Some(message) = attribute(element, b"message").filter(|_| outcome != CaseOutcome::Skipped) {
+    if let Some(message) = attribute(element, "message").filter(|_| outcome != CaseOutcome::Skipped) {
         case.message = message;
     }
     outcome != CaseOutcome::Skipped
 }
 
-fn attribute(element: &BytesStart<'_>, name: &[u8]) -> Option<String> {
+fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = element
         .attributes()
         .flatten()
         .find(|found| found.key.local_name().as_ref() == name)?;
-    found.unescape_value().ok().map(std::borrow::Cow::into_owned)
+    found
+        .normalized_value(XmlVersion::Implicit1_0)
+        .ok()
+        .map(std::borrow::Cow::into_owned)
 }
 
 fn close(case: Option<OpenCase>, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) {

@@ -53,8 +53,8 @@ fn text_of(text: &str, key: &str) -> Option<String> {
     loop {
         match reader.read_event().ok()? {
             Event::Eof => return None,
-            Event::Start(start) => path.push(String::from_utf8(start.local_name().as_ref().to_vec()).ok()?),
-            Event::Text(text) if path.join(".") == key => return Some(text.decode().ok()?.into_owned()),
+            Event::Start(start) => path.push(start.local_name().as_ref().to_owned()),
+            Event::Text(text) if path.join(".") == key => return Some(text.to_string()),
             Event::End(_) => {
                 path.pop();
             }
@@ -129,19 +129,18 @@ fn copy_xml(text: &str, keys: &[String]) -> Option<String> {
             Event::Eof if path.is_empty() => break,
             Event::Eof => return None,
             Event::Start(start) => {
-                path.push(String::from_utf8(start.local_name().as_ref().to_vec()).ok()?);
+                path.push(start.local_name().as_ref().to_owned());
                 content.clear();
                 if is_around(keys, &path) {
                     let name = path.last()?.clone();
                     writer.write_event(Event::Start(BytesStart::new(name))).ok()?;
                 }
             }
-            Event::Text(text) => content.push_str(&text.decode().ok()?),
+            Event::Text(text) => content.push_str(&text),
             Event::GeneralRef(entity) => {
                 // Others are defined in the file itself, and mean nothing in the copy.
-                let name = entity.decode().ok()?;
-                let is_predefined = ["amp", "lt", "gt", "quot", "apos"].contains(&&*name);
-                content.push_str(&is_predefined.then(|| format!("&{name};"))?);
+                let is_predefined = ["amp", "lt", "gt", "quot", "apos"].contains(&&*entity);
+                content.push_str(&is_predefined.then(|| format!("&{};", &*entity))?);
             }
             Event::End(_) => {
                 let names: Vec<&str> = path.iter().map(String::as_str).collect();
