@@ -116,7 +116,7 @@ impl VouchedFiles {
             return;
         }
         for place in [directory, ""] {
-            let Ok(path) = normalise(&format!("{place}/{path}").trim_start_matches('/')) else {
+            let Ok(path) = normalise(format!("{place}/{path}").trim_start_matches('/')) else {
                 continue;
             };
             if may_be_directory && !path.is_empty() {

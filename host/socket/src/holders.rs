@@ -128,7 +128,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "it is the test's own listener")]
     fn the_kernel_shows_who_holds_a_socket() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let link = readlinkat(CWD, format!("/proc/self/fd/{}", listener.as_raw_fd()), Vec::new()).expect("it is open");

@@ -91,9 +91,10 @@ mod tests {
             bytes.extend(rest[..at].bytes());
             let (name, after) = rest[at + 1..].split_once('>').expect("a name ends");
             let code = u32::from_str_radix(&name[2..], 16).expect("it is hexadecimal");
-            match name.starts_with("U+") {
-                true => bytes.extend(char::from_u32(code).expect("it is a character").to_string().bytes()),
-                false => bytes.push(u8::try_from(code).expect("it is a byte")),
+            if name.starts_with("U+") {
+                bytes.extend(char::from_u32(code).expect("it is a character").to_string().bytes());
+            } else {
+                bytes.push(u8::try_from(code).expect("it is a byte"));
             }
             rest = after;
         }

@@ -58,7 +58,7 @@ pub(super) fn clamp_times(folder: &Path) -> Result<(), Errno> {
         },
     };
     walk(folder, &mut |directory, name, stat| {
-        if i64::try_from(stat.st_mtime).is_ok_and(|modified| modified <= now) {
+        if stat.st_mtime <= now {
             return Ok(());
         }
         rustix::fs::utimensat(directory, name, &present, AtFlags::SYMLINK_NOFOLLOW)
