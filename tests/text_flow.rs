@@ -79,6 +79,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     ("host/context/src/symbols/packages.rs", "source code", &["pub use "]),
     ("host/core/src/redaction/session.rs", "PEM files", &["PRIVATE KEY"]),
     (
+        "host/daemon/src/clone.rs",
+        "messages of git",
+        &["No space left on device"],
+    ),
+    (
         "host/daemon/src/http/body.rs",
         "axum's errors",
         &["Failed to deserialize query string: "],

@@ -20,6 +20,7 @@ fn contained(links: usize, target: &str) -> Value {
         .collect();
     let bounds = json!({
         "tree_bytes": 1 << 20, "tree_inodes": 100, "scratch_bytes": 1 << 20, "scratch_inodes": 100,
+        "build_bytes": 1 << 20, "build_inodes": 100,
         "tasks": 10, "memory_bytes": 1 << 30,
     });
     let spec = json!({

@@ -32,6 +32,7 @@ impl Start {
         let work = folder(&[]);
         let bounds = json!({
             "tree_bytes": 1 << 20, "tree_inodes": 100, "scratch_bytes": 1 << 20, "scratch_inodes": 100,
+            "build_bytes": 1 << 20, "build_inodes": 100,
             "tasks": 10, "memory_bytes": 1 << 30,
         });
         let spec = json!({

@@ -260,18 +260,23 @@ const ASKING: [&str; 5] = ["--allow", "write-repository", "--allow", "commit-git
 fn what_the_policy_asks_is_asked_by_elicitation() {
     let (home, repository) = (Home::offline(), with_git());
     let mut agent = Agent::start(&home, repository.path(), &ASKING, &json!({"elicitation": {}}));
-    agent.call("write_file", json!({"path": "new.py", "content": "y = 2\n"}));
-    for (answer, verdict) in [
+    for (number, (answer, verdict)) in [
+        (json!({"action": "accept", "content": {"approve": true}}), "ok"),
         (json!({"action": "decline"}), "denied"),
         (json!({"action": "accept", "content": {"approve": false}}), "denied"),
-        (json!({"action": "accept", "content": {"approve": true}}), "ok"),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let content = format!("y = {number}\n");
+        agent.call("write_file", json!({"path": "new.py", "content": content}));
         let id = agent.send_call("git_commit", json!({"message": "Say y"}));
         let asked = agent.asked("elicitation/create");
         let message = asked["params"]["message"].as_str().expect("a text");
+        let line = format!("+y = {number}");
         holds(
             message,
-            &["Commit 1 file", "+y = 2", "Say y", "this repository is not trusted"],
+            &["Commit 1 file", &line, "Say y", "this repository is not trusted"],
         );
         assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["approve"]));
         agent.reply(&asked, answer);
@@ -282,6 +287,9 @@ fn what_the_policy_asks_is_asked_by_elicitation() {
             "{result}"
         );
     }
+    // After two noes the user is not asked any more.
+    let result = agent.call("git_commit", json!({"message": "Say y"}));
+    assert_eq!(result["structuredContent"]["code"], "denied", "{result}");
     agent.end().expect(0);
     until_ended(&home);
     let answers: Vec<Value> = journal(&home)
@@ -289,7 +297,7 @@ fn what_the_policy_asks_is_asked_by_elicitation() {
         .filter(|entry| entry["kind"] == "answered")
         .collect();
     let answers: Vec<&str> = answers.iter().filter_map(|entry| entry["answer"].as_str()).collect();
-    assert_eq!(answers, ["refused", "refused", "approved"]);
+    assert_eq!(answers, ["approved", "refused", "refused"]);
     holds(&git(repository.path(), &["log", "--format=%s"]), &["Say y\none"]);
 }
 

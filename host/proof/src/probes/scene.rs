@@ -335,7 +335,11 @@ impl Scene {
             Expected::Refused(errors) => run.end == RunEnd::Exited(0) && is_one_of(errors),
             Expected::Nothing => run.end == RunEnd::Exited(0),
             Expected::Bounded(errors) => {
-                matches!(run.end, RunEnd::TaskLimit | RunEnd::MemoryLimit) || is_one_of(errors)
+                let is_ended = matches!(
+                    run.end,
+                    RunEnd::TaskLimit | RunEnd::MemoryLimit | RunEnd::StorageLimit { .. }
+                );
+                is_ended || is_one_of(errors)
             }
             Expected::TimedOut => run.end == RunEnd::TimedOut,
         };

@@ -347,7 +347,7 @@ pub const ATTEMPTS: &[Attempt] = &[
     each(
         "fill_tree",
         "fill the disk through the repository",
-        Refused(&["ENOSPC"]),
+        Bounded(&["ENOSPC"]),
         Nothing,
     ),
     each(
@@ -363,7 +363,7 @@ pub const ATTEMPTS: &[Attempt] = &[
         DENIED,
     ),
     each("fill_memory_disk", "fill shared memory", Refused(&["ENOSPC"]), DENIED),
-    each("fill_names", "make files without end", Refused(&["ENOSPC"]), Nothing),
+    each("fill_names", "make files without end", Bounded(&["ENOSPC"]), Nothing),
     both("fork_bomb", "fork without end", Bounded(&["EAGAIN"])),
     both("use_memory", "use memory without end", Bounded(&["ENOMEM"])),
     both(

@@ -203,6 +203,8 @@ fn rewrite(value: &mut Value, with: &dyn Fn(&str) -> String) {
 
 /// Takes keys out of all that a report says. `file` is what the call was about.
 pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<&str>) {
+    // A failure may quote the arguments, and a placeholder in them may be that of another file.
+    let file = file.filter(|_| report.result.is_ok());
     let clean = |text: &mut String| {
         if let std::borrow::Cow::Owned(redacted) = redactor.text(text, file) {
             *text = redacted;
