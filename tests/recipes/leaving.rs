@@ -343,6 +343,10 @@ fn kept_output_follows_the_users_commits_and_no_others() {
     let repository = project();
     let root = repository.path();
     let home = Home::offline();
+    let settings = home.path().join("config.toml");
+    let config = std::fs::read_to_string(&settings).expect("the home has one");
+    let team = "[policy]\nteam = [\"*@team.example\"]\n";
+    std::fs::write(&settings, format!("{config}\n{team}")).expect("it can be written");
     let run = || holds(&run_tests(&home, root, &[]).expect(0).stdout, &["PASSED: 1 passed"]);
     run();
     assert_eq!(caches(&home), 1);
@@ -369,4 +373,12 @@ fn kept_output_follows_the_users_commits_and_no_others() {
     );
     run();
     assert_eq!(caches(&home), 3, "a commit of another author begins anew");
+    std::fs::write(root.join("src/lib.rs"), format!("{SOURCE}// Team.\n")).expect("it can be written");
+    let grace = ["-c", "user.name=Grace", "-c", "user.email=grace@team.example"];
+    git(
+        root,
+        &[&grace[..], &["commit", "--quiet", "--all", "-m", "team"]].concat(),
+    );
+    run();
+    assert_eq!(caches(&home), 3, "it follows a commit of the team");
 }

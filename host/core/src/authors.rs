@@ -3,10 +3,13 @@
 //! An address in a commit is a claim that any author can make. The rule keeps the words of strangers who do not forge an
 //! address from counting as the user's. It proves nothing.
 
+use serde::{Deserialize, Serialize};
+
 use crate::api::{ErrorKind, Problem};
 
 /// The user's team, as `[policy] team` of the user's configuration names it. The default has no member.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Team {
     /// In lower case: an address, or `@` with a domain.
     members: Vec<String>,

@@ -72,16 +72,8 @@ impl MachineServices {
         }
     }
 
-    /// The user's team, as the user's own configuration names it now. The repository has no say. Where the file cannot be
-    /// understood, the team has no member.
-    fn team(&self) -> Team {
-        let common = tool_config::common(&self.home, &Environment::default());
-        let team = common.and_then(|common| Team::parse(&common.policy.team));
-        team.unwrap_or_default()
-    }
-
     fn history_call<'a>(&self, call: &'a CallBudget, context: &'a CallContext) -> HistoryCall<'a> {
-        let team = self.team();
+        let team = read_team(&self.home);
         HistoryCall { call, context, team }
     }
 
@@ -235,6 +227,14 @@ impl Services for MachineServices {
     fn note_changes(&self, context: &CallContext, files: &[FileChange]) {
         packages::listed::note(context, files);
     }
+}
+
+/// The user's team, as the configuration in the home names it now. The repository has no say. Where the file cannot be
+/// understood, the team has no member.
+fn read_team(home: &Path) -> Team {
+    let common = tool_config::common(home, &Environment::default());
+    let team = common.and_then(|common| Team::parse(&common.policy.team));
+    team.unwrap_or_default()
 }
 
 /// Refuses what would leave the private layer of a preview.

@@ -4,6 +4,7 @@
 //! refused, and the reader bounds lists, texts and contents.
 
 use serde::{Deserialize, Serialize};
+use tool_core::authors::Team;
 
 /// The name of an object: 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +198,7 @@ pub(in crate::imports) struct CommitRecord {
 pub(in crate::imports) struct Lineage {
     /// Absent before the first commit.
     pub(in crate::imports) head: Option<Id>,
-    /// The first of the asked commits from which only commits of the user lead here.
+    /// The first of the asked commits from which only commits of the user and the team lead here.
     pub(in crate::imports) follows: Option<Id>,
     /// False in the middle of a merge, a rebase and the like.
     pub(in crate::imports) is_settled: bool,
@@ -311,9 +312,10 @@ pub(in crate::imports) enum GitRequest {
     Revision {
         name: Option<String>,
     },
-    /// The last commit, and which of these it follows by the user's own commits alone.
+    /// The last commit, and which of the kept ones it follows by commits of the user and the team alone.
     Lineage {
         kept: Vec<Id>,
+        team: Team,
     },
     /// The user's addresses, as the configuration has them.
     UserEmails,

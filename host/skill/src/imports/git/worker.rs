@@ -260,7 +260,7 @@ impl<'a> Worker<'a> {
             GitRequest::Staged { path } => GitAnswer::Staged(self.git.staged(&path)?),
             GitRequest::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
             GitRequest::Revision { name } => GitAnswer::Revision(self.git.revision(name.as_deref())?),
-            GitRequest::Lineage { kept } => GitAnswer::Lineage(self.git.lineage(&kept)?),
+            GitRequest::Lineage { kept, team } => GitAnswer::Lineage(self.git.lineage(&kept, &team)?),
             GitRequest::UserEmails => GitAnswer::UserEmails(self.git.user_emails()),
             GitRequest::IsInHistory { commit } => GitAnswer::IsInHistory(self.git.is_in_history(&commit)?),
             GitRequest::BeginWalk { from, skip, paths } => {

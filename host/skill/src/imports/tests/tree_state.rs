@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::CallContext;
 use crate::imports::git::talk::{GitAnswer, GitRequest, Id, Lineage};
 use crate::imports::git::{Git, nonsense};
-use crate::imports::past;
+use crate::imports::{past, read_team};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::changes;
 
@@ -24,7 +24,7 @@ const COMPARED_BYTES_MAX: u64 = 16 << 20;
 pub(super) struct TreeState {
     /// Forty digits, or [`NO_COMMIT`].
     pub(super) commit: String,
-    /// The first of the asked commits from which only commits of the user lead here.
+    /// The first of the asked commits from which only commits of the user and the team lead here.
     pub(super) follows: Option<String>,
     /// False in the middle of a merge, a rebase and the like.
     is_settled: bool,
@@ -49,7 +49,11 @@ impl TreeState {
         }
         let read = || -> Result<Lineage, Failure> {
             let kept = kept.iter().filter_map(|commit| Id::try_from(commit.clone()).ok());
-            match open(context)?.ask(&GitRequest::Lineage { kept: kept.collect() })? {
+            let request = GitRequest::Lineage {
+                kept: kept.collect(),
+                team: context.repository.state_directory().map(read_team).unwrap_or_default(),
+            };
+            match open(context)?.ask(&request)? {
                 GitAnswer::Lineage(lineage) => Ok(lineage),
                 _ => Err(nonsense()),
             }

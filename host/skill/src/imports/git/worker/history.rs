@@ -11,6 +11,7 @@ use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Lineage, Moment, W
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
+use tool_core::authors::Team;
 use tool_core::text::beginning;
 
 /// Parents of one commit that are looked at. An octopus merge has a handful.
@@ -19,14 +20,11 @@ const PARENTS_MAX: usize = 64;
 /// Commits between kept build output and the work tree. After more of them it is built anew.
 const LINEAGE_COMMITS_MAX: usize = 1000;
 
-/// True for a commit that was both written and made by one of these.
-fn is_by(commit: &git2::Commit<'_>, addresses: &[String]) -> bool {
-    let is_own = |signature: &git2::Signature<'_>| {
-        let address = String::from_utf8_lossy(signature.email_bytes()).into_owned();
-        addresses.contains(&address)
-    };
-    is_own(&commit.author()) && is_own(&commit.committer())
-}
+/// Commits of a history with gaps that are looked at for one of them.
+const GAPPED_STEPS_MAX: usize = 10_000;
+
+/// Addresses of the user that count. A person has a handful.
+const USER_EMAILS_MAX: usize = 16;
 
 impl Git {
     /// The commit that a revision stands for; absent before the first commit where none is named.
@@ -53,11 +51,11 @@ impl Git {
         }
     }
 
-    /// The last commit, and the first of the `kept` ones from which only commits of the user lead to it.
-    pub(super) fn lineage(&self, kept: &[Id]) -> Result<Lineage, Failure> {
+    /// The last commit, and the first of the `kept` ones from which only commits of the user and the team lead to it.
+    pub(super) fn lineage(&self, kept: &[Id], team: &Team) -> Result<Lineage, Failure> {
         let head = self.head()?;
         let follows = match &head {
-            Some(head) => kept.iter().find(|kept| self.leads_by_own(kept, head.id())),
+            Some(head) => kept.iter().find(|kept| self.leads_by_own(kept, head.id(), team)),
             None => None,
         };
         Ok(Lineage {
@@ -67,35 +65,29 @@ impl Git {
         })
     }
 
-    /// True where every commit between the two is the user's. What cannot be decided is not.
-    fn leads_by_own(&self, from: &Id, to: Oid) -> bool {
+    /// True if the user or the team wrote and made every commit between the two. False where that cannot be decided.
+    fn leads_by_own(&self, from: &Id, to: Oid, team: &Team) -> bool {
         // Of a shallow clone it is not known what lies between.
         let Ok(from) = oid(from) else { return false };
         if self.repository.is_shallow() || !self.repository.graph_descendant_of(to, from).unwrap_or(false) {
             return false;
         }
-        let own = self.own_addresses();
+        let own = self.user_emails();
+        let is_own =
+            |signature: &git2::Signature<'_>| team.includes(&String::from_utf8_lossy(signature.email_bytes()), &own);
         let all_own = || -> Result<bool, git2::Error> {
             let mut walk = self.repository.revwalk()?;
             walk.push(to)?;
             walk.hide(from)?;
             for (number, commit) in walk.enumerate() {
-                if number == LINEAGE_COMMITS_MAX || !is_by(&self.repository.find_commit(commit?)?, &own) {
+                let commit = self.repository.find_commit(commit?)?;
+                if number == LINEAGE_COMMITS_MAX || !is_own(&commit.author()) || !is_own(&commit.committer()) {
                     return Ok(false);
                 }
             }
             Ok(true)
         };
         all_own().unwrap_or(false)
-    }
-
-    /// The addresses whose commits are the user's own.
-    fn own_addresses(&self) -> Vec<String> {
-        let config = self.repository.config();
-        config
-            .and_then(|config| config.get_string("user.email"))
-            .into_iter()
-            .collect()
     }
 
     /// The changes of a commit against its first parent.
@@ -164,15 +156,7 @@ impl Git {
         }
         Ok(origins)
     }
-}
 
-/// Commits of a history with gaps that are looked at for one of them.
-const GAPPED_STEPS_MAX: usize = 10_000;
-
-/// Addresses of the user that count. A person has a handful.
-const USER_EMAILS_MAX: usize = 16;
-
-impl Git {
     /// The user's addresses of every level of git's configuration: a history has those of all the user's machines.
     pub(super) fn user_emails(&self) -> Vec<String> {
         let mut emails = Vec::new();
