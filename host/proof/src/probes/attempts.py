@@ -101,9 +101,8 @@ def write_package_cache(): return write(os.path.join(os.environ["HOME"], ".cargo
 @attempt
 def change_package_cache(): return write(os.path.join(os.environ["HOME"], ".cargo/registry/package"))
 
-@attempt
-def read_cache_credentials():
-    for place in know["credentials"]:
+def read_first(places):
+    for place in places:
         try:
             return open(os.path.join(know["home"], place)).read()
         except OSError as error:
@@ -111,13 +110,10 @@ def read_cache_credentials():
     raise last
 
 @attempt
-def read_manager_settings():
-    for place in know["settings"]:
-        try:
-            return open(os.path.join(know["home"], place)).read()
-        except OSError as error:
-            last = error
-    raise last
+def read_cache_credentials(): return read_first(know["credentials"])
+
+@attempt
+def read_manager_settings(): return read_first(know["settings"])
 
 @attempt
 def read_other_environment(): return open(know["module"]).read()
