@@ -275,8 +275,8 @@ pub enum CloneWalls {
 ///
 /// # Errors
 ///
-/// Where git fails, where there is no sandbox, and where the repository is larger than 400,000 files or 2 GiB. What was
-/// written until then stays in `folder`.
+/// Git fails, there is no sandbox, or the repository is larger than 400,000 files or 2 GiB. Files that were already
+/// written stay in `folder`.
 pub fn clone_repository(
     url: &CloneUrl,
     folder: &Path,

@@ -60,7 +60,7 @@ impl TrackedPaths {
     }
 
     /// Reads an index. `prefix` is the place of the root in the work tree, with a `/` at its end unless it is empty.
-    /// `None` where it is no index that is understood.
+    /// `None` for a damaged index, and for a format that this parser does not read (split, or with SHA-256 names).
     pub fn parse(index: &[u8], prefix: &str) -> Option<Self> {
         let word = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
         let version = word(4).filter(|version| (2..=4).contains(version))?;

@@ -1,7 +1,7 @@
 //! Values by the name before them: `password = …`, `"api_key": "…"`, `<token>…</token>`, `--password …`.
 //!
-//! What is told apart here is a value from code: an expression, a call, a type, a template or a variable is no secret, and
-//! a placeholder in its place would mislead a model. Whether a value looks like a secret is the business of `randomness`.
+//! This module finds the value and leaves code out: an expression, a call, a type, a template or a variable is no secret,
+//! and a placeholder in its place would mislead a model. `randomness` decides whether a value looks like a secret.
 
 use std::ops::Range;
 
@@ -164,8 +164,8 @@ fn found_at(text: &str, anchor: Range<usize>, seen: &mut usize) -> Option<Range<
     (!text[value.clone()].contains(START)).then_some(value)
 }
 
-/// True where some name says that its value is a secret, and it is no template and no example. Looser than the rules, for
-/// files that hold settings alone.
+/// True if a text gives a value to a name of a secret, and the value is neither a template nor an example. It accepts more
+/// names than the rules do, because it is for files that hold only settings.
 pub(super) fn assigns_secret(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     ["pass", "pwd", "secret", "token", "key"].iter().any(|word| {
@@ -312,7 +312,7 @@ fn operator(bytes: &[u8]) -> Option<(Operator, usize)> {
     }
 }
 
-/// The string that begins at `at`: nothing where none begins, `Some(None)` where one begins that is no value.
+/// The string that begins at `at`. `None`: no string begins there. `Some(None)`: one begins, but it is empty or a template.
 fn quoted(text: &str, at: usize) -> Option<Option<Range<usize>>> {
     let bytes = text.as_bytes();
     let quote_at = skip(bytes, at, 2, |byte| b"bBrRuUfFlL@$".contains(&byte));

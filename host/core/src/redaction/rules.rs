@@ -38,7 +38,7 @@ pub(super) struct Rule {
     #[serde(default)]
     is_word: bool,
     #[serde(default)]
-    check: Check,
+    check: ValueCheck,
     #[cfg_attr(not(test), expect(dead_code, reason = "for readers and tests"))]
     pub(super) hit: Vec<String>,
     #[cfg_attr(not(test), expect(dead_code, reason = "for readers and tests"))]
@@ -61,7 +61,7 @@ enum Method {
 
 #[derive(Deserialize, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Check {
+enum ValueCheck {
     #[default]
     Sample,
     Random,
@@ -71,16 +71,16 @@ enum Check {
     Passphrase,
 }
 
-impl Check {
+impl ValueCheck {
     /// False for what has the form of a key and is none.
     fn passes(self, text: &str) -> bool {
         match self {
-            Check::Sample => randomness::is_no_sample(text),
-            Check::Random => randomness::has_random(text),
-            Check::Mixed => randomness::is_random_mixed(text),
-            Check::Password => randomness::is_password(text),
-            Check::Secret => text.len() >= assignment::SECRET_BYTES_MIN && randomness::has_random(text),
-            Check::Passphrase => randomness::is_passphrase(text),
+            ValueCheck::Sample => randomness::is_no_sample(text),
+            ValueCheck::Random => randomness::has_random(text),
+            ValueCheck::Mixed => randomness::is_random_mixed(text),
+            ValueCheck::Password => randomness::is_password(text),
+            ValueCheck::Secret => text.len() >= assignment::SECRET_BYTES_MIN && randomness::has_random(text),
+            ValueCheck::Passphrase => randomness::is_passphrase(text),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Runs a program under the list of system calls alone, and names the calls that are not on it: to find out why a
-//! test suite fails in the sandbox. It is no sandbox.
+//! Runs a program with only the system-call filter of the sandbox, and names the calls that the filter refuses. A developer
+//! finds out with it why a test suite fails. The program has the user's files and network.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::filter;
 
-/// Names of the calls that a program may miss; of another one the number is told.
+/// Names of refused calls that programs often make. Other refused calls are reported by number.
 macro_rules! names {
     ($($name:ident $constant:ident)*) => { &[$((stringify!($name), libc::$constant)),*] };
 }

@@ -16,7 +16,7 @@ const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
 const FILES_NAMED_MAX: usize = 12;
 
-/// The end of a session without a change. That can be the right answer, so it is reported and is no failure.
+/// Said at the end of a session that changed nothing. That can be the right answer, so the session does not fail.
 pub(super) const UNCHANGED: &str =
     "Nothing was changed: every file is as it was before this session, whatever the answer above says.";
 
