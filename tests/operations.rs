@@ -46,7 +46,7 @@ fn closing(stdout: &str) -> &str {
 }
 
 /// The newest session's identifier.
-fn newest(home: &Home) -> String {
+pub(crate) fn newest(home: &Home) -> String {
     let history = home.run(Path::new("/"), &["history", "--json"]).expect(0).stdout;
     let history: Value = serde_json::from_str(&history).expect("JSON");
     history["sessions"][0]["id"].as_str().expect("a session").to_owned()
@@ -330,6 +330,61 @@ fn a_refactor_says_what_it_did_not_do() {
 }
 
 #[test]
+fn a_refactor_whose_only_change_was_not_made_is_incomplete_whatever_the_reason() {
+    let unchanged = "# ... rest of the code unchanged ...\nlimit = 11\n";
+    let attempts = [
+        (
+            "`old` does not occur in `a.py`",
+            edit("a.py", "limit = 99", "limit = 11"),
+        ),
+        ("leaves the repository", write("../outside.py", "x = 1\n")),
+        ("unchanged", write("a.py", unchanged)),
+        (
+            "expected",
+            ScriptedCall::new("write_file", json!({"path": "a.py", "content": 5})),
+        ),
+        (
+            "exactly one of",
+            ScriptedCall::new("write_file", json!({"path": "a.py"})),
+        ),
+    ];
+    let repository = folder(&[("a.py", "limit = 10\nsize = 3\n")]);
+    let root = repository.path();
+    let rounds = attempts.iter().flat_map(|(_, attempt)| {
+        let said = Round::text("I changed the limit in a.py and all is well.");
+        let once = [read(&["a.py"]), Round::calls([attempt.clone()]), said];
+        [once.clone(), once].concat()
+    });
+    let (_server, home) = scripted(rounds.collect::<Vec<_>>());
+    for (why, _) in &attempts {
+        let finished = home.run(root, &["refactor", "raise the limit"]).expect(1);
+        holds(
+            &finished.stderr,
+            &["refactor is incomplete: a change of `", " failed: ", why],
+        );
+        holds(closing(&finished.stdout), &["Nothing was changed"]);
+        home.run(root, &["ci", "refactor", "raise the limit"]).expect(1);
+    }
+}
+
+#[test]
+fn a_refactor_names_each_path_whose_last_change_was_not_made() {
+    let repository = folder(&[("a.py", "limit = 10\n"), ("b.py", "size = 3\n"), ("c.py", "y = 1\n")]);
+    let (_server, home) = scripted([
+        read(&["a.py", "b.py", "c.py"]),
+        Round::calls([
+            edit("a.py", "limit = 99", "limit = 11"),
+            edit("b.py", "size = 99", "size = 4"),
+        ]),
+        Round::calls([edit("a.py", "limit = 10", "limit = 11"), edit("./c.py", "z", "y")]),
+        Round::text("All is well."),
+    ]);
+    let finished = home.run(repository.path(), &["refactor", "raise them"]).expect(0);
+    let last = "\n- Not changed, because the last attempt failed: `b.py`, `c.py`\n";
+    assert!(finished.stdout.ends_with(last), "{}", finished.stdout);
+}
+
+#[test]
 fn a_running_session_is_not_undone() {
     let repository = folder(&[("app.py", "x = 1\n")]);
     let root = repository.path();
@@ -594,7 +649,7 @@ fn explain_and_architect_run_on_both_repositories_and_change_nothing() {
 }
 
 /// A git repository whose one commit holds these files, and in which every user may commit.
-fn committed(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn committed(files: &[(&str, &str)]) -> tempfile::TempDir {
     let repository = folder(files);
     let root = repository.path();
     git(root, &["init", "-q"]);

@@ -1,6 +1,8 @@
 //! Paths as everything but this module sees them: relative to the root, separated by `/`, without `.`, `..` or empty
 //! parts. Pure text; nothing here touches a file system.
 
+use std::path::Path;
+
 use tool_core::limits;
 
 /// Why a text is no path inside a repository.
@@ -46,6 +48,20 @@ pub fn normalise(path: &str) -> Result<String, PathError> {
         }
     }
     Ok(parts.join("/"))
+}
+
+/// The normal form of a path that is relative, or absolute and below `root`. Nothing for one that lies outside.
+pub fn inside(root: &Path, path: &str) -> Option<String> {
+    let Some(absolute) = path.strip_prefix('/') else {
+        return normalise(path).ok();
+    };
+    let absolute = normalise(absolute.trim_start_matches('/')).ok()?;
+    let root = root.to_str()?.trim_matches('/');
+    match absolute.strip_prefix(root)? {
+        "" => Some(String::new()),
+        below if root.is_empty() => Some(below.to_owned()),
+        below => below.strip_prefix('/').map(str::to_owned),
+    }
 }
 
 /// True where [`normalise`] would change nothing, which is nearly always.
@@ -111,6 +127,30 @@ mod tests {
         assert_eq!(normalise(".."), Err(PathError::Outside));
         assert_eq!(normalise("a/../../b"), Err(PathError::Outside));
         assert_eq!(normalise("a\0b"), Err(PathError::Nul));
+    }
+
+    #[test]
+    fn an_absolute_path_counts_where_it_lies_below_the_root() {
+        let inside = |path: &str| inside(Path::new("/home/ada/shop"), path);
+        for (given, normal) in [
+            ("/home/ada/shop/src/a.py", "src/a.py"),
+            ("/home/ada/../ada/shop//src/./a.py", "src/a.py"),
+            ("/home/ada/shop", ""),
+            ("/home/ada/shop/", ""),
+            ("src/../a.py", "a.py"),
+        ] {
+            assert_eq!(inside(given).as_deref(), Some(normal), "{given}");
+        }
+        let outside = [
+            "/home/ada/shop2/a.py",
+            "/home/ada",
+            "/home/ada/shop/../b",
+            "../shop/a.py",
+            "/",
+        ];
+        for given in outside {
+            assert_eq!(inside(given), None, "{given}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::keys;
-use super::missed::{RefusedPurpose, path_of};
+use super::missed::RefusedPurpose;
 use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
 use super::{Outcome, SessionRun};
@@ -109,7 +109,7 @@ impl Serving<'_> {
         let mut report = self.tools.call_for_client(context, call).await;
         let why = match &report.result {
             Err(error) => {
-                let path = path_of(&call.arguments);
+                let path = self.tools.path_of(&call.arguments);
                 why_denied(&self.job.repository, error, path, &context.cancel).await
             }
             Ok(_) => None,

@@ -201,24 +201,25 @@ impl ChangingSession<'_> {
                 .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
             );
         }
-        let open = |kind| {
-            missed
-                .denials
-                .iter()
-                .filter(move |denial| denial.kind == kind && !denial.is_made_good)
-        };
         // Tests may stand in any file: a model that wanted to extend an existing one, and was sent to a new one, has done
         // what it was for.
         let is_elsewhere = operation == Operation::TestGen && !self.changed.is_empty();
-        let write = open(RefusedPurpose::Writes).next().filter(|_| !is_elsewhere);
-        let write = write.map(|denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial));
+        let change = |denial: &Denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial);
+        let mut writes = missed.open(RefusedPurpose::Writes).filter(|denial| !denial.is_mistake);
+        let write = writes.next().filter(|_| !is_elsewhere).map(change);
+        // A model may take another way after a mistake; where it changed nothing, it took none.
+        let mistake = || {
+            let mistakes = missed.open(RefusedPurpose::Writes).filter(|denial| denial.is_mistake);
+            mistakes.last().filter(|_| self.changed.is_empty()).map(change)
+        };
         let cut_off = || missed.cut_offs.first().map(|cut_off| lost(operation, cut_off));
         let act = || {
             // A user who answered no has decided; the operation is done all the same.
-            let denial = open(RefusedPurpose::Acts).find(|denial| !denial.by_user && !self.is_preview)?;
+            let mut acts = missed.open(RefusedPurpose::Acts);
+            let denial = acts.find(|denial| !denial.by_user && !self.is_preview)?;
             Some(denied(operation, &format!("`{}`", denial.skill), denial))
         };
-        write.or_else(cut_off).or(found).or_else(act)
+        write.or_else(cut_off).or_else(mistake).or(found).or_else(act)
     }
 }
 
@@ -262,6 +263,7 @@ mod tests {
             hint: Some("--allow-path".into()),
             kind,
             has_failed: false,
+            is_mistake: false,
             by_user: false,
             is_made_good: false,
         }
@@ -336,6 +338,21 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_the_model_asked_for_wrongly_fails_a_session_that_changed_nothing_else() {
+        let mut wrong = denial("write_file", Some("a.py"), RefusedPurpose::Writes);
+        (wrong.has_failed, wrong.is_mistake, wrong.hint) = (true, true, None);
+        let wrong = missed(&[wrong]);
+        for operation in [Operation::Refactor, Operation::TestGen] {
+            assert_eq!(
+                said(operation, &wrong, &[], None),
+                format!("change-failed: {operation} is incomplete: a change of `a.py` failed: it is protected ()")
+            );
+            assert_eq!(said(operation, &wrong, &["b.py"], None), "");
+        }
+        assert_eq!(said(Operation::Explain, &wrong, &[], None), "");
+    }
+
+    #[test]
     fn a_no_of_the_user_to_a_commit_fails_no_finished_refactor_and_one_to_a_change_does() {
         let refused_by_user = |skill, kind| {
             let mut refused = denial(skill, None, kind);
@@ -378,7 +395,7 @@ mod tests {
     #[test]
     fn a_change_that_was_cut_off_and_never_made_is_missing() {
         let mut lost = Missed::default();
-        lost.cut_off("write_file", "{\"path\": \"b.py\", \"content\": \"half");
+        lost.cut_off("write_file", Some("b.py".into()));
         assert_eq!(
             said(Operation::Refactor, &lost, &["a.py"], None),
             "budget-exhausted: refactor is incomplete: a change of `b.py` was cut off and never made; a call of \

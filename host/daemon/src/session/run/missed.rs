@@ -1,10 +1,15 @@
 //! Missed work of a session: calls that were refused, changes that could not be made (a full disk, a directory that
-//! may not be written), and changes whose call was cut off. Each counts until it is made good.
+//! may not be written), changes that the model asked for wrongly, and changes whose call was cut off. Each counts until
+//! it is made good.
 //!
 //! `judge` decides the outcome of the session from them.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::Value;
 
+use super::changed::quoted;
 use super::suite;
 use crate::api::Effect;
 use crate::repository::path;
@@ -29,6 +34,9 @@ pub(super) struct Denial {
     pub(super) kind: RefusedPurpose,
     /// True if the call failed without a refusal.
     pub(super) has_failed: bool,
+    /// True for a change that the model could have asked for rightly: its `old` text is not in the file, its path lies
+    /// outside. It fails the session where nothing else was changed.
+    pub(super) is_mistake: bool,
     /// True if the user was asked and said no: that user needs no hint to allow it.
     pub(super) by_user: bool,
     /// True once the same was done after all.
@@ -107,15 +115,35 @@ impl Missed {
     }
 
     /// Takes note of a change that was cut off.
-    pub(super) fn cut_off(&mut self, skill: &str, arguments: &str) {
+    pub(super) fn cut_off(&mut self, skill: &str, path: Option<String>) {
         self.cut_offs.push(CutOff {
             skill: skill.to_owned(),
-            path: path_of(arguments),
+            path,
         });
     }
 
+    /// What was missed of one purpose and not made good, in order.
+    pub(super) fn open(&self, purpose: RefusedPurpose) -> impl Iterator<Item = &Denial> {
+        let is_open = move |denial: &&Denial| denial.kind == purpose && !denial.is_made_good;
+        self.denials.iter().filter(is_open)
+    }
+
+    /// The closing line about changes whose last attempt failed. Empty where there is none.
+    pub(super) fn line(&self) -> String {
+        let name = |denial: &Denial| match &denial.path {
+            Some(path) => quoted(path),
+            None => format!("a call of {} without a path", quoted(&denial.skill)),
+        };
+        let names: BTreeSet<String> = self.open(RefusedPurpose::Writes).map(name).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        let names: Vec<String> = names.into_iter().collect();
+        format!("- Not changed, because the last attempt failed: {}\n", names.join(", "))
+    }
+
     /// Takes note of a call that was done: it makes up for what was missed of the same.
-    pub(super) fn done(&mut self, skill: &str, kind: RefusedPurpose, arguments: &str, changed: &[String]) {
+    pub(super) fn done(&mut self, skill: &str, kind: RefusedPurpose, named: Option<&str>, changed: &[String]) {
         self.has_tested |= skill == suite::SKILL;
         match kind {
             RefusedPurpose::Reads => {}
@@ -124,9 +152,8 @@ impl Missed {
                 same.for_each(|denial| denial.is_made_good = true);
             }
             RefusedPurpose::Writes => {
-                let named = path_of(arguments);
                 let covers = |path: &Option<String>| match path {
-                    Some(path) => named.as_ref() == Some(path) || changed.contains(path),
+                    Some(path) => named == Some(path.as_str()) || changed.contains(path),
                     None => true,
                 };
                 let writes = self
@@ -142,8 +169,8 @@ impl Missed {
     }
 }
 
-/// The path that arguments name, also where they break off after it.
-pub(super) fn path_of(arguments: &str) -> Option<String> {
+/// The path within `root` that arguments name, also where they break off after it.
+pub(super) fn path_of(root: &Path, arguments: &str) -> Option<String> {
     let found = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => value.get("path").and_then(Value::as_str).map(str::to_owned),
         Err(_) => {
@@ -153,7 +180,7 @@ pub(super) fn path_of(arguments: &str) -> Option<String> {
             values.next().and_then(Result::ok)
         }
     };
-    found.map(|found| path::normalise(&found).unwrap_or(found))
+    found.map(|found| path::inside(root, &found).unwrap_or(found))
 }
 
 #[cfg(test)]
@@ -168,6 +195,7 @@ mod tests {
             hint: None,
             kind,
             has_failed: false,
+            is_mistake: false,
             by_user: false,
             is_made_good: false,
         }
@@ -175,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_path_is_read_as_far_as_it_came() {
-        let path = |arguments| path_of(arguments).unwrap_or_default();
+        let path = |arguments| path_of(Path::new("/shop"), arguments).unwrap_or_default();
+        assert_eq!(path(r#"{"path": "/shop/src/a.py"}"#), "src/a.py");
         assert_eq!(path(r#"{"path": "./src/a.py", "content": "x"}"#), "src/a.py");
         assert_eq!(
             path(r#"{"path": "src/\u0061.py", "content": "\"path\": \"b"#),
@@ -188,36 +217,21 @@ mod tests {
     #[test]
     fn only_the_same_makes_up_for_what_was_missed_and_only_later() {
         let mut missed = Missed::default();
-        missed.done(
-            "write_file",
-            RefusedPurpose::Writes,
-            r#"{"path": "a.py"}"#,
-            &["a.py".into()],
-        );
+        missed.done("write_file", RefusedPurpose::Writes, Some("a.py"), &["a.py".into()]);
         missed.deny(denial("write_file", Some("a.py"), RefusedPurpose::Writes), &[]);
         missed.deny(denial("git_commit", None, RefusedPurpose::Acts), &[Effect::CommitGit]);
-        missed.cut_off("write_file", r#"{"path": "b.py", "content": "half"#);
-        missed.done(
-            "write_file",
-            RefusedPurpose::Writes,
-            r#"{"path": "c.py"}"#,
-            &["c.py".into()],
-        );
-        missed.done("run_tests", RefusedPurpose::Acts, "{}", &[]);
+        missed.cut_off("write_file", Some("b.py".into()));
+        missed.done("write_file", RefusedPurpose::Writes, Some("c.py"), &["c.py".into()]);
+        missed.done("run_tests", RefusedPurpose::Acts, None, &[]);
         assert!(missed.denials.iter().all(|denial| !denial.is_made_good));
         assert_eq!(
             missed.denials[1].hint.as_deref(),
             Some("allow it with `--allow commit-git`")
         );
         assert_eq!(missed.cut_offs.len(), 1);
-        missed.done("write_file", RefusedPurpose::Writes, r#"{"path": "./b.py"}"#, &[]);
-        missed.done(
-            "write_file",
-            RefusedPurpose::Writes,
-            r#"{"path": "a.py"}"#,
-            &["a.py".into()],
-        );
-        missed.done("git_commit", RefusedPurpose::Acts, "{}", &[]);
+        missed.done("write_file", RefusedPurpose::Writes, Some("b.py"), &[]);
+        missed.done("write_file", RefusedPurpose::Writes, Some("a.py"), &["a.py".into()]);
+        missed.done("git_commit", RefusedPurpose::Acts, None, &[]);
         assert!(missed.denials.iter().all(|denial| denial.is_made_good));
         assert!(missed.cut_offs.is_empty());
     }
@@ -236,7 +250,7 @@ mod tests {
     fn tests_that_were_run_make_up_for_a_refused_run_before_and_after() {
         let mut missed = Missed::default();
         missed.deny(denial("run_tests", None, RefusedPurpose::Acts), &[Effect::RunProcess]);
-        missed.done("run_tests", RefusedPurpose::Acts, "{}", &[]);
+        missed.done("run_tests", RefusedPurpose::Acts, None, &[]);
         missed.deny(denial("run_tests", None, RefusedPurpose::Acts), &[Effect::RunProcess]);
         assert!(missed.denials.iter().all(|denial| denial.is_made_good));
     }

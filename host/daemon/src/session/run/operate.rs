@@ -106,15 +106,20 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
         latest = whole.len();
         whole.push_str(&report.text);
     };
-    desk.say(&closing.text);
+    let missed = tools.take_missed();
+    let has_changes = !job.recorder.summary().files_changed().is_empty();
+    if has_changes && matches!(task.operation, Operation::Refactor | Operation::TestGen) {
+        desk.say(&format!("{}\n{}", closing.text.trim_end(), missed.line()));
+    } else {
+        desk.say(&closing.text);
+    }
     let reader = if is_analyst(task) {
         "the embedded analyst"
     } else {
         "the model"
     };
     keys::tell(&job.redactor, &job.recorder, reader);
-    let missed = tools.take_missed();
-    for denial in &missed.denials {
+    for denial in missed.denials.iter().filter(|denial| !denial.is_mistake) {
         job.recorder.notice(denial.sentence(), denial.hint.clone());
     }
     Ok(judge(job, task, &report, &missed, closing.problem))

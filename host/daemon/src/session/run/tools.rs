@@ -131,6 +131,9 @@ impl SessionRun {
     }
 }
 
+/// Advice to a user whose model asked for a change wrongly.
+const RETRY_HINT: &str = "run it again, put the request in other words, or choose another model: `--model MODEL`";
+
 pub(super) enum OwnedArguments {
     Text(String),
     Value(Value),
@@ -370,7 +373,8 @@ impl<'a> SessionTools<'a> {
         }
         if let Ok(outcome) = &report.result {
             let kind = RefusedPurpose::of(&self.effects(&call.name));
-            lock(&self.missed).done(&call.name, kind, &call.arguments, &outcome.files_modified);
+            let named = self.path_of(&call.arguments);
+            lock(&self.missed).done(&call.name, kind, named.as_deref(), &outcome.files_modified);
         }
         let end = NoteEnd {
             verdict: verdict(&report),
@@ -385,34 +389,34 @@ impl<'a> SessionTools<'a> {
     }
 
     fn note_denial(&self, call: &ToolCall, error: &CallError, report: &CallReport) {
-        let (kind, message, hint) = match error {
-            CallError::Failure {
-                kind, message, hint, ..
-            } => (kind.clone(), message.clone(), hint.clone()),
-            CallError::Trap { .. } | CallError::Limit { .. } | CallError::Busy { .. } => {
-                (ErrorKind::Failed, error.to_string(), None)
-            }
-            _ => return,
+        let (kind, hint) = match error {
+            CallError::Unknown { .. } | CallError::Cancelled { .. } => return,
+            CallError::Failure { kind, hint, .. } => (kind.clone(), hint.clone()),
+            CallError::Trap { .. } | CallError::Limit { .. } | CallError::Busy { .. } => (ErrorKind::Failed, None),
+            CallError::Arguments { .. } | CallError::NotReady { .. } => (error.kind().clone(), None),
         };
         let effects = self.effects(&call.name);
-        // Other failures are mistakes of the model, or facts that it has found out.
-        let is_lost = match RefusedPurpose::of(&effects) {
+        let purpose = RefusedPurpose::of(&effects);
+        let is_lost = match purpose {
             RefusedPurpose::Writes => true,
             RefusedPurpose::Acts => effects.contains(&Effect::CommitGit) && !report.notes.had_nothing_to_commit,
             RefusedPurpose::Reads => false,
         };
         // A model cannot foresee an exceeded limit, or a call that is impossible here.
         let has_failed = matches!(kind, ErrorKind::Failed | ErrorKind::Limit | ErrorKind::Unavailable) && is_lost;
-        if kind != ErrorKind::Denied && !has_failed {
+        let is_refused = kind == ErrorKind::Denied;
+        if !is_refused && !has_failed {
+            self.note_mistake(call, &error.to_string());
             return;
         }
         let denial = Denial {
             skill: call.name.clone(),
-            path: missed::path_of(&call.arguments),
-            message,
+            path: self.path_of(&call.arguments),
+            message: error.to_string(),
             hint,
-            kind: RefusedPurpose::of(&effects),
+            kind: purpose,
             has_failed,
+            is_mistake: false,
             // No answer in time is no refusal.
             by_user: report.is_refused_by_user() && !self.job.approver.has_expired(),
             is_made_good: false,
@@ -420,9 +424,34 @@ impl<'a> SessionTools<'a> {
         lock(&self.missed).deny(denial, &effects);
     }
 
+    /// Takes note of a change that the model asked for wrongly. A wrong call that changes nothing is no matter.
+    fn note_mistake(&self, call: &ToolCall, message: &str) {
+        let effects = self.effects(&call.name);
+        if RefusedPurpose::of(&effects) != RefusedPurpose::Writes {
+            return;
+        }
+        let denial = Denial {
+            skill: call.name.clone(),
+            path: self.path_of(&call.arguments),
+            message: first_line(message),
+            hint: Some(RETRY_HINT.to_owned()),
+            kind: RefusedPurpose::Writes,
+            has_failed: true,
+            is_mistake: true,
+            by_user: false,
+            is_made_good: false,
+        };
+        lock(&self.missed).deny(denial, &effects);
+    }
+
+    /// The path that arguments of a call name.
+    pub(super) fn path_of(&self, arguments: &str) -> Option<String> {
+        missed::path_of(self.job.repository.root(), arguments)
+    }
+
     fn note_cut_off(&self, skill: &str, arguments: &str) {
         if RefusedPurpose::of(&self.effects(skill)) == RefusedPurpose::Writes {
-            lock(&self.missed).cut_off(skill, arguments);
+            lock(&self.missed).cut_off(skill, self.path_of(arguments));
         }
     }
 
@@ -451,11 +480,16 @@ impl<'a> SessionTools<'a> {
             None => (api::now(), 0, None),
         };
         // A call that never reached a skill has no note of its end: the loop answered it itself.
-        let end = end.unwrap_or_else(|| NoteEnd {
-            verdict: if result.is_error { "failed" } else { "ok" }.to_owned(),
-            summary: first_line(&result.text),
-            receipt: None,
-            details: None,
+        let end = end.unwrap_or_else(|| {
+            if result.is_error {
+                self.note_mistake(call, &result.text);
+            }
+            NoteEnd {
+                verdict: if result.is_error { "failed" } else { "ok" }.to_owned(),
+                summary: first_line(&result.text),
+                receipt: None,
+                details: None,
+            }
         });
         self.job.recorder.record(JournalEntry::Tool(ToolEntry {
             call_id: call.id.clone(),
