@@ -2,6 +2,7 @@
 
 mod answers;
 mod architecture;
+mod arguments;
 mod asking;
 mod authoring;
 mod benchmarks;

@@ -4,9 +4,11 @@
 //! came. A schema may come from a foreign component, so it causes no request, its patterns run in linear time, and what
 //! it and the arguments make of work together is bounded before anything is done (`weight`).
 
+mod lenient;
 mod weight;
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
@@ -21,6 +23,8 @@ use tool_core::text::{beginning, clean};
 
 /// Longest piece of the caller's own words in an error.
 const SHOWN_BYTES_MAX: usize = 100;
+
+pub use lenient::unmarked;
 
 /// A schema that arguments can be held to.
 #[derive(Debug)]
@@ -50,13 +54,45 @@ pub fn compile(schema: &Value) -> Result<Schema, String> {
     })
 }
 
-/// Parses and validates. Gives the arguments back as the JSON object that the skill gets.
-pub fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Result<Value, CallError> {
-    let value = parse(skill, arguments)?;
-    let work = schema.parts.saturating_mul(weight::of_value(&value));
+/// Checked arguments of a call.
+#[derive(Debug)]
+pub struct CheckedArguments {
+    /// The JSON object that the skill gets.
+    pub value: Value,
+    /// What was read otherwise than it was given, a sentence each.
+    pub changes: Vec<String>,
+}
+
+/// Parses the arguments of a call in the repository at `root`, reads what is plainly meant (`lenient`), and validates.
+pub fn check_call(
+    skill: &str,
+    schema: &Schema,
+    arguments: &RawArguments<'_>,
+    root: &Path,
+) -> Result<CheckedArguments, CallError> {
+    let mut value = parse(skill, arguments)?.into_owned();
+    work(skill, schema, &value)?;
+    let changes = lenient::read(schema, &mut value, root);
+    let value = validate(skill, schema, Cow::Owned(value))?;
+    Ok(CheckedArguments { value, changes })
+}
+
+/// Parses and validates. Gives the JSON object back.
+pub(crate) fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Result<Value, CallError> {
+    validate(skill, schema, parse(skill, arguments)?)
+}
+
+/// The work of validating, within its limit.
+fn work(skill: &str, schema: &Schema, value: &Value) -> Result<u64, CallError> {
+    let work = schema.parts.saturating_mul(weight::of_value(value));
     if work > limits::SCHEMA_WORK_MAX {
         return Err(too_large(skill, "arguments that its schema can be tried on"));
     }
+    Ok(work)
+}
+
+fn validate(skill: &str, schema: &Schema, value: Cow<'_, Value>) -> Result<Value, CallError> {
+    let work = work(skill, schema, &value)?;
     if schema.validator.is_valid(&value) {
         return Ok(value.into_owned());
     }

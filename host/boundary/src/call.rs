@@ -83,6 +83,8 @@ pub struct PreparedCall<'a> {
     pub output: Option<&'a Schema>,
     /// Checked arguments.
     pub arguments: Value,
+    /// What of them was read otherwise than it was given.
+    pub changes: Vec<String>,
     /// The session of the call.
     pub context: &'a Arc<CallContext>,
     /// The work behind the imports.
@@ -503,6 +505,7 @@ impl PreparedCall<'_> {
             skill: self.name.to_owned(),
             digest: self.digest.to_owned(),
             arguments: self.arguments.clone(),
+            changes: self.changes.clone(),
             grants: grants.granted().to_vec(),
             wall_us: u64::try_from(call.started.elapsed().as_micros()).unwrap_or(u64::MAX),
             peak_memory_bytes: call.memory_peak(),

@@ -67,7 +67,7 @@ use tool_core::redaction::Redactor;
 use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
 
-pub use arguments::{Schema, check as check_arguments, compile as compile_schema};
+pub use arguments::{Schema, check_call, compile as compile_schema, unmarked};
 pub use budget::{CallBudget, Stop, WritablePlace};
 pub use cache::Cache;
 pub use call::{PreparedCall, failures, kind_told};

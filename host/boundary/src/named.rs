@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::SessionFiles;
 use crate::limits;
 use tool_core::digest::sha256_hex;
-use tool_repository::{EntryKind, Repository};
+use tool_repository::{EntryKind, Repository, path};
 
 impl SessionFiles {
     /// The files that arguments of the user's name count as seen, as they are now. Blocks, and ends early with the
@@ -17,6 +17,7 @@ impl SessionFiles {
         let mut named = Vec::new();
         name_paths(arguments, &mut named);
         let digest_of = |path: String| {
+            let path = path::inside(repository.root(), &path)?;
             let opened = repository.open_within(&path, cancel).ok()?;
             let opened = Some(opened).filter(|opened| opened.kind == EntryKind::File)?;
             let content = repository

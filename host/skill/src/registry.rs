@@ -38,8 +38,8 @@ use signed::Signing;
 pub use team::Inspection;
 use team::{ComponentFingerprint, Member, Seen, read_component};
 use tool_boundary::{
-    Cache, Loaded, NativeComponent, PreparedCall, Runtime, Schema, Services, Turns, check_arguments, compile_schema,
-    holding, is_name,
+    Cache, Loaded, NativeComponent, PreparedCall, Runtime, Schema, Services, Turns, check_call, compile_schema,
+    holding, is_name, unmarked,
 };
 use tool_core::api::{Effect, Operation, ToolSpec};
 use tool_core::api::{Signed, SkillEntry, SkillFunction, SkillOrigin, SkillState};
@@ -185,7 +185,7 @@ impl<'a> SkillFunctionRef<'a> {
                 Source::Builtin(_) => description.clone(),
                 Source::Team(_) => format!("{OF_THE_TEAM} {description}"),
             },
-            parameters: parameters.clone(),
+            parameters: unmarked(parameters),
         }
     }
 
@@ -408,7 +408,7 @@ impl SkillHost {
                 reason,
             };
             let schema = function.schema().map_err(not_ready)?;
-            let arguments = check_arguments(name, schema, arguments)?;
+            let arguments = check_call(name, schema, arguments, context.repository.root())?;
             let loaded = self.loaded(skill, context.progress.as_ref(), &context.cancel);
             let loaded = loaded.map_err(|reason| {
                 if context.cancel.is_cancelled() {
@@ -436,7 +436,8 @@ impl SkillHost {
                 within: within(function, context),
                 takes_cursor: takes_cursor(&descriptor.parameters),
                 output: function.output(),
-                arguments,
+                arguments: arguments.value,
+                changes: arguments.changes,
                 context,
                 services: &self.services,
                 limits: self.limits,

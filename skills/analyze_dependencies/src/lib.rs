@@ -92,6 +92,7 @@ impl Handler for AnalyzeDependencies {
                 "properties": {
                     "path": {
                         "type": "string",
+                        "format": "path",
                         "description": "Directory or manifest, relative to the repository root. Default: all."
                     },
                     "cursor": {

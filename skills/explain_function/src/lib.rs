@@ -70,6 +70,7 @@ impl Handler for ExplainFunction {
                     },
                     "path": {
                         "type": "string",
+                        "format": "path",
                         "description": "File or directory, relative to the repository root. Default: all."
                     },
                     "callers": {

@@ -80,6 +80,7 @@ impl Handler for FindReferences {
                     },
                     "path": {
                         "type": "string",
+                        "format": "path",
                         "description": "Directory or file, relative to the repository root. Default: all."
                     },
                     "also": {

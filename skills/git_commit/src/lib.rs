@@ -33,7 +33,7 @@ pub struct GitCommitArguments {
     message: String,
     /// Exactly these files or directories, relative to the repository root.
     #[serde(default)]
-    #[schemars(inner(length(min = 1)))]
+    #[schemars(inner(length(min = 1)), extend("format" = "path"))]
     paths: Vec<String>,
     /// Every change in the repository, untracked files included.
     #[serde(default)]
@@ -131,7 +131,7 @@ mod tests {
     fn description() {
         check_description::<GitCommit>();
         // Another schema is another contract with every model: change it knowingly.
-        insta::assert_snapshot!(schema::of::<GitCommitArguments>().to_string(), @r#"{"type":"object","properties":{"message":{"type":"string","minLength":1,"description":"A subject of at most 72 characters that says what the change does; if there is more to say, an empty line and a body that says why."},"paths":{"type":"array","items":{"type":"string","minLength":1},"description":"Exactly these files or directories, relative to the repository root."},"all":{"type":"boolean","description":"Every change in the repository, untracked files included."}},"required":["message"],"additionalProperties":false}"#);
+        insta::assert_snapshot!(schema::of::<GitCommitArguments>().to_string(), @r#"{"type":"object","properties":{"message":{"type":"string","minLength":1,"description":"A subject of at most 72 characters that says what the change does; if there is more to say, an empty line and a body that says why."},"paths":{"type":"array","items":{"type":"string","minLength":1},"format":"path","description":"Exactly these files or directories, relative to the repository root."},"all":{"type":"boolean","description":"Every change in the repository, untracked files included."}},"required":["message"],"additionalProperties":false}"#);
     }
 
     #[test]

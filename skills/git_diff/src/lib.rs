@@ -160,6 +160,7 @@ impl Handler for GitDiff {
                     },
                     "paths": {
                         "type": "array",
+                        "format": "path",
                         "items": {"type": "string", "minLength": 1},
                         "description": "Only these files or directories, relative to the repository root."
                     },

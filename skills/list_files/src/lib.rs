@@ -55,6 +55,7 @@ impl Handler for ListFiles {
                 "properties": {
                     "path": {
                         "type": "string",
+                        "format": "path",
                         "description": "Directory, relative to the repository root. Default: the root."
                     },
                     "recursive": {

@@ -36,7 +36,7 @@ pub struct ReadFile;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ReadFileArguments {
     /// File, relative to the repository root.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("format" = "path"))]
     path: String,
     /// First line, from 1. Default: 1.
     #[schemars(range(min = 1))]

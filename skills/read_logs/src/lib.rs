@@ -264,6 +264,7 @@ fn parameters() -> serde_json::Value {
         "properties": {
             "path": {
                 "type": "string",
+                "format": "path",
                 "description": "Log file, or directory to look in, relative to the repository root. Default: the \
                     newest log."
             },

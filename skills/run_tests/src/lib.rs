@@ -55,6 +55,7 @@ impl Handler for RunTests {
                     },
                     "paths": {
                         "type": "array",
+                        "format": "path",
                         "items": {"type": "string", "minLength": 1, "maxLength": 1000},
                         "maxItems": 50,
                         "description": "Test files or directories, relative to the repository root; for pytest also \

@@ -177,6 +177,7 @@ fn parameters() -> serde_json::Value {
             },
             "path": {
                 "type": "string",
+                "format": "path",
                 "description": "Directory or file, relative to the repository root. Default: all."
             },
             "globs": {

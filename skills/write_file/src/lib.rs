@@ -220,6 +220,7 @@ fn parameters() -> serde_json::Value {
         "properties": {
             "path": {
                 "type": "string",
+                "format": "path",
                 "minLength": 1,
                 "description": "File, relative to the repository root."
             },

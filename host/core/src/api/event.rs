@@ -17,6 +17,11 @@ pub struct Receipt {
     pub digest: String,
     /// The arguments as they were given.
     pub arguments: Value,
+    /// Arguments that were read otherwise than they were given, because the schema wants another type there or they are
+    /// paths below the root: a sentence each, with the JSON pointer; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(min_items = 1)]
+    pub changes: Vec<String>,
     /// Effects that were granted to this call.
     pub grants: Vec<Effect>,
     /// Wall time, time inside host calls included, in microseconds.

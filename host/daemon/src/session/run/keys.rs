@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Event, NoticeKind};
 use crate::limits;
 use crate::redaction::Redactor;
-use crate::repository::Repository;
+use crate::repository::{Repository, path};
 use crate::session::feed::Recorder;
 use crate::skill::details::{rewrite_texts, visit_texts};
 use crate::skill::{CallError, CallReport};
@@ -115,7 +115,8 @@ fn learned(
             break;
         }
         // A file larger than the rest of the bound is not learned; a smaller one behind it may be.
-        let Ok(content) = repository.read_within(&path, bytes_left, cancel) else {
+        let inside = path::inside(repository.root(), &path);
+        let Some(Ok(content)) = inside.map(|inside| repository.read_within(&inside, bytes_left, cancel)) else {
             continue;
         };
         bytes_left = bytes_left.saturating_sub(content.len() as u64);

@@ -35,7 +35,10 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
     }
     let (verdict, details) = (verdict(&report), details_of(&report));
     let is_refused = report.is_refused_by_user() && !job.approver.has_expired();
-    let receipt = report.receipt.map(cut_receipt);
+    let receipt = report.receipt.map(|receipt| {
+        let arguments = arguments.clone();
+        cut_receipt(Receipt { arguments, ..receipt })
+    });
     let result = match &report.result {
         Ok(outcome) => outcome.text.clone(),
         Err(error) => error.to_string(),
@@ -135,6 +138,7 @@ fn empty_receipt(name: &str, arguments: &Value, verdict: &str) -> Receipt {
         skill: name.to_owned(),
         digest: String::new(),
         arguments: cut_arguments(arguments),
+        changes: Vec::new(),
         grants: Vec::new(),
         wall_us: 0,
         peak_memory_bytes: 0,

@@ -164,6 +164,7 @@ fn receipt(name: &str, arguments: serde_json::Value) -> Receipt {
         skill: name.to_owned(),
         digest: "d".to_owned(),
         arguments,
+        changes: Vec::new(),
         grants: Vec::new(),
         wall_us: 1,
         peak_memory_bytes: 1,

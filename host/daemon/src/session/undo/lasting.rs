@@ -89,6 +89,7 @@ mod tests {
             skill: name.into(),
             digest: String::new(),
             arguments: serde_json::Value::Null,
+            changes: Vec::new(),
             grants: Vec::new(),
             wall_us: 1,
             peak_memory_bytes: 1,

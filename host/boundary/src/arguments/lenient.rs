@@ -1,0 +1,290 @@
+//! The lenient step before validation: what is plainly meant is read as what the schema wants.
+//!
+//! Models, small ones above all, write numbers and booleans as texts, null for a field that they leave out, one value for
+//! a list of one, and a path as it is on disk. A value is read otherwise only where its own type is not allowed, so a
+//! field that may be any text keeps its text. The one exception are paths: a schema marks them with `"format": "path"`,
+//! on a string or on an array of them.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::{Schema, shown, weight};
+use crate::limits;
+use tool_repository::path;
+
+/// Changes that a receipt names.
+const CHANGES_MAX: usize = 20;
+
+/// The value of `format` that marks a path within the repository.
+const PATH: &str = "path";
+
+/// Reads arguments as they are meant. Gives a sentence for each change, with the JSON pointer of its value.
+pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> Vec<String> {
+    let mut reader = LenientReader {
+        schema,
+        root,
+        changes: Vec::new(),
+    };
+    reader.read(&schema.source, arguments, "");
+    reader.changes
+}
+
+/// The schema without the marks of paths, which say nothing to a model; some servers refuse a format that they do not know.
+pub fn unmarked(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let is_mark = |(name, value): &(&String, &Value)| *name == "format" && value.as_str() == Some(PATH);
+            let kept = fields.iter().filter(|field| !is_mark(field));
+            Value::Object(kept.map(|(name, value)| (name.clone(), unmarked(value))).collect())
+        }
+        Value::Array(elements) => Value::Array(elements.iter().map(unmarked).collect()),
+        value => value.clone(),
+    }
+}
+
+/// JSON types as a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Types(u8);
+
+impl Types {
+    const NULL: Self = Self(1);
+    const BOOLEAN: Self = Self(2);
+    const INTEGER: Self = Self(4);
+    const NUMBER: Self = Self(8 | 4);
+    const STRING: Self = Self(16);
+    const ARRAY: Self = Self(32);
+    const OBJECT: Self = Self(64);
+    const ALL: Self = Self(127);
+
+    fn named(name: &str) -> Self {
+        match name {
+            "null" => Self::NULL,
+            "boolean" => Self::BOOLEAN,
+            "integer" => Self::INTEGER,
+            "number" => Self::NUMBER,
+            "string" => Self::STRING,
+            "array" => Self::ARRAY,
+            "object" => Self::OBJECT,
+            _ => Self::ALL,
+        }
+    }
+
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::NULL,
+            Value::Bool(_) => Self::BOOLEAN,
+            Value::Number(number) if number.is_f64() => Self(8),
+            Value::Number(_) => Self::INTEGER,
+            Value::String(_) => Self::STRING,
+            Value::Array(_) => Self::ARRAY,
+            Value::Object(_) => Self::OBJECT,
+        }
+    }
+
+    fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn union(all: impl Iterator<Item = Self>) -> Self {
+        Self(all.fold(0, |union, types| union | types.0))
+    }
+}
+
+struct LenientReader<'a> {
+    schema: &'a Schema,
+    root: &'a Path,
+    changes: Vec<String>,
+}
+
+impl<'a> LenientReader<'a> {
+    fn read(&mut self, part: &'a Value, value: &mut Value, at: &str) {
+        if let Some((meant, how)) = self.meant(part, value) {
+            *value = meant;
+            self.note(at, &how);
+        }
+        let part = self.resolve(part);
+        match value {
+            Value::Object(fields) => self.read_fields(part, fields, at),
+            Value::Array(elements) => {
+                let items = part.get("items");
+                for (index, element) in elements.iter_mut().enumerate() {
+                    let at = format!("{at}/{index}");
+                    if let Some(items) = items {
+                        self.read(items, element, &at);
+                    }
+                    if is_marked(part) {
+                        self.read_path(element, &at);
+                    }
+                }
+            }
+            Value::String(_) if is_marked(part) => self.read_path(value, at),
+            _ => {}
+        }
+    }
+
+    fn read_fields(&mut self, part: &'a Value, fields: &mut Map<String, Value>, at: &str) {
+        let known = part.get("properties").and_then(Value::as_object);
+        let required = part.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+        let is_absent = |name: &str, value: &Value| {
+            let field = known.and_then(|known| known.get(name));
+            value.is_null() && !is_required(name) && field.is_some_and(|field| !self.types(field).has(Types::NULL))
+        };
+        let absent: Vec<String> = fields
+            .iter()
+            .filter(|(name, value)| is_absent(name, value))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in absent {
+            fields.shift_remove(&name);
+            self.note(&format!("{at}/{name}"), "null, taken as absent");
+        }
+        let others = part.get("additionalProperties");
+        for (name, value) in fields {
+            let field = known.and_then(|known| known.get(name)).or(others);
+            if let Some(field) = field.filter(|field| field.is_object()) {
+                self.read(field, value, &format!("{at}/{name}"));
+            }
+        }
+    }
+
+    /// What a value of a type that is not allowed here stands for, and how to say that.
+    fn meant(&self, part: &'a Value, value: &Value) -> Option<(Value, String)> {
+        let allowed = self.types(part);
+        if allowed.has(Types::of(value)) {
+            return None;
+        }
+        let scalar = match value {
+            Value::String(text) => self.meant_by_text(allowed, text.trim()),
+            Value::Number(number) if allowed.has(Types::INTEGER) => whole(number.as_f64()?),
+            _ => None,
+        };
+        if let Some(scalar) = scalar {
+            let how = match &scalar {
+                Value::Array(_) | Value::Object(_) => "the JSON in a text, read as what it stands for".to_owned(),
+                scalar => format!("read as {}", super::described(scalar)),
+            };
+            return Some((scalar, how));
+        }
+        if !allowed.has(Types::ARRAY) || matches!(value, Value::Null | Value::Array(_)) {
+            return None;
+        }
+        let items = self.resolve(part).get("items")?;
+        let fits = self.types(items).has(Types::of(value)) || self.meant(items, value).is_some();
+        fits.then(|| (Value::Array(vec![value.clone()]), "read as a list of one".to_owned()))
+    }
+
+    /// A number, a boolean, a list or an object that stands in a text.
+    fn meant_by_text(&self, allowed: Types, text: &str) -> Option<Value> {
+        if allowed.has(Types::BOOLEAN) && ["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
+            return Some(Value::Bool(text.eq_ignore_ascii_case("true")));
+        }
+        if !text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '[' | '{')) {
+            return None;
+        }
+        let parsed: Value = serde_json::from_str(text).ok()?;
+        if weight::of_value(&parsed).saturating_mul(self.schema.parts) > limits::SCHEMA_WORK_MAX {
+            return None;
+        }
+        match &parsed {
+            Value::Number(number) if !allowed.has(Types::of(&parsed)) => {
+                whole(number.as_f64()?).filter(|_| allowed.has(Types::INTEGER))
+            }
+            parsed_value if allowed.has(Types::of(parsed_value)) => Some(parsed),
+            _ => None,
+        }
+    }
+
+    /// A path in the one form that the skills know, where it is absolute or goes up and stays inside.
+    fn read_path(&mut self, value: &mut Value, at: &str) {
+        let Value::String(text) = value else { return };
+        // Runners name a test within a file as `file::test`.
+        let (place, test) = text.split_at(text.find("::").unwrap_or(text.len()));
+        if !place.starts_with('/') && !place.split('/').any(|name| name == "..") {
+            return;
+        }
+        let Some(mut inside) = path::inside(self.root, place) else {
+            return;
+        };
+        if inside.is_empty() {
+            inside.push('.');
+        } else if place.ends_with('/') {
+            inside.push('/');
+        }
+        inside.push_str(test);
+        *text = inside;
+        let how = format!("read as the path `{}`", shown(text));
+        self.note(at, &how);
+    }
+
+    fn note(&mut self, at: &str, how: &str) {
+        if self.changes.len() < CHANGES_MAX {
+            self.changes.push(format!("`{}`: {how}", shown(at)));
+        }
+    }
+
+    /// The types that a part allows.
+    fn types(&self, part: &'a Value) -> Types {
+        let part = self.follow(part);
+        match part.get("type") {
+            Some(Value::String(name)) => return Types::named(name),
+            Some(Value::Array(names)) => {
+                return Types::union(names.iter().filter_map(Value::as_str).map(Types::named));
+            }
+            _ => {}
+        }
+        if let Some(only) = part.get("const") {
+            return Types::of(only);
+        }
+        if let Some(options) = part.get("enum").and_then(Value::as_array) {
+            return Types::union(options.iter().map(Types::of));
+        }
+        match branches(part) {
+            Some(branches) => Types::union(branches.iter().map(|branch| self.types(branch))),
+            None => Types::ALL,
+        }
+    }
+
+    /// The part without references, and of `T or null` the part `T`.
+    fn resolve(&self, part: &'a Value) -> &'a Value {
+        let part = self.follow(part);
+        let is_null = |branch: &Value| branch.get("type").and_then(Value::as_str) == Some("null");
+        match branches(part) {
+            Some([one, other]) if is_null(other) => self.resolve(one),
+            Some([other, one]) if is_null(other) => self.resolve(one),
+            _ => part,
+        }
+    }
+
+    /// The part that a reference means. References are known to end.
+    fn follow(&self, mut part: &'a Value) -> &'a Value {
+        while let Some(target) = part.get("$ref").and_then(Value::as_str) {
+            let target = target
+                .strip_prefix('#')
+                .and_then(|pointer| self.schema.source.pointer(pointer));
+            match target {
+                Some(target) => part = target,
+                None => break,
+            }
+        }
+        part
+    }
+}
+
+fn branches(part: &Value) -> Option<&[Value]> {
+    let branches = part.get("anyOf").or(part.get("oneOf"))?;
+    branches.as_array().map(Vec::as_slice)
+}
+
+fn is_marked(part: &Value) -> bool {
+    part.get("format").and_then(Value::as_str) == Some(PATH)
+}
+
+/// A number without a fraction as an integer.
+fn whole(number: f64) -> Option<Value> {
+    // Above 2^53 neighbours are the same number.
+    let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
+    is_whole.then(|| Value::from(number as i64))
+}
