@@ -370,20 +370,64 @@ fn a_cancelled_call_leaves_no_helper() {
 }
 
 #[test]
-fn a_worktree_elsewhere_is_denied_where_nobody_can_be_asked() {
+fn a_linked_worktree_is_read_unasked_and_commits_need_a_flag_or_a_yes() {
     let (home, repository) = (Home::offline(), repository());
+    let root = repository.path();
+    git(root, &["config", "user.name", "Ada"]);
+    git(root, &["config", "user.email", "ada@example.org"]);
     let elsewhere = TempDir::new().expect("a temporary folder");
     let place = elsewhere.path().join("second");
-    git(
-        repository.path(),
-        &["worktree", "add", "--quiet", &place.to_string_lossy()],
+    git(root, &["worktree", "add", "--quiet", &place.to_string_lossy()]);
+    fs::write(place.join("a.txt"), "changed\n").expect("it is writable");
+    let shown = home.run(&place, &["skill", "call", "git_diff", "{}"]).expect(0);
+    holds(&shown.stdout, &["On branch second: 1 file changed", "+changed"]);
+    let arguments = json!({"message": "Change", "all": true}).to_string();
+    let mut commit = vec!["skill", "call", "git_commit", &arguments, "--allow", "commit-git"];
+    let refused = home.run(&place, &commit).expect(1);
+    let common = root
+        .canonicalize()
+        .expect("it is there")
+        .join(".git")
+        .display()
+        .to_string();
+    holds(
+        &refused.stderr,
+        &[
+            "A commit of this work tree writes to git data outside of it",
+            "no user can be asked whether it may",
+            &format!("--allow-path {common}"),
+        ],
     );
+    assert_eq!(git(&place, &["status", "--porcelain"]), " M a.txt\n");
+    commit.extend(["--allow-path", &common]);
+    home.run(&place, &commit).expect(0);
+    assert_eq!(git(&place, &["status", "--porcelain"]), "");
+    assert_eq!(
+        git(root, &["log", "-1", "--format=%s by %an", "second"]),
+        "Change by Ada\n"
+    );
+    git(root, &["fsck", "--strict"]);
+}
+
+#[test]
+fn a_worktree_whose_repository_does_not_know_it_is_denied_where_nobody_can_be_asked() {
+    let (home, repository) = (Home::offline(), repository());
+    let elsewhere = TempDir::new().expect("a temporary folder");
+    let place = elsewhere.path().canonicalize().expect("it is there");
+    fs::create_dir(place.join("record")).expect("it is writable");
+    for (name, text) in [
+        (".git", "gitdir: record\n".to_owned()),
+        ("record/HEAD", "ref: refs/heads/main\n".to_owned()),
+        ("record/gitdir", format!("{}/.git\n", place.display())),
+        ("record/commondir", format!("{}/.git\n", repository.path().display())),
+    ] {
+        fs::write(place.join(name), text).expect("it is writable");
+    }
     let refused = home.run(&place, &["skill", "call", "git_diff", "{}"]).expect(1);
     holds(
         &refused.stderr,
         &[
             "git's data of this work tree lies outside of it",
-            "/.git/worktrees/second",
             "no user can be asked whether to use it",
             "hint: ",
         ],

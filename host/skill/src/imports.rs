@@ -143,7 +143,8 @@ impl Services for MachineServices {
     ) -> Result<wit::git_commit::Commit, Failure> {
         refuse_in_preview(context, "make commits")?;
         let commit = || git_commit::create(context, message, paths, all);
-        let commit = if context.decide(Effect::CommitGit) == Decision::Ask {
+        let is_asked = context.decide(Effect::CommitGit) == Decision::Ask || git::must_ask_to_commit(context);
+        let commit = if is_asked {
             call.unclocked(commit)
         } else {
             commit()

@@ -12,6 +12,7 @@
 
 pub(super) mod content;
 pub(super) mod layout;
+mod linked;
 pub(super) mod lock;
 pub(super) mod patches;
 pub(super) mod publish;
@@ -241,6 +242,55 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
     let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     files.git_elsewhere.extend(strange);
     Ok(())
+}
+
+/// Asks once for each repository whether commits may write to git data that belongs to the work tree and lies outside of
+/// it. A yes is kept in the user's home.
+pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
+    let Some(place) = unanswered(context, layout) else {
+        return Ok(());
+    };
+    let shown = place.display();
+    let denied = |why: &str| {
+        hinted(
+            "denied",
+            format!("A commit of this work tree writes to git data outside of it, in `{shown}`, and {why}."),
+            format!("only the user can allow it, with `--allow-path {shown}`, or once on a terminal"),
+        )
+    };
+    if !context.approver.can_ask() {
+        return Err(denied("no user can be asked whether it may"));
+    }
+    let detail = format!(
+        "The work tree {} keeps its git data elsewhere. Commits write there:\n\n{shown}\n\nA yes counts for all work trees \
+         of this repository, and is kept.\n",
+        layout.top.display()
+    );
+    let question = Question::new(Effect::CommitGit, "Let commits write to git data outside of the repository", &detail);
+    if !consent::agrees(context, &question) {
+        let refused = consent::not_asked(context);
+        return Err(refused.unwrap_or_else(|| denied("the user did not agree to it")));
+    }
+    let kept = context.repository.state_directory().map(|home| linked::keep(home, place));
+    if let Some(Err(error)) = kept {
+        tracing::warn!(%error, "the answer to a question about git data cannot be kept");
+    }
+    Ok(())
+}
+
+/// True where the user has to be asked before a commit is prepared.
+pub(super) fn must_ask_to_commit(context: &CallContext) -> bool {
+    let layout = Layout::find(context.repository.root());
+    layout.is_ok_and(|layout| !strange(context, &layout).is_empty() || unanswered(context, &layout).is_some())
+}
+
+/// The git directory outside of the work tree that a commit would write to, unless the user has allowed it.
+fn unanswered<'a>(context: &CallContext, layout: &'a Layout) -> Option<&'a Path> {
+    let place = layout.linked()?;
+    let is_allowed = context.policy.allow_paths().iter().any(|path| Path::new(path) == place);
+    let home = context.repository.state_directory();
+    let is_kept = || home.is_some_and(|home| linked::is_kept(home, place));
+    (!place.starts_with(context.repository.root()) && !is_allowed && !is_kept()).then_some(place)
 }
 
 /// An error where the user insists on a sandbox and there is less.

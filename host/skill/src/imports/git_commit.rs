@@ -171,6 +171,7 @@ struct Prepared {
 
 fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Result<Prepared, CommitError> {
     let layout = super::git::layout_of(context)?;
+    super::git::admit_commit(context, &layout)?;
     if layout.git.join("index.lock").symlink_metadata().is_ok() {
         return Err(locked("index").into());
     }

@@ -1,12 +1,13 @@
 //! Finds a work tree's git directory without libgit2: the daemon reads a few short files, a helper the rest.
 //!
-//! A git directory belongs to the tree that it lies in. One that lies elsewhere (a linked worktree's, a submodule's), or
-//! borrows objects from elsewhere, is used only after the user has said yes to exactly these places.
+//! A git directory belongs to the tree that it lies in. One that lies elsewhere is read where it proves that it belongs to
+//! the tree: a linked worktree's and a submodule's name the tree in a file that only the git directory's owner writes. Any
+//! other, and objects that are borrowed from elsewhere, are used only after the user has said yes to exactly these places.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -28,6 +29,8 @@ pub(in crate::imports) struct Layout {
     pub(in crate::imports) common: PathBuf,
     /// Directories of objects that it borrows from.
     pub(in crate::imports) alternates: Vec<PathBuf>,
+    /// True where `.git` is a file, and git directory and work tree name each other.
+    is_linked: bool,
 }
 
 impl Layout {
@@ -47,6 +50,7 @@ impl Layout {
         check_branch(&git, &common)?;
         let alternates = alternates(&common.join("objects"))?;
         Ok(Self {
+            is_linked: metadata.is_file() && is_linked(&top, &link, &git, &common),
             top,
             is_directory: metadata.is_dir(),
             git,
@@ -55,10 +59,16 @@ impl Layout {
         })
     }
 
-    /// Directories of the layout outside the work tree.
+    /// Directories outside the work tree that nothing proves to belong to it.
     pub(in crate::imports) fn elsewhere(&self) -> BTreeSet<PathBuf> {
-        let places = [&self.git, &self.common].into_iter().chain(&self.alternates);
+        let own = [&self.git, &self.common].into_iter().filter(|_| !self.is_linked);
+        let places = own.chain(&self.alternates);
         places.filter(|place| !place.starts_with(&self.top)).cloned().collect()
+    }
+
+    /// The git directory that a commit writes to, where it belongs to the work tree and lies outside of it.
+    pub(in crate::imports) fn linked(&self) -> Option<&Path> {
+        (self.is_linked && !self.common.starts_with(&self.top)).then_some(self.common.as_path())
     }
 
     /// True where git's configuration demands a format that libgit2 does not read: names by SHA-256, branches in tables.
@@ -154,6 +164,22 @@ fn leads_back(top: &Path, git: &Path) -> bool {
             .filter(|(key, _)| key.trim().eq_ignore_ascii_case("worktree"));
         value.is_some_and(|(_, value)| is_same(&git.join(value.trim().trim_matches('"')), top))
     })
+}
+
+/// True where a git directory that leads back to a work tree is the one that the work tree belongs to, and no other's with
+/// a record that an unpacked archive brought along: the repository itself keeps the record of a linked worktree, and a
+/// submodule's git directory is whole. All belong to this user.
+fn is_linked(top: &Path, link: &Path, git: &Path, common: &Path) -> bool {
+    let is_recorded = match first_line(&git.join("gitdir")) {
+        Some(line) => {
+            git.parent() == Some(&common.join("worktrees"))
+                && Path::new(line.trim()).file_name().is_some_and(|name| name == ".git")
+        }
+        None => git == common,
+    };
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.uid() == user);
+    is_recorded && [top, link, git, common].into_iter().all(is_own)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

@@ -116,66 +116,34 @@ fn with_worktree() -> (Fixture, PathBuf) {
     (fixture, second)
 }
 
+/// Answers no question.
+struct Nobody;
+
+impl crate::Approver for Nobody {
+    fn can_ask(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, _question: &Question, _cancel: &CancellationToken) -> bool {
+        panic!("nobody is there")
+    }
+}
+
+fn headless(root: &Path) -> CallContext {
+    context(&root.canonicalize().expect("it is there"), &["commit-git"], Arc::new(Nobody))
+}
+
 #[test]
-fn a_worktree_elsewhere_is_asked_for_once_with_its_places() {
+fn a_worktree_and_a_submodule_that_prove_where_they_belong_are_read_unasked() {
     let (fixture, second) = with_worktree();
-    let user = User::new(true);
-    let session = context(&second, &[], Arc::clone(&user) as _);
-    for _ in 0..2 {
-        let branch = Git::open(&session, None).and_then(|mut git| git.branch());
-        assert_eq!(branch.expect("the user agrees").as_deref(), Some("second"));
-    }
-    let questions = user.questions();
-    assert_eq!(questions.len(), 1);
-    assert_eq!(questions[0].effect(), Effect::ReadGit);
-    let folder = fixture.outside("").canonicalize().expect("it is there");
-    let detail = questions[0].detail().replace(&format!("{}/", folder.display()), "");
-    insta::assert_snapshot!(detail, @r"
-    The work tree second keeps its git data elsewhere. Reading it shows what is stored there:
-
-    work/.git
-    work/.git/worktrees/second
-    ");
+    let branch = Git::open(&headless(&second), None).and_then(|mut git| git.branch());
+    assert_eq!(branch.expect("nobody is asked").as_deref(), Some("second"));
+    let module = with_submodule(&fixture);
+    Git::open(&headless(&module), None).expect("nobody is asked");
 }
 
-#[test]
-fn a_worktree_elsewhere_is_denied_by_a_no_and_where_nobody_is_there() {
-    struct Nobody;
-    impl crate::Approver for Nobody {
-        fn can_ask(&self) -> bool {
-            false
-        }
-
-        fn ask(&self, _question: &Question, _cancel: &CancellationToken) -> bool {
-            panic!("nobody is there")
-        }
-    }
-    let (_fixture, second) = with_worktree();
-    let refused = open(&second, &User::new(false)).expect_err("the user refuses");
-    assert_eq!(refused.code, "denied");
-    assert!(
-        refused.message.ends_with("and the user did not agree to use it."),
-        "{}",
-        refused.message
-    );
-    let headless = context(&second, &[], Arc::new(Nobody));
-    let denied = Git::open(&headless, None).err().expect("nobody is there");
-    assert!(
-        denied.message.ends_with("and no user can be asked whether to use it."),
-        "{}",
-        denied.message
-    );
-    assert!(
-        denied.message.contains("work/.git/worktrees/second"),
-        "{}",
-        denied.message
-    );
-    assert!(denied.hint.is_some());
-}
-
-#[test]
-fn a_submodule_and_borrowed_objects_are_asked_for_as_well() {
-    let fixture = Fixture::new();
+/// A submodule in a repository; libgit2 does not clone it.
+fn with_submodule(fixture: &Fixture) -> PathBuf {
     let module = fixture.root().join("module");
     std::fs::create_dir(&module).expect("folders can be made");
     let git_directory = fixture.root().join(".git/modules/module");
@@ -183,9 +151,146 @@ fn a_submodule_and_borrowed_objects_are_asked_for_as_well() {
     options.no_dotgit_dir(true).mkpath(true).workdir_path(&module);
     git2::Repository::init_opts(&git_directory, &options).expect("git can be initialised");
     std::fs::write(module.join(".git"), "gitdir: ../.git/modules/module\n").expect("files can be written");
-    open(&module, &User::new(true)).expect("it is a submodule");
-    open(&module, &User::new(false)).expect_err("the user refuses");
+    module
+}
 
+/// A work tree whose record leads to a repository that does not keep it, as an unpacked archive could hold it.
+fn with_forged_record() -> (Fixture, PathBuf) {
+    let fixture = Fixture::new();
+    fixture.write("diary.txt", "secret\n");
+    fixture.commit("private");
+    let place = fixture.outside("archive");
+    std::fs::create_dir_all(place.join("record")).expect("folders can be made");
+    for (name, text) in [
+        (".git", "gitdir: record\n".to_owned()),
+        ("record/HEAD", "ref: refs/heads/main\n".to_owned()),
+        ("record/gitdir", format!("{}/.git\n", place.display())),
+        ("record/commondir", format!("{}/.git\n", fixture.root().display())),
+    ] {
+        std::fs::write(place.join(name), text).expect("files can be written");
+    }
+    (fixture, place)
+}
+
+#[test]
+fn a_record_that_its_repository_does_not_keep_is_asked_for_once_with_its_places() {
+    let (fixture, place) = with_forged_record();
+    let user = User::new(true);
+    let session = context(&place, &[], Arc::clone(&user) as _);
+    for _ in 0..2 {
+        let branch = Git::open(&session, None).and_then(|mut git| git.branch());
+        assert_eq!(branch.expect("the user agrees").as_deref(), Some("main"));
+    }
+    let questions = user.questions();
+    assert_eq!(questions.len(), 1);
+    assert_eq!(questions[0].effect(), Effect::ReadGit);
+    let folder = fixture.outside("").canonicalize().expect("it is there");
+    let detail = questions[0].detail().replace(&format!("{}/", folder.display()), "");
+    insta::assert_snapshot!(detail, @r"
+    The work tree archive keeps its git data elsewhere. Reading it shows what is stored there:
+
+    work/.git
+    ");
+}
+
+#[test]
+fn a_record_that_its_repository_does_not_keep_is_denied_by_a_no_and_where_nobody_is_there() {
+    let (_fixture, place) = with_forged_record();
+    let refused = open(&place, &User::new(false)).expect_err("the user refuses");
+    assert_eq!(refused.code, "denied");
+    assert!(
+        refused.message.ends_with("and the user did not agree to use it."),
+        "{}",
+        refused.message
+    );
+    let denied = Git::open(&headless(&place), None).err().expect("nobody is there");
+    assert!(
+        denied.message.ends_with("and no user can be asked whether to use it."),
+        "{}",
+        denied.message
+    );
+    assert!(denied.message.contains("work/.git`"), "{}", denied.message);
+    assert!(denied.hint.is_some());
+}
+
+/// Every way in which an archive could claim another repository's data: none is read without a question.
+#[test]
+fn nothing_that_an_archive_can_hold_proves_that_another_repository_is_its_own() {
+    let (fixture, second) = with_worktree();
+    let private = fixture.root().join(".git");
+    let record = private.join("worktrees/second");
+    let write = |path: PathBuf, text: String| {
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("folders can be made");
+        std::fs::write(path, text).expect("files can be written");
+    };
+    let place = |name: &str, target: &str| {
+        let place = fixture.outside(name);
+        write(place.join(".git"), format!("gitdir: {target}\n"));
+        place
+    };
+    // Leads to the record of another work tree.
+    let stolen = place("stolen", &record.display().to_string());
+    // A record of its own below a folder `worktrees`, which is not the repository's.
+    let beside = place("beside", "worktrees/x");
+    write(beside.join("worktrees/x/HEAD"), "ref: refs/heads/main\n".to_owned());
+    write(beside.join("worktrees/x/gitdir"), format!("{}/.git\n", beside.display()));
+    write(beside.join("worktrees/x/commondir"), format!("{}\n", private.display()));
+    // A submodule's directory that borrows the rest.
+    let module = place("module", "modules/m");
+    write(module.join("modules/m/HEAD"), "ref: refs/heads/main\n".to_owned());
+    write(module.join("modules/m/config"), "[core]\n\tworktree = ../..\n".to_owned());
+    write(module.join("modules/m/commondir"), format!("{}\n", private.display()));
+    // The repository's folder of records is reached through a link.
+    let link = place("link", "fake/worktrees/second");
+    std::fs::create_dir_all(link.join("fake")).expect("folders can be made");
+    symlink(private.join("worktrees"), link.join("fake/worktrees")).expect("links can be made");
+    for place in [stolen, beside, module, link] {
+        let denied = Git::open(&headless(&place), None).and_then(|mut git| git.branch());
+        assert!(denied.is_err(), "{}", place.display());
+    }
+    Git::open(&headless(&second), None).expect("the real one is read");
+}
+
+#[test]
+fn a_commit_to_git_data_elsewhere_is_asked_for_once_and_the_answer_is_kept() {
+    let (fixture, second) = with_worktree();
+    let home = fixture.outside("home");
+    std::fs::create_dir(&home).expect("folders can be made");
+    let opened = |approver: Arc<dyn crate::Approver>| {
+        let options = tool_repository::Options {
+            state_directory: Some(home.clone()),
+            ..Default::default()
+        };
+        let mut session = context(&second, &["commit-git"], approver);
+        session.repository = tool_repository::Repository::open(&second, &options).expect("the folder is there");
+        session
+    };
+    let admit = |session: &CallContext| admit_commit(session, &layout_of(session)?);
+    let denied = admit(&opened(Arc::new(Nobody))).expect_err("nobody is there");
+    let common = fixture.root().join(".git").canonicalize().expect("it is there");
+    let hint = format!(
+        "only the user can allow it, with `--allow-path {}`, or once on a terminal",
+        common.display()
+    );
+    assert_eq!((denied.code.as_str(), denied.hint), ("denied", Some(hint)));
+    admit(&opened(User::new(false))).expect_err("the user refuses");
+    let mut flagged = opened(Arc::new(Nobody));
+    let request = tool_core::api::PolicyRequest {
+        allow_paths: vec![common.display().to_string()],
+        ..Default::default()
+    };
+    flagged.policy = crate::policy::Policy::new(crate::policy::Cause::SkillCall, &request).expect("it is valid");
+    admit(&flagged).expect("the flag allows it");
+    let user = User::new(true);
+    for _ in 0..2 {
+        admit(&opened(Arc::clone(&user) as _)).expect("the user agrees");
+    }
+    assert_eq!(user.questions().len(), 1);
+    admit(&opened(Arc::new(Nobody))).expect("the answer is kept");
+}
+
+#[test]
+fn borrowed_objects_are_asked_for_as_well() {
     let lender = Fixture::new();
     let borrower = Fixture::new();
     std::fs::create_dir_all(borrower.root().join(".git/objects/info")).expect("folders can be made");

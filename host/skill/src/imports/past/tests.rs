@@ -366,8 +366,19 @@ fn a_reason_for_unread_commits_is_found() {
     let linked = folder.path().join("linked");
     fixture.git.worktree("linked", &linked, None).expect("it can be made");
     let linked = Repository::open(&linked, &Options::default()).expect("the folder is there");
-    assert!(head_commit(&linked, &CancellationToken::new()).is_err());
+    assert_eq!(find_past_gap(&linked), None);
+    assert!(head_commit(&linked, &CancellationToken::new()).is_ok_and(|head| head.is_some()));
+    std::fs::write(
+        fixture.git.path().join("worktrees/linked/commondir"),
+        "../../../.git/.\n",
+    )
+    .expect("it is ours");
+    assert_eq!(find_past_gap(&linked), None);
+    std::fs::rename(fixture.git.path().join("worktrees"), fixture.git.path().join("moved")).expect("it is ours");
+    let link = format!("gitdir: {}\n", fixture.git.path().join("moved/linked").display());
+    std::fs::write(linked.root().join(".git"), link).expect("the folder is ours");
     assert_eq!(find_past_gap(&linked), Some(PastGap::Outside));
+    assert!(head_commit(&linked, &CancellationToken::new()).is_err());
     let objects = fixture.git.path().join("objects/info");
     std::fs::create_dir_all(&objects).expect("the folder is ours");
     let lender = folder.path().to_str().expect("a plain name");
