@@ -46,6 +46,7 @@ mod search;
 mod secrets;
 mod selection;
 mod skills;
+mod submodules;
 mod support;
 mod survival;
 mod terminal;

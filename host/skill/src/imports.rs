@@ -144,11 +144,7 @@ impl Services for MachineServices {
         refuse_in_preview(context, "make commits")?;
         let commit = || git_commit::create(context, message, paths, all);
         let is_asked = context.decide(Effect::CommitGit) == Decision::Ask || git::must_ask_to_commit(context);
-        let commit = if is_asked {
-            call.unclocked(commit)
-        } else {
-            commit()
-        };
+        let commit = if is_asked { call.unclocked(commit) } else { commit() };
         match &commit {
             Ok(commit) => {
                 call.note_commit(&commit.id);

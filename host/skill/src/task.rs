@@ -18,10 +18,12 @@ pub(crate) enum Task {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GitTask {
-    /// The real path of our root.
+    /// The real path of our root; of a submodule, its own.
     pub(crate) root: PathBuf,
-    /// The work tree that is our root or holds it.
+    /// The work tree that is the root or holds it.
     pub(crate) top: PathBuf,
+    /// Precedes each path of the requests and answers: the place of a submodule in the repository, with a `/` at its end.
+    pub(crate) above: String,
     /// False for a worktree or a submodule, whose `.git` is a file.
     pub(crate) is_directory: bool,
     /// Folder for the objects of a commit.

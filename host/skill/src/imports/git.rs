@@ -17,6 +17,7 @@ pub(super) mod lock;
 pub(super) mod patches;
 pub(super) mod publish;
 pub(super) mod recover;
+pub(super) mod submodules;
 pub(super) mod talk;
 pub(super) mod worker;
 
@@ -27,7 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use self::layout::Layout;
-use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id};
+use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id, Submodule};
 use crate::limits;
 use crate::task::{GitTask, Task};
 use crate::{CallContext, Question};
@@ -37,6 +38,7 @@ use tool_boundary::kind_told;
 use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_core::text::clean;
+use tool_repository::Repository;
 use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
 
 /// A helper that has the repository open.
@@ -53,9 +55,24 @@ impl Git {
     /// be made in it.
     pub(super) fn open(context: &CallContext, scratch: Option<&Path>) -> Result<Self, Failure> {
         let layout = layout_of(context)?;
+        Self::start(context, layout, None, scratch)
+    }
+
+    /// Opens the repository at `place`, a submodule's path; the root's without one.
+    pub(super) fn open_at(context: &CallContext, place: Option<&str>, scratch: Option<&Path>) -> Result<Self, Failure> {
+        let layout = layout_at(context, place)?;
+        Self::start(context, layout, place, scratch)
+    }
+
+    fn start(
+        context: &CallContext,
+        layout: Layout,
+        place: Option<&str>,
+        scratch: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let counted = Counted::new(&OPERATIONS)?;
         let until = Until::within(longest(), &context.cancel);
-        let task = task(context, &layout, scratch);
+        let task = task(context, &layout, place, scratch);
         if let Err(why) = confine::has_helper() {
             require(context, why)?;
             let work = move |connection| {
@@ -173,6 +190,17 @@ impl Git {
         }
     }
 
+    /// The submodules whose paths may be shown.
+    pub(super) fn submodules(&mut self, repository: &Repository) -> Result<Vec<Submodule>, Failure> {
+        match self.ask(&GitRequest::Submodules)? {
+            GitAnswer::Submodules(mut found) => {
+                found.retain(|submodule| patches::visible(repository, &submodule.path).is_some());
+                Ok(found)
+            }
+            _ => Err(nonsense()),
+        }
+    }
+
     /// A page of what was compared last.
     pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<Delta>, Failure> {
         match self.ask(&GitRequest::Deltas { from })? {
@@ -185,6 +213,16 @@ impl Git {
 /// Finds git's directories, and asks the user about those outside the work tree.
 pub(super) fn layout_of(context: &CallContext) -> Result<Layout, Failure> {
     let layout = Layout::find(context.repository.root())?;
+    admit(context, &layout)?;
+    Ok(layout)
+}
+
+/// As [`layout_of`], of the submodule at `place`.
+pub(super) fn layout_at(context: &CallContext, place: Option<&str>) -> Result<Layout, Failure> {
+    let Some(place) = place else {
+        return layout_of(context);
+    };
+    let layout = Layout::at(&context.repository.root().join(place))?;
     admit(context, &layout)?;
     Ok(layout)
 }
@@ -266,12 +304,19 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
          of this repository, and is kept.\n",
         layout.top.display()
     );
-    let question = Question::new(Effect::CommitGit, "Let commits write to git data outside of the repository", &detail);
+    let question = Question::new(
+        Effect::CommitGit,
+        "Let commits write to git data outside of the repository",
+        &detail,
+    );
     if !consent::agrees(context, &question) {
         let refused = consent::not_asked(context);
         return Err(refused.unwrap_or_else(|| denied("the user did not agree to it")));
     }
-    let kept = context.repository.state_directory().map(|home| linked::keep(home, place));
+    let kept = context
+        .repository
+        .state_directory()
+        .map(|home| linked::keep(home, place));
     if let Some(Err(error)) = kept {
         tracing::warn!(%error, "the answer to a question about git data cannot be kept");
     }
@@ -287,10 +332,15 @@ pub(super) fn must_ask_to_commit(context: &CallContext) -> bool {
 /// The git directory outside of the work tree that a commit would write to, unless the user has allowed it.
 fn unanswered<'a>(context: &CallContext, layout: &'a Layout) -> Option<&'a Path> {
     let place = layout.linked()?;
-    let is_allowed = context.policy.allow_paths().iter().any(|path| Path::new(path) == place);
+    let allowed = context.policy.allow_paths();
     let home = context.repository.state_directory();
-    let is_kept = || home.is_some_and(|home| linked::is_kept(home, place));
-    (!place.starts_with(context.repository.root()) && !is_allowed && !is_kept()).then_some(place)
+    let is_allowed = |place: &Path| {
+        let is_named = allowed.iter().any(|path| Path::new(path) == place);
+        is_named || home.is_some_and(|home| linked::is_kept(home, place))
+    };
+    let is_inside = place.starts_with(context.repository.root());
+    // The git directories of submodules lie below that of their repository.
+    (!is_inside && !place.ancestors().any(is_allowed)).then_some(place)
 }
 
 /// An error where the user insists on a sandbox and there is less.
@@ -306,11 +356,12 @@ fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
     }
 }
 
-fn task(context: &CallContext, layout: &Layout, scratch: Option<&Path>) -> GitTask {
+fn task(context: &CallContext, layout: &Layout, place: Option<&str>, scratch: Option<&Path>) -> GitTask {
     let variable = |name: &str| context.environment.get(name).map(PathBuf::from);
     GitTask {
-        root: context.repository.root().to_owned(),
+        root: context.repository.root().join(place.unwrap_or_default()),
         top: layout.top.clone(),
+        above: place.map(|place| format!("{place}/")).unwrap_or_default(),
         is_directory: layout.is_directory,
         scratch: scratch.map(Path::to_owned),
         home: variable("HOME").or_else(std::env::home_dir),

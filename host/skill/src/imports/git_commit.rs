@@ -16,10 +16,12 @@ use tokio_util::sync::CancellationToken;
 use super::git::content::{self, SideContent, WorkTreeEntry};
 use super::git::layout::Layout;
 use super::git::lock::locked;
+use super::git::patches;
 use super::git::publish::{Movement, Publication, Scratch};
-use super::git::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, TreeEntry};
+use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
+use super::git::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, Submodule, TreeEntry};
 use super::git::{Git, nonsense, plain};
-use super::git_read::normal_paths;
+use super::git_read::{is_at_or_below, normal_paths};
 use crate::diff::{BoundedDiff, Side, quoted};
 use crate::limits;
 use crate::{CallContext, Question};
@@ -162,6 +164,8 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSe
 
 /// A commit that needs only a yes.
 struct Prepared {
+    /// The submodule that is committed to; none for the repository itself.
+    place: Option<String>,
     scratch: Scratch,
     start: Start,
     tree: Id,
@@ -170,13 +174,15 @@ struct Prepared {
 }
 
 fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Result<Prepared, CommitError> {
-    let layout = super::git::layout_of(context)?;
+    let (place, submodules) = find_repository(context, choice)?;
+    let place = place.as_deref();
+    let layout = super::git::layout_at(context, place)?;
     super::git::admit_commit(context, &layout)?;
     if layout.git.join("index.lock").symlink_metadata().is_ok() {
         return Err(locked("index").into());
     }
     let scratch = Scratch::new(&layout, context.repository.state_directory())?;
-    let mut git = Git::open(context, Some(scratch.path()))?;
+    let mut git = Git::open_at(context, place, Some(scratch.path()))?;
     let start = begin(&mut git, message)?;
     check_shown(
         "author",
@@ -190,6 +196,7 @@ fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Re
     )?;
     let mut preparation = Preparation {
         git,
+        place,
         repository: &context.repository,
         cancel: &context.cancel,
         trusts_modes: start.trusts_modes,
@@ -197,21 +204,65 @@ fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Re
         named: matches!(choice, CommitSelection::Named(_)),
     };
     let candidates = preparation.candidates(choice)?;
-    let chosen = preparation.store(candidates)?;
+    let mut chosen = preparation.store(candidates)?;
+    if place.is_none() {
+        chosen.extend(find_moved(context, choice, &submodules)?);
+    }
     if chosen.is_empty() {
-        return Err(nothing(choice));
+        return Err(nothing(choice, &submodules));
     }
     let entries = chosen.iter().map(|chosen| chosen.entry.clone()).collect::<Vec<_>>();
     send_entries(&mut preparation.git, &entries)?;
     let tree = stored(preparation.git.ask(&GitRequest::Tree)?)?;
     let question = preparation.question(&chosen, &tree, &start)?;
     Ok(Prepared {
+        place: place.map(str::to_owned),
         scratch,
         start,
         tree,
         entries,
         question,
     })
+}
+
+/// The submodule that the chosen files lie in, and all submodules; the former is absent for the repository itself.
+fn find_repository(
+    context: &CallContext,
+    choice: &CommitSelection,
+) -> Result<(Option<String>, Vec<Submodule>), Failure> {
+    let submodules = Git::open(context, None)?.submodules(&context.repository)?;
+    let place = submodules::shared(&submodules, choice.paths())?.map(str::to_owned);
+    Ok((place, submodules))
+}
+
+/// The submodules that are at another commit than the last one names, among the chosen paths.
+fn find_moved(
+    context: &CallContext,
+    choice: &CommitSelection,
+    submodules: &[Submodule],
+) -> Result<Vec<Chosen>, Failure> {
+    let is_chosen = |submodule: &&Submodule| match choice {
+        CommitSelection::All => true,
+        CommitSelection::Session(_) => false,
+        CommitSelection::Named(paths) => paths.iter().any(|path| is_at_or_below(&submodule.path, path)),
+    };
+    let mut chosen = Vec::new();
+    for submodule in submodules.iter().filter(is_chosen).take(submodules::LOOKED_AT_MAX) {
+        let head = match submodules::look(context, &submodule.path)? {
+            _ if submodule.staged.is_none() => None,
+            SubmoduleTree::Absent => None,
+            SubmoduleTree::Present { head: Some(head), .. } => Some(head),
+            SubmoduleTree::Present { .. } | SubmoduleTree::Empty | SubmoduleTree::Unproven => submodule.staged.clone(),
+        };
+        if head != submodule.committed {
+            let path = submodule.path.clone();
+            let new = head.map(NewFile::submodule);
+            let committed = submodule.committed.clone().map(|id| (id, SUBMODULE));
+            let entry = TreeEntry { path, new };
+            chosen.push(Chosen { entry, committed });
+        }
+    }
+    Ok(chosen)
 }
 
 fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
@@ -240,7 +291,16 @@ fn stored(answer: GitAnswer) -> Result<Id, Failure> {
     }
 }
 
-fn nothing(choice: &CommitSelection) -> CommitError {
+fn nothing(choice: &CommitSelection, submodules: &[Submodule]) -> CommitError {
+    let is_submodule = |path: &String| submodules.iter().any(|submodule| submodule.path == *path);
+    let submodule = choice.paths().iter().find(|path| is_submodule(path));
+    if let Some(path) = submodule {
+        return CommitError::Nothing(hinted(
+            "failed",
+            format!("{NOTHING_TO_COMMIT}: the submodule `{path}` is at the commit that the last one names."),
+            format!("changes inside of it are committed where `paths` names files in `{path}`"),
+        ));
+    }
     let what = match choice {
         CommitSelection::All => "the files are as in the last commit",
         CommitSelection::Named(_) => "the named files are as in the last commit",
@@ -258,6 +318,7 @@ struct Chosen {
 /// State for preparing a commit.
 struct Preparation<'a> {
     git: Git,
+    place: Option<&'a str>,
     repository: &'a Repository,
     cancel: &'a CancellationToken,
     trusts_modes: bool,
@@ -406,7 +467,11 @@ impl Preparation<'_> {
         };
         let branch = start.branch.as_deref();
         let branch = branch.map_or_else(|| "a detached head".to_owned(), |branch| format!("branch {branch}"));
-        let mut detail = format!("Commit {files} on {branch} as {}\n\n", start.author);
+        let place = self
+            .place
+            .map(|place| format!(" of the submodule {}", quoted(place)))
+            .unwrap_or_default();
+        let mut detail = format!("Commit {files} on {branch}{place} as {}\n\n", start.author);
         for line in message.lines() {
             let indent = if line.is_empty() { "" } else { "    " };
             let _ = writeln!(detail, "{indent}{line}");
@@ -427,8 +492,8 @@ impl Preparation<'_> {
         }
         let path = chosen.entry.path.as_str();
         let new = chosen.entry.new.as_ref();
-        let before = self.content(path, chosen.committed.as_ref().map(|(id, _)| id))?;
-        let after = self.content(path, new.map(|new| &new.id))?;
+        let before = self.content(path, chosen.committed.as_ref().map(|(id, mode)| (id, *mode)))?;
+        let after = self.content(path, new.map(|new| (&new.id, new.mode)))?;
         let large = [&before, &after].contains(&&SideContent::TooLarge);
         let old = side(path, chosen.committed.as_ref().map(|(_, mode)| *mode), &before);
         let new = side(path, new.map(|new| new.mode), &after);
@@ -440,11 +505,8 @@ impl Preparation<'_> {
         })
     }
 
-    fn content(&mut self, path: &str, id: Option<&Id>) -> Result<SideContent, Failure> {
-        match id {
-            None => Ok(SideContent::Absent),
-            Some(id) => content::of_blob(&mut self.git, self.repository, path, id),
-        }
+    fn content(&mut self, path: &str, stored: Option<(&Id, u32)>) -> Result<SideContent, Failure> {
+        patches::load_stored(&mut self.git, self.repository, path, stored)
     }
 }
 
@@ -493,13 +555,14 @@ fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
 /// anything moves, and a cancellation ends it; what moves then is two names.
 fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> {
     let Prepared {
+        place,
         scratch,
         start,
         tree,
         entries,
         ..
     } = prepared;
-    let mut git = Git::open(context, Some(scratch.path()))?;
+    let mut git = Git::open_at(context, place.as_deref(), Some(scratch.path()))?;
     let layout = git.layout.clone();
     let moment = now_here();
     let id = stored(git.ask(&GitRequest::Commit {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::git::patches::{self, PatchRoom, status_name, visible};
 use super::git::talk::{CommitRecord, Delta, GitAnswer, GitRequest, Id, Status, WalkedCommits};
-use super::git::{Git, nonsense};
+use super::git::{Git, nonsense, submodules};
 use super::git_read::normal_paths;
 use crate::CallContext;
 use crate::limits;
@@ -44,6 +44,15 @@ pub(super) struct HistoryCall<'a> {
 const AUTHOR_BYTES_MAX: usize = 100;
 
 impl HistoryCall<'_> {
+    /// Opens the repository that the paths lie in. That of a submodule holds words of strangers.
+    fn open_for(&self, paths: &[String]) -> Result<Git, Failure> {
+        let (git, submodule) = submodules::open_for(self.context, paths)?;
+        if let Some(place) = submodule {
+            self.call.note_outside(format!("the submodule `{place}`"));
+        }
+        Ok(git)
+    }
+
     /// Takes note of a commit that an answer begins with, where `HEAD` does not contain it.
     fn note_standing(&self, git: &mut Git, commit: &Id) -> Result<(), Failure> {
         if !git.is_in_history(commit)? {
@@ -77,7 +86,7 @@ pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage
     let paths = shown_paths(context, &query.paths)?;
     let start = query.after.as_deref().map(LogCursor::parse).transpose()?;
     check_revision(query.revision.as_deref())?;
-    let mut git = Git::open(context, None)?;
+    let mut git = reading.open_for(&paths)?;
     let LogCursor { from, skip } = match start {
         Some(start) => start,
         None => match find_commit(&mut git, query.revision.as_deref())? {
@@ -142,7 +151,7 @@ pub(super) fn show(reading: &HistoryCall<'_>, query: &ShowQuery) -> Result<Commi
     let context = reading.context;
     let paths = shown_paths(context, &query.paths)?;
     check_revision(query.revision.as_deref())?;
-    let mut git = Git::open(context, None)?;
+    let mut git = reading.open_for(&paths)?;
     let Some(commit) = find_commit(&mut git, query.revision.as_deref())? else {
         return Err(no_commits());
     };
@@ -233,8 +242,10 @@ impl CommitReader<'_> {
         let old_id = delta.old.as_ref().filter(|_| delta.status != Status::Added);
         let new_id = delta.new.as_ref().filter(|_| delta.status != Status::Deleted);
         let before = old_path.as_deref().unwrap_or(&path);
-        let old = patches::load_blob(&mut self.git, repository, before, old_id)?;
-        let new = patches::load_blob(&mut self.git, repository, &path, new_id)?;
+        let old_side = old_id.map(|id| (id, delta.old_mode));
+        let new_side = new_id.map(|id| (id, delta.new_mode));
+        let old = patches::load_stored(&mut self.git, repository, before, old_side)?;
+        let new = patches::load_stored(&mut self.git, repository, &path, new_side)?;
         let is_binary = self.git.attributes(&path)?.binary;
         let (old, new) = ((before, delta.old_mode, &old), (path.as_str(), delta.new_mode, &new));
         let Some(rendered) = self.room.render(old, new, is_binary) else {

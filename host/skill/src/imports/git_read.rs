@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::git::Git;
 use super::git::content::{self, SideContent};
 use super::git::patches::{self, PatchRoom, status_name, visible};
-use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status};
+use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
+use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::CallContext;
 use crate::diff::BoundedDiff;
 use crate::limits;
@@ -19,6 +20,7 @@ use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
+use tool_repository::layer::LayeredPath;
 use tool_repository::{Repository, normalise};
 
 /// The uncommitted changes that `query` asks for.
@@ -27,8 +29,12 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
         paths: normal_paths(&query.paths)?,
         ..query.clone()
     };
+    let mut git = Git::open(context, None)?;
+    let submodules = git.submodules(&context.repository)?;
     let mut reader = DiffReader {
-        git: Git::open(context, None)?,
+        git,
+        context,
+        place: None,
         repository: &context.repository,
         cancel: &context.cancel,
         query: &query,
@@ -40,7 +46,22 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
             truncated: false,
         },
     };
-    reader.read()?;
+    let only = submodules::shared(&submodules, &query.paths).ok().flatten();
+    if only.is_none() {
+        reader.diff.branch = reader.git.branch()?;
+        reader.read(&submodules)?;
+    }
+    for submodule in &submodules {
+        if submodule.staged.is_some() && reader.names(&submodule.path) {
+            reader.git = Git::open_at(context, Some(&submodule.path), None)?;
+            reader.place = Some(submodule.path.clone());
+            if only.is_some() {
+                reader.diff.branch = reader.git.branch()?;
+            }
+            reader.read(&submodules)?;
+        }
+    }
+    reader.diff.truncated |= reader.room.is_cut;
     Ok(reader.diff)
 }
 
@@ -52,8 +73,9 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff)
     }
     let list = context.repository.list(&call.token);
     let is_listed = |path: &str| list.as_ref().is_ok_and(|list| list.find(path).is_some());
-    // Of a directory whose files are left out, only its name is shown.
-    for change in diff.changes.iter().filter(|change| !change.path.ends_with('/')) {
+    // Of a directory whose files are left out, and of a submodule, only the name is shown.
+    let is_directory = |path: &str| path.ends_with('/') || context.repository.handle().open_directory(path).is_ok();
+    for change in diff.changes.iter().filter(|change| !is_directory(&change.path)) {
         if change.status == "deleted" {
             call.note_stored_place(&change.path, true);
         } else {
@@ -91,6 +113,9 @@ pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
 /// One diff under way.
 struct DiffReader<'a> {
     git: Git,
+    context: &'a CallContext,
+    /// The submodule that is read; none for the repository itself.
+    place: Option<String>,
     repository: &'a Repository,
     cancel: &'a CancellationToken,
     query: &'a DiffQuery,
@@ -107,8 +132,7 @@ enum DiffSource<'a> {
 }
 
 impl DiffReader<'_> {
-    fn read(&mut self) -> Result<(), Failure> {
-        self.diff.branch = self.git.branch()?;
+    fn read(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
         if self.query.staged {
             let count = self.compare(Area::Index, false)?;
             let count = patches::find_renames(&mut self.git, self.repository, count)?;
@@ -117,10 +141,86 @@ impl DiffReader<'_> {
         if self.query.unstaged || self.query.untracked {
             let count = self.compare(Area::WorkTree, self.query.untracked)?;
             self.add_all(Area::WorkTree, count)?;
-            self.add_layered()?;
+            self.add_layered(submodules)?;
+        }
+        if self.query.unstaged && self.place.is_none() {
+            self.add_submodules(submodules)?;
         }
         self.add_left_out();
-        self.diff.truncated |= self.room.is_cut;
+        Ok(())
+    }
+
+    /// True where the query names a submodule or something in it.
+    fn names(&self, submodule: &str) -> bool {
+        self.query.paths.iter().any(|asked| is_at_or_below(asked, submodule))
+    }
+
+    /// Adds the submodules whose work trees differ from what the index names.
+    fn add_submodules(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
+        let asked = submodules.iter().filter(|submodule| self.asks_about(&submodule.path));
+        let asked: Vec<_> = asked
+            .filter_map(|it| Some((it.path.clone(), it.staged.clone()?)))
+            .collect();
+        self.diff.truncated |= asked.len() > submodules::LOOKED_AT_MAX;
+        for (path, staged) in asked.into_iter().take(submodules::LOOKED_AT_MAX) {
+            self.add_submodule(&path, &staged)?;
+        }
+        Ok(())
+    }
+
+    fn add_submodule(&mut self, path: &str, staged: &Id) -> Result<(), Failure> {
+        let is_inside = |layered: &LayeredPath| is_at_or_below(&layered.path, path);
+        let layer = self.repository.layer().map(|layer| layer.paths()).unwrap_or_default();
+        let (new, words) = match submodules::look(self.context, path)? {
+            SubmoduleTree::Empty => return Ok(()),
+            SubmoduleTree::Absent => (None, Vec::new()),
+            SubmoduleTree::Unproven => (
+                Some(submodules::content(staged, false)),
+                vec!["not looked at, its git data could be another repository's"],
+            ),
+            SubmoduleTree::Present {
+                head,
+                is_modified,
+                has_untracked,
+            } => {
+                let is_modified = is_modified || layer.iter().any(is_inside);
+                let head = head.unwrap_or_else(|| staged.clone());
+                let words = [
+                    (head != *staged, "new commits"),
+                    (is_modified, "modified content"),
+                    (has_untracked && self.query.untracked, "untracked content"),
+                ];
+                let words: Vec<_> = words.into_iter().filter(|word| word.0).map(|word| word.1).collect();
+                if words.is_empty() {
+                    return Ok(());
+                }
+                (Some(submodules::content(&head, is_modified)), words)
+            }
+        };
+        let old = SideContent::Bytes(submodules::content(staged, false));
+        let (mode, status) = match new {
+            Some(_) => (SUBMODULE, Status::Modified),
+            None => (0, Status::Deleted),
+        };
+        let new = new.map_or(SideContent::Absent, SideContent::Bytes);
+        let Some(mut rendered) = self.room.render((path, SUBMODULE, &old), (path, mode, &new), false) else {
+            return Ok(());
+        };
+        if !words.is_empty() {
+            let words = words.join(", ");
+            rendered.patch +=
+                &format!("Submodule {path}: {words}; its own changes are shown where `paths` names it.\n");
+        }
+        self.diff.changes.push(FileChange {
+            path: path.to_owned(),
+            old_path: None,
+            area: area_name(status, Area::WorkTree).to_owned(),
+            status: status_name(status).to_owned(),
+            patch: rendered.patch,
+            added_lines: rendered.added,
+            removed_lines: rendered.removed,
+            binary: false,
+        });
         Ok(())
     }
 
@@ -150,16 +250,21 @@ impl DiffReader<'_> {
             Area::WorkTree => {
                 let path = delta.path.as_deref().unwrap_or_default();
                 let is_layered = || self.repository.stat_layered(path).is_some();
-                (delta.status == Status::Untracked || self.query.unstaged) && !delta.left_in_place && !is_layered()
+                let is_submodule = [delta.old_mode, delta.new_mode].contains(&SUBMODULE);
+                (delta.status == Status::Untracked || self.query.unstaged)
+                    && !delta.left_in_place
+                    && !is_submodule
+                    && !is_layered()
             }
         }
     }
 
     /// Adds the files that a private layer changes. Git knows the work tree alone.
-    fn add_layered(&mut self) -> Result<(), Failure> {
+    fn add_layered(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
         let paths = self.repository.layer().map(|layer| layer.paths()).unwrap_or_default();
         for layered in &paths {
-            if !self.asks_about(&layered.path) {
+            let is_ours = submodules::holding(submodules, &layered.path) == self.place.as_deref();
+            if !is_ours || !self.asks_about(&layered.path) {
                 continue;
             }
             let staged = self.git.staged(&layered.path)?;
@@ -198,10 +303,7 @@ impl DiffReader<'_> {
 
     /// True for a path that the query asks about: every path, or one of those it names or one below.
     fn asks_about(&self, path: &str) -> bool {
-        let is_in = |asked: &String| {
-            let rest = path.strip_prefix(asked.as_str());
-            asked.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let is_in = |asked: &String| is_at_or_below(path, asked);
         self.query.paths.is_empty() || self.query.paths.iter().any(is_in)
     }
 
@@ -249,10 +351,7 @@ impl DiffReader<'_> {
     /// The directory of packages or build output that an untracked file lies in, unless the caller asks for it by name.
     fn find_made_directory<'a>(&self, path: &'a str) -> Option<&'a str> {
         let directory = self.repository.find_made_directory(path)?;
-        let is_inside = |asked: &String| {
-            let rest = asked.strip_prefix(directory);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let is_inside = |asked: &String| is_at_or_below(asked, directory);
         (!self.query.paths.iter().any(is_inside)).then_some(directory)
     }
 
@@ -286,13 +385,13 @@ impl DiffReader<'_> {
         }
         let (old_place, new_place) = places(delta, area);
         let old_path = old_path.unwrap_or(path);
-        let old = self.load(old_path, old_place, attributes.line_ends, &[])?;
+        let old = self.load((old_path, delta.old_mode), old_place, attributes.line_ends, &[])?;
         let stored = if let SideContent::Bytes(bytes) = &old {
             bytes.as_slice()
         } else {
             &[]
         };
-        let new = self.load(path, new_place, attributes.line_ends, stored)?;
+        let new = self.load((path, delta.new_mode), new_place, attributes.line_ends, stored)?;
         let is_same = old == new && delta.old_mode == delta.new_mode;
         if is_same && self.repository.stat_layered(path).is_some() {
             return Ok(None);
@@ -304,7 +403,7 @@ impl DiffReader<'_> {
 
     fn load(
         &mut self,
-        path: &str,
+        (path, mode): (&str, u32),
         place: Option<DiffSource<'_>>,
         line_ends: LineEnds,
         stored: &[u8],
@@ -318,9 +417,15 @@ impl DiffReader<'_> {
                 stored,
                 self.cancel,
             )),
-            Some(DiffSource::Blob(id)) => patches::load_blob(&mut self.git, self.repository, path, Some(id)),
+            Some(DiffSource::Blob(id)) => patches::load_stored(&mut self.git, self.repository, path, Some((id, mode))),
         }
     }
+}
+
+/// True for `place` itself and what lies in it; the root is an empty path.
+pub(super) fn is_at_or_below(path: &str, place: &str) -> bool {
+    let rest = path.strip_prefix(place);
+    place.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Sources of the two sides of a change. A conflict is shown as what the work tree makes of the last commit.

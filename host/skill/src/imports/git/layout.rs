@@ -36,7 +36,19 @@ pub(in crate::imports) struct Layout {
 impl Layout {
     /// Finds the git directory whose work tree is `root`, a real path, or holds it.
     pub(in crate::imports) fn find(root: &Path) -> Result<Self, Failure> {
-        let (top, link, metadata) = nearest(root)?;
+        Self::of(nearest(root)?)
+    }
+
+    /// The git directory of the work tree at exactly `place`, which no link leads to.
+    pub(in crate::imports) fn at(place: &Path) -> Result<Self, Failure> {
+        let found = nearest(place)?;
+        if found.0 != place || !is_same(place, place) {
+            return Err(not_a_repository());
+        }
+        Self::of(found)
+    }
+
+    fn of((top, link, metadata): (PathBuf, PathBuf, Metadata)) -> Result<Self, Failure> {
         if !metadata.is_dir() && !metadata.is_file() {
             return Err(foreign(&link, "it is neither a directory nor a file"));
         }
@@ -64,6 +76,11 @@ impl Layout {
         let own = [&self.git, &self.common].into_iter().filter(|_| !self.is_linked);
         let places = own.chain(&self.alternates);
         places.filter(|place| !place.starts_with(&self.top)).cloned().collect()
+    }
+
+    /// True where a question has to be answered before it is read.
+    pub(in crate::imports) fn is_strange(&self) -> bool {
+        !self.elsewhere().is_empty()
     }
 
     /// The git directory that a commit writes to, where it belongs to the work tree and lies outside of it.

@@ -1,6 +1,7 @@
 //! Patches of changed files, within the bounds of one call: what a diff of the work tree and one of a commit share.
 
 use super::content::{self, SideContent};
+use super::submodules::{self, SUBMODULE};
 use super::talk::{Delta, GitRequest, Id, Status};
 use super::{Git, plain};
 use crate::diff::{BoundedDiff, Side};
@@ -101,16 +102,18 @@ pub(in crate::imports) fn find_renames(git: &mut Git, repository: &Repository, c
     }
 }
 
-/// A stored side of a change; absent without an id.
-pub(in crate::imports) fn load_blob(
+/// A stored side of a change, with its mode; absent without an id.
+pub(in crate::imports) fn load_stored(
     git: &mut Git,
     repository: &Repository,
     path: &str,
-    id: Option<&Id>,
+    stored: Option<(&Id, u32)>,
 ) -> Result<SideContent, Failure> {
-    id.map_or(Ok(SideContent::Absent), |id| {
-        content::of_blob(git, repository, path, id)
-    })
+    match stored {
+        None => Ok(SideContent::Absent),
+        Some((id, SUBMODULE)) => Ok(SideContent::Bytes(submodules::content(id, false))),
+        Some((id, _)) => content::of_blob(git, repository, path, id),
+    }
 }
 
 /// The contract's word for a change.

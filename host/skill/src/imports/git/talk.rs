@@ -3,6 +3,7 @@
 //! A helper's answers are untrusted, because an attacker may have taken it over: identifiers parse or the answer is
 //! refused, and the reader bounds lists, texts and contents.
 
+use super::submodules::SUBMODULE;
 use serde::{Deserialize, Serialize};
 use tool_core::authors::Team;
 
@@ -147,6 +148,15 @@ pub(in crate::imports) struct Candidate {
     pub(in crate::imports) committed: Option<(Id, u32)>,
 }
 
+/// A submodule, and the commits of it that index and last commit name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::imports) struct Submodule {
+    pub(in crate::imports) path: String,
+    pub(in crate::imports) staged: Option<Id>,
+    pub(in crate::imports) committed: Option<Id>,
+}
+
 /// One file of a commit; without contents where it is removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,6 +178,23 @@ pub(in crate::imports) struct NewFile {
     pub(in crate::imports) user: u32,
     pub(in crate::imports) group: u32,
     pub(in crate::imports) bytes: u32,
+}
+
+impl NewFile {
+    /// A submodule at a commit. git notes nothing else of it.
+    pub(in crate::imports) fn submodule(id: Id) -> Self {
+        Self {
+            id,
+            mode: SUBMODULE,
+            changed: (0, 0),
+            modified: (0, 0),
+            device: 0,
+            inode: 0,
+            user: 0,
+            group: 0,
+            bytes: 0,
+        }
+    }
 }
 
 /// When a commit is made: seconds since 1970, and minutes east of Greenwich.
@@ -303,6 +330,8 @@ pub(in crate::imports) enum GitRequest {
     Staged {
         path: String,
     },
+    /// The submodules of index and last commit.
+    Submodules,
     /// A stored content.
     Blob {
         id: Id,
@@ -409,6 +438,7 @@ pub(in crate::imports) enum GitAnswer {
     Attributes(Attributes),
     /// Absent where the index does not have the file, or has a conflict in its place.
     Staged(Option<(Id, u32)>),
+    Submodules(Vec<Submodule>),
     /// The content is beside it.
     Blob,
     TooLarge,

@@ -130,7 +130,11 @@ impl crate::Approver for Nobody {
 }
 
 fn headless(root: &Path) -> CallContext {
-    context(&root.canonicalize().expect("it is there"), &["commit-git"], Arc::new(Nobody))
+    context(
+        &root.canonicalize().expect("it is there"),
+        &["commit-git"],
+        Arc::new(Nobody),
+    )
 }
 
 #[test]
@@ -233,12 +237,18 @@ fn nothing_that_an_archive_can_hold_proves_that_another_repository_is_its_own() 
     // A record of its own below a folder `worktrees`, which is not the repository's.
     let beside = place("beside", "worktrees/x");
     write(beside.join("worktrees/x/HEAD"), "ref: refs/heads/main\n".to_owned());
-    write(beside.join("worktrees/x/gitdir"), format!("{}/.git\n", beside.display()));
+    write(
+        beside.join("worktrees/x/gitdir"),
+        format!("{}/.git\n", beside.display()),
+    );
     write(beside.join("worktrees/x/commondir"), format!("{}\n", private.display()));
     // A submodule's directory that borrows the rest.
     let module = place("module", "modules/m");
     write(module.join("modules/m/HEAD"), "ref: refs/heads/main\n".to_owned());
-    write(module.join("modules/m/config"), "[core]\n\tworktree = ../..\n".to_owned());
+    write(
+        module.join("modules/m/config"),
+        "[core]\n\tworktree = ../..\n".to_owned(),
+    );
     write(module.join("modules/m/commondir"), format!("{}\n", private.display()));
     // The repository's folder of records is reached through a link.
     let link = place("link", "fake/worktrees/second");

@@ -22,12 +22,15 @@ pub(crate) use self::configuration::prepare;
 use self::history::CommitWalk;
 use self::past::PastWalk;
 use super::layout::{foreign, not_a_repository};
-use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status};
+use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::limits;
 use crate::task::GitTask;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::HelperConnection;
+
+/// Submodules that are looked at. Large repositories have some hundred.
+const SUBMODULES_MAX: usize = 1000;
 
 /// Answers until no more requests come.
 pub(crate) fn serve(mut connection: HelperConnection, task: &GitTask) {
@@ -69,6 +72,7 @@ impl Git {
         Ok(Self {
             repository,
             prefix,
+            above: task.above.clone(),
             scratch: task.scratch.clone(),
         })
     }
@@ -108,6 +112,8 @@ struct Git {
     repository: Repository,
     /// Our root relative to the work tree, with a trailing `/`; empty where they are the same.
     prefix: String,
+    /// What precedes our paths, with a trailing `/`; empty but in a submodule.
+    above: String,
     /// Folder for new objects.
     scratch: Option<std::path::PathBuf>,
 }
@@ -115,24 +121,33 @@ struct Git {
 impl Git {
     /// The path in the work tree for a path of ours; without a trailing `/` for our root itself.
     fn inside(&self, path: &str) -> String {
-        let path = format!("{}{path}", self.prefix);
+        // The submodule itself has no `/` at its end.
+        let is_itself = self.above.strip_suffix('/') == Some(path);
+        let below = if is_itself {
+            ""
+        } else {
+            path.strip_prefix(self.above.as_str()).unwrap_or(path)
+        };
+        let path = format!("{}{below}", self.prefix);
         path.trim_end_matches('/').to_owned()
     }
 
     /// Our path for one in the work tree, where it lies beneath our root and is UTF-8.
-    fn ours<'a>(&self, path: &'a [u8]) -> Option<&'a str> {
-        std::str::from_utf8(path).ok()?.strip_prefix(self.prefix.as_str())
+    fn ours(&self, path: &[u8]) -> Option<String> {
+        let below = std::str::from_utf8(path).ok()?.strip_prefix(self.prefix.as_str())?;
+        Some(format!("{}{below}", self.above))
     }
 
     /// Literal paths for libgit2: none where everything is meant.
     fn pathspecs(&self, paths: &[String]) -> Vec<String> {
-        if paths.iter().any(String::is_empty) || paths.is_empty() {
+        let inside: Vec<String> = paths.iter().map(|path| self.inside(path)).collect();
+        if inside.iter().any(String::is_empty) || paths.is_empty() || paths.iter().any(String::is_empty) {
             return Some(self.inside(""))
                 .filter(|prefix| !prefix.is_empty())
                 .into_iter()
                 .collect();
         }
-        paths.iter().map(|path| self.inside(path)).collect()
+        inside
     }
 
     /// The content of a file in the index, and its mode.
@@ -142,6 +157,52 @@ impl Git {
             return Ok(None);
         };
         Ok(Some((id(entry.id)?, entry.mode)))
+    }
+
+    /// The submodules of index and last commit, at most `SUBMODULES_MAX`.
+    fn submodules(&self) -> Result<Vec<Submodule>, Failure> {
+        let is_module = |mode: u32| mode == u32::from(FileMode::Commit);
+        let index = self.repository.index().map_err(|error| git_failure(&error))?;
+        let head = self.head_tree()?;
+        let mut found: Vec<Submodule> = Vec::new();
+        for entry in index.iter().filter(|entry| is_module(entry.mode)) {
+            // The binding panics on a path that leads elsewhere, as in `entry`.
+            let committed = std::str::from_utf8(&entry.path)
+                .ok()
+                .filter(|path| is_plain(Path::new(path)))
+                .and_then(|path| head.as_ref()?.get_path(Path::new(path)).ok())
+                .filter(|entry| entry.filemode() == i32::from(FileMode::Commit));
+            if let Some(path) = self.ours(&entry.path)
+                && found.len() < SUBMODULES_MAX
+            {
+                found.push(Submodule {
+                    path,
+                    staged: Some(id(entry.id)?),
+                    committed: committed.map(|entry| id(entry.id())).transpose()?,
+                });
+            }
+        }
+        if head.is_none() {
+            return Ok(found);
+        }
+        let diff = self.repository.diff_tree_to_index(head.as_ref(), Some(&index), None);
+        let diff = diff.map_err(|error| git_failure(&error))?;
+        for delta in diff.deltas() {
+            let (old, new) = (delta.old_file(), delta.new_file());
+            if old.mode() == FileMode::Commit
+                && new.mode() != FileMode::Commit
+                && found.len() < SUBMODULES_MAX
+                && let Some(path) = old.path_bytes().and_then(|path| self.ours(path))
+            {
+                let committed = Some(id(old.id())?);
+                found.push(Submodule {
+                    path,
+                    staged: None,
+                    committed,
+                });
+            }
+        }
+        Ok(found)
     }
 
     /// The name of the current branch, born or not; absent on a detached head.
@@ -258,6 +319,7 @@ impl<'a> Worker<'a> {
             GitRequest::Deltas { from } => GitAnswer::Deltas(self.deltas(from)?),
             GitRequest::Attributes { path } => GitAnswer::Attributes(self.git.attributes(&path)),
             GitRequest::Staged { path } => GitAnswer::Staged(self.git.staged(&path)?),
+            GitRequest::Submodules => GitAnswer::Submodules(self.git.submodules()?),
             GitRequest::Blob { id, bytes_max } => return self.blob(&id, bytes_max),
             GitRequest::Revision { name } => GitAnswer::Revision(self.git.revision(name.as_deref())?),
             GitRequest::Lineage { kept, team } => GitAnswer::Lineage(self.git.lineage(&kept, &team)?),
@@ -296,10 +358,10 @@ impl<'a> Worker<'a> {
     }
 
     fn compare(&mut self, area: Area, untracked: bool, paths: &[String]) -> Result<usize, Failure> {
-        // Submodules are other repositories; and a path is a path, not a pattern.
+        // The work trees of submodules are other repositories; and a path is a path, not a pattern.
         let mut options = DiffOptions::new();
         options
-            .ignore_submodules(true)
+            .ignore_submodules(area == Area::WorkTree)
             .disable_pathspec_match(true)
             .include_typechange(true);
         for path in self.git.pathspecs(paths) {
@@ -372,8 +434,7 @@ impl Git {
                 id(file.id()).map(Some)
             }
         };
-        let ours = |file: git2::DiffFile<'_>| file.path_bytes().and_then(|path| self.ours(path)).map(str::to_owned);
-        let is_module = [delta.old_file().mode(), delta.new_file().mode()].contains(&FileMode::Commit);
+        let ours = |file: git2::DiffFile<'_>| file.path_bytes().and_then(|path| self.ours(path));
         let path = ours(delta.new_file());
         let status = status(delta.status());
         let old = match (status, &path) {
@@ -385,7 +446,7 @@ impl Git {
         };
         Ok(Delta {
             status,
-            path: path.filter(|_| !is_module),
+            path,
             old_path: ours(delta.old_file()),
             old,
             new: stored(delta.new_file())?,
@@ -462,10 +523,12 @@ fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
 
 /// Index entry of a path. The binding panics on a path that leads elsewhere, which a tree may well hold.
 fn entry(index: &git2::Index, path: &Path) -> Option<git2::IndexEntry> {
-    let is_plain = path
-        .components()
-        .all(|part| matches!(part, std::path::Component::Normal(_)));
-    is_plain.then(|| index.get_path(path, 0))?
+    is_plain(path).then(|| index.get_path(path, 0))?
+}
+
+fn is_plain(path: &Path) -> bool {
+    path.components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 /// True where the index says that the work tree's file does not count.

@@ -40,7 +40,7 @@ pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> R
     })?;
     check_shown(context, &path)?;
     check_revision(query.revision.as_deref())?;
-    let mut git = Git::open(context, None)?;
+    let mut git = reading.open_for(std::slice::from_ref(&path))?;
     let commit = find_commit(&mut git, query.revision.as_deref())?;
     if commit.is_none() && query.revision.is_some() {
         return Err(no_commits());

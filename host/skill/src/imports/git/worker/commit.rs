@@ -271,7 +271,7 @@ impl<'a> Making<'a> {
                 continue;
             };
             let missing_on_purpose = || {
-                let entry = entry(&index, Path::new(&self.git.inside(path)));
+                let entry = entry(&index, Path::new(&self.git.inside(&path)));
                 entry.is_some_and(|entry| not_watched(&entry))
             };
             let unchanged = status.status().is_empty() || status.status().contains(Status::IGNORED);
@@ -280,10 +280,8 @@ impl<'a> Making<'a> {
             if unchanged || is_other || (status.status().contains(Status::WT_DELETED) && missing_on_purpose()) {
                 continue;
             }
-            candidates.push(Candidate {
-                path: path.to_owned(),
-                committed: self.committed(before.as_ref(), path)?,
-            });
+            let committed = self.committed(before.as_ref(), &path)?;
+            candidates.push(Candidate { path, committed });
         }
         Ok(candidates)
     }

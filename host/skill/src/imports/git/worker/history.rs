@@ -93,10 +93,7 @@ impl Git {
     /// The changes of a commit against its first parent.
     pub(super) fn diff_commit(&self, commit: &Id, paths: &[String]) -> Result<git2::Diff<'_>, Failure> {
         let mut options = DiffOptions::new();
-        options
-            .ignore_submodules(true)
-            .disable_pathspec_match(true)
-            .include_typechange(true);
+        options.disable_pathspec_match(true).include_typechange(true);
         for path in self.pathspecs(paths) {
             options.pathspec(path);
         }
@@ -151,7 +148,7 @@ impl Git {
                 first_line: hunk.final_start_line(),
                 line_count: hunk.lines_in_hunk(),
                 commit: id(hunk.final_commit_id())?,
-                path: path.and_then(|path| self.ours(path.as_bytes())).map(str::to_owned),
+                path: path.and_then(|path| self.ours(path.as_bytes())),
             });
         }
         Ok(origins)

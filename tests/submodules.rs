@@ -1,0 +1,201 @@
+//! Submodules, with git's own output beside ours.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Home, folder, git, holds};
+
+/// A repository with the submodule `lib`, both with one commit by Ada.
+struct Shop {
+    _folder: TempDir,
+    root: PathBuf,
+    home: Home,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let folder = folder(&[
+            ("lib/helper.py", "def help():\n    return 1\n"),
+            ("shop/app.py", "import lib\n"),
+        ]);
+        let root = folder.path().join("shop");
+        for place in ["lib", "shop"] {
+            let place = folder.path().join(place);
+            git(&place, &["init", "--quiet", "--initial-branch=main"]);
+            git(&place, &["add", "."]);
+            git(&place, &["commit", "--quiet", "--message", "begin"]);
+        }
+        git(
+            &root,
+            &[
+                "-c",
+                "protocol.file.allow=always",
+                "submodule",
+                "--quiet",
+                "add",
+                "../lib",
+                "lib",
+            ],
+        );
+        git(&root, &["commit", "--quiet", "--message", "add lib"]);
+        for place in [&root, &root.join("lib")] {
+            git(place, &["config", "user.name", "Ada"]);
+            git(place, &["config", "user.email", "ada@example.org"]);
+        }
+        Self {
+            _folder: folder,
+            root,
+            home: Home::offline(),
+        }
+    }
+
+    fn diff(&self, root: &Path, arguments: &Value) -> String {
+        let call = ["skill", "call", "git_diff", &arguments.to_string()];
+        self.home.run(root, &call).expect(0).stdout
+    }
+
+    fn commit(&self, arguments: &Value, code: i32) -> String {
+        let call = [
+            "skill",
+            "call",
+            "git_commit",
+            &arguments.to_string(),
+            "--allow",
+            "commit-git",
+        ];
+        let done = self.home.run(&self.root, &call).expect(code);
+        done.stdout + &done.stderr
+    }
+
+    fn status(&self) -> String {
+        git(&self.root, &["status", "--porcelain"])
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.root.join(path), text).expect("it is writable");
+    }
+}
+
+/// The lines of git's diff that name the commits of a submodule.
+fn pointers(root: &Path) -> Vec<String> {
+    let diff = git(root, &["diff"]);
+    let is_pointer = |line: &&str| line.contains("Subproject commit");
+    diff.lines().filter(is_pointer).map(str::to_owned).collect()
+}
+
+fn holds_all(text: &str, lines: &[String]) {
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    holds(text, &lines);
+}
+
+#[test]
+fn a_submodule_is_shown_as_git_shows_it_and_its_own_changes_on_request() {
+    let shop = Shop::new();
+    let root = &shop.root;
+    assert_eq!(shop.diff(root, &json!({})).trim_end(), "No uncommitted changes.");
+    shop.write("lib/helper.py", "def help():\n    return 2\n");
+    assert_eq!(shop.status(), " M lib\n");
+    let shown = shop.diff(root, &json!({}));
+    holds(
+        &shown,
+        &[
+            "=== lib (unstaged, modified, +1 -1)",
+            "Submodule lib: modified content;",
+        ],
+    );
+    assert_eq!(pointers(root).len(), 2);
+    holds_all(&shown, &pointers(root));
+    let inside = shop.diff(root, &json!({"paths": ["lib"]}));
+    holds(
+        &inside,
+        &[
+            "=== lib (",
+            "=== lib/helper.py (unstaged, modified, +1 -1)",
+            "+    return 2",
+        ],
+    );
+    let file = shop.diff(root, &json!({"paths": ["lib/helper.py"]}));
+    holds(&file, &["On branch main: 1 file changed", "+    return 2"]);
+
+    git(
+        &root.join("lib"),
+        &["commit", "--quiet", "--all", "--message", "return 2"],
+    );
+    shop.write("lib/new.py", "x = 1\n");
+    let shown = shop.diff(root, &json!({}));
+    holds(&shown, &["Submodule lib: new commits, untracked content;"]);
+    holds_all(&shown, &pointers(root));
+    git(root, &["add", "lib"]);
+    let staged = shop.diff(root, &json!({"staged": true}));
+    let pointer = git(root, &["diff", "--cached"]);
+    let pointer = pointer.lines().filter(|line| line.contains("Subproject commit"));
+    holds_all(&staged, &pointer.map(str::to_owned).collect::<Vec<_>>());
+    holds(&staged, &["=== lib (staged, modified, +1 -1)"]);
+    let log = shop.diff(root, &json!({"mode": "log", "paths": ["lib/helper.py"]}));
+    holds(&log, &["Ada: return 2"]);
+}
+
+#[test]
+fn a_moved_submodule_is_committed_and_so_are_its_own_files() {
+    let shop = Shop::new();
+    let root = &shop.root;
+    shop.write("lib/helper.py", "def help():\n    return 3\n");
+    shop.write("app.py", "import lib  # the shop\n");
+
+    let refused = shop.commit(&json!({"message": "Both", "paths": ["app.py", "lib/helper.py"]}), 2);
+    holds(
+        &refused,
+        &["`lib/helper.py` lies in the submodule `lib`, which is a repository of its own"],
+    );
+    let refused = shop.commit(&json!({"message": "Pointer", "paths": ["lib"]}), 1);
+    holds(
+        &refused,
+        &["Nothing to commit: the submodule `lib` is at the commit that the last one names."],
+    );
+
+    let done = shop.commit(&json!({"message": "Return 3", "paths": ["lib/helper.py"]}), 0);
+    holds(&done, &["Return 3", "lib/helper.py"]);
+    assert_eq!(git(&root.join("lib"), &["status", "--porcelain"]), "");
+    assert_eq!(git(&root.join("lib"), &["log", "-1", "--format=%s"]), "Return 3\n");
+    assert_eq!(shop.status(), " M app.py\n M lib\n");
+
+    shop.commit(&json!({"message": "Move lib", "all": true}), 0);
+    assert_eq!(shop.status(), "");
+    let head = git(&root.join("lib"), &["rev-parse", "HEAD"]);
+    assert_eq!(git(root, &["rev-parse", "HEAD:lib"]), head);
+    git(root, &["fsck", "--strict"]);
+    let shown = shop.diff(root, &json!({"mode": "show"}));
+    holds(&shown, &[&format!("+Subproject commit {head}"), "=== app.py"]);
+}
+
+#[test]
+fn a_submodule_of_a_linked_worktree_is_read_unasked() {
+    let shop = Shop::new();
+    let second = shop.root.parent().expect("it has one").join("second");
+    git(&shop.root, &["worktree", "add", "--quiet", &second.to_string_lossy()]);
+    git(
+        &second,
+        &[
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "update",
+            "--init",
+        ],
+    );
+    assert_eq!(shop.diff(&second, &json!({})).trim_end(), "No uncommitted changes.");
+    fs::write(second.join("lib/helper.py"), "def help():\n    return 4\n").expect("it is writable");
+    holds(&shop.diff(&second, &json!({})), &["Submodule lib: modified content;"]);
+    holds(&shop.diff(&second, &json!({"paths": ["lib"]})), &["+    return 4"]);
+    assert_eq!(
+        shop.diff(&second.join("lib"), &json!({}))
+            .lines()
+            .next()
+            .map(|line| line.contains("1 file changed")),
+        Some(true)
+    );
+}
