@@ -1,6 +1,6 @@
 //! Counts the calls, changes, tests and tokens of a session, for the line while it runs and the one at its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host::api::{Event, TestDetails, TestStatus};
 
@@ -16,6 +16,8 @@ pub(super) struct SessionTally {
     changed: BTreeMap<String, (u64, u64)>,
     /// True where the changes are those of a preview.
     is_preview: bool,
+    /// Calls of `run_tests` that run a check instead.
+    checks: BTreeSet<String>,
     tests: Option<TestDetails>,
     tokens: u64,
     cost: Option<f64>,
@@ -26,13 +28,19 @@ impl SessionTally {
     pub(super) fn count(&mut self, event: &Event) {
         match event {
             Event::Selection { files } => self.reads += files.len(),
-            Event::SkillResult { name, details, .. } => {
+            Event::Skill { name, args, call_id } if name == "run_tests" && !args["check"].is_null() => {
+                self.checks.extend(call_id.clone());
+            }
+            Event::SkillResult {
+                name, details, call_id, ..
+            } => {
                 match name.as_str() {
                     "read_file" => self.reads += 1,
                     "search_code" | "find_references" => self.searches += 1,
                     _ => self.others += 1,
                 }
-                if name == "run_tests" {
+                let is_check = call_id.as_ref().is_some_and(|id| self.checks.remove(id));
+                if name == "run_tests" && !is_check {
                     let details = details.clone();
                     self.tests = details.and_then(|details| serde_json::from_value(details).ok());
                 }
@@ -138,6 +146,30 @@ mod tests {
             details,
             call_id: None,
         }
+    }
+
+    #[test]
+    fn a_check_after_failing_tests_does_not_make_them_pass() {
+        let run =
+            |runner: &str, status: &str| json!({"runner": runner, "status": status, "duration_ms": 5, "failing": []});
+        let called = |call_id: &str, args: serde_json::Value| Event::Skill {
+            name: "run_tests".to_owned(),
+            args,
+            call_id: Some(call_id.to_owned()),
+        };
+        let mut tally = SessionTally::default();
+        for (id, args, details) in [
+            ("host-1", json!({}), run("cargo", "failed")),
+            ("host-2", json!({"check": "lint"}), run("cargo-clippy", "passed")),
+        ] {
+            tally.count(&called(id, args));
+            let mut result = ended("run_tests", Some(details));
+            if let Event::SkillResult { call_id, .. } = &mut result {
+                *call_id = Some(id.to_owned());
+            }
+            tally.count(&result);
+        }
+        assert_eq!(tally.line("0195-9c41d0b7"), "tests failed, session 9c41d0b7");
     }
 
     #[test]
