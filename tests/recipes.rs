@@ -4,6 +4,7 @@
 mod hostile;
 mod leaving;
 mod refactors;
+mod states;
 
 use std::path::Path;
 use std::process::Command;
