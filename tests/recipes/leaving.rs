@@ -8,9 +8,9 @@ use std::path::Path;
 use serde_json::json;
 use tool_model_server::{Round, ScriptedCall};
 
-use super::{run_tests, with_toolchains};
+use super::{run_tests, states, with_toolchains};
 use crate::providers::scripted;
-use crate::support::{Finished, Home, finish, folder, git, holds};
+use crate::support::{Finished, Home, finish, folder, git, holds, until};
 
 const MANIFEST: &str =
     "[package]\nname = \"shop\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[lib]\ndoctest = false\n";
@@ -182,7 +182,7 @@ fn project() -> tempfile::TempDir {
     repository
 }
 
-fn commit(root: &Path, message: &str) {
+pub(super) fn commit(root: &Path, message: &str) {
     git(root, &["add", "--all"]);
     git(root, &["commit", "--quiet", "-m", message]);
 }
@@ -193,12 +193,12 @@ fn with_tools(home: &Home, root: &Path, arguments: &[&str]) -> Finished {
     finish(command.output().expect("the binary starts"))
 }
 
-fn call(name: &str, arguments: serde_json::Value) -> Round {
+pub(super) fn call(name: &str, arguments: serde_json::Value) -> Round {
     Round::calls([ScriptedCall::new(name, arguments)])
 }
 
 /// Everything that is kept for later runs, without the records of the host: content, mode and time of every file.
-fn kept(home: &Home) -> BTreeMap<std::path::PathBuf, (u32, i64, Vec<u8>)> {
+pub(super) fn kept(home: &Home) -> BTreeMap<std::path::PathBuf, (u32, i64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![home.path().join("cache/builds")];
     while let Some(folder) = folders.pop() {
@@ -222,7 +222,7 @@ fn kept(home: &Home) -> BTreeMap<std::path::PathBuf, (u32, i64, Vec<u8>)> {
 }
 
 /// The folders of kept build output.
-fn caches(home: &Home) -> usize {
+pub(super) fn caches(home: &Home) -> usize {
     std::fs::read_dir(home.path().join("cache/builds"))
         .into_iter()
         .flatten()
@@ -265,6 +265,7 @@ fn no_run_of_a_session_leaves_anything_to_a_later_run() {
     let after = run_tests(&home, root, &[]).expect(0).stdout;
     holds(&after, &["PASSED: 21 passed"]);
     assert!(kept_now() == before, "the files of a session are not the user's own");
+    states::check(&home);
     with_tools(&home, root, &["undo"]).expect(0);
     assert_eq!(caches(&home), 0, "an undo drops what is kept");
     std::fs::write(
@@ -273,6 +274,51 @@ fn no_run_of_a_session_leaves_anything_to_a_later_run() {
     )
     .expect("it can be written");
     holds(&run_tests(&home, root, &[]).expect(1).stdout, &["FAILED: 1 failed"]);
+}
+
+/// A test that counts the runs that share its build output, and fails in all but the first.
+const COUNTING: &str = r#"#[test]
+fn is_the_first_run() {
+    let binary = std::env::current_exe().unwrap();
+    let file = binary.ancestors().nth(3).unwrap().join("runs");
+    let earlier = std::fs::read(&file).unwrap_or_default().len();
+    std::fs::write(file, "x".repeat(earlier + 1)).unwrap();
+    assert_eq!(earlier, 0, "earlier runs: {earlier}");
+}
+"#;
+
+#[test]
+fn runs_of_a_model_share_what_they_build_and_no_verdict_sees_it() {
+    let repository = project();
+    let root = repository.path();
+    let (server, home) = scripted([
+        call("write_file", json!({"path": "tests/count.rs", "content": COUNTING})),
+        call("run_tests", json!({})),
+        call("run_tests", json!({})),
+        Round::text("Added a test."),
+    ]);
+    let refactor = with_tools(&home, root, &["refactor", "count the runs"]).expect(0);
+    holds(
+        &refactor.stdout,
+        &["Tests after the change: PASSED: 2 passed", "Verified by tests"],
+    );
+    let last = server.requests().pop().expect("the model was asked").body.to_string();
+    holds(
+        &last,
+        &["PASSED: 2 passed", "FAILED: 1 failed, 1 passed", "earlier runs: 1"],
+    );
+    holds(&run_tests(&home, root, &[]).expect(0).stdout, &["PASSED: 2 passed"]);
+    let layers = || {
+        let scratch = std::fs::read_dir(home.path().join("tmp"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names = scratch.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.starts_with("tool-session-"))
+    };
+    // It is deleted beside what the session still does.
+    until("the layer is gone", || !layers());
+    states::check(&home);
 }
 
 #[test]

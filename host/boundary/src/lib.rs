@@ -52,9 +52,9 @@ mod unattended;
 mod wasi;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -66,6 +66,7 @@ use tool_core::api::{Citation, Effect, ErrorKind, Grant, Media, Receipt};
 use tool_core::redaction::Redactor;
 use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
+use tool_sandbox::scratch::{self, ScratchFolder};
 
 pub use arguments::{Schema, check_call, compile as compile_schema, unmarked};
 pub use budget::{CallBudget, Stop, WritablePlace};
@@ -219,6 +220,33 @@ pub struct RunScope {
     pub asker: RunAsker,
     /// Changes of sessions. Without it no state counts as the user's own.
     pub changes: Option<Arc<dyn SessionChanges>>,
+    /// Build output that the runs of a model share.
+    pub builds: Arc<SessionBuilds>,
+}
+
+/// Build output of the runs that the model of a session asks for, above what is kept for all. It ends with the session.
+#[derive(Debug, Default)]
+pub struct SessionBuilds(Mutex<Option<ScratchFolder>>);
+
+impl SessionBuilds {
+    /// Returns its folder, which the first call makes. None where there is no room. `home` is the program's own directory.
+    pub fn folder(&self, home: &Path) -> Option<PathBuf> {
+        let mut folder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if folder.is_none() {
+            *folder = scratch::folder(Some(home), "tool-session-").ok();
+        }
+        folder.as_ref().map(|folder| folder.path().to_owned())
+    }
+}
+
+impl Drop for SessionBuilds {
+    fn drop(&mut self) {
+        let folder = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // It may hold many files, and no session waits for their end. If no thread can start, they are removed here.
+        if folder.is_some() {
+            let _ = std::thread::Builder::new().spawn(move || drop(folder));
+        }
+    }
 }
 
 /// The one that asks for a run of tests or of a check.

@@ -255,12 +255,17 @@ pub struct BuildFolder {
     pub writes: BuildWrites,
 }
 
+/// Name of the folder in a [layer](BuildWrites::Layer) that holds its files.
+pub const LAYER_FILES: &str = "upper";
+
 /// Fate of the build output that a run writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuildWrites {
     /// It goes to the folder of the machine.
     Kept,
+    /// This folder takes it, as a layer above the folder of the machine. Where the system has no such layers, it is dropped.
+    Layer(PathBuf),
     /// A layer in memory takes it, which ends with the run.
     Dropped,
 }

@@ -385,9 +385,14 @@ fn mount_build(build: &BuildFolder, work: &Path, spec: &Spec, mounts: &Mounts) -
     let Some(place) = make_build_place(&build.place, spec).at(step)? else {
         return Ok(());
     };
+    if let BuildWrites::Layer(layer) = &build.writes
+        && tree::layer(build.source.as_deref(), layer, &place, &work.with_extension("layer")).is_ok()
+    {
+        return Ok(());
+    }
     let source = match (&build.source, &build.writes) {
         (Some(source), BuildWrites::Kept) => source,
-        (Some(source), BuildWrites::Dropped) => {
+        (Some(source), BuildWrites::Layer(_) | BuildWrites::Dropped) => {
             directory(work).at(step)?;
             let tree = CopiedTree {
                 root: source,

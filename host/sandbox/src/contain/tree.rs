@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::copy::CopiedTree;
 use super::outer::{At, Step};
-use super::{copy, root};
+use super::{LAYER_FILES, copy, root};
 
 /// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards. Returns a handle
 /// of the file system that takes what the run writes.
@@ -57,6 +57,27 @@ fn overlay(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> io::Result<()> {
         whiteout(tree.root, &upper, Path::new(&removed.path))?;
     }
     copy::put_proposed(tree, &upper)?;
+    mount_overlay([&lower, &upper, &index], place)
+}
+
+/// Puts `layer`, a folder of the machine that takes what the run writes, over a tree at `place`, or over nothing. `work` is
+/// the name of a new folder.
+pub(super) fn layer(tree: Option<&Path>, layer: &Path, place: &Path, work: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(work)?;
+    // One mount for both folders of the layer, as the kernel asks for.
+    rustix::mount::mount_bind(layer, work)?;
+    let [lower, upper, index] = ["lower", LAYER_FILES, "index"].map(|name| work.join(name));
+    for folder in [&lower, &upper, &index] {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    if let Some(tree) = tree {
+        rustix::mount::mount_bind_recursive(tree, &lower)?;
+        like(tree, &upper)?;
+    }
+    mount_overlay([&lower, &upper, &index], place)
+}
+
+fn mount_overlay([lower, upper, index]: [&Path; 3], place: &Path) -> io::Result<()> {
     let options = format!(
         "lowerdir={},upperdir={},workdir={},userxattr",
         lower.display(),

@@ -58,6 +58,7 @@ impl SessionRun {
             runs: RunScope {
                 asker,
                 changes: Some(Arc::clone(&self.changes)),
+                builds: Arc::default(),
             },
         })
     }

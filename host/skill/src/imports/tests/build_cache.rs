@@ -2,8 +2,9 @@
 //!
 //! A folder belongs to one commit of one repository, and to one folder, recipe, toolchain, sandbox and set of hidden
 //! names. Only a run over the user's own state writes to it, and of that run only the step that builds. Tests run on a
-//! layer that is dropped, and so does everything in a run over files of a session: no code of a session, of another
-//! branch or of a pull request leaves anything that a later run reads.
+//! layer that is dropped, and so does everything in a run that decides a verdict: no code of a session, of another branch
+//! or of a pull request leaves anything that a later verdict rests on. Runs that a model asks for over files of its session
+//! share a layer above the kept cache, which ends with the session and which no other run reads.
 //!
 //! The host measures and deletes the folders, and keeps beside them, out of the reach of runs, what each file held at the
 //! last build. Build tools compare time stamps, and an undo can bring back old ones: so inside a run every file whose
@@ -28,7 +29,7 @@ use crate::CallContext;
 use crate::RunAsker;
 use tool_core::digest::hexadecimal;
 use tool_repository::{FileEntry, FileList, REPORTS_FOLDER};
-use tool_sandbox::contain::{BuildFolder, BuildWrites};
+use tool_sandbox::contain::{BuildFolder, BuildWrites, LAYER_FILES};
 use tool_sandbox::scratch;
 use usage::{Usage, clamp_times, is_disk_full, measure};
 
@@ -57,6 +58,8 @@ fn caches_of(home: &Path) -> PathBuf {
 pub(super) enum RunKind {
     /// Over the user's own state: it reads the kept cache, and its build writes to it.
     Own,
+    /// Asked for by a model over another state: it reads the kept cache and writes to the layer of its session.
+    Session,
     /// Over another state: it reads the kept cache, and all that it writes is dropped.
     Dropped,
     /// It reads no build output of another run, and all that it writes is dropped.
@@ -70,6 +73,8 @@ pub(super) struct BuildCache {
     places: Vec<PathBuf>,
     /// The kept cache; absent where there is none to read.
     kept: Option<KeptCache>,
+    /// The layer of the session, for a run that writes to it.
+    layer: Option<SessionLayer>,
     record: Record,
     /// Files that differ from the last build.
     changed: Vec<String>,
@@ -86,6 +91,14 @@ struct KeptCache {
     _lock: File,
 }
 
+/// Build output of a session above a kept cache, or above nothing, that no other run writes to.
+#[derive(Debug)]
+struct SessionLayer {
+    folder: PathBuf,
+    /// Held until the run has ended.
+    _lock: File,
+}
+
 /// Knowledge of the host about the build output of a kept cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,6 +106,9 @@ struct Record {
     /// The newest session at the last build, whose state was the user's own.
     #[serde(default)]
     session: Option<String>,
+    /// What a layer of a session lies above; absent for a kept cache.
+    #[serde(default)]
+    base: Option<String>,
     /// The files of the repository at the last build.
     files: BTreeMap<String, BuiltFile>,
 }
@@ -132,6 +148,7 @@ impl BuildCache {
             kind: RunKind::FromNothing,
             places: places.to_vec(),
             kept: None,
+            layer: None,
             record: Record::default(),
             changed: Vec::new(),
             commit: None,
@@ -140,7 +157,12 @@ impl BuildCache {
         if context.runs.asker == (RunAsker::Verdict { is_from_nothing: true }) {
             return Some(cache);
         }
-        cache.find(context, &caches, &key.digest(context)?);
+        let suite = key.digest(context)?;
+        cache.find(context, &caches, &suite);
+        if cache.kind == RunKind::Dropped && context.runs.asker == RunAsker::Model {
+            let folder = context.runs.builds.folder(home).map(|folder| folder.join(suite));
+            cache.take_layer(folder);
+        }
         let last = std::mem::take(&mut cache.record.files);
         cache.record.files = files
             .files
@@ -160,6 +182,7 @@ impl BuildCache {
     /// Finds the kept cache of the commit, or of one that it follows, and decides what the run may do with it.
     fn find(&mut self, context: &CallContext, caches: &Path, suite: &str) {
         let prefix = format!("{suite}-");
+        self.kind = RunKind::Dropped;
         let Some(state) = TreeState::read(context, &kept_commits(caches, &prefix)) else {
             return;
         };
@@ -198,6 +221,27 @@ impl BuildCache {
         self.record.session = newest;
     }
 
+    /// Takes the layer of the session, where no other run of it holds it. One above another build of the kept cache
+    /// begins anew.
+    fn take_layer(&mut self, folder: Option<PathBuf>) {
+        let Some(layer) = folder
+            .and_then(SessionLayer::open)
+            .filter(|layer| !is_disk_full(&layer.folder))
+        else {
+            return;
+        };
+        let base = self.kept.as_ref().map_or_else(String::new, KeptCache::version);
+        match Record::read(&layer.folder) {
+            Some(record) if record.base.as_ref() == Some(&base) => self.record = record,
+            _ => layer.empty(self.places.len()),
+        }
+        self.record.base = Some(base);
+        // As for a kept cache: what has no record is not used.
+        let _ = fs::remove_file(layer.folder.join(RECORD));
+        self.kind = RunKind::Session;
+        self.layer = Some(layer);
+    }
+
     /// Kind of the run.
     pub(super) fn kind(&self) -> RunKind {
         self.kind
@@ -206,26 +250,29 @@ impl BuildCache {
     /// The folders to mount for the step that builds.
     pub(super) fn folders(&self) -> Vec<BuildFolder> {
         match self.kind {
-            RunKind::Own => self.mounted(BuildWrites::Kept),
+            RunKind::Own => self.mounted(|_| BuildWrites::Kept),
+            RunKind::Session => self.mounted(|number| match &self.layer {
+                Some(layer) => BuildWrites::Layer(layer.place(number)),
+                None => BuildWrites::Dropped,
+            }),
             RunKind::Dropped | RunKind::FromNothing => self.dropped_folders(),
         }
     }
 
     /// The folders to mount for code that leaves nothing.
     pub(super) fn dropped_folders(&self) -> Vec<BuildFolder> {
-        self.mounted(BuildWrites::Dropped)
+        self.mounted(|_| BuildWrites::Dropped)
     }
 
-    fn mounted(&self, writes: BuildWrites) -> Vec<BuildFolder> {
+    fn mounted(&self, writes: impl Fn(usize) -> BuildWrites) -> Vec<BuildFolder> {
         let numbered = self.places.iter().enumerate();
         let folders = numbered.map(|(number, place)| {
             let source = self.kept.as_ref().and_then(|kept| kept.source(number));
             BuildFolder {
                 place: place.clone(),
-                writes: if source.is_some() {
-                    writes.clone()
-                } else {
-                    BuildWrites::Dropped
+                writes: match writes(number) {
+                    BuildWrites::Kept if source.is_none() => BuildWrites::Dropped,
+                    writes => writes,
                 },
                 source,
             }
@@ -241,15 +288,16 @@ impl BuildCache {
     /// Measures the cache while the build of `run` writes to it, and cancels the run where it grows beyond the bound. True
     /// where it did.
     pub(super) fn watch<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> (R, bool) {
-        let Some(kept) = self.kept.as_ref().filter(|_| self.kind == RunKind::Own) else {
+        let written = self.written();
+        if written.is_empty() {
             return (run(), false);
-        };
+        }
         let (is_over, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !has_ended.load(Ordering::Relaxed) {
                     let started = std::time::Instant::now();
-                    if is_over_bound(&kept.folder, self.bytes_max) {
+                    if is_over_bound(&written, self.bytes_max) {
                         is_over.store(true, Ordering::Relaxed);
                         cancel.cancel();
                         return;
@@ -269,23 +317,35 @@ impl BuildCache {
         (result, is_over.load(Ordering::Relaxed))
     }
 
+    /// The folders that outlive the run and that it writes to.
+    fn written(&self) -> Vec<PathBuf> {
+        match (self.kind, &self.kept, &self.layer) {
+            (RunKind::Own, Some(kept), _) => vec![kept.folder.clone()],
+            (RunKind::Session, _, Some(layer)) => (0..self.places.len()).map(|number| layer.upper(number)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Keeps what the build of the user's own state has written. Of a build that failed or was of a part, some changed
     /// files may not have been built: they count as changed again.
     pub(super) fn keep(&mut self, context: &CallContext, has_built_all: bool) {
+        if !has_built_all {
+            for path in &self.changed {
+                self.record.files.remove(path);
+            }
+        }
+        if self.kind == RunKind::Session {
+            return self.keep_layer();
+        }
         if self.kind != RunKind::Own {
             return;
         }
         // A session may have changed files meanwhile, and the user may have checked out another commit.
         let now = TreeState::read(context, &[]).filter(|now| self.commit.as_ref() == Some(&now.commit));
         let is_own = now.is_some_and(|now| now.is_own(context, self.record.session.as_deref()).0);
-        if !has_built_all {
-            for path in &self.changed {
-                self.record.files.remove(path);
-            }
-        }
         let Some(kept) = &self.kept else { return };
         let is_kept = is_own
-            && !is_over_bound(&kept.folder, self.bytes_max)
+            && !is_over_bound(&self.written(), self.bytes_max)
             && clamp_times(&kept.folder).is_ok()
             && self.record.write(&kept.folder);
         if !is_kept {
@@ -296,10 +356,29 @@ impl BuildCache {
         }
     }
 
+    /// Leaves what the run has written to the later ones of its session. Where the system has no such layers, nothing is
+    /// there.
+    fn keep_layer(&self) {
+        let Some(layer) = &self.layer else { return };
+        let written = self.written();
+        let is_used = written
+            .iter()
+            .any(|folder| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()));
+        if is_used
+            && !is_over_bound(&written, self.bytes_max)
+            && written.iter().all(|folder| clamp_times(folder).is_ok())
+        {
+            self.record.write(&layer.folder);
+        }
+    }
+
     /// Deletes what is kept, because it is too large or nothing is known about it any more.
     pub(super) fn delete(&mut self) {
         if let Some(kept) = self.kept.take().filter(|_| self.kind == RunKind::Own) {
             scratch::remove(&kept.folder);
+        }
+        if let Some(layer) = self.layer.take() {
+            layer.empty(0);
         }
         self.kind = RunKind::Dropped;
     }
@@ -340,11 +419,52 @@ impl KeptCache {
         })
     }
 
+    /// Text that changes with every build.
+    fn version(&self) -> String {
+        let built = fs::metadata(self.folder.join(RECORD)).map(|record| (record.mtime(), record.mtime_nsec()));
+        format!("{} {built:?}", self.folder.display())
+    }
+
     /// The folder for a place, where it is there or can be made.
     fn source(&self, number: usize) -> Option<PathBuf> {
         let source = self.folder.join(format!("build-{number}"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&source).ok()?;
         Some(source)
+    }
+}
+
+impl SessionLayer {
+    /// Takes a layer. None where another run of the session holds it.
+    fn open(folder: PathBuf) -> Option<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).ok()?;
+        let lock = hold(&folder, FlockOperation::NonBlockingLockExclusive)?;
+        Some(Self { folder, _lock: lock })
+    }
+
+    /// The folder of the layer of a place.
+    fn place(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("build-{number}"))
+    }
+
+    /// The folder that takes what runs write there. Those beside it are the kernel's.
+    fn upper(&self, number: usize) -> PathBuf {
+        self.place(number).join(LAYER_FILES)
+    }
+
+    /// Deletes what is in it, and makes the folders of so many places.
+    fn empty(&self, places: usize) {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            if entry.file_name() != "lock" {
+                scratch::remove(&entry.path());
+            }
+        }
+        for number in 0..places {
+            // Without it the run writes to nothing that stays.
+            let _ = fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(self.upper(number));
+        }
     }
 }
 
@@ -371,10 +491,16 @@ fn kept_commits(caches: &Path, prefix: &str) -> Vec<String> {
         .collect()
 }
 
-/// True where a cache exceeds the bound, leaves too little of the disk, or cannot be counted.
-fn is_over_bound(folder: &Path, bytes_max: u64) -> bool {
-    let fits = |usage: Usage| usage.bytes <= bytes_max && usage.entries <= BUILD_CACHE_ENTRIES_MAX;
-    is_disk_full(folder) || !measure(folder).is_ok_and(fits)
+/// True where folders together exceed the bound, leave too little of the disk, or cannot be counted.
+fn is_over_bound(folders: &[PathBuf], bytes_max: u64) -> bool {
+    let mut sum = Usage::default();
+    for folder in folders {
+        match measure(folder) {
+            Ok(usage) if !is_disk_full(folder) => sum.add(usage),
+            _ => return true,
+        }
+    }
+    sum.bytes > bytes_max || sum.entries > BUILD_CACHE_ENTRIES_MAX
 }
 
 impl Record {
@@ -563,6 +689,7 @@ mod unit {
             kind: RunKind::Own,
             places: Vec::new(),
             kept: Some(kept),
+            layer: None,
             record: Record::default(),
             changed: Vec::new(),
             commit: None,
@@ -587,6 +714,55 @@ mod unit {
         assert!(is_over);
         cache.delete();
         assert!(!folder.exists());
+    }
+
+    /// A run of a session that has no kept cache.
+    fn session_run(folder: &Path) -> BuildCache {
+        let mut cache = BuildCache {
+            kind: RunKind::Dropped,
+            places: vec![PathBuf::from("/repository/target")],
+            kept: None,
+            layer: None,
+            record: Record::default(),
+            changed: Vec::new(),
+            commit: None,
+            bytes_max: 1 << 20,
+        };
+        cache.take_layer(Some(folder.to_owned()));
+        cache
+    }
+
+    #[test]
+    fn a_layer_that_is_too_large_or_cannot_be_counted_is_not_read_again() {
+        let session = tempfile::tempdir().expect("a folder");
+        let folder = session.path().join("suite");
+        let nest = |upper: &Path| {
+            let place = upper.join(["d"; 100].join("/"));
+            fs::create_dir_all(place).expect("folders can be made");
+        };
+        let write = |upper: &Path, bytes| fs::write(upper.join("file"), vec![7; bytes]).expect("there is room");
+        for (what, is_kept) in [
+            ("a little", true),
+            ("nothing", false),
+            ("too much", false),
+            ("too deep", false),
+        ] {
+            let run = session_run(&folder);
+            assert_eq!(run.kind(), RunKind::Session, "{what}");
+            assert_eq!(session_run(&folder).kind(), RunKind::Dropped, "another run holds it");
+            let [upper] = run.written().try_into().expect("one place");
+            match what {
+                "a little" => write(&upper, 1),
+                "too much" => write(&upper, 2 << 20),
+                "too deep" => nest(&upper),
+                _ => run.layer.as_ref().expect("it has one").empty(1),
+            }
+            run.keep_layer();
+            drop(run);
+            let _next = session_run(&folder);
+            let left = fs::read_dir(&upper).expect("it is there").count();
+            assert_eq!(left > 0, is_kept, "{what}");
+        }
     }
 
     #[test]

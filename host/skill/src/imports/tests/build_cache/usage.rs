@@ -23,6 +23,14 @@ pub(super) struct Usage {
     pub(super) entries: u64,
 }
 
+impl Usage {
+    /// Adds what another folder takes.
+    pub(super) fn add(&mut self, other: Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.entries = self.entries.saturating_add(other.entries);
+    }
+}
+
 /// Counts what a folder takes.
 ///
 /// # Errors
