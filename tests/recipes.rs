@@ -3,6 +3,7 @@
 
 mod hostile;
 mod leaving;
+mod leaving_elsewhere;
 mod refactors;
 mod states;
 

@@ -11,19 +11,19 @@ use crate::providers::scripted;
 use crate::support::{Home, finish, fixture_path, folder, holds, node_program};
 
 /// A project and a change of it.
-struct Project {
+pub(super) struct Project {
     /// Programs that come before those of the machine.
-    toolchain: Toolchain,
-    files: &'static [(&'static str, &'static str)],
+    pub(super) toolchain: Toolchain,
+    pub(super) files: &'static [(&'static str, &'static str)],
     /// File that the model changes.
-    source: &'static str,
-    old: &'static str,
+    pub(super) source: &'static str,
+    pub(super) old: &'static str,
     /// Text that keeps the tests.
     good: &'static str,
     /// Text that breaks one.
-    bad: &'static str,
+    pub(super) bad: &'static str,
     /// Name of that test, as the runner has it.
-    broken: &'static str,
+    pub(super) broken: &'static str,
 }
 
 const RUST: Project = Project {
@@ -61,9 +61,28 @@ const C: Project = Project {
     broken: "the run passed before and fails now",
 };
 
+impl Project {
+    /// One whose `source` adds two numbers, for the programs of the machine.
+    pub(super) const fn new(
+        files: &'static [(&'static str, &'static str)],
+        source: &'static str,
+        broken: &'static str,
+    ) -> Self {
+        Self {
+            toolchain: Toolchain::Machine,
+            files,
+            source,
+            old: "a + b",
+            good: "b + a",
+            bad: "a - b",
+            broken,
+        }
+    }
+}
+
 /// Programs of a fixture, or those of the machine.
 #[derive(Clone, Copy)]
-enum Toolchain {
+pub(super) enum Toolchain {
     Machine,
     /// The pinned Go: Debian's is too old for current `go.mod` files.
     Go,
@@ -72,6 +91,19 @@ enum Toolchain {
 }
 
 impl Toolchain {
+    /// Shows its programs and those of the machine to a command.
+    pub(super) fn show(self, command: &mut Command) {
+        with_toolchains(command);
+        let Some(programs) = self.programs() else { return };
+        let path = command
+            .get_envs()
+            .find(|(name, _)| *name == "PATH")
+            .and_then(|(_, value)| value);
+        let path = path.expect("the command has one").to_owned();
+        let folders = std::iter::once(programs).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(folders).expect("no folder has a colon"));
+    }
+
     /// Folder of the programs.
     fn programs(self) -> Option<PathBuf> {
         match self {
@@ -86,7 +118,7 @@ impl Toolchain {
 }
 
 /// Debian's Maven works offline with the repository that its packages fill.
-const JAVA: Project = Project {
+pub(super) const JAVA: Project = Project {
     toolchain: Toolchain::Machine,
     files: &[
         (
@@ -123,7 +155,7 @@ const JAVA: Project = Project {
     broken: "`shop.SumTest::adds` fails now and did not before",
 };
 
-const JAVASCRIPT: Project = Project {
+pub(super) const JAVASCRIPT: Project = Project {
     toolchain: Toolchain::Machine,
     files: &[
         (
@@ -169,7 +201,7 @@ const TYPESCRIPT: Project = Project {
     broken: "`adds` fails now and did not before",
 };
 
-const GO: Project = Project {
+pub(super) const GO: Project = Project {
     toolchain: Toolchain::Go,
     files: &[
         ("go.mod", "module shop\n\ngo 1.21\n"),
@@ -221,16 +253,7 @@ fn refactor(home: &Home, repository: &Path, toolchain: Toolchain) -> Command {
         repository,
         &["refactor", "tidy up the addition", "--allow", "run-process"],
     );
-    with_toolchains(&mut command);
-    if let Some(programs) = toolchain.programs() {
-        let path = command
-            .get_envs()
-            .find(|(name, _)| *name == "PATH")
-            .and_then(|(_, value)| value);
-        let path = path.expect("the command has one").to_owned();
-        let folders = std::iter::once(programs).chain(std::env::split_paths(&path));
-        command.env("PATH", std::env::join_paths(folders).expect("no folder has a colon"));
-    }
+    toolchain.show(&mut command);
     command
 }
 
