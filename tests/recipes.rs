@@ -113,6 +113,7 @@ fn an_untrusted_session_leaves_no_build_output_to_others() {
 #[test]
 fn a_refactor_without_the_toolchain_is_not_verified() {
     let repository = folder(&[("go.mod", "module shop\n"), ("shop.go", "package shop\n")]);
+    let empty = tempfile::tempdir().expect("a folder");
     let rounds = || {
         let write = ScriptedCall::new("write_file", json!({"path": "new.go", "content": "package shop\n"}));
         [Round::calls([write]), Round::text("Added.")]
@@ -120,14 +121,14 @@ fn a_refactor_without_the_toolchain_is_not_verified() {
     let (_server, home) = scripted(rounds());
     let refactor = ["refactor", "tidy up"];
     let mut command = home.tool(repository.path(), &refactor);
-    command.env("PATH", "/usr/bin:/bin");
+    command.env("PATH", empty.path());
     let finished = finish(command.output().expect("it starts")).expect(1);
     holds(&finished.stdout, &["- Not verified: "]);
     holds(&finished.stderr, &["refactor is not verified: ", "--unverified"]);
     let (_server, home) = scripted(rounds());
     std::fs::remove_file(repository.path().join("new.go")).expect("it was written");
     let mut command = home.tool(repository.path(), &["refactor", "tidy up", "--unverified"]);
-    command.env("PATH", "/usr/bin:/bin");
+    command.env("PATH", empty.path());
     finish(command.output().expect("it starts")).expect(0);
 }
 
