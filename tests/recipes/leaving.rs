@@ -427,4 +427,12 @@ fn kept_output_follows_the_users_commits_and_no_others() {
     );
     run();
     assert_eq!(caches(&home), 3, "it follows a commit of the team");
+    let second = tempfile::tempdir().expect("a folder");
+    let place = second.path().to_str().expect("UTF-8");
+    git(root, &["worktree", "add", "--quiet", "--detach", place]);
+    holds(
+        &run_tests(&home, second.path(), &[]).expect(0).stdout,
+        &["PASSED: 1 passed"],
+    );
+    assert_eq!(caches(&home), 4, "a linked worktree has its own");
 }
