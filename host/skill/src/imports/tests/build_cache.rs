@@ -157,7 +157,7 @@ impl BuildCache {
         if context.runs.asker == (RunAsker::Verdict { is_from_nothing: true }) {
             return Some(cache);
         }
-        let suite = key.digest(context)?;
+        let suite = key.digest(context, places)?;
         cache.find(context, &caches, &suite);
         if cache.kind == RunKind::Dropped && context.runs.asker == RunAsker::Model {
             let folder = context.runs.builds.folder(home).map(|folder| folder.join(suite));
@@ -515,8 +515,9 @@ impl Record {
 }
 
 impl CacheKey<'_> {
-    /// The name of the suite: that of the repository, and a digest of what else matters.
-    fn digest(&self, context: &CallContext) -> Option<String> {
+    /// The name of the suite: that of the repository, and a digest of what else matters. The folders of a cache go by the
+    /// numbers of their places, so another set of places has another cache.
+    fn digest(&self, context: &CallContext, places: &[PathBuf]) -> Option<String> {
         let program = self.program.canonicalize().ok()?;
         let metadata = fs::metadata(&program).ok()?;
         let mut hidden = context.repository.hidden_entries(&context.cancel).ok()?;
@@ -531,6 +532,7 @@ impl CacheKey<'_> {
             format!("{} {} {}", metadata.size(), metadata.mtime(), metadata.ino()),
             self.sandbox.to_owned(),
             format!("{hidden:?}"),
+            format!("{places:?}"),
         ];
         let suite = digest_of(&parts);
         Some(format!("{}-{suite}", repository_name(context.repository.root())))
