@@ -19,6 +19,7 @@ use crate::taint::OutsideFiles;
 use crate::transport::TransportError;
 use crate::{CallError, Crowd, Limits};
 use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestStatus};
+use tool_core::digest::sha256_hex;
 use tool_core::text::{beginning, clean};
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
@@ -99,6 +100,10 @@ pub struct CallBudget {
     claims: Mutex<BTreeMap<String, String>>,
     /// Files whose content the guest has read, where it may propose to replace them.
     served: OnceLock<Mutex<BTreeSet<String>>>,
+    /// Digests of files whose keys the guest sees as placeholders, by their paths and by the digests of what it sees.
+    copies: Mutex<BTreeMap<(String, String), String>>,
+    /// Bytes of such copies that its open files have held.
+    copied: AtomicU64,
     /// Lines that the client has got while it runs.
     live_lines: AtomicUsize,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
@@ -123,6 +128,9 @@ pub struct CallBudget {
 
 /// Files that a call reads and may then replace. A formatter reads all files of a language.
 const SERVED_FILES_MAX: usize = 65_536;
+
+/// Bytes of the copies of files with keys that the open files of a call have held together.
+const COPIED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Lines that a call tells a person while it runs.
 const LIVE_LINES_MAX: usize = 1000;
@@ -237,6 +245,8 @@ impl CallBudget {
             deeds: Mutex::default(),
             claims: Mutex::default(),
             served: OnceLock::new(),
+            copies: Mutex::default(),
+            copied: AtomicU64::new(0),
             live_lines: AtomicUsize::new(0),
             files: Mutex::default(),
             names: Mutex::default(),
@@ -441,6 +451,7 @@ impl CallBudget {
 
     /// Takes note of a file that the guest says its answer shows.
     pub(crate) fn claim(&self, path: String, sha256: String) {
+        let sha256 = self.real_digest(&path, sha256);
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         if claims.len() < limits::CALL_PLACES_MAX {
             claims.insert(path, sha256);
@@ -470,6 +481,39 @@ impl CallBudget {
     pub(crate) fn has_served(&self, path: &str) -> bool {
         let served = self.served.get();
         served.is_some_and(|served| served.lock().unwrap_or_else(PoisonError::into_inner).contains(path))
+    }
+
+    /// True where the guest may propose changes.
+    pub(crate) fn may_write(&self) -> bool {
+        self.served.get().is_some()
+    }
+
+    /// Takes note of a copy with placeholders that an open file holds; false where the call holds too much of them.
+    pub(crate) fn keep_copy(&self, path: &str, content: &[u8], copy: &[u8]) -> bool {
+        let held = self.copied.fetch_add(copy.len() as u64, Ordering::Relaxed);
+        let fits = held + (copy.len() as u64) <= COPIED_BYTES_MAX;
+        if fits {
+            self.note_copy(path, content, copy);
+        }
+        fits
+    }
+
+    /// Takes note of a file whose keys the guest sees as placeholders: the guest knows only the digest of what it sees.
+    pub(crate) fn note_copy(&self, path: &str, content: &[u8], copy: &[u8]) {
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if copies.len() < SERVED_FILES_MAX {
+            copies.insert((path.to_owned(), sha256_hex(copy)), sha256_hex(content));
+        }
+    }
+
+    /// The digest of a file itself, where the guest gives that of what it has seen.
+    pub(crate) fn real_digest(&self, path: &str, sha256: String) -> String {
+        let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (path.to_owned(), sha256);
+        match copies.get(&key) {
+            Some(real) => real.clone(),
+            None => key.1,
+        }
     }
 
     /// True where the client may get one more line.

@@ -172,7 +172,9 @@ impl PreparedCall<'_> {
             return false;
         };
         let is_same = sha256_hex(&content) == sha256;
-        is_same && std::str::from_utf8(&content).is_ok_and(|content| told.contains(&*clean(content)))
+        let redactor = &self.context.conversation.redactor;
+        let shown = redactor.searchable(&content, call.may_write()).unwrap_or(content);
+        is_same && std::str::from_utf8(&shown).is_ok_and(|content| told.contains(&*clean(content)))
     }
 
     /// Places outside the user's own files whose text may be in the result. Programs that the call ran and files that it

@@ -1,14 +1,27 @@
 //! Open files of the repository that a guest reads, and the permits that bound how many a call holds open.
+//!
+//! A guest sees placeholders for keys, so that nothing it looks for or compares is a question about one. Of a file of
+//! ordinary size it sees a copy; of a larger one, keys are covered in what it reads, and nothing moves.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use crate::budget::{CallBudget, Stop};
 use tool_core::api::ErrorKind;
+use tool_core::redaction::Redactor;
+
+/// Largest file of which a guest sees a copy with placeholders: the largest that the skills search and change.
+const COPY_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Bytes of a larger file in which keys are covered at once.
+const BLOCK_BYTES: usize = 1024 * 1024;
+
+/// Bytes before and behind a block in which a key, or what says that it is one, may begin or end.
+const MARGIN_BYTES: usize = 16 * 1024;
 
 /// An open file of the repository. Clones share the handle.
 #[derive(Clone)]
@@ -19,28 +32,112 @@ pub(crate) struct RepositoryFile {
 struct OpenFile {
     handle: OwnedFd,
     size: u64,
+    shown: ShownContent,
     _slot: HandlePermit,
 }
 
+/// Content of a file as the guest sees it.
+enum ShownContent {
+    AsItIs,
+    /// With placeholders.
+    Copy(Vec<u8>),
+    /// With keys covered: the block that was read last, by its place in the file.
+    Covered(Arc<Redactor>, Mutex<(u64, Vec<u8>)>),
+}
+
 impl RepositoryFile {
-    /// An open handle with the size that the file had when it was opened.
-    pub(crate) fn new(handle: OwnedFd, size: u64, permit: HandlePermit) -> Self {
+    /// An open handle with the size that the file had when it was opened. Reads a file of ordinary size.
+    pub(crate) fn new(
+        handle: OwnedFd,
+        (path, size): (&str, u64),
+        redactor: &Arc<Redactor>,
+        permit: HandlePermit,
+    ) -> std::io::Result<Self> {
+        let call = &permit.0;
+        let shown = if size > COPY_BYTES_MAX {
+            ShownContent::Covered(Arc::clone(redactor), Mutex::default())
+        } else {
+            let content = read_whole(&handle, size)?;
+            match redactor.searchable(&content, call.may_write()) {
+                None => ShownContent::AsItIs,
+                Some(copy) if call.keep_copy(path, &content, &copy) => ShownContent::Copy(copy),
+                Some(_) => ShownContent::Covered(Arc::clone(redactor), Mutex::default()),
+            }
+        };
         let open = Arc::new(OpenFile {
             handle,
             size,
+            shown,
             _slot: permit,
         });
-        Self { open }
+        Ok(Self { open })
     }
 
+    /// Metadata, with the size of what the guest sees.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
-        rustix::fs::fstat(&self.open.handle)
+        let mut stat = rustix::fs::fstat(&self.open.handle)?;
+        if let ShownContent::Copy(copy) = &self.open.shown {
+            stat.st_size = i64::try_from(copy.len()).unwrap_or(i64::MAX);
+        }
+        Ok(stat)
     }
 
     /// Reads once, at most `bytes`; nothing at the end of the file.
     pub(crate) fn read_at(&self, bytes: usize, offset: u64) -> std::io::Result<Vec<u8>> {
-        read_at(&self.open.handle, bytes, offset, self.open.size)
+        let OpenFile {
+            handle, size, shown, ..
+        } = &*self.open;
+        match shown {
+            ShownContent::AsItIs => read_at(handle, bytes, offset, *size),
+            ShownContent::Copy(copy) => Ok(part(copy, bytes, offset)),
+            ShownContent::Covered(redactor, block) => {
+                let mut block = block.lock().unwrap_or_else(PoisonError::into_inner);
+                let start = offset - offset % BLOCK_BYTES as u64;
+                // A log may have grown.
+                if block.0 != start || part(&block.1, 1, offset - start).is_empty() {
+                    *block = (start, covered_block(handle, start, redactor)?);
+                }
+                Ok(part(&block.1, bytes, offset - start))
+            }
+        }
     }
+}
+
+/// The block of a file that begins at `start`, with keys covered.
+fn covered_block(handle: &OwnedFd, start: u64, redactor: &Redactor) -> std::io::Result<Vec<u8>> {
+    let from = start.saturating_sub(MARGIN_BYTES as u64);
+    let before = (start - from) as usize;
+    let mut content = vec![0; before + BLOCK_BYTES + MARGIN_BYTES];
+    let mut length = 0;
+    while length < content.len() {
+        match rustix::io::pread(handle, &mut content[length..], from + length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    content.truncate(length);
+    redactor.cover(&mut content);
+    content.truncate(before + BLOCK_BYTES);
+    Ok(content.split_off(before.min(length)))
+}
+
+fn read_whole(handle: &OwnedFd, size: u64) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    while content.len() as u64 <= COPY_BYTES_MAX {
+        let read = read_at(handle, COPY_BYTES_MAX as usize, content.len() as u64, size)?;
+        if read.is_empty() {
+            break;
+        }
+        content.extend(read);
+    }
+    Ok(content)
+}
+
+fn part(content: &[u8], bytes: usize, offset: u64) -> Vec<u8> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+    content[start..content.len().min(start.saturating_add(bytes))].to_vec()
 }
 
 /// One `pread`. `size` is what the file was when it was opened: a hint that saves a large buffer for a small file, and

@@ -243,8 +243,10 @@ impl StoreState {
                 if let Some(recorder) = self.call.recorder() {
                     recorder.read(&opened.path);
                 }
+                let redactor = &self.repository()?.conversation.redactor;
+                let file = RepositoryFile::new(opened.handle, (&opened.path, opened.size), redactor, slot);
                 Ok(Descriptor::RepositoryFile {
-                    file: RepositoryFile::new(opened.handle, opened.size, slot),
+                    file: file.map_err(|error| io(&error))?,
                 })
             }
         }

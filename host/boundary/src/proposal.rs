@@ -49,7 +49,8 @@ impl ProposalTerms {
             ));
         }
         self.check_count()?;
-        self.bases.insert(path, base_sha256);
+        let real = call.real_digest(&path, base_sha256);
+        self.bases.insert(path, real);
         Ok(())
     }
 

@@ -117,7 +117,8 @@ impl Handler for ReadLogs {
         let mut file = File::open(&place).map_err(|error| Failure::io(&path, &error))?;
         let mut call = ReadCall {
             path: &path,
-            size: metadata.len(),
+            // That of what can be read, in which keys are placeholders.
+            size: file.metadata().map_err(|error| Failure::io(&path, &error))?.len(),
             filter,
             tail: arguments.tail.unwrap_or(TAIL).clamp(1, TAIL_MAX),
             now_ms: SystemTime::now()

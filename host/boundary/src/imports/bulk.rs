@@ -152,9 +152,11 @@ impl SelectionReader {
         let left_out = match read {
             Ok(Read::Whole) => {
                 let redactor = &self.context.conversation.redactor;
-                if let Some(shown) = redactor.searchable(&batch.contents[start..]) {
+                let content = &batch.contents[start..];
+                if let Some(shown) = redactor.searchable(content, self.call.may_write()) {
+                    self.call.note_copy(path, content, &shown);
                     batch.contents.truncate(start);
-                    batch.contents.extend(shown.into_bytes());
+                    batch.contents.extend(shown);
                 }
                 self.call.note_place(path, true);
                 self.call.note_served(path);

@@ -131,6 +131,11 @@ impl Enabled {
         Self(u64::MAX)
     }
 
+    /// None of them.
+    pub(super) fn none() -> Self {
+        Self(0)
+    }
+
     /// All but those of these names; `all` names every one. The error is the first name that is none.
     pub(super) fn without(names: &[String]) -> Result<Self, &String> {
         let mut bits = u64::MAX;

@@ -65,6 +65,12 @@ pub struct KeyFingerprint {
     pub whole: usize,
 }
 
+/// A NUL in the first bytes marks a file that is not text, and whose bytes stay as they are.
+const SNIFF_BYTES: usize = 8 * 1024;
+
+/// Stands for a byte that is no text: one byte that no key has.
+const NO_TEXT: char = '\u{1}';
+
 struct KnownKey {
     /// Empty where only an earlier turn has seen it.
     key: String,
@@ -154,6 +160,14 @@ impl Redactor {
         })
     }
 
+    /// Replaces nothing: for a call of the user's own, whose result nobody else gets.
+    pub fn off() -> Self {
+        Self {
+            enabled: Enabled::none(),
+            state: Mutex::default(),
+        }
+    }
+
     /// Remembers a further key that is known to be one, such as a provider's that a program has just printed.
     pub fn know(&self, key: &str) {
         let key = key.trim();
@@ -179,13 +193,51 @@ impl Redactor {
         (replaced(text, written(&places)), places.len())
     }
 
-    /// The content of a file as a skill may search it: what it looks for must not be a question about a key. Nothing has
-    /// gone out by that yet.
-    pub fn searchable(&self, content: &[u8]) -> Option<String> {
-        let text = String::from_utf8_lossy(content);
-        let found = rules::find(&text, self.enabled);
-        let places = self.lock().places(&text, &found);
-        (!places.is_empty()).then(|| replaced(&text, written(&places)).into_owned())
+    /// The content of a file as a skill may see it: what a skill looks for must not be a question about a key. Other bytes
+    /// stay as they are, and a key without a number too if the skill `writes`: it could not be put back. Nothing has gone
+    /// out by that yet.
+    pub fn searchable(&self, content: &[u8], writes: bool) -> Option<Vec<u8>> {
+        if memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some() {
+            return None;
+        }
+        let text = same_length_text(content);
+        let mut shown = Vec::new();
+        let mut at = 0;
+        for place in self.places_in(content, &text) {
+            if writes && place.number.is_none() {
+                continue;
+            }
+            shown.extend_from_slice(&content[at..place.range.start]);
+            shown.extend(placeholder(place.rule, place.number).into_bytes());
+            at = place.range.end;
+        }
+        if at == 0 {
+            return None;
+        }
+        shown.extend_from_slice(&content[at..]);
+        Some(shown)
+    }
+
+    /// Like [`Self::searchable`] for a part of a file, whose bytes keep their places: a key becomes its placeholder where
+    /// that fits, and stars.
+    pub fn cover(&self, content: &mut [u8]) {
+        let text = same_length_text(content).into_owned();
+        for place in self.places_in(content, &text) {
+            let covered = &mut content[place.range];
+            let word = placeholder(place.rule, place.number);
+            covered.fill(b'*');
+            if let Some(start) = covered.get_mut(..word.len()) {
+                start.copy_from_slice(word.as_bytes());
+            }
+        }
+    }
+
+    /// The places of keys, but for what holds bytes that are no text.
+    fn places_in(&self, content: &[u8], text: &str) -> Vec<Replacement> {
+        let found = rules::find(text, self.enabled);
+        let mut places = self.lock().places(text, &found);
+        places.retain(|place| content[place.range.clone()] == text.as_bytes()[place.range.clone()]);
+        places
     }
 
     /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended,
@@ -222,15 +274,12 @@ impl Redactor {
         true
     }
 
-    /// Puts those keys back into what a model wrote that `holds` says its file holds. The rest stays as it is.
-    pub fn restore_where(&self, text: &str, holds: &dyn Fn(&str) -> bool) -> String {
-        let state = self.lock();
-        let put_back = |written: &[u8], key: Option<&str>| match key {
-            Some(key) if holds(key) => Ok(key.as_bytes().to_vec()),
-            _ => Ok::<_, std::convert::Infallible>(written.to_vec()),
-        };
-        let Ok(restored) = state.rewritten(text.as_bytes(), put_back);
-        String::from_utf8(restored).unwrap_or_else(|_| text.to_owned())
+    /// Replaces those known keys in what a model wrote that `holds` says its file holds: the skill sees placeholders there.
+    pub fn hide_where(&self, text: &str, holds: &dyn Fn(&str) -> bool) -> String {
+        let mut state = self.lock();
+        let mut places = state.places(text, &[]);
+        places.retain(|place| place.number.is_some_and(|number| holds(&state.kept[number].key)));
+        replaced(text, written(&places)).into_owned()
     }
 
     /// A file's new content with the keys that its old one held. The error is the placeholder that stands for none.
@@ -480,6 +529,19 @@ impl SessionKeys {
         out.extend_from_slice(&text[at..]);
         Ok(out)
     }
+}
+
+/// The content as text, with one letter for each byte that is none.
+fn same_length_text(content: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(content) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(content.len());
+    for chunk in content.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| NO_TEXT));
+    }
+    Cow::Owned(text)
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {

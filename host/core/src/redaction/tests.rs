@@ -453,8 +453,28 @@ fn a_key_comes_back_only_where_the_file_held_it() {
     let bytes = [b"\xff ".as_slice(), first.as_bytes()].concat();
     let expected = [b"\xff ".as_slice(), one.as_bytes()].concat();
     assert_eq!(redactor.restore(bytes, Some(one.as_bytes())), Ok(expected));
-    let args = redactor.restore_where(&format!("{first} {second}"), &|key| key == one);
-    assert_eq!(args, format!("{one} {second}"));
+    let args = redactor.hide_where(&format!("{one} {two}"), &|key| key == one);
+    assert_eq!(args, format!("{first} {two}"));
+}
+
+#[test]
+fn a_skill_sees_placeholders_between_bytes_that_are_no_text() {
+    let redactor = redactor();
+    let key = format!("ghp_{}", any(36));
+    let content = [b"\xff\xfe a = '".as_slice(), key.as_bytes(), b"' \xe9\n"].concat();
+    let shown = [b"\xff\xfe a = '".as_slice(), b"[redacted:github-token:1]", b"' \xe9\n"].concat();
+    assert_eq!(redactor.searchable(&content, true).as_ref(), Some(&shown));
+    assert_eq!(redactor.restore(shown, Some(&content)), Ok(content.clone()));
+    let mut covered = content.clone();
+    redactor.cover(&mut covered);
+    let stars = [
+        b"\xff\xfe a = '".as_slice(),
+        b"[redacted:github-token:1]***************",
+        b"' \xe9\n",
+    ]
+    .concat();
+    assert_eq!(covered, stars);
+    assert_eq!(redactor.searchable(b"a = 1 \xff\n", false), None);
 }
 
 #[test]

@@ -219,7 +219,7 @@ impl Sessions {
             locked,
             environment,
             // The result goes to the user.
-            redactor: Arc::default(),
+            redactor: Arc::new(Redactor::off()),
             task,
             attached: true,
             inherited: InheritedLayer::default(),

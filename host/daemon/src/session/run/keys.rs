@@ -1,4 +1,4 @@
-//! Keys on their way through a call of the model: put back into its arguments, taken out of its result.
+//! Keys on their way through a call of the model: taken out of its arguments, and out of its result.
 //!
 //! `redaction` recognizes keys and their placeholders; this module only decides where to look.
 
@@ -33,7 +33,7 @@ pub(super) struct Named<'a> {
 
 impl<'a> Named<'a> {
     /// Looks the files up, the one that is written to before all others. Blocks, and ends early with the session. What a
-    /// file holds that is left out is not put back into the arguments: a proposal gets it from the file that it replaces.
+    /// file holds that is left out stays in the arguments as it was written.
     pub(super) fn of(
         arguments: &'a str,
         repository: &Repository,
@@ -57,13 +57,14 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// The arguments as the skill gets them, and the one file that they are about. Only what changes files gets keys.
+    /// The arguments as the skill gets them, and the one file that they are about. A skill sees placeholders in a file, so
+    /// a key that somebody wrote out becomes one for what changes that file.
     pub(super) fn arguments(self, writes: bool) -> (String, Option<String>) {
         let one = match self.files.len() {
             1 => self.files.keys().next().cloned(),
             _ => None,
         };
-        let restored = self.parsed.filter(|_| writes).map(|mut value| {
+        let hidden = self.parsed.filter(|_| writes).map(|mut value| {
             // Of the names in the arguments only the one that is written to counts: a key of another file stays there.
             let written = written(&value).or(one.as_deref());
             let content = written
@@ -77,10 +78,10 @@ impl<'a> Named<'a> {
                 let look = || !self.cancel.is_cancelled() && content.contains(key);
                 *known.entry(key.to_owned()).or_insert_with(look)
             };
-            rewrite(&mut value, &|text| self.redactor.restore_where(text, &holds));
+            rewrite(&mut value, &|text| self.redactor.hide_where(text, &holds));
             value.to_string()
         });
-        (restored.unwrap_or_else(|| self.arguments.to_owned()), one)
+        (hidden.unwrap_or_else(|| self.arguments.to_owned()), one)
     }
 }
 

@@ -346,8 +346,8 @@ impl<'a> SessionTools<'a> {
 
     /// Runs a call, and taints the conversation by its result: a call of the model, of a client, or of the host itself.
     ///
-    /// The model knows keys as placeholders. They become keys again on the way in, as far as the files that the call
-    /// names hold them, and placeholders on the way back.
+    /// The model knows keys as placeholders, and so does the skill. A proposal gets the keys back from the file that it
+    /// replaces.
     async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
         let writes = RefusedPurpose::of(&self.effects(&call.name)) == RefusedPurpose::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
