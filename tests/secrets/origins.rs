@@ -326,6 +326,88 @@ fn a_pull_request_can_be_reviewed_and_a_commit_then_needs_a_new_yes() {
     );
 }
 
+/// A repository of a team as most are: code, a lock file, a package beside it, commits of two members, a pull request.
+fn of_a_team() -> TempDir {
+    let repository = folder(&[
+        ("main.py", "def own():\n    return 1\n"),
+        ("notes.md", "# Notes\n"),
+        ("Cargo.toml", "[package]\nname = \"own\"\nversion = \"1.0.0\"\n"),
+        ("Cargo.lock", "[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\n"),
+        ("vendor/pad.py", "def pad():\n    return 0\n"),
+    ]);
+    let root = repository.path();
+    git(root, &["init", "--quiet", "--initial-branch=main"]);
+    git(root, &["config", "user.name", "Ada"]);
+    git(root, &["config", "user.email", "ada@home.example"]);
+    commit(root, "Ada ada@home.example", "mine");
+    write(root, "team.py", "def of_the_team():\n    return 2\n");
+    commit(root, "Grace grace@example.org", "of the team");
+    git(root, &["checkout", "--quiet", "-b", "request"]);
+    write(root, "request.py", "def asked():\n    return 3\n");
+    commit(root, "Heidi heidi@other.example", "a request");
+    git(root, &["update-ref", "refs/pull/7/head", "HEAD"]);
+    git(root, &["checkout", "--quiet", "main"]);
+    git(root, &["branch", "--quiet", "-D", "request"]);
+    repository
+}
+
+#[test]
+fn ten_ordinary_tasks_of_a_team_ask_one_question_more_than_by_names_of_folders_alone() {
+    let history = |arguments: Value| call("git_diff", arguments);
+    // The questions before are those of the rules by names of folders.
+    let tasks = [
+        ("fix main.py", vec![call("read_file", json!({"path": "main.py"}))], 0, 0),
+        ("rename own", vec![call("search_code", json!({"pattern": "own"}))], 0, 0),
+        (
+            "who calls own",
+            vec![call("find_references", json!({"symbol": "own"}))],
+            0,
+            0,
+        ),
+        (
+            "describe notes.md",
+            vec![call("read_file", json!({"path": "notes.md"}))],
+            0,
+            0,
+        ),
+        ("commit my edit", vec![history(json!({}))], 0, 0),
+        ("list what changed", vec![history(json!({"mode": "log"}))], 0, 0),
+        (
+            "who wrote team.py",
+            vec![history(json!({"mode": "blame", "paths": ["team.py"]}))],
+            0,
+            0,
+        ),
+        ("update a package", vec![call("analyze_dependencies", json!({}))], 1, 1),
+        (
+            "use the vendored pad",
+            vec![call("read_file", json!({"path": "vendor/pad.py"}))],
+            1,
+            1,
+        ),
+        (
+            "review request 7",
+            vec![history(json!({"mode": "show", "revision": "refs/pull/7/head"}))],
+            0,
+            1,
+        ),
+    ];
+    let (mut sums, mut wrong) = ((0, 0), Vec::new());
+    for (task, calls, before, now) in tasks {
+        let repository = of_a_team();
+        write(repository.path(), "main.py", "def own():\n    return 4\n");
+        let flags = without(&["vendor", "Cargo.lock"]);
+        let (commits, stderr, _server) = refactored(repository.path(), task, calls, &flags);
+        let questions = stderr.matches("is not granted any more").count().min(1);
+        if (questions, commits) != (now, 3 - now) {
+            wrong.push(format!("{task}: {questions} questions, {commits} commits\n{stderr}"));
+        }
+        sums = (sums.0 + before, sums.1 + questions);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(sums, (2, 3));
+}
+
 #[test]
 fn the_packet_follows_the_same_rule_as_the_skills() {
     for (file, place) in [
