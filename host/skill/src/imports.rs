@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::diff::FileDiff;
 use crate::secrets::find_secret;
 pub use git::recover::settle_commit;
 pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
@@ -218,7 +217,7 @@ impl Services for MachineServices {
     }
 
     fn describe_changes(&self, files: &[FileChange]) -> String {
-        files.iter().map(|file| FileDiff::new(file).text).collect()
+        crate::diff::asked(files)
     }
 
     fn note_changes(&self, context: &CallContext, files: &[FileChange]) {

@@ -498,10 +498,16 @@ impl Preparation<'_> {
         let old = side(path, chosen.committed.as_ref().map(|(_, mode)| *mode), &before);
         let new = side(path, new.map(|new| new.mode), &after);
         let rendered = BoundedDiff::new(old.as_ref(), new.as_ref(), 3, room);
+        let is_text = |content: &SideContent| match content {
+            SideContent::Bytes(bytes) => std::str::from_utf8(bytes).is_ok(),
+            _ => true,
+        };
+        let is_exact = is_text(&before) && is_text(&after);
         Ok(match (large || rendered.is_binary, rendered.is_cut) {
             (true, _) => unshown(chosen, "not text, or too large to show"),
             (false, true) => unshown(chosen, "its diff is too long to show"),
-            (false, false) => rendered.patch,
+            (false, false) if is_exact => rendered.patch,
+            (false, false) => rendered.patch + &unshown(chosen, "bytes that are no UTF-8 are shown as \u{fffd}"),
         })
     }
 
