@@ -176,7 +176,7 @@ impl BatchSettings {
             }
             Ok(Err(error @ CloneError::NoSandbox { .. })) => Err(ItemError::Batch(
                 Problem::new(ErrorKind::SandboxUnavailable, capitalised(&error))
-                    .with_hint(UNSANDBOXED)
+                    .with_hint(format!("{NAMESPACES}, or {UNSANDBOXED}"))
                     .into(),
             )),
             Ok(Err(error @ CloneError::Ssh { .. })) => {
@@ -237,6 +237,10 @@ impl BatchSettings {
         })
     }
 }
+
+/// What a machine needs for the sandbox.
+const NAMESPACES: &str = "allow user namespaces (on Ubuntu by `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, in a \
+                          container by `--privileged`)";
 
 /// What to do where a clone cannot be made in the sandbox.
 const UNSANDBOXED: &str = "add `--unsandboxed` so that your own git fetches, with your rights; or clone it yourself and \
