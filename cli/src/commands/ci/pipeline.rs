@@ -33,7 +33,7 @@ impl Pipeline {
             CiHost::Gitlab => gitlab_distrust(environment),
             CiHost::Buildkite => buildkite_distrust(environment),
             CiHost::Jenkins => environment.get("CHANGE_FORK").map(|_| OF_A_FORK),
-            CiHost::Other => None,
+            CiHost::Other => other_distrust(environment),
         };
         let workspace = match host {
             CiHost::Github => environment.get("GITHUB_WORKSPACE"),
@@ -131,6 +131,20 @@ fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
         return Some(OF_A_FORK);
     }
     unless_trusted(environment.get("BUILDKITE_SOURCE"), &BUILDKITE_TRUSTED)
+}
+
+/// Other systems say of a fork what they say: CircleCI names its owner, Azure Pipelines answers, Travis CI names both sides.
+fn other_distrust(environment: &Environment) -> Option<&'static str> {
+    let (source, own) = (
+        environment.get("TRAVIS_PULL_REQUEST_SLUG"),
+        environment.get("TRAVIS_REPO_SLUG"),
+    );
+    let is_of_a_fork = environment.get("CIRCLE_PR_USERNAME").is_some()
+        || environment
+            .get("SYSTEM_PULLREQUEST_ISFORK")
+            .is_some_and(|answer| answer.eq_ignore_ascii_case("true"))
+        || source.is_some() && source != own;
+    is_of_a_fork.then_some(OF_A_FORK)
 }
 
 /// Distrusts an event that is not in the list. A job without an event is a shell that sets the system's variables.
@@ -251,6 +265,16 @@ mod tests {
             (None, Some(OF_A_FORK))
         );
         assert_eq!(distrust(&[("JENKINS_URL", "x"), ("CHANGE_FORK", "y")]), Some(OF_A_FORK));
+        let slugs = |source| [("TRAVIS_PULL_REQUEST_SLUG", source), ("TRAVIS_REPO_SLUG", "a/b")];
+        for (variables, expected) in [
+            (&[("CIRCLE_PR_USERNAME", "mallory")][..], Some(OF_A_FORK)),
+            (&[("SYSTEM_PULLREQUEST_ISFORK", "True")], Some(OF_A_FORK)),
+            (&[("SYSTEM_PULLREQUEST_ISFORK", "False")], None),
+            (&slugs("mallory/b"), Some(OF_A_FORK)),
+            (&slugs("a/b"), None),
+        ] {
+            assert_eq!(distrust(variables), expected, "{variables:?}");
+        }
     }
 
     #[test]
