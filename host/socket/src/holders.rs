@@ -12,8 +12,9 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 use rustix::path::Arg;
 
-/// A process is as free as this one where it is in the same namespace of each of these kinds.
-const NAMESPACES: [&str; 3] = ["ns/mnt", "ns/user", "ns/pid"];
+/// A process is as free as this one where it is in the same namespace of each of these kinds, and has the same root
+/// directory: that of a `chroot` is another one.
+const NAMESPACES: [&str; 4] = ["ns/mnt", "ns/user", "ns/pid", "root"];
 
 /// True where at least one process holds the socket with this inode, and each that holds it is in the mount, user and
 /// PID namespace of this process. False where the namespaces of one of them cannot be read.
@@ -100,6 +101,9 @@ mod tests {
                 symlink(target, process.join("fd").join(at.to_string())).expect("it can be made");
             }
             let kinds = [("mnt", *mount), ("user", Some("2")), ("pid", Some("3"))];
+            // The numbers from 20 on are of processes in a `chroot`.
+            let root = if number.starts_with('2') { "/jail" } else { "/" };
+            symlink(root, process.join("root")).expect("it can be made");
             for (kind, inode) in kinds.into_iter().filter_map(|(kind, inode)| Some((kind, inode?))) {
                 symlink(format!("{kind}:[{inode}]"), process.join("ns").join(kind)).expect("it can be made");
             }
@@ -118,6 +122,7 @@ mod tests {
             (&[ours, ("11", HOLDS, Some("9"))], false),
             (&[("11", HOLDS, Some("9"))], false),
             (&[ours, ("11", HOLDS, None)], false),
+            (&[("20", HOLDS, Some("1"))], false),
             (&[("11", OTHERS, Some("1"))], false),
             (&[("thread-self", HOLDS, Some("1"))], false),
             (&[], false),
