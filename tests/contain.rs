@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tool_model_server::{Round, ScriptedCall};
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, finish, fixture_path, folder, holds, say};
+use crate::support::{Finished, Home, finish, fixture_path, folder, git, holds, say};
 
 /// A repository with these files, and a Python with pytest for its tests.
 pub(crate) fn repository(files: &[(&str, &str)]) -> TempDir {
@@ -380,6 +380,52 @@ def test_machine():
     let text = run_tests(&home, repository.path(), "{}").expect(0).stdout;
     holds(&text, &["PASSED: 7 passed", "exit status 0; sandbox: namespaces"]);
     assert_eq!(everything(repository.path()), before);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a shell leaves the handle open")]
+fn a_run_has_no_handle_that_the_starter_of_the_backend_left_open() {
+    let suite = "
+import os
+
+def test_handles():
+    for handle in os.listdir('/proc/self/fd'):
+        try:
+            assert 'left-open' not in os.readlink('/proc/self/fd/' + handle)
+        except FileNotFoundError:
+            pass
+";
+    let (home, repository) = (Home::offline(), repository(&[("test_handles.py", suite)]));
+    let place = home.path().join("left-open");
+    std::fs::write(&place, "secret").expect("it can be written");
+    let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process", "--quiet"];
+    let tool = home.tool(repository.path(), &call);
+    // The backend starts with this call, and inherits what the shell has open.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 9<\"$0\"; exec \"$@\""]).arg(&place);
+    shell.arg(tool.get_program()).args(tool.get_args());
+    shell.env_clear().current_dir(repository.path());
+    shell.envs(tool.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let finished = finish(shell.output().expect("there is a shell"));
+    holds(&finished.expect(0).stdout, &["PASSED: 1 passed"]);
+}
+
+#[test]
+fn a_tracked_link_shows_no_environment_and_a_link_of_the_users_does() {
+    let repository = repository(&[("test_one.py", "def test_one():\n    pass\n")]);
+    let root = repository.path();
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["add", "."],
+        &["commit", "--quiet", "-m", "a"],
+    ] {
+        git(root, arguments);
+    }
+    let home = Home::offline();
+    let text = run_tests(&home, root, "{}");
+    assert!(!text.stdout.contains("1 passed"), "{}", text.stdout);
+    git(root, &["rm", "--cached", "--quiet", ".venv"]);
+    holds(&run_tests(&home, root, "{}").expect(0).stdout, &["PASSED: 1 passed"]);
 }
 
 #[test]

@@ -529,6 +529,7 @@ impl Git<'_> {
             sandbox: Sandbox::Namespaces,
             root: self.folder.to_owned(),
             hidden: Vec::new(),
+            tracked_links: Vec::new(),
             state_directory: Some(self.state.to_owned()),
             bounds: RunBounds {
                 tree_bytes: CLONE_BYTES_MAX,

@@ -207,6 +207,7 @@ mod scene {
                 sandbox: Sandbox::Namespaces,
                 root: self.repository.clone(),
                 hidden: vec!["packages/.env".into()],
+                tracked_links: Vec::new(),
                 state_directory: Some(self.state.clone()),
                 bounds: probes::BOUNDS,
                 installation: Some(Installation {

@@ -31,6 +31,7 @@ const FLAGS_AT: usize = 60;
 const IS_EXTENDED: u16 = 0x4000;
 
 const GITLINK: u32 = 0o160_000;
+const LINK: u32 = 0o120_000;
 
 /// The paths below a root that git tracks.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,12 +40,19 @@ pub struct TrackedPaths {
     files: Vec<String>,
     /// Directories that the index names as other repositories, sorted.
     gitlinks: Vec<String>,
+    /// Those of the files that are symbolic links.
+    links: Vec<String>,
 }
 
 impl TrackedPaths {
     /// True for a tracked file.
     pub fn holds(&self, path: &str) -> bool {
         self.files.binary_search_by(|file| file.as_str().cmp(path)).is_ok()
+    }
+
+    /// The tracked files that are symbolic links.
+    pub fn links(&self) -> &[String] {
+        &self.links
     }
 
     /// True where a file below `directory`, which ends with `/`, is tracked.
@@ -94,6 +102,9 @@ impl TrackedPaths {
             else {
                 continue;
             };
+            if mode == LINK {
+                tracked.links.push(ours.to_owned());
+            }
             let paths = if mode == GITLINK {
                 &mut tracked.gitlinks
             } else {

@@ -188,6 +188,9 @@ pub struct Enclosure {
     pub root: PathBuf,
     /// Entries of the repository that are not there for the run, relative to the root.
     pub hidden: Vec<OsString>,
+    /// Links of the repository that git tracks, relative to the root: an environment that one leads to is not the user's
+    /// choice.
+    pub tracked_links: Vec<String>,
     /// This program's state directory, which is never made visible.
     pub state_directory: Option<PathBuf>,
     /// Resource limits of the run.

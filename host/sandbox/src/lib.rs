@@ -15,6 +15,7 @@ pub mod confine;
 pub mod contain;
 pub mod environment;
 mod group;
+mod handles;
 pub mod heap;
 mod mark;
 mod orphans;

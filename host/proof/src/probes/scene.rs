@@ -294,6 +294,7 @@ impl Scene {
             hidden: [".env", ".git", "other-name.txt", "server.sock"]
                 .map(Into::into)
                 .to_vec(),
+            tracked_links: Vec::new(),
             state_directory: Some(self.outside.clone()),
             bounds: BOUNDS,
             installation: None,

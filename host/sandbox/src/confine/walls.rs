@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -12,6 +11,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 use super::{Walls, filter};
 use crate::contain;
+use crate::handles::close_inherited;
 
 /// After this a call of a helper that waits in the kernel is interrupted: opening a FIFO. No disk needs as long.
 const CONFINE_WAKE_MS: i64 = 500;
@@ -42,32 +42,6 @@ pub(super) fn raise(walls: &Walls) -> Step<bool> {
     let landlock = landlock(walls).map_err(at("raising Landlock"))?;
     filter::apply().map_err(at("filtering system calls"))?;
     Ok(landlock)
-}
-
-/// Closes every handle but the three standard ones and the socket. This program opens all of its own so that they close
-/// by themselves; these are what its starter left open.
-fn close_inherited() -> io::Result<()> {
-    let socket = rustix::fs::fstat(io::stdin())?;
-    let names = fs::read_dir("/proc/self/fd")?.flatten();
-    let handles = names.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
-    for handle in handles.filter(|&handle| handle > 2).collect::<Vec<_>>() {
-        #[expect(
-            unsafe_code,
-            reason = "handles that this program did not open have no owner who could close them"
-        )]
-        // SAFETY: the process has one thread, and what it has opened itself is the socket, which is recognised, and the
-        // list above, which is closed already.
-        unsafe {
-            let borrowed = rustix::fd::BorrowedFd::borrow_raw(handle);
-            let is_socket = rustix::fs::fstat(borrowed)
-                .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (socket.st_dev, socket.st_ino));
-            // The list itself is closed by now.
-            if !is_socket && rustix::io::fcntl_getfd(borrowed).is_ok() {
-                drop(OwnedFd::from_raw_fd(handle));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Interrupts whatever waits in the kernel now and then. Opening a FIFO waits for a writer, for ever; libraries that are

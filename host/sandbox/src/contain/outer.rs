@@ -16,6 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use super::handover::{self, Inbox};
 use super::spec::{self, Message, Spec};
 use super::{Sandbox, copy, helper_program, members, namespaces};
+use crate::handles::close_inherited;
 use crate::scratch;
 
 /// Runs to the end of the run.
@@ -63,6 +64,7 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
 }
 
 fn run(daemon: &mut UnixStream) -> Step<()> {
+    close_inherited().at("closing what it inherited")?;
     let text = spec::receive(daemon).at("reading the specification")?;
     let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
     match (spec.sandbox, spec.folder.clone()) {

@@ -161,6 +161,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
         home: home.as_deref(),
         path: path.collect(),
         state: enclosure.state_directory.as_deref(),
+        tracked_links: &enclosure.tracked_links,
         visible: BTreeMap::new(),
     };
     sight.program(&command.program);
@@ -260,6 +261,7 @@ struct Sight<'a> {
     /// Folders of the user's `PATH`.
     path: Vec<PathBuf>,
     state: Option<&'a Path>,
+    tracked_links: &'a [String],
     visible: BTreeMap<PathBuf, Visible>,
 }
 
@@ -294,9 +296,14 @@ impl Sight<'_> {
         let base = text.lines().find_map(value).and_then(|base| self.follow(&base));
         let base = base.map(|base| base.join("python3"));
         let is_own = !folder.starts_with(self.root);
-        if let Some(real) = self.follow(folder)
-            && (is_own || base.as_ref().is_some_and(|base| self.is_usual(base)))
-        {
+        let is_linked = |link: &String| folder.starts_with(self.root.join(link));
+        let is_tracked = self.tracked_links.iter().any(is_linked);
+        let is_usual = |real: &Path| {
+            base.as_ref().is_some_and(|base| self.is_usual(base))
+                && (!is_tracked || self.is_usual(&real.join("bin/python3")))
+        };
+        if let Some(real) = folder.canonicalize().ok().filter(|real| is_own || is_usual(real)) {
+            self.follow(folder);
             self.prefix(&real);
         }
         let pythons = [self.follow(&folder.join("bin/python")), base];
@@ -588,15 +595,21 @@ mod tests {
     use super::*;
     use crate::contain::{RunBounds, ToolAccess};
 
-    struct Machine(tempfile::TempDir);
+    struct Machine {
+        folder: tempfile::TempDir,
+        tracked: Vec<String>,
+    }
 
     impl Machine {
         fn new() -> Self {
-            Self(tempfile::tempdir().expect("there is room for a folder"))
+            Self {
+                folder: tempfile::tempdir().expect("there is room for a folder"),
+                tracked: Vec::new(),
+            }
         }
 
         fn at(&self, path: &str) -> PathBuf {
-            self.0.path().canonicalize().expect("it is there").join(path)
+            self.folder.path().canonicalize().expect("it is there").join(path)
         }
 
         fn file(&self, path: &str, text: &str) {
@@ -624,6 +637,7 @@ mod tests {
                 sandbox: Sandbox::Namespaces,
                 root: self.at("root"),
                 hidden: Vec::new(),
+                tracked_links: self.tracked.clone(),
                 state_directory: Some(self.at("home/.tool")),
                 bounds: RunBounds::default(),
                 installation: None,
@@ -730,23 +744,23 @@ mod tests {
 
     #[test]
     fn an_environment_in_the_repository_shows_no_other_projects() {
-        let machine = Machine::new();
+        let mut machine = Machine::new();
         machine.file("other/.venv/pyvenv.cfg", "home = /usr/bin\n");
         machine.file("other/.venv/lib/python3.12/os.py", "");
         machine.file("other/.venv/bin/python3", "");
         machine.file("python/lib/python3.12/os.py", "");
         machine.file("python/bin/python3", "");
-        let of = |base: &str, path: &str| {
+        let of = |machine: &Machine, base: &str, path: &str| {
             let text = format!("home = {}\n", machine.at(base).display());
             machine.file("root/.venv/pyvenv.cfg", &text);
             machine.visible(path)
         };
-        assert_eq!(of("other/.venv/bin", "nowhere"), "");
-        assert_eq!(of("python/bin", "nowhere"), "");
-        let shown = of("python/bin", "python/bin");
+        assert_eq!(of(&machine, "other/.venv/bin", "nowhere"), "");
+        assert_eq!(of(&machine, "python/bin", "nowhere"), "");
+        let shown = of(&machine, "python/bin", "python/bin");
         assert!(shown.contains("python/lib\n"), "{shown}");
         machine.link("bin/python3", "../python/bin/python3");
-        let by_link = of("python/bin", "bin");
+        let by_link = of(&machine, "python/bin", "bin");
         assert!(by_link.contains("python/lib\n"), "{by_link}");
         // Nor by a link to its Python.
         std::fs::remove_dir_all(machine.at("root/.venv")).expect("it is there");
@@ -755,6 +769,34 @@ mod tests {
         machine.file("root/.venv/pyvenv.cfg", "home = /usr/bin\n");
         let shown = machine.visible("nowhere");
         assert!(!shown.contains("other/.venv/lib"), "{shown}");
+        // Nor as a link to the whole, to its folders, or to what says that it is one; the base is usual.
+        for links in [
+            &[(".venv", "other/.venv")][..],
+            &[
+                (".venv/pyvenv.cfg", "other/.venv/pyvenv.cfg"),
+                (".venv/lib", "other/.venv/lib"),
+            ],
+            &[
+                (".venv/pyvenv.cfg", "other/.venv/pyvenv.cfg"),
+                (".venv/bin", "other/.venv/bin"),
+            ],
+        ] {
+            std::fs::remove_dir_all(machine.at("root")).expect("it is there");
+            machine.tracked = links.iter().map(|(link, _)| (*link).to_owned()).collect();
+            for (link, target) in links {
+                machine.link(&format!("root/{link}"), &machine.at(target).to_string_lossy());
+            }
+            let shown = machine.visible("nowhere");
+            assert!(!shown.contains("other/.venv/lib"), "{links:?}: {shown}");
+        }
+        // An environment that the user works with stays, and so does a link that the user made.
+        std::fs::remove_dir_all(machine.at("root")).expect("it is there");
+        machine.link("root/.venv", &machine.at("other/.venv").to_string_lossy());
+        for (tracked, path) in [(".venv", "other/.venv/bin"), ("other", "nowhere")] {
+            machine.tracked = vec![tracked.to_owned()];
+            let shown = machine.visible(path);
+            assert!(shown.contains("other/.venv/lib\n"), "{tracked}: {shown}");
+        }
     }
 
     #[test]

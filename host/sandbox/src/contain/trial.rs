@@ -25,6 +25,7 @@ pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
         sandbox,
         root,
         hidden: Vec::new(),
+        tracked_links: Vec::new(),
         state_directory: None,
         bounds: RunBounds::default(),
         installation: None,

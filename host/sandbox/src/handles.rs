@@ -1,0 +1,31 @@
+//! Handles that a helper has from its starter, and that no work of it may reach.
+
+use std::fs;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// Closes every handle but the three standard ones and the socket. This program opens all of its own so that they close
+/// by themselves; these are what its starter left open.
+pub(crate) fn close_inherited() -> io::Result<()> {
+    let socket = rustix::fs::fstat(io::stdin())?;
+    let names = fs::read_dir("/proc/self/fd")?.flatten();
+    let handles = names.filter_map(|entry| entry.file_name().to_str()?.parse::<RawFd>().ok());
+    for handle in handles.filter(|&handle| handle > 2).collect::<Vec<_>>() {
+        #[expect(
+            unsafe_code,
+            reason = "handles that this program did not open have no owner who could close them"
+        )]
+        // SAFETY: the process has one thread, and what it has opened itself is the socket, which is recognised, and the
+        // list above, which is closed already.
+        unsafe {
+            let borrowed = rustix::fd::BorrowedFd::borrow_raw(handle);
+            let is_socket = rustix::fs::fstat(borrowed)
+                .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (socket.st_dev, socket.st_ino));
+            // The list itself is closed by now.
+            if !is_socket && rustix::io::fcntl_getfd(borrowed).is_ok() {
+                drop(OwnedFd::from_raw_fd(handle));
+            }
+        }
+    }
+    Ok(())
+}
