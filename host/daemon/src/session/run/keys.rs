@@ -58,7 +58,7 @@ impl<'a> Named<'a> {
     }
 
     /// The arguments as the skill gets them, and the one file that they are about. A skill sees placeholders in a file, so
-    /// a key that somebody wrote out becomes one for what changes that file.
+    /// a key that is written out becomes one for what changes that file.
     pub(super) fn arguments(self, writes: bool) -> (String, Option<String>) {
         let one = match self.files.len() {
             1 => self.files.keys().next().cloned(),
