@@ -17,6 +17,7 @@ use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_
 use super::engine::Runtime;
 use super::loaded::{Leftovers, Loaded};
 use super::proposal::ProposalTerms;
+use super::spelling::Spelling;
 use super::stage::{StageContent, commit, staged};
 use super::store::{Grants, GuestComponent};
 use super::taint::OutsideFiles;
@@ -28,7 +29,7 @@ use crate::limits;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{beginning, clean, clean_line};
-use tool_repository::{fold, normalise};
+use tool_repository::{Likeness, fold, normalise};
 use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// The kinds of failure that a skill can tell by its code.
@@ -102,7 +103,7 @@ struct Proposal {
 
 impl PreparedCall<'_> {
     /// Runs the call. The caller holds a turn.
-    pub fn run(self) -> CallReport {
+    pub fn run(mut self) -> CallReport {
         let call = CallBudget::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
         call.judge_files(OutsideFiles::of(self.context));
@@ -122,12 +123,19 @@ impl PreparedCall<'_> {
         if grants.has(Effect::WriteRepository) {
             call.keep_served();
         }
+        let spelling = self.respell(&grants);
         let mut result = self.outcome(&call, &grants);
-        if let Ok(outcome) = &mut result {
-            self.note_shown(&call, &outcome.text);
-            if let Some(notice) = call.ignores_notice() {
-                outcome.text.push_str(&format!("\n\n[tool] {notice}"));
+        match &mut result {
+            Ok(outcome) => {
+                self.note_shown(&call, &outcome.text);
+                for notice in [call.ignores_notice(), spelling.notice()].into_iter().flatten() {
+                    outcome.text.push_str(&format!("\n\n[tool] {notice}"));
+                }
             }
+            Err(CallError::Failure { kind, hint, .. }) if *kind == ErrorKind::NotFound => {
+                *hint = spelling.hint().or_else(|| hint.take());
+            }
+            Err(_) => {}
         }
         log::finish(&call);
         // Ends every wait in the host for this call.
@@ -148,6 +156,25 @@ impl PreparedCall<'_> {
             result,
             receipt: Some(receipt),
         }
+    }
+
+    /// Takes a path that does not exist for the one name that looks like it. A skill that writes gets no name of another
+    /// case, and one that asks git no other name at all: it may ask for a file that is gone.
+    fn respell(&mut self, grants: &Grants) -> Spelling {
+        let asks_git = [Effect::ReadGit, Effect::CommitGit]
+            .iter()
+            .any(|&effect| grants.declares(effect));
+        if asks_git || !grants.has(Effect::ReadRepository) {
+            return Spelling::default();
+        }
+        let likeness = if grants.declares(Effect::WriteRepository) {
+            Likeness::Look
+        } else {
+            Likeness::Case
+        };
+        let spelling = Spelling::apply(&mut self.arguments, &self.context.repository, likeness);
+        self.changes.extend(spelling.replaced.iter().cloned());
+        spelling
     }
 
     /// Takes note of the files that the answer shows, so that a later proposal may replace them. Built-in skills are

@@ -41,6 +41,7 @@ mod question;
 pub mod runner;
 pub mod secrets;
 mod services;
+mod spelling;
 pub mod stage;
 mod staging;
 mod store;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::SessionFiles;
 use crate::limits;
 use tool_core::digest::sha256_hex;
-use tool_repository::{EntryKind, Repository, path};
+use tool_repository::{EntryKind, Likeness, Repository, Respelled, path};
 
 impl SessionFiles {
     /// The files that arguments of the user's name count as seen, as they are now. Blocks, and ends early with the
@@ -18,6 +18,10 @@ impl SessionFiles {
         name_paths(arguments, &mut named);
         let digest_of = |path: String| {
             let path = path::inside(repository.root(), &path)?;
+            let path = match repository.respell(&path, Likeness::Look) {
+                Some(Respelled::Path(found)) => found,
+                _ => path,
+            };
             let opened = repository.open_within(&path, cancel).ok()?;
             let opened = Some(opened).filter(|opened| opened.kind == EntryKind::File)?;
             let content = repository

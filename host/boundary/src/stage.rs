@@ -65,6 +65,7 @@ pub fn commit(
         judge_path(context, path)?;
         if content.is_some() {
             judge_new_name(context, path)?;
+            judge_twin(context, path, &proposal)?;
         }
         judge_role(context, path)?;
     }
@@ -473,6 +474,23 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
          top level of a repository"
     );
     let hint = format!("only the user can allow it, with `--allow-path {name}`");
+    Err(failure("denied", message, Some(&hint)))
+}
+
+/// Refuses a new path that looks like an existing one, which the proposal does not take away.
+fn judge_twin(context: &CallContext, path: &str, proposal: &Proposal) -> Result<(), Failure> {
+    let is_kept = |twin: &String| proposal.files.get(twin).is_none_or(Option::is_some);
+    let Some(twin) = context.repository.find_twin(path).filter(is_kept) else {
+        return Ok(());
+    };
+    if is_allowed(context, path) {
+        return Ok(());
+    }
+    let (path, twin) = (visible_name(path), visible_name(&twin));
+    let message = format!("`{path}` would be a twin of `{twin}`, which exists: two such names look equal");
+    let hint = format!(
+        "change `{twin}` by `edits`, or choose another name; only the user can allow both, with `--allow-path`"
+    );
     Err(failure("denied", message, Some(&hint)))
 }
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alike;
 pub mod bulk;
 pub mod changes;
 pub mod file_role;
@@ -44,6 +45,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+pub use alike::{Likeness, Respelled};
 use fingerprint::ScanBasis;
 pub use hidden_entries::HiddenEntriesError;
 use hidden_links::HiddenLinks;

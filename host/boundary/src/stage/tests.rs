@@ -205,3 +205,31 @@ fn allowing(paths: &[&str]) -> PolicyRequest {
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("the file is there").permissions().mode() & 0o7777
 }
+
+#[test]
+fn a_twin_of_an_existing_name_is_refused_unless_it_takes_its_place() {
+    let files = [("README.md", "a"), ("cafe\u{301}.py", "b")];
+    let mut bench = Bench::new(&files);
+    for (twin, message) in [
+        (
+            "readme.md",
+            "`readme.md` would be a twin of `README.md`, which exists: two such names look equal",
+        ),
+        (
+            "caf\u{e9}.py",
+            "`caf\u{e9}.py` would be a twin of `cafe\u{301}.py`, which exists: two such names look equal",
+        ),
+        (
+            "Readme.MD/a.txt",
+            "`Readme.MD/a.txt` would be a twin of `README.md`, which exists: two such names look equal",
+        ),
+    ] {
+        bench.refused(&[(twin, "c")], &[], "denied", message);
+    }
+    bench.see("README.md");
+    let changed = bench.propose(&[("readme.md", "c")], &["README.md"]);
+    assert_eq!(changed.expect("only its case changes"), ["README.md", "readme.md"]);
+    bench = Bench::with(&files, Operation::Refactor, &allowing(&["readme.md"]));
+    let changed = bench.propose(&[("readme.md", "c")], &[]);
+    assert_eq!(changed.expect("the user allows it"), ["readme.md"]);
+}

@@ -72,7 +72,7 @@ fn a_key_is_written_back_only_into_the_file_at_its_path() {
         ("b.py", &[][..]),
         ("d/a.py", &[]),
         ("moved.py", &["a.py"]),
-        ("A.py", &[]),
+        ("A.py", &["a.py"]),
     ] {
         let message = format!(
             "`{path}` cannot get `[redacted:github-token:1]`: it stands for a secret that this file does not hold"

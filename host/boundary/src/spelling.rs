@@ -1,0 +1,61 @@
+//! Paths among the arguments of a call that stand for an existing name which looks equal.
+
+use serde_json::Value;
+use tool_core::text::visible_name;
+use tool_repository::{Likeness, Repository, Respelled};
+
+/// Fields of arguments that hold paths.
+const PATH_FIELDS: [&str; 2] = ["path", "paths"];
+
+/// Answer to the paths of a call that do not exist as they were written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spelling {
+    /// Sentences about the paths that were replaced.
+    pub(crate) replaced: Vec<String>,
+    /// Existing paths that may be meant by one that was not replaced.
+    meant: Vec<String>,
+}
+
+impl Spelling {
+    /// Replaces each path that stands for exactly one existing name by that name.
+    pub(crate) fn apply(arguments: &mut Value, repository: &Repository, likeness: Likeness) -> Self {
+        let mut spelling = Self::default();
+        let fields = arguments.as_object_mut().into_iter().flatten();
+        let fields = fields.filter(|(name, _)| PATH_FIELDS.contains(&name.as_str()));
+        for value in fields.flat_map(|(_, value)| match value {
+            Value::Array(items) => items.iter_mut().collect(),
+            value => vec![value],
+        }) {
+            let Value::String(path) = value else { continue };
+            match repository.respell(path, likeness) {
+                Some(Respelled::Path(found)) => {
+                    spelling.replaced.push(format!(
+                        "There is no `{}`; `{}` was taken, the one name that looks like it.",
+                        visible_name(path),
+                        visible_name(&found)
+                    ));
+                    *path = found;
+                }
+                Some(Respelled::Meant(paths)) => spelling.meant.extend(paths),
+                None => {}
+            }
+        }
+        spelling
+    }
+
+    /// Says which paths were replaced.
+    pub(crate) fn notice(&self) -> Option<String> {
+        (!self.replaced.is_empty()).then(|| self.replaced.join(" "))
+    }
+
+    /// Names the paths that may be meant.
+    pub(crate) fn hint(&self) -> Option<String> {
+        let names = self
+            .meant
+            .iter()
+            .take(3)
+            .map(|path| format!("`{}`", visible_name(path)));
+        let names = names.collect::<Vec<_>>().join(" or ");
+        (!names.is_empty()).then(|| format!("did you mean {names}?"))
+    }
+}

@@ -1,0 +1,183 @@
+//! Names that a reader takes for one another: another Unicode form, another kind of space, another case.
+//!
+//! A model writes `é` as one character and a plain space, whatever a file's name is made of. A path that does not exist
+//! is compared with the names that do; two of them that look equal are never made.
+
+use rustix::fs::Dir;
+use tool_core::text::is_ignorable;
+use unicode_normalization::UnicodeNormalization;
+
+use crate::{Repository, fold, path};
+
+/// Entries of a directory that are looked at.
+const ENTRIES_MAX: usize = 100_000;
+
+/// Differences between two names that are overlooked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    /// Unicode form, kind of space, and characters without a width.
+    Look,
+    /// Those, and upper and lower case.
+    Case,
+}
+
+/// Answer to a path that does not exist as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Respelled {
+    /// Each missing name has one that it can stand for. What lies beneath may still be missing.
+    Path(String),
+    /// Existing paths that may be meant.
+    Meant(Vec<String>),
+}
+
+impl Repository {
+    /// Finds the existing path that `path` stands for. `None` for a path that exists, and for one like no other.
+    pub fn respell(&self, path: &str, likeness: Likeness) -> Option<Respelled> {
+        let asked = path::normalise(path).ok()?;
+        let mut found = String::new();
+        let mut parts = asked.split('/');
+        while let Some(part) = parts.next() {
+            let exact = path::join(&found, part);
+            if self.is_there(&exact) {
+                found = exact;
+                continue;
+            }
+            let alike = self.names_alike(&found, part);
+            let same: Vec<&String> = match likeness {
+                Likeness::Look => alike.iter().filter(|name| look(name) == look(part)).collect(),
+                Likeness::Case => alike.iter().collect(),
+            };
+            found = match (same.as_slice(), alike.as_slice()) {
+                ([name], _) => path::join(&found, name),
+                // Nothing is there: the rest is as it was asked for.
+                (_, []) => {
+                    return Some(parts.fold(exact, |above, part| path::join(&above, part)))
+                        .filter(|found| *found != asked)
+                        .map(Respelled::Path);
+                }
+                _ => {
+                    let meant = alike.iter().map(|name| path::join(&found, name));
+                    return Some(Respelled::Meant(meant.collect()));
+                }
+            };
+        }
+        (found != asked).then_some(Respelled::Path(found))
+    }
+
+    /// The existing path that a new file at `path` could not be told apart from.
+    pub fn find_twin(&self, path: &str) -> Option<String> {
+        let missing = path::ancestors(path)
+            .chain(std::iter::once(path))
+            .find(|prefix| !self.is_there(prefix))?;
+        let (directory, name) = path::split(missing);
+        let twin = self.names_alike(directory, name).into_iter().next()?;
+        Some(path::join(directory, &twin))
+    }
+
+    /// The names in a directory that look like `name`, in any case and in order, without hidden ones.
+    fn names_alike(&self, directory: &str, name: &str) -> Vec<String> {
+        let wanted = folded_look(name);
+        let opened = self.root.open_directory(directory).and_then(Dir::new);
+        let in_tree = opened.into_iter().flatten().take(ENTRIES_MAX).flatten();
+        let in_tree = in_tree.filter_map(|entry| entry.file_name().to_str().map(str::to_owned).ok());
+        let layered = self.layered_names(directory).into_iter().map(|(name, _)| name);
+        let mut names: Vec<String> = in_tree
+            .chain(layered)
+            .filter(|entry| entry != name && folded_look(entry) == wanted)
+            .filter(|entry| {
+                let path = path::join(directory, entry);
+                self.is_there(&path) && self.hidden(&path, false).is_none()
+            })
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// A name as it looks: one Unicode form, one kind of space, nothing without a width.
+fn look(name: &str) -> String {
+    let spaced = |character: char| if character.is_whitespace() { ' ' } else { character };
+    name.chars()
+        .filter(|&character| !is_ignorable(character))
+        .nfc()
+        .map(spaced)
+        .collect()
+}
+
+fn folded_look(name: &str) -> String {
+    // Folding can take a composed character apart.
+    fold(&look(name)).nfc().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::Options;
+
+    const NFD: &str = "cafe\u{301}.py";
+
+    fn repository(files: &[&str]) -> (TempDir, std::sync::Arc<Repository>) {
+        let folder = TempDir::new().expect("a temporary folder");
+        for file in files {
+            let place = folder.path().join(file);
+            fs::create_dir_all(place.parent().expect("a parent")).expect("directories are made");
+            fs::write(place, "x").expect("a file is written");
+        }
+        let repository = Repository::open(folder.path(), &Options::default()).expect("the root is accepted");
+        (folder, repository)
+    }
+
+    #[test]
+    fn a_path_stands_for_the_one_name_that_looks_like_it() {
+        let (_folder, repository) =
+            repository(&[NFD, "nb\u{a0}sp.py", "README.md", "Src/A.py", "b.py", "B.py", ".env"]);
+        let is = |path: &str| Some(Respelled::Path(path.to_owned()));
+        for (asked, look, case) in [
+            ("caf\u{e9}.py", is(NFD), is(NFD)),
+            ("nb sp.py", is("nb\u{a0}sp.py"), is("nb\u{a0}sp.py")),
+            ("README.md", None, None),
+            ("none.py", None, None),
+            (
+                "src/a.py",
+                Some(Respelled::Meant(vec!["Src".to_owned()])),
+                is("Src/A.py"),
+            ),
+            (
+                "src/new.py",
+                Some(Respelled::Meant(vec!["Src".to_owned()])),
+                is("Src/new.py"),
+            ),
+            (".ENV", None, None),
+        ] {
+            assert_eq!(repository.respell(asked, Likeness::Look), look, "{asked}");
+            assert_eq!(repository.respell(asked, Likeness::Case), case, "{asked}");
+        }
+    }
+
+    #[test]
+    fn of_several_names_none_is_chosen() {
+        let (_folder, repository) = repository(&["ab.py", "aB.py", "AB.py"]);
+        let meant = ["AB.py", "aB.py", "ab.py"].map(str::to_owned).to_vec();
+        assert_eq!(
+            repository.respell("Ab.py", Likeness::Case),
+            Some(Respelled::Meant(meant))
+        );
+        assert_eq!(repository.respell("ab.py", Likeness::Case), None);
+    }
+
+    #[test]
+    fn a_twin_is_found_on_each_level_of_a_path() {
+        let (_folder, repository) = repository(&[NFD, "src/a.py"]);
+        assert_eq!(repository.find_twin("caf\u{e9}.py").as_deref(), Some(NFD));
+        assert_eq!(repository.find_twin("SRC/b.py").as_deref(), Some("src"));
+        assert_eq!(repository.find_twin("src/\u{200b}a.py").as_deref(), Some("src/a.py"));
+        for fine in [NFD, "src/a.py", "src/b.py", "new/a.py"] {
+            assert_eq!(repository.find_twin(fine), None, "{fine}");
+        }
+    }
+}
