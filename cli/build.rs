@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const HOSTILE: &str = "hostile";
 
 /// Folders beneath `skills/` that are libraries.
-const LIBRARIES: [&str; 5] = ["details", "sdk", "syntax", "outline", "test_results"];
+const LIBRARIES: [&str; 6] = ["details", "encoding", "sdk", "syntax", "outline", "test_results"];
 
 /// See `embedded::base_of` in `tool-boundary`.
 const SKILL_BASE: &str = "search_code";

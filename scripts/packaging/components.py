@@ -24,7 +24,7 @@ def write(release, zig):
 
 def embedded_packages(root):
     """Workspace members that the program embeds as components: the skills, and the guest of `tool doctor --sandbox`."""
-    libraries = {"details", "sdk", "syntax", "outline", "test_results"}
+    libraries = {"details", "encoding", "sdk", "syntax", "outline", "test_results"}
     folders = [path.parent for path in sorted(root.glob("skills/*/Cargo.toml")) if path.parent.name not in libraries]
     folders += [path.parent for path in sorted(root.glob("skills/outline/*/Cargo.toml"))]
     return [*folders, root / "tests/guests/hostile"]

@@ -21,7 +21,7 @@ use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED
 use tool_core::api::Effect;
 use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
-use tool_core::text::{reveal_line, visible_name};
+use tool_core::text::{decode_utf16, encode_utf16, reveal_line, visible_name};
 use tool_repository::changes::{
     self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
 };
@@ -655,17 +655,26 @@ fn restored(
     before: Option<&FileState>,
 ) -> Result<Vec<u8>, Failure> {
     let redactor = &context.conversation.redactor;
+    let restore = |content: Vec<u8>, old: Option<&[u8]>| {
+        redactor.restore(content, old).map_err(|placeholder| {
+            failure(
+                "denied",
+                format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
+                Some(
+                    "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
+                     anywhere else, refer to the secret by name, for example by an environment variable",
+                ),
+            )
+        })
+    };
     let old = before.map(|before| before.content.as_slice());
-    redactor.restore(content, old).map_err(|placeholder| {
-        failure(
-            "denied",
-            format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
-            Some(
-                "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
-                 anywhere else, refer to the secret by name, for example by an environment variable",
-            ),
-        )
-    })
+    // Keys and placeholders are looked for in the bytes of ASCII.
+    let Some((order, text)) = decode_utf16(&content) else {
+        return restore(content, old);
+    };
+    let old = old.and_then(decode_utf16).map(|(_, text)| text.into_bytes());
+    let text = restore(text.into_bytes(), old.as_deref())?;
+    Ok(encode_utf16(order, &String::from_utf8_lossy(&text)))
 }
 
 /// Says why a path cannot be replaced, and what to propose instead.

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use skill_sdk::Host;
+use text_encoding::{Encoding, Evidence};
+
 /// Bytes of a file that decide whether it is text.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
@@ -101,8 +104,30 @@ fn utf16(content: &[u8]) -> Option<Units> {
 }
 
 /// Decodes a whole file.
-pub(crate) fn decode(content: &[u8]) -> DecodedContent<'_> {
-    if let Some(kind) = binary_kind(content) {
+pub(crate) fn decode<'a>(host: &dyn Host, path: &str, content: &'a [u8]) -> DecodedContent<'a> {
+    let binary = binary_kind(content);
+    // ASCII reads the same in each encoding but UTF-16, which has a NUL beside it.
+    let is_plain = content.is_ascii() && binary.is_none();
+    let found = (!is_plain)
+        .then(|| text_encoding::read(host, path, content))
+        .flatten()
+        .filter(|found| match found.encoding {
+            Encoding::Utf8 => false,
+            Encoding::Utf16 { .. } => true,
+            _ => binary.is_none(),
+        });
+    if let Some(found) = found {
+        let encoding = found.encoding;
+        return DecodedContent::Text {
+            text: found.text,
+            note: match found.evidence {
+                Evidence::Declared => Some(format!("{encoding} (declared), shown as UTF-8")),
+                Evidence::Guessed => Some(format!("perhaps {encoding}, shown as UTF-8")),
+                Evidence::Bytes => Some(format!("{encoding}, shown as UTF-8")),
+            },
+        };
+    }
+    if let Some(kind) = binary {
         return DecodedContent::Binary(kind);
     }
     if let Some((name, unit)) = utf16(content) {
@@ -131,16 +156,11 @@ pub(crate) fn decode(content: &[u8]) -> DecodedContent<'_> {
     }
 }
 
-/// Says that text is shown lossily, and what it may be.
+/// Says that text is shown lossily.
 fn invalid_note(body: &[u8]) -> String {
     let places = body.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
-    let guess = if body.iter().any(|byte| (0x80..0xa0).contains(byte)) {
-        "perhaps Windows-1252"
-    } else {
-        "perhaps Latin-1"
-    };
     format!(
-        "not valid UTF-8 ({guess}): {places} invalid {} shown as \u{fffd}",
+        "not valid UTF-8: {places} invalid {} shown as \u{fffd}",
         if places == 1 { "place is" } else { "places are" }
     )
 }

@@ -129,7 +129,7 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
         host.shown(path, content);
         return Ok(Outcome::text(format!("`{path}` is empty (0 bytes).")));
     }
-    let (text, encoding) = match decode::decode(content) {
+    let (text, encoding) = match decode::decode(host, path, content) {
         DecodedContent::Binary(kind) => return Ok(binary(path, kind, content.len() as u64)),
         DecodedContent::Text { text, note } => (text, note),
     };

@@ -109,13 +109,17 @@ fn encodings_are_told() {
          2	two
     ");
     insta::assert_snapshot!(shown(b"caf\xe9\nna\xefve\n"), @r"
-    not valid UTF-8 (perhaps Latin-1): 2 invalid places are shown as �
-         1	caf�
-         2	na�ve
+    perhaps Latin-1, shown as UTF-8
+         1	café
+         2	naïve
     ");
     insta::assert_snapshot!(shown(b"\x93quoted\x94 and \x97"), @r"
-    not valid UTF-8 (perhaps Windows-1252): 3 invalid places are shown as �
-         1	�quoted� and �
+    perhaps windows-1252, shown as UTF-8
+         1	“quoted” and —
+    ");
+    insta::assert_snapshot!(shown("äöü\u{20ac}".as_bytes().iter().copied().chain([0xff]).collect::<Vec<_>>().as_slice()), @r"
+    not valid UTF-8: 1 invalid place is shown as �
+         1	äöü€�
     ");
     let utf16: Vec<u8> = "\u{feff}größe 😀\r\n"
         .encode_utf16()

@@ -1,7 +1,7 @@
 //! `write_file`: proposes a new content for one file.
 //!
 //! This file holds the arguments and the order of things; `edits` applies replacements, `newlines` keeps the style of
-//! line breaks, `placeholder` recognises a text that stands for what it left out, and `diff` writes the answer.
+//! line breaks, `stored` the encoding, `placeholder` recognises a text that stands for what it left out, and `diff` writes the answer.
 //! Nothing is changed here: the result goes to the stage, and the host commits it or says why not (it also knows
 //! whether the model has seen the file).
 
@@ -11,6 +11,7 @@ mod edits;
 mod fuzz;
 mod newlines;
 mod placeholder;
+mod stored;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -26,6 +27,7 @@ use edits::Edit;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::edits as fuzz;
+use stored::StoredText;
 
 /// Larger files are not changed by a model's hand.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -61,14 +63,16 @@ impl Handler for WriteFile {
         let arguments: WriteFileArguments = skill_sdk::arguments(arguments)?;
         let path = target(host, &arguments.path)?;
         let old = existing(host, &path)?;
-        let new = match (arguments.content, arguments.edits) {
-            (Some(content), None) => replaced(&path, old.as_deref(), content)?,
-            (None, Some(edits)) if !edits.is_empty() => edited(&path, old.as_deref(), &edits)?,
+        let stored = old.as_deref().map(|old| StoredText::read(host, &path, old));
+        let text = match (arguments.content, arguments.edits) {
+            (Some(content), None) => replaced(&path, stored.as_ref(), content)?,
+            (None, Some(edits)) if !edits.is_empty() => edited(&path, stored.as_ref(), &edits)?,
             _ => {
                 return Err(Failure::invalid("give exactly one of `content` and `edits`")
                     .with_hint("`content` for a new file, `edits` with at least one edit for an existing one"));
             }
         };
+        let (new, encoding) = stored::encode(&path, stored.as_ref(), &text)?;
         if new.len() as u64 > FILE_BYTES_MAX {
             let most = human_size(FILE_BYTES_MAX);
             return Err(Failure::new(
@@ -85,14 +89,15 @@ impl Handler for WriteFile {
                 removed: 0,
             }));
         }
-        let outcome = answer(&path, old.as_deref(), &new)?;
+        let old_text = stored.as_ref().map(|stored| &*stored.text);
+        let outcome = answer(&path, old_text, &text, &encoding)?;
         stage(host, &path, &new)?;
         Ok(outcome)
     }
 }
 
 /// The answer, with counts and a diff; or why the change may not happen.
-fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<Outcome, Failure> {
+fn answer(path: &str, old: Option<&[u8]>, new: &[u8], encoding: &str) -> Result<Outcome, Failure> {
     let new = String::from_utf8_lossy(new);
     let mut details = WriteDetails {
         path: path.to_owned(),
@@ -117,7 +122,7 @@ fn answer(path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<Outcome, Failure
     };
     let (added, removed) = (change.added().count(), change.removed());
     (details.added, details.removed) = (added as u64, removed as u64);
-    let counts = format!("{verb} `{path}` (+{added} -{removed})");
+    let counts = format!("{verb} `{path}` (+{added} -{removed}){encoding}");
     let text = match (added + removed, old) {
         (0, None) => counts + ", empty.",
         // Bytes that are not text look alike once they are shown.
@@ -172,34 +177,31 @@ fn existing(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 /// The whole new content, in the style of the old one.
-fn replaced(path: &str, old: Option<&[u8]>, content: String) -> Result<Vec<u8>, Failure> {
+fn replaced(path: &str, old: Option<&StoredText<'_>>, content: String) -> Result<Vec<u8>, Failure> {
     let Some(old) = old else {
         return Ok(content.into_bytes());
     };
     // Text that was shown lossily must not come back as if it were the file's text.
-    if std::str::from_utf8(old).is_err() && content.contains(char::REPLACEMENT_CHARACTER) {
+    if old.encoding.is_none() && content.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Failure::invalid(format!(
             "`{path}` is not valid UTF-8, and the content holds the replacement characters it was shown with"
         ))
         .with_hint("use `edits`: they leave the bytes around them as they are"));
     }
-    Ok(newlines::in_style_of(old, &content))
+    Ok(newlines::in_style_of(&old.text, &content))
 }
 
-fn edited(path: &str, old: Option<&[u8]>, edits: &[Edit]) -> Result<Vec<u8>, Failure> {
+fn edited(path: &str, old: Option<&StoredText<'_>>, edits: &[Edit]) -> Result<Vec<u8>, Failure> {
     let Some(old) = old else {
         return Err(
             Failure::not_found(format!("`{path}` does not exist, so it cannot be edited"))
                 .with_hint("use `content` to create it, or list_files to find the right path"),
         );
     };
-    if old.starts_with(b"\xff\xfe") || old.starts_with(b"\xfe\xff") {
-        return Err(
-            Failure::failed(format!("`{path}` is UTF-16; only UTF-8 files can be edited in place"))
-                .with_hint("`content` replaces it as a whole, in UTF-8"),
-        );
+    if old.encoding.is_none() {
+        stored::check_unknown(path, &old.text, edits)?;
     }
-    edits::apply(path, old, edits)
+    edits::apply(path, &old.text, edits)
 }
 
 /// Leaves the proposal.

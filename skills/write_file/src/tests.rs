@@ -192,9 +192,87 @@ fn what_a_model_does_not_see_is_kept() {
         call(&host, lossy).expect_err("it would destroy the text").code,
         "invalid-arguments"
     );
-    host.write("wide.txt", b"\xff\xfea\0");
-    let failure = call(&host, json!({"path": "wide.txt", "edits": [{"old": "a", "new": "b"}]}));
-    assert_eq!(failure.expect_err("it is UTF-16").code, "failed");
+    host.write("cut.txt", b"\xff\xfea\0b");
+    let failure = call(&host, json!({"path": "cut.txt", "edits": [{"old": "a", "new": "b"}]}));
+    assert_eq!(failure.expect_err("it is no UTF-16").code, "failed");
+}
+
+#[test]
+fn a_file_keeps_its_encoding() {
+    let sjis = b"# coding: cp932\nname = \"\x83e\"\nlimit = 10\n";
+    let wide: Vec<u8> = "\u{feff}one\r\ntwo ä\r\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let changed: Vec<u8> = "\u{feff}one 😀\r\ntwo ä\r\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let whole: Vec<u8> = "\u{feff}ü\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (path, old, change, new, said) in [
+        (
+            "a.py",
+            &b"# -*- coding: latin-1 -*-\nname = \"caf\xe9\"\nlimit = 10\n"[..],
+            json!({"edits": [{"old": "limit = 10", "new": "limit = 10\nother = \"é\""}]}),
+            &b"# -*- coding: latin-1 -*-\nname = \"caf\xe9\"\nlimit = 10\nother = \"\xe9\"\n"[..],
+            "Modified `a.py` (+1 -0), in Latin-1\n",
+        ),
+        (
+            "b.py",
+            sjis,
+            json!({"edits": [{"old": "テ", "new": "テテ"}]}),
+            b"# coding: cp932\nname = \"\x83e\x83e\"\nlimit = 10\n",
+            "Modified `b.py` (+1 -1), in Shift_JIS\n",
+        ),
+        (
+            "c.rc",
+            &wide,
+            json!({"edits": [{"old": "one", "new": "one 😀"}]}),
+            &changed,
+            "Modified `c.rc` (+1 -1), in UTF-16LE\n",
+        ),
+        (
+            "d.rc",
+            &wide,
+            json!({"content": "ü\n"}),
+            &whole,
+            "Modified `d.rc` (+1 -2), in UTF-16LE\n",
+        ),
+        // Another declaration is another encoding, for the whole file.
+        (
+            "e.py",
+            b"# coding: latin-1\nx = '\xe9'\n",
+            json!({"edits": [{"old": "latin-1", "new": "utf-8"}]}),
+            "# coding: utf-8\nx = 'é'\n".as_bytes(),
+            "Modified `e.py` (+1 -1), now in UTF-8, before in Latin-1\n",
+        ),
+    ] {
+        let host = FakeHost::new(&[(path, old)]);
+        let mut arguments = change;
+        arguments["path"] = json!(path);
+        let text = call(&host, arguments).expect("the file is changed");
+        assert!(text.starts_with(said), "{text}");
+        assert_eq!(host.staged(path).as_deref(), Some(new), "{path}");
+    }
+}
+
+#[test]
+fn what_an_encoding_cannot_hold_is_refused() {
+    let mixed = "äöü"
+        .as_bytes()
+        .iter()
+        .copied()
+        .chain(*b"\xff\nlimit\n")
+        .collect::<Vec<u8>>();
+    let host = FakeHost::new(&[("a.py", &b"# coding: latin-1\nx = '\xe9'\n"[..]), ("mixed.txt", &mixed)]);
+    let refused = |path: &str, old: &str, new: &str| {
+        let edit = json!({"path": path, "edits": [{"old": old, "new": new}]});
+        call(&host, edit).expect_err("it does not fit").message
+    };
+    insta::assert_snapshot!(refused("a.py", "é", "€"), @"`a.py` is in Latin-1, which has no `€` (U+20AC); nothing was changed");
+    insta::assert_snapshot!(refused("mixed.txt", "limit", "é"), @"the encoding of `mixed.txt` is not known, so only ASCII can be written into it, and `é` is not; nothing was changed");
+    let kept = json!({"path": "mixed.txt", "edits": [{"old": "äöü", "new": "äü!"}]});
+    call(&host, kept).expect("its characters were there");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Faults, and what others do meanwhile.
 
 use super::*;
+use tool_core::text::ByteOrder;
 
 #[test]
 fn without_a_journal_nothing_changes() {
@@ -83,6 +84,23 @@ fn a_key_is_written_back_only_into_the_file_at_its_path() {
     bench.propose(&[("a.py", &longer)], &[]).expect("the file held it");
     assert_eq!(bench.text("a.py"), format!("{text}more = True\n"));
     assert_eq!(bench.text("b.py"), "x = 1\n");
+}
+
+#[test]
+fn a_key_is_written_back_into_a_file_in_utf16() {
+    let key = format!("ghp_{}", "q7Vd0LxN3sKb9TzR5mHc1YwF8gJp2UeA6oXi");
+    let wide = |text: &str| encode_utf16(ByteOrder::Little, text);
+    let bench = Bench::new(&[("a.rc", "")]);
+    let text = format!("token = {key}\r\n");
+    fs::write(bench.root("a.rc"), wide(&text)).expect("the file is written");
+    bench.see("a.rc");
+    let redactor = &bench.context.conversation.redactor;
+    let shown = redactor.text(&text, Some("a.rc")).into_owned();
+    assert!(!shown.contains(&key), "{shown}");
+    fs::write(bench.stage("a.rc"), wide(&format!("{shown}more\r\n"))).expect("the file is staged");
+    bench.commit(&[]).expect("the file held it");
+    let written = fs::read(bench.root("a.rc")).expect("the file is read");
+    assert_eq!(written, wide(&format!("{text}more\r\n")));
 }
 
 /// A change whose last file is in the way is taken back, and the user saves one of the others meanwhile.

@@ -1,0 +1,236 @@
+//! Encodings of text files other than UTF-8: found by a mark, a declaration or a guess, and kept when text is written.
+//!
+//! An encoding counts only where decoding and encoding gives the same bytes back. So a change of the text leaves the
+//! bytes of everything around it as they were.
+
+mod declared;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use skill_sdk::Host;
+
+pub use declared::in_text;
+
+const UTF16LE_MARK: &[u8] = b"\xff\xfe";
+const UTF16BE_MARK: &[u8] = b"\xfe\xff";
+const UTF32LE_MARK: &[u8] = b"\xff\xfe\0\0";
+
+/// How a file's characters become bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8.
+    Utf8,
+    /// UTF-16 in one of its byte orders. The mark is no part of the text.
+    Utf16 {
+        /// Order of the two bytes of a unit.
+        is_big_endian: bool,
+        /// The file begins with a byte order mark.
+        has_mark: bool,
+    },
+    /// ISO-8859-1: each character is its number.
+    Latin1,
+    /// One of the older encodings that browsers know.
+    Legacy(&'static encoding_rs::Encoding),
+}
+
+/// Why an encoding is believed to be a file's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// The bytes themselves: valid UTF-8, or a byte order mark.
+    Bytes,
+    /// The file or the repository names it.
+    Declared,
+    /// Frequencies of characters.
+    Guessed,
+}
+
+/// The text of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileText<'a> {
+    /// Exactly what the bytes say; a UTF-8 byte order mark is its first character.
+    pub text: Cow<'a, str>,
+    /// What turns it into the same bytes again.
+    pub encoding: Encoding,
+    /// Why.
+    pub evidence: Evidence,
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Utf8 => "UTF-8",
+            Self::Utf16 {
+                is_big_endian: false, ..
+            } => "UTF-16LE",
+            Self::Utf16 {
+                is_big_endian: true, ..
+            } => "UTF-16BE",
+            Self::Latin1 => "Latin-1",
+            Self::Legacy(encoding) => encoding.name(),
+        })
+    }
+}
+
+impl Encoding {
+    /// The encoding of this name, as people and programs write it.
+    fn named(name: &str) -> Option<Self> {
+        let name = name.trim().to_ascii_lowercase().replace('_', "-");
+        let name = ["-unix", "-dos", "-mac"]
+            .iter()
+            .fold(name.as_str(), |name, end| name.strip_suffix(end).unwrap_or(name));
+        Some(match name {
+            "latin-1" | "latin1" | "iso-8859-1" | "iso8859-1" | "l1" | "iso-latin-1" => Self::Latin1,
+            "utf-16le" | "utf-16le-bom" | "utf-16" => Self::Utf16 {
+                is_big_endian: false,
+                has_mark: false,
+            },
+            "utf-16be" | "utf-16be-bom" => Self::Utf16 {
+                is_big_endian: true,
+                has_mark: false,
+            },
+            "cp932" | "ms-kanji" | "shift-jis" => Self::Legacy(encoding_rs::SHIFT_JIS),
+            "cp936" => Self::Legacy(encoding_rs::GBK),
+            "cp949" => Self::Legacy(encoding_rs::EUC_KR),
+            "cp950" => Self::Legacy(encoding_rs::BIG5),
+            // Their labels stand for larger sets, whose other characters a program that takes the name at its word
+            // does not know.
+            "ascii" | "us-ascii" => return None,
+            _ => {
+                let known = encoding_rs::Encoding::for_label_no_replacement(name.as_bytes())?;
+                match known {
+                    _ if known == encoding_rs::UTF_8 => Self::Utf8,
+                    _ if known == encoding_rs::X_USER_DEFINED || known == encoding_rs::ISO_2022_JP => return None,
+                    _ => Self::Legacy(known),
+                }
+            }
+        })
+    }
+
+    /// The text, if encoding it gives exactly these bytes.
+    fn decode<'a>(self, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
+        let text = match self {
+            Self::Utf8 => return std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            Self::Utf16 {
+                is_big_endian,
+                has_mark,
+            } => {
+                let (units, rest) = bytes.as_chunks::<2>();
+                let unit = if is_big_endian {
+                    u16::from_be_bytes
+                } else {
+                    u16::from_le_bytes
+                };
+                let units = units.iter().skip(usize::from(has_mark)).map(|&pair| unit(pair));
+                let text = char::decode_utf16(units).collect::<Result<String, _>>().ok()?;
+                return rest.is_empty().then_some(Cow::Owned(text));
+            }
+            Self::Latin1 => return Some(encoding_rs::mem::decode_latin1(bytes)),
+            Self::Legacy(encoding) => encoding.decode_without_bom_handling_and_without_replacement(bytes)?,
+        };
+        (self.encode(&text).as_deref() == Ok(bytes)).then_some(text)
+    }
+
+    /// The bytes of a text.
+    ///
+    /// # Errors
+    ///
+    /// The first character that the encoding does not have.
+    pub fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, char> {
+        match self {
+            Self::Utf8 => Ok(Cow::Borrowed(text.as_bytes())),
+            Self::Utf16 {
+                is_big_endian,
+                has_mark,
+            } => {
+                let unit = if is_big_endian {
+                    u16::to_be_bytes
+                } else {
+                    u16::to_le_bytes
+                };
+                let mark = has_mark.then_some(0xfeff);
+                Ok(mark.into_iter().chain(text.encode_utf16()).flat_map(unit).collect())
+            }
+            Self::Latin1 => {
+                let byte = |character| u8::try_from(u32::from(character)).map_err(|_| character);
+                text.chars()
+                    .map(byte)
+                    .collect::<Result<Vec<u8>, char>>()
+                    .map(Cow::Owned)
+            }
+            Self::Legacy(encoding) => {
+                let (bytes, _, has_unknown) = encoding.encode(text);
+                if !has_unknown {
+                    return Ok(bytes);
+                }
+                let is_unknown = |character: &char| encoding.encode(character.encode_utf8(&mut [0; 4])).2;
+                Err(text.chars().find(is_unknown).unwrap_or(char::REPLACEMENT_CHARACTER))
+            }
+        }
+    }
+}
+
+/// Finds the encoding of a file and reads its text. `None` where none gives the same bytes back; then nothing but ASCII
+/// may be written.
+pub fn read<'a>(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Option<FileText<'a>> {
+    let marked = |is_big_endian| Encoding::Utf16 {
+        is_big_endian,
+        has_mark: true,
+    };
+    if bytes.starts_with(UTF32LE_MARK) {
+        return None;
+    }
+    if bytes.starts_with(UTF16LE_MARK) || bytes.starts_with(UTF16BE_MARK) {
+        return found(marked(bytes.starts_with(UTF16BE_MARK)), Evidence::Bytes, bytes);
+    }
+    let is_utf8 = std::str::from_utf8(bytes).is_ok();
+    if is_utf8 && !bytes.is_ascii() {
+        return found(Encoding::Utf8, Evidence::Bytes, bytes);
+    }
+    let has_nul = bytes.contains(&0);
+    // Text without a NUL is no UTF-16, whatever is declared.
+    let declared = declared::of_file(host, path, bytes)
+        .filter(|encoding| matches!(encoding, Encoding::Utf16 { .. }) == has_nul)
+        .and_then(|encoding| found(encoding, Evidence::Declared, bytes));
+    declared.or_else(|| match is_utf8 {
+        true => found(Encoding::Utf8, Evidence::Bytes, bytes),
+        false if has_nul || is_broken_utf8(bytes) => None,
+        false => found(guessed(bytes), Evidence::Guessed, bytes),
+    })
+}
+
+fn found(encoding: Encoding, evidence: Evidence, bytes: &[u8]) -> Option<FileText<'_>> {
+    let text = encoding.decode(bytes)?;
+    Some(FileText {
+        text,
+        encoding,
+        evidence,
+    })
+}
+
+/// True for text that is UTF-8 but for some places: most of what is not ASCII in it is valid.
+fn is_broken_utf8(bytes: &[u8]) -> bool {
+    let (mut valid, mut invalid) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        valid += chunk.valid().chars().filter(|character| !character.is_ascii()).count();
+        invalid += usize::from(!chunk.invalid().is_empty());
+    }
+    valid > invalid
+}
+
+fn guessed(bytes: &[u8]) -> Encoding {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(bytes, true);
+    let encoding = detector.guess(None, Utf8Detection::Deny);
+    let has_controls = bytes.iter().any(|byte| (0x80..0xa0).contains(byte));
+    // The characters by which Windows-1252 differs are not known to be meant.
+    if encoding == encoding_rs::WINDOWS_1252 && !has_controls {
+        Encoding::Latin1
+    } else {
+        Encoding::Legacy(encoding)
+    }
+}
+
+#[cfg(test)]
+mod tests;
