@@ -371,7 +371,7 @@ fn found_use(path: &str, one: &SymbolUse, details: &SyntaxDetails, text: &str) -
         name: name.unwrap_or_default().to_owned(),
         form: ReferenceForm::Use(one.form),
         line: one.line,
-        container: qualified_name(details.enclosing(one.line), text),
+        container: qualified_name(details.enclosing(one), text),
     }
 }
 

@@ -1,10 +1,12 @@
 //! `explain_function`: the source of a function, method or type, with what a reader needs beside it.
 //!
 //! This file is the skill's face and its answers as text. Of Python, [`find`] finds definitions by name, and [`callees`]
-//! follows calls to where they are defined; [`symbols`] asks the host about other languages. An ambiguous name is an answer that lists the candidates, not a failure: the next
+//! follows calls to where they are defined; [`symbols`] asks the host about other languages. [`fallback`]
+//! follows aliases. An ambiguous name is an answer that lists the candidates, not a failure: the next
 //! call has just to qualify it.
 
 mod callees;
+mod fallback;
 mod find;
 mod symbols;
 
@@ -95,13 +97,34 @@ impl Handler for ExplainFunction {
         let under = skill_sdk::clean_path(arguments.path.as_deref().unwrap_or_default())?;
         let cursor = Cursor::parse(arguments.cursor.as_deref())?;
         let search = Search::run(host, &name, &under)?;
-        let groups = symbols::find_groups(host, &name, &under)?;
-        match (search.found.as_slice(), groups.as_slice()) {
-            ([], []) => Err(find::not_found(host, &name, &under, &search)),
-            ([one], []) => show(host, one, cursor.line()?, &search, arguments.callers),
-            ([], [one]) => show_group(host, one, cursor.line()?, arguments.callers),
-            (many, groups) => Ok(candidates(&name, many, groups, cursor.candidate()?, &search)),
+        let groups = symbols::find_groups(host, &name, &under, false)?;
+        if !search.found.is_empty() || !groups.is_empty() {
+            return answer(host, &name, &search, &groups, &cursor, arguments.callers);
         }
+        if let Some(meant) = fallback::follow(host, &name, &under)? {
+            let answered = answer(host, &name, &meant.search, &meant.groups, &cursor, arguments.callers);
+            return answered.map(|outcome| Outcome {
+                text: meant.note + &outcome.text,
+                ..outcome
+            });
+        }
+        fallback::words(host, &name, &under).ok_or_else(|| find::not_found(host, &name, &under, &search))
+    }
+}
+
+/// The answer about the definitions that were found; there is at least one.
+fn answer(
+    host: &dyn Host,
+    name: &str,
+    search: &Search,
+    groups: &[SymbolGroup],
+    cursor: &Cursor,
+    callers: bool,
+) -> Result<Outcome, Failure> {
+    match (search.found.as_slice(), groups) {
+        ([one], []) => show(host, one, cursor.line()?, search, callers),
+        ([], [one]) => show_group(host, one, cursor.line()?, callers),
+        (many, groups) => Ok(candidates(name, many, groups, cursor.candidate()?, search)),
     }
 }
 

@@ -46,8 +46,13 @@ impl SymbolGroup {
     }
 }
 
-/// The definitions of a name beneath a path, Python left out. A host without a parser knows none.
-pub(crate) fn find_groups(host: &dyn Host, name: &str, under: &str) -> Result<Vec<SymbolGroup>, Failure> {
+/// The definitions of a name beneath a path, on request with those of Python. A host without a parser knows none.
+pub(crate) fn find_groups(
+    host: &dyn Host,
+    name: &str,
+    under: &str,
+    with_python: bool,
+) -> Result<Vec<SymbolGroup>, Failure> {
     let mut groups: Vec<SymbolGroup> = Vec::new();
     let mut query = SymbolQuery {
         name: name.to_owned(),
@@ -61,7 +66,11 @@ pub(crate) fn find_groups(host: &dyn Host, name: &str, under: &str) -> Result<Ve
             Err(failure) if failure.code == code::UNAVAILABLE => return Ok(groups),
             Err(failure) => return Err(failure),
         };
-        for definition in page.items.into_iter().filter(|one| !names::is_python(&one.path)) {
+        for definition in page
+            .items
+            .into_iter()
+            .filter(|one| with_python || !names::is_python(&one.path))
+        {
             count += 1;
             let known = groups.iter_mut().find(|group| {
                 let first = group.first();
@@ -181,8 +190,19 @@ fn calls(host: &dyn Host, definition: &SymbolDefinition, outline: &[SymbolDefini
     let uses = host
         .uses(&definition.path, definition.first_line, definition.last_line)
         .unwrap_or_default();
+    let qualified = definition.qualified_name();
+    let shares_line = |other: &&SymbolDefinition| {
+        let is_other = (other.line, &other.name) != (definition.line, &definition.name);
+        is_other && (other.first_line == definition.last_line || other.last_line == definition.first_line)
+    };
+    let is_crowded = outline.iter().any(|other| shares_line(&other));
+    // The lines of a definition may hold parts of others.
+    let is_own = |one: &SymbolReference| {
+        let inner = one.container.strip_prefix(&qualified);
+        !is_crowded || inner.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
     let mut called: Vec<(String, Vec<u32>)> = Vec::new();
-    for one in uses.into_iter().filter(|one| one.kind == "call") {
+    for one in uses.into_iter().filter(|one| one.kind == "call" && is_own(one)) {
         match called.iter_mut().find(|(name, _)| *name == one.name) {
             Some((_, lines)) => lines.push(one.line),
             None => called.push((one.name, vec![one.line])),

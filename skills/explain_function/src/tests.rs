@@ -425,3 +425,127 @@ fn nothing_is_marked_as_shown() {
 fn the_description_is_one_that_a_model_can_use() {
     skill_sdk::testing::check_description::<ExplainFunction>();
 }
+
+/// A host whose symbols are these: definitions by path, name, kind and line, and references by path, name, kind and line.
+fn scripted(
+    files: &[(&str, &str)],
+    definitions: &[(&str, &str, &str, u32)],
+    references: &[(&str, &str, &str, u32)],
+) -> FakeHost {
+    let mut host = FakeHost::new(files);
+    host.symbols = Some(FakeSymbols {
+        definitions: definitions
+            .iter()
+            .map(|&(path, name, kind, line)| SymbolDefinition {
+                path: path.to_owned(),
+                ..definition(name, "", kind, (line, line))
+            })
+            .collect(),
+        references: references
+            .iter()
+            .map(|&(path, name, kind, line)| SymbolReference {
+                path: path.to_owned(),
+                kind: kind.to_owned(),
+                ..reference(name, line, "")
+            })
+            .collect(),
+    });
+    host
+}
+
+#[test]
+fn another_name_of_a_definition_is_followed_to_it() {
+    let host = scripted(
+        &[
+            ("src/helper.ts", "export function shared() { return 1; }\n"),
+            ("other/shared.ts", "export function shared() { return 2; }\n"),
+            ("src/index.ts", "export { shared as renamed } from \"./helper\";\n"),
+            ("src/again.ts", "export { renamed as third } from \"./index\";\n"),
+            (
+                "src/router.js",
+                "function createRouter() {}\nmodule.exports = {\n  publicName: createRouter,\n};\n",
+            ),
+            ("src/view.js", "function heading() {}\nshow({\n  title: heading,\n});\n"),
+            ("models.py", "class User:\n    pass\n"),
+            ("app.py", "from models import User as Person\n"),
+        ],
+        &[
+            ("src/helper.ts", "shared", "function", 1),
+            ("other/shared.ts", "shared", "function", 1),
+            ("src/router.js", "createRouter", "function", 1),
+            ("src/view.js", "heading", "function", 1),
+        ],
+        &[
+            ("src/index.ts", "renamed", "name", 1),
+            ("src/again.ts", "third", "name", 1),
+            ("src/router.js", "publicName", "attribute", 3),
+            ("src/view.js", "title", "attribute", 3),
+            ("app.py", "Person", "name", 1),
+        ],
+    );
+    let first_lines = |name: &str| {
+        let text = text(&host, json!({"name": name}));
+        text.lines().take(3).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(first_lines("renamed"), @r"
+    `renamed` is `shared` (src/helper.ts:1), by src/index.ts:1
+    function: shared
+    file: src/helper.ts:1-1
+    ");
+    insta::assert_snapshot!(first_lines("third"), @r"
+    `third` is `shared` (src/helper.ts:1), by src/again.ts:1, src/index.ts:1
+    function: shared
+    file: src/helper.ts:1-1
+    ");
+    insta::assert_snapshot!(first_lines("publicName"), @r"
+    `publicName` is `createRouter` (src/router.js:1), by src/router.js:3
+    function: createRouter
+    file: src/router.js:1-1
+    ");
+    insta::assert_snapshot!(first_lines("Person"), @r"
+    `Person` is `User` (models.py:1), by app.py:1
+    class: models.User
+    file: models.py:1-2
+    ");
+    // An argument with a name is no other name of it.
+    assert_eq!(
+        call(&host, json!({"name": "title"})).expect_err("there is none").code,
+        "not-found"
+    );
+}
+
+#[test]
+fn a_function_without_def_is_shown_as_a_value() {
+    let host = scripted(
+        &[("a.py", "handler = lambda e: cached(e)\n")],
+        &[("a.py", "handler", "value", 1)],
+        &[("a.py", "handler", "definition", 1)],
+    );
+    let text = text(&host, json!({"name": "handler"}));
+    assert!(text.starts_with("value: handler\nfile: a.py:1-1\n"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_too_large_to_parse_answers_with_the_lines_of_the_word() {
+    let large = format!("{}def unique_big(): pass\n", "x = 1  # filled\n".repeat(150_000));
+    let host = scripted(&[("big.py", &large)], &[], &[("big.py", "unique_big", "text", 150_001)]);
+    insta::assert_snapshot!(text(&host, json!({"name": "unique_big"})), @r"
+    `unique_big` is not known as a definition: big.py is too large to parse. It stands there as a word; read on with read_file:
+    big.py:150001: def unique_big(): pass
+    ");
+}
+
+#[test]
+fn functions_on_one_line_keep_their_own_calls() {
+    let mut host = library();
+    host.write("lib.rs", b"fn a() { x() } fn b() { y() }\n");
+    host.symbols = Some(FakeSymbols {
+        definitions: vec![
+            definition("a", "", "function", (1, 1)),
+            definition("b", "", "function", (1, 1)),
+        ],
+        references: vec![reference("x", 1, "a"), reference("y", 1, "b")],
+    });
+    let text = text(&host, json!({"name": "a", "callers": false}));
+    assert!(text.contains("calls:\n  x  [line 1]\nsource:"), "{text}");
+}

@@ -4,6 +4,7 @@
 //! does not parse. It never executes anything and reads no files: which file a dotted name belongs to is a matter of
 //! names alone ([`names`]). A file with mistakes still answers for the parts that parse.
 
+pub mod aliases;
 mod definitions;
 mod literals;
 pub mod names;

@@ -1,5 +1,7 @@
 //! Definitions and uses of one file in detail, as a component tells them from a syntax tree, checked like an outline.
 
+use std::cmp::Reverse;
+
 use super::tree::{at, bounded, is_name};
 use super::{Named, Span, SymbolForm};
 
@@ -128,11 +130,18 @@ impl SyntaxDetails {
         Some(Self { symbols, uses })
     }
 
-    /// The innermost definition around a line, if there is one.
-    pub fn enclosing(&self, line: u32) -> Option<&DetailedSymbol> {
-        let encloses = |symbol: &&DetailedSymbol| (symbol.first_line..=symbol.named.end_line).contains(&line);
+    /// The innermost definition around a use. Of several on one line it is the last that begins before the use.
+    pub fn enclosing(&self, one: &SymbolUse) -> Option<&DetailedSymbol> {
+        let encloses = |symbol: &&DetailedSymbol| {
+            let lines = symbol.first_line..=symbol.named.end_line;
+            let is_before = one.line == symbol.named.line && one.name.start < symbol.signature.start;
+            lines.contains(&one.line) && !is_before
+        };
         let around = self.symbols.iter().filter(encloses);
-        around.min_by_key(|symbol| symbol.named.end_line - symbol.first_line)
+        around.min_by_key(|symbol| {
+            let lines = symbol.named.end_line - symbol.first_line;
+            (lines, Reverse(symbol.signature.start))
+        })
     }
 }
 
@@ -181,11 +190,48 @@ mod tests {
     #[test]
     fn a_symbol_is_told_with_its_head_and_its_container() {
         let details = check(open(), load()).expect("it is about the text");
-        let symbol = details.enclosing(3).expect("the call lies in it");
+        let symbol = details.enclosing(&load()).expect("the call lies in it");
         assert_eq!(symbol.name(TEXT), "open");
         assert_eq!(symbol.signature(TEXT), "fn open( &self, path: P)");
         assert_eq!(symbol.container(TEXT), "Store");
-        assert_eq!(details.enclosing(1), None);
+        let elsewhere = SymbolUse { line: 1, ..load() };
+        assert_eq!(details.enclosing(&elsewhere), None);
+    }
+
+    #[test]
+    fn of_definitions_on_one_line_the_last_before_a_use_is_around_it() {
+        const LINE: &str = "fn a() { x() } fn b() { y() }";
+        let span = |of: &str| {
+            let start = LINE.find(of).expect("the line holds it") as u32;
+            let end = start + of.len() as u32;
+            Span { start, end }
+        };
+        let function = |name: &str, head: &str| DetailedSymbol {
+            named: Named {
+                name: span(name),
+                form: SymbolForm::Function,
+                line: 1,
+                end_line: 1,
+                depth: 0,
+            },
+            first_line: 1,
+            comment_line: None,
+            signature: span(head),
+            containers: Vec::new(),
+        };
+        let call = |name: &str| SymbolUse {
+            name: span(name),
+            form: UseForm::Call,
+            line: 1,
+        };
+        let symbols = [function("a()", "fn a()"), function("b()", "fn b()")];
+        let details = SyntaxDetails::checked(symbols.into_iter(), [call("x"), call("y")].into_iter(), LINE);
+        let details = details.expect("it is about the line");
+        let around = |one: &SymbolUse| details.enclosing(one).map(|symbol| symbol.name(LINE));
+        assert_eq!(
+            details.uses.iter().map(around).collect::<Vec<_>>(),
+            [Some("a()"), Some("b()")]
+        );
     }
 
     #[test]

@@ -1,0 +1,203 @@
+//! Answers about a name that no function, method or type has: another name of one, a value, a word in a file that is too
+//! large to parse.
+
+use std::fs;
+
+use skill_sdk::{Failure, Host, Outcome, SymbolQuery, SymbolReference};
+use syntax::{aliases, names};
+
+use crate::find::{self, Search};
+use crate::symbols::{self, SymbolGroup};
+
+/// Names that are followed from one to the next.
+const ALIASES_MAX: usize = 4;
+/// Pages of references that are read for the line that makes an alias.
+const PAGES_MAX: usize = 4;
+/// The host has no syntax tree of a larger file.
+const TREE_BYTES_MAX: u64 = 1024 * 1024;
+/// Lines of files without a syntax tree in one answer.
+const WORDS_MAX: usize = 20;
+/// Bytes of such a line.
+const LINE_BYTES_MAX: usize = 300;
+
+/// A line that makes a name.
+struct Alias {
+    /// Name that it stands for.
+    original: String,
+    path: String,
+    line: u32,
+    text: String,
+}
+
+/// Definitions that a name stands for.
+pub(crate) struct Meant {
+    /// Sentence that says so; empty for a value of the name itself.
+    pub(crate) note: String,
+    pub(crate) search: Search,
+    pub(crate) groups: Vec<SymbolGroup>,
+}
+
+/// Follows a name that nothing defines.
+pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<Meant>, Failure> {
+    let mut steps: Vec<Alias> = Vec::new();
+    let mut current = find::last_segment(name).to_owned();
+    while steps.len() < ALIASES_MAX {
+        // Only the first line has to lie where the question is about.
+        let place = if steps.is_empty() { under } else { "" };
+        let Some(alias) = find_alias(host, &current, place)? else {
+            break;
+        };
+        if steps.iter().any(|step| step.original == alias.original) {
+            break;
+        }
+        current.clone_from(&alias.original);
+        steps.push(alias);
+        let mut search = Search::run(host, &current, "")?;
+        let mut groups = symbols::find_groups(host, &current, "", false)?;
+        if search.found.len() + groups.len() > 1 {
+            keep_nearest(&mut search, &mut groups, steps.last().expect("one was pushed"));
+        }
+        let python = search
+            .found
+            .iter()
+            .map(|found| (&found.path, found.definitions[0].line as u32));
+        let others = groups.iter().map(|group| (&group.first().path, group.first().line));
+        let Some((path, line)) = python.chain(others).next() else {
+            continue;
+        };
+        let by: Vec<String> = steps
+            .iter()
+            .map(|step| format!("{}:{}", step.path, step.line))
+            .collect();
+        let note = format!("`{name}` is `{current}` ({path}:{line}), by {}\n", by.join(", "));
+        return Ok(Some(Meant { note, search, groups }));
+    }
+    let groups = symbols::find_groups(host, name, under, true)?;
+    Ok((!groups.is_empty()).then(|| Meant {
+        note: String::new(),
+        search: Search::default(),
+        groups,
+    }))
+}
+
+/// The line that makes a name another's.
+fn find_alias(host: &dyn Host, name: &str, under: &str) -> Result<Option<Alias>, Failure> {
+    let mut query = SymbolQuery {
+        name: name.to_owned(),
+        under: under.to_owned(),
+        after: None,
+    };
+    let mut file: (String, Vec<u8>) = Default::default();
+    for _ in 0..PAGES_MAX {
+        let Ok(page) = host.references(&query) else {
+            return Ok(None);
+        };
+        for one in page
+            .items
+            .iter()
+            .filter(|one| !matches!(one.kind.as_str(), "call" | "type" | "text"))
+        {
+            if file.0 != one.path {
+                file = (one.path.clone(), find::read(host, &one.path).unwrap_or_default());
+            }
+            if let Some(alias) = alias_at(name, one, &file.1) {
+                return Ok(Some(alias));
+            }
+        }
+        query.after = page.next;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+fn alias_at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alias> {
+    let at = (reference.line as usize).checked_sub(1)?;
+    let lines: Vec<&[u8]> = source.split(|&byte| byte == b'\n').take(at + 1).collect();
+    let text = String::from_utf8_lossy(lines.get(at)?).into_owned();
+    if reference.kind == "attribute" && !is_exported(&lines) {
+        return None;
+    }
+    let original = aliases::original(&reference.path, &text, name)?.to_owned();
+    Some(Alias {
+        original,
+        path: reference.path.clone(),
+        line: reference.line,
+        text,
+    })
+}
+
+/// True where the last of some lines belongs to what a module of JavaScript exports.
+fn is_exported(lines: &[&[u8]]) -> bool {
+    let exports = |line: &&[u8]| {
+        let line = String::from_utf8_lossy(line);
+        ["module.exports", "exports.", "export default"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let before = lines.iter().rev();
+    before.take_while(|line| !line.starts_with(b"}")).any(exports)
+}
+
+/// Of several definitions those of which the alias's line names the file, or its own file has.
+fn keep_nearest(search: &mut Search, groups: &mut Vec<SymbolGroup>, alias: &Alias) {
+    // A file may have the name of what it defines.
+    let text = alias.text.replacen(&alias.original, "", 1);
+    let is_near = |path: &str| {
+        let stem = path
+            .rsplit('/')
+            .next()
+            .and_then(|name| name.split('.').next())
+            .unwrap_or(path);
+        path == alias.path || names::word_hits(text.as_bytes(), stem).next().is_some()
+    };
+    let near = search.found.iter().filter(|found| is_near(&found.path)).count()
+        + groups.iter().filter(|group| is_near(&group.first().path)).count();
+    if near > 0 {
+        search.found.retain(|found| is_near(&found.path));
+        groups.retain(|group| is_near(&group.first().path));
+    }
+}
+
+/// The lines that hold the name in files too large to parse, where there are any.
+pub(crate) fn words(host: &dyn Host, name: &str, under: &str) -> Option<Outcome> {
+    let last = find::last_segment(name);
+    let query = SymbolQuery {
+        name: last.to_owned(),
+        under: under.to_owned(),
+        after: None,
+    };
+    let page = host.references(&query).ok()?;
+    let is_large = |path: &str| {
+        let place = host.path(path).ok();
+        place
+            .and_then(|place| fs::metadata(place).ok())
+            .is_some_and(|file| file.len() > TREE_BYTES_MAX)
+    };
+    let mut files: Vec<String> = Vec::new();
+    let mut lines = String::new();
+    let mut source = Vec::new();
+    for one in page.items.iter().filter(|one| one.kind == "text").take(WORDS_MAX) {
+        if files.last() != Some(&one.path) {
+            if !is_large(&one.path) {
+                continue;
+            }
+            files.push(one.path.clone());
+            source = find::read(host, &one.path).unwrap_or_default();
+        }
+        let line = source
+            .split(|&byte| byte == b'\n')
+            .nth((one.line as usize).saturating_sub(1))?;
+        let line = String::from_utf8_lossy(line);
+        let (shown, _) = skill_sdk::text::clip(line.trim_end(), LINE_BYTES_MAX);
+        lines.push_str(&format!("{}:{}: {shown}\n", one.path, one.line));
+    }
+    (!files.is_empty()).then(|| {
+        let (files, is) = (files.join(", "), if files.len() == 1 { "is" } else { "are" });
+        Outcome::text(format!(
+            "`{name}` is not known as a definition: {files} {is} too large to parse. It stands there as a word; read on \
+             with read_file:\n{lines}"
+        ))
+    })
+}
