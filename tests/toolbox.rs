@@ -293,7 +293,7 @@ fn an_answer_has_text_citations_media_and_details() {
 #[test]
 fn another_agent_gets_the_schema_of_an_answer_and_all_of_its_parts() {
     let (home, root) = (with_toolbox(), folder(&[("a.txt", "one\ntwo\n")]));
-    let mut agent = Agent::start(&home, root.path(), &[], &json!({}));
+    let mut agent = Agent::start(&home, root.path(), &["--structured"], &json!({}));
     let tools = agent.ask("tools/list", json!({}))["result"]["tools"].clone();
     let tools = tools.as_array().expect("a list");
     let tool = tools

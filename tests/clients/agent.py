@@ -56,8 +56,7 @@ async def main():
             if tool.name in ("run_tests", "git_commit"):
                 continue
             result = await client.call_tool(tool.name, ARGUMENTS.get(tool.name, {}))
-            structured = result.structured_content or {}
-            said["calls"][tool.name] = structured.get("code", "ok") if result.is_error else "ok"
+            said["calls"][tool.name] = result.structured_content.get("code", "ok")
         result = await client.call_tool("run_tests", {}, progress_callback=told)
         said["tests"] = result.content[0].text.splitlines()[0]
         said["progress"] = len(lines)

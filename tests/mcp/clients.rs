@@ -109,7 +109,11 @@ fn the_official_python_client_uses_the_skills_over_lines() {
         ];
         let said = agent(
             &home,
-            &[&[mode, "stdio", tool, "mcp", "--root", root][..], &flags].concat(),
+            &[
+                &[mode, "stdio", tool, "mcp", "--structured", "--root", root][..],
+                &flags,
+            ]
+            .concat(),
         );
         check(&said, protocol, "ok");
         assert!(
@@ -143,7 +147,11 @@ fn the_official_python_client_uses_the_skills_over_http() {
         let analyst = "[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n";
         let home = Home::configured(&format!("{analyst}[policy]\nallow = [\"run-process\"]\n"));
         let repository = repository_of(&mark);
-        let url = format!("{}/mcp?root={}", home.serve(), repository.path().display());
+        let url = format!(
+            "{}/mcp?root={}&structured=true",
+            home.serve(),
+            repository.path().display()
+        );
         let said = agent(&home, &[mode, "http", &url]);
         check(&said, protocol, "denied");
         assert!(said["progress"].as_u64() > Some(0) && said["rises"] == true, "{said}");

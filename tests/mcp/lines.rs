@@ -14,7 +14,7 @@ const FILES: &[(&str, &str)] = &[("app.py", "def f(x):\n    return x\n")];
 #[test]
 fn another_agent_lists_and_calls_the_skills() {
     let (home, repository) = (Home::offline(), folder(FILES));
-    let mut agent = Agent::start(&home, repository.path(), &[], &json!({}));
+    let mut agent = Agent::start(&home, repository.path(), &["--structured"], &json!({}));
     let answer = agent.ask("tools/list", json!({}));
     let tools = answer["result"]["tools"].as_array().expect("a list");
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
@@ -37,22 +37,17 @@ fn another_agent_lists_and_calls_the_skills() {
         (text(&result), &result["isError"]),
         ("     1\tdef f(x):\n     2\t    return x", &json!(false))
     );
-    let told = &result["structuredContent"];
-    assert_eq!(
-        told,
-        &json!({"truncated": false, "cursor": null, "files_modified": [], "citations": [], "details": null}),
-        "the text is in the content alone"
-    );
+    insta::assert_snapshot!(result["structuredContent"], @r#"{"text":"     1\tdef f(x):\n     2\t    return x","truncated":false,"cursor":null,"files_modified":[],"citations":[],"details":null}"#);
     assert_eq!(result["_meta"]["receipt"]["verdict"], "ok");
 
     let result = agent.call("read_file", json!({"path": 7}));
-    insta::assert_snapshot!(result["structuredContent"], @r#"{"code":"invalid-arguments","message":"Invalid arguments for `read_file` at `/path`: expected a string, got the number 7.","hint":null,"pointer":"/path","expected":"a string","got":"the number 7"}"#);
+    insta::assert_snapshot!(result["structuredContent"], @r#"{"text":"Invalid arguments for `read_file` at `/path`: expected a string, got the number 7.","code":"invalid-arguments","message":"Invalid arguments for `read_file` at `/path`: expected a string, got the number 7.","hint":null,"pointer":"/path","expected":"a string","got":"the number 7"}"#);
     std::fs::write(repository.path().join(".env"), "KEY=1\n").expect("the folder is writable");
     let result = agent.call("read_file", json!({"path": ".env"}));
-    insta::assert_snapshot!(result["structuredContent"], @r#"{"code":"denied","message":"`.env` may not be opened","hint":"it holds environment variables, which are often secrets"}"#);
+    insta::assert_snapshot!(result["structuredContent"], @r#"{"text":"`.env` may not be opened\nit holds environment variables, which are often secrets","code":"denied","message":"`.env` may not be opened","hint":"it holds environment variables, which are often secrets"}"#);
     let result = agent.call("write_file", json!({"path": "new.py", "content": "y = 2\n"}));
     assert_eq!(result["isError"], true);
-    insta::assert_snapshot!(result["structuredContent"], @r#"{"code":"denied","message":"`write_file` needs the effect `write-repository`, which is not granted here.","hint":"the user can grant it with `--allow write-repository`"}"#);
+    insta::assert_snapshot!(result["structuredContent"], @r#"{"text":"`write_file` needs the effect `write-repository`, which is not granted here.\nthe user can grant it with `--allow write-repository` in the arguments of `tool mcp`","code":"denied","message":"`write_file` needs the effect `write-repository`, which is not granted here.","hint":"the user can grant it with `--allow write-repository` in the arguments of `tool mcp`"}"#);
     assert!(!repository.path().join("new.py").exists());
     let unknown = agent.ask("tools/call", json!({"name": "read_fil", "arguments": {}}));
     insta::assert_snapshot!(unknown["error"], @r#"{"code":-32602,"message":"There is no tool named `read_fil` (did you mean `read_file`?)","data":{"code":"not-found","hint":"did you mean `read_file`?"}}"#);
@@ -93,6 +88,83 @@ fn another_agent_lists_and_calls_the_skills() {
 }
 
 #[test]
+fn each_half_of_a_result_answers_the_call_alone() {
+    let log = ("server.log", "ERROR the pump stopped\n");
+    let test = ("test_app.py", "def test_app():\n    assert True\n");
+    let files = [FILES[0], test, log, ("requirements.txt", "click==8.1.8\n")];
+    let (home, repository) = (Home::offline(), repository(&files));
+    git(repository.path(), &["init", "--quiet", "--initial-branch=main"]);
+    git(repository.path(), &["config", "user.name", "Ada"]);
+    git(repository.path(), &["config", "user.email", "ada@example.org"]);
+    git(repository.path(), &["add", "."]);
+    git(repository.path(), &["commit", "--quiet", "--message", "one"]);
+    let calls = [
+        ("read_file", json!({"path": "app.py"}), "return x"),
+        ("list_files", json!({}), "test_app.py"),
+        ("search_code", json!({"pattern": "return"}), "return x"),
+        ("find_references", json!({"symbol": "f"}), "def f(x):"),
+        ("explain_function", json!({"name": "f"}), "return x"),
+        ("analyze_dependencies", json!({}), "click"),
+        ("write_file", json!({"path": "new.py", "content": "y = 2\n"}), "new.py"),
+        ("git_diff", json!({}), "+y = 2"),
+        ("git_commit", json!({"message": "Say y"}), "Committed "),
+        ("install_package", json!({"names": ["left-pad"]}), "`install`"),
+        // Last: what they read is outside text, after which a commit is asked about.
+        ("run_tests", json!({}), "PASSED: 1 passed"),
+        ("read_logs", json!({}), "the pump stopped"),
+    ];
+    let grants = ["run-process", "write-repository", "commit-git"].map(|effect| ["--allow", effect]);
+    let grants = grants.concat();
+    let mut named: Vec<&str> = calls.iter().map(|(name, ..)| *name).collect();
+    named.sort_unstable();
+    assert_eq!(named, TOOLS);
+    let mut agent = Agent::start(
+        &home,
+        repository.path(),
+        &[&["--structured"], &grants[..]].concat(),
+        &json!({}),
+    );
+    let tools = agent.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let schemas: Vec<(&str, &Value)> = tools
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|tool| Some((tool["name"].as_str()?, &tool["outputSchema"])))
+        .collect();
+    for (name, arguments, told) in &calls {
+        let result = agent.call(name, arguments.clone());
+        let structured = &result["structuredContent"];
+        let first = structured.as_object().and_then(|fields| fields.iter().next());
+        assert_eq!(
+            first,
+            Some((&"text".to_owned(), &result["content"][0]["text"])),
+            "{name}"
+        );
+        holds(text(&result), &[told]);
+        let (_, schema) = schemas.iter().find(|(known, _)| known == name).expect("it is listed");
+        if result["isError"] == false {
+            let schema = jsonschema::validator_for(schema).expect("it is a schema");
+            assert!(schema.is_valid(structured), "{name}: {structured}");
+        } else {
+            assert_eq!((*name, &structured["code"]), ("install_package", &json!("denied")));
+            let hint = structured["hint"].as_str().expect("it says what to do");
+            holds(text(&result), &[structured["message"].as_str().expect("a text"), hint]);
+        }
+    }
+    agent.end().expect(0);
+    // Unasked, a result is its text.
+    let mut agent = Agent::start(&home, repository.path(), &grants, &json!({}));
+    let tools = agent.ask("tools/list", json!({}))["result"]["tools"].to_string();
+    assert!(!tools.contains("outputSchema"), "{tools}");
+    for (name, arguments, _) in &calls {
+        let result = agent.call(name, arguments.clone());
+        assert!(result["content"][0]["text"].is_string(), "{result}");
+        assert_eq!(result.get("structuredContent"), None, "{name}");
+    }
+    agent.end().expect(0);
+}
+
+#[test]
 fn a_granted_write_needs_the_file_to_be_read_and_can_be_undone() {
     let (home, repository) = (Home::offline(), folder(FILES));
     let mut agent = Agent::start(&home, repository.path(), &["--allow", "write-repository"], &json!({}));
@@ -101,11 +173,7 @@ fn a_granted_write_needs_the_file_to_be_read_and_can_be_undone() {
     assert_eq!(result["isError"], true, "it was not read: {result}");
     agent.call("read_file", json!({"path": "app.py"}));
     let result = agent.call("write_file", change);
-    assert_eq!(
-        result["structuredContent"]["files_modified"],
-        json!(["app.py"]),
-        "{result}"
-    );
+    assert_eq!(result["isError"], false, "{result}");
     agent.end().expect(0);
     home.run(repository.path(), &["undo"]).expect(0);
     let now = std::fs::read_to_string(repository.path().join("app.py")).expect("it is there");
@@ -281,15 +349,11 @@ fn what_the_policy_asks_is_asked_by_elicitation() {
         assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["approve"]));
         agent.reply(&asked, answer);
         let result = agent.answer(id)["result"].clone();
-        assert_eq!(
-            result["structuredContent"]["code"].as_str().unwrap_or("ok"),
-            verdict,
-            "{result}"
-        );
+        assert_eq!(result["_meta"]["receipt"]["verdict"], verdict, "{result}");
     }
     // After two noes the user is not asked any more.
     let result = agent.call("git_commit", json!({"message": "Say y"}));
-    assert_eq!(result["structuredContent"]["code"], "denied", "{result}");
+    assert_eq!(result["_meta"]["receipt"]["verdict"], "denied", "{result}");
     agent.end().expect(0);
     until_ended(&home);
     let answers: Vec<Value> = journal(&home)
@@ -340,7 +404,12 @@ fn where_nobody_can_be_asked_what_would_be_asked_is_denied() {
             json!({"path": "new.py", "content": format!("y = '{capabilities}'\n")}),
         );
         let result = agent.call("git_commit", json!({"message": "Say y"}));
-        assert_eq!(result["structuredContent"]["code"], "denied", "{result}");
+        assert_eq!(
+            text(&result),
+            "The effect `commit-git` is not granted any more: this repository is not trusted.\nthe user can grant it all \
+             the same with `--allow commit-git:tainted` in the arguments of `tool mcp`; an agent that can ask its user \
+             (elicitation) needs no grant"
+        );
         agent.end().expect(0);
         git(repository.path(), &["clean", "--quiet", "--force"]);
     }
@@ -420,7 +489,7 @@ fn the_repository_lies_in_a_root_of_the_client() {
                 "The repository `{}` lies in none of the client's roots (`file:///etc`)",
                 place.display()
             );
-            assert_eq!(result["structuredContent"]["message"], said);
+            holds(text(&result), &[&said]);
         }
         // Roots that the client has sent are not asked for again, until they change.
         agent.call("list_files", json!({}));
@@ -432,7 +501,7 @@ fn the_repository_lies_in_a_root_of_the_client() {
 #[test]
 fn a_client_that_does_not_say_its_roots_is_waited_for_within_a_bound() {
     let (home, repository) = (Home::offline(), folder(FILES));
-    let mut agent = Agent::start(&home, repository.path(), &[], &json!({"roots": {}}));
+    let mut agent = Agent::start(&home, repository.path(), &["--structured"], &json!({"roots": {}}));
     let begun = Instant::now();
     let result = agent.call("read_file", json!({"path": "app.py"}));
     assert_eq!(result["structuredContent"]["code"], "roots-unknown", "{result}");
@@ -452,10 +521,7 @@ fn a_bounded_number_of_calls_is_under_way() {
         .collect();
     until("the first one runs", || !processes(&mark).is_empty());
     let result = agent.call("read_file", json!({"path": "app.py"}));
-    assert_eq!(
-        result["structuredContent"]["message"], "32 calls of this connection are under way",
-        "{result}"
-    );
+    holds(text(&result), &["32 calls of this connection are under way"]);
     for id in ids {
         agent.tell("notifications/cancelled", json!({"requestId": id}));
     }

@@ -30,11 +30,15 @@ impl Web {
     /// A client with a connection.
     fn connected(address: &str, root: &std::path::Path) -> Self {
         let mut web = Self::new(address, root);
-        let answer = web.post(&request(1, "initialize", initialize(&json!({})))).expect(200);
-        web.session = Some(answer.headers["mcp-session-id"].clone());
-        web.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
-            .expect(202);
+        web.connect();
         web
+    }
+
+    fn connect(&mut self) {
+        let answer = self.post(&request(1, "initialize", initialize(&json!({})))).expect(200);
+        self.session = Some(answer.headers["mcp-session-id"].clone());
+        self.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .expect(202);
     }
 
     fn post(&self, message: &Value) -> Answer {
@@ -78,7 +82,9 @@ fn answer(answer: &Answer, id: u64) -> Value {
 #[test]
 fn another_agent_lists_and_calls_the_skills_over_http() {
     let (home, repository) = (Home::offline(), folder(FILES));
-    let web = Web::connected(&home.serve(), repository.path());
+    let mut web = Web::new(&home.serve(), repository.path());
+    web.path.push_str("&structured=true");
+    web.connect();
     let tools = web.ask("tools/list", json!({}));
     let names: Vec<&str> = tools["result"]["tools"]
         .as_array()
@@ -91,7 +97,7 @@ fn another_agent_lists_and_calls_the_skills_over_http() {
     let read = call("read_file", json!({"path": "app.py"}));
     assert_eq!(text(&read["result"]), "     1\tdef f(x):\n     2\t    return x");
     let denied = call("write_file", json!({"path": "new.py", "content": ""}));
-    assert_eq!(denied["result"]["structuredContent"]["code"], "denied", "{denied}");
+    insta::assert_snapshot!(denied["result"]["structuredContent"], @r#"{"text":"`write_file` needs the effect `write-repository`, which is not granted here.\nthe user can grant it with `allow = [\"write-repository\"]` below `[policy]` in config.toml","code":"denied","message":"`write_file` needs the effect `write-repository`, which is not granted here.","hint":"the user can grant it with `allow = [\"write-repository\"]` below `[policy]` in config.toml"}"#);
     assert_eq!(call("read_fil", json!({}))["error"]["code"], -32_602);
     let wrong = call("read_file", json!({}));
     assert_eq!(
@@ -367,7 +373,7 @@ fn an_agent_with_a_call_under_way_keeps_its_connection_and_a_cancelled_call_keep
             "tools/call",
             json!({"name": "read_file", "arguments": {"path": "app.py"}}),
         );
-        read["result"]["structuredContent"]["message"] == "32 calls of this connection are under way"
+        super::text(&read["result"]).starts_with("32 calls of this connection are under way")
     };
     until("all places are taken", full);
     // Its last request is the oldest, but a call is under way.

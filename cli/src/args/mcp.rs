@@ -13,6 +13,9 @@ pub(crate) struct Mcp {
     /// Repository for the skills; the same as --repo
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// For programs: declare a schema of results, and send them structured beside the text
+    #[arg(long)]
+    pub(crate) structured: bool,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     #[command(subcommand)]

@@ -52,6 +52,7 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
         repo_path: path_text(&root(mcp.root.as_deref(), context)?)?,
         policy: policy(&mcp.policy),
         overrides: Overrides(context.backend.forwarded()),
+        structured: mcp.structured,
     };
     let (client, connection) = context
         .backend

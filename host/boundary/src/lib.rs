@@ -344,7 +344,12 @@ impl CallContext {
             Some(because) => format!("The effect `{effect}` is not granted any more: {because}."),
             None => format!("The effect `{effect}` is not granted here."),
         };
-        (message, self.policy.remedy(effect, is_tainted))
+        let mut hint = self.policy.remedy(effect, is_tainted);
+        let would_ask = is_tainted && self.policy.decide_tainted(effect, true) == Decision::Ask;
+        if would_ask && self.policy.is_of_another_agent() && !self.approver.can_ask() {
+            hint.push_str("; an agent that can ask its user (elicitation) needs no grant");
+        }
+        (message, hint)
     }
 }
 

@@ -32,6 +32,17 @@ pub enum Writes {
     OnlyCreated,
 }
 
+/// Where the user of a session can grant what its policy denies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantPlace {
+    /// Flags of the command that the user typed.
+    Flags,
+    /// The arguments of `tool mcp`, in the configuration of another agent.
+    AgentEntry,
+    /// The user's own configuration: the session's client uses HTTP, where no request grants anything.
+    Configuration,
+}
+
 /// The decisions on effects: the defaults of a cause, and the grants of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
@@ -47,6 +58,7 @@ pub struct Policy {
     unsandboxed: Vec<Effect>,
     require_sandbox: bool,
     asks_before_write: bool,
+    place_of_grants: GrantPlace,
 }
 
 impl Policy {
@@ -67,7 +79,28 @@ impl Policy {
             unsandboxed: Vec::new(),
             require_sandbox: request.require_sandbox,
             asks_before_write: request.ask_before_write,
+            place_of_grants: GrantPlace::Flags,
         })
+    }
+
+    /// Sets the place that denials name.
+    pub fn granted_in(mut self, place: GrantPlace) -> Self {
+        self.place_of_grants = place;
+        self
+    }
+
+    /// How the user gives these flags to a session like this one.
+    pub fn flags_text(&self, flags: &str) -> String {
+        match self.place_of_grants {
+            GrantPlace::Flags => format!("`{flags}`"),
+            GrantPlace::AgentEntry => format!("`{flags}` in the arguments of `tool mcp`"),
+            GrantPlace::Configuration => format!("`tool mcp {flags}` in place of HTTP"),
+        }
+    }
+
+    /// True where the user of this session gives no flags to the command that started it.
+    pub fn is_of_another_agent(&self) -> bool {
+        self.place_of_grants != GrantPlace::Flags
     }
 
     /// The decision where the conversation is not tainted and a user may be asked.
@@ -189,12 +222,19 @@ impl Policy {
             (effect.to_string(), "")
         };
         let is_tainted_denied = self.tainted(effect) == Some(Decision::Deny);
-        if self.is_denied(effect) || is_tainted && is_tainted_denied {
+        let is_by_name = self.is_denied(effect) || is_tainted && is_tainted_denied;
+        if is_by_name && self.place_of_grants == GrantPlace::Configuration {
+            "it is denied by name: `deny` below `[policy]` in config.toml goes before every grant".to_owned()
+        } else if is_by_name {
             format!(
                 "it is denied by name: `--deny` goes before `--allow`, and `--allow {grant}` before `deny` in the configuration"
             )
         } else {
-            format!("the user can grant it{again} with `--allow {grant}`")
+            let how = match self.place_of_grants {
+                GrantPlace::Configuration => format!("`allow = [\"{grant}\"]` below `[policy]` in config.toml"),
+                _ => self.flags_text(&format!("--allow {grant}")),
+            };
+            format!("the user can grant it{again} with {how}")
         }
     }
 

@@ -446,7 +446,7 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
     if reason != tool_repository::STATE && is_allowed(context, path) {
         return Ok(());
     }
-    let hint = format!("only the user can allow it, with `--allow-path {path}`");
+    let hint = only_by(context, &format!("--allow-path {path}"));
     Err(failure(
         "denied",
         format!("`{path}` is {word}: it {reason}"),
@@ -460,7 +460,7 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
     if path.split('/').any(|part| part.starts_with('-')) && !is_allowed(context, path) {
         let message =
             format!("`{path}` is protected: `tar *` and other commands take a name that begins with `-` for an option");
-        let hint = format!("only the user can allow it, with `--allow-path={path}`");
+        let hint = only_by(context, &format!("--allow-path={path}"));
         return Err(failure("denied", message, Some(&hint)));
     }
     let Some(name) = context.repository.find_new_dot_name(path) else {
@@ -473,7 +473,7 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
         "`{path}` is protected: it would create `{name}`, and tools run code from new dot files and dot folders at the \
          top level of a repository"
     );
-    let hint = format!("only the user can allow it, with `--allow-path {name}`");
+    let hint = only_by(context, &format!("--allow-path {name}"));
     Err(failure("denied", message, Some(&hint)))
 }
 
@@ -502,6 +502,10 @@ fn judge_role(context: &CallContext, path: &str) -> Result<(), Failure> {
     let message = format!("`{path}` decides how tests run, and this operation only writes tests");
     let hint = "use the runner as it is configured; fixtures go into a `conftest.py` in a folder of tests";
     Err(failure("denied", message, Some(hint)))
+}
+
+fn only_by(context: &CallContext, flags: &str) -> String {
+    format!("only the user can allow it, with {}", context.policy.flags_text(flags))
 }
 
 fn is_allowed(context: &CallContext, path: &str) -> bool {

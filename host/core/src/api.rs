@@ -956,6 +956,9 @@ pub struct ConnectRequest {
     /// The starter's environment. Taken from the holder of the token alone.
     #[serde(default)]
     pub overrides: Overrides,
+    /// Tools have a schema of their results, and results a structured form beside the text.
+    #[serde(default)]
+    pub structured: bool,
 }
 
 /// Body of POST /approvals/{id}.

@@ -127,16 +127,19 @@ pub(crate) struct Server {
     /// The session of this connection.
     line: OnceCell<Arc<McpSession>>,
     roots: Roots,
+    /// Tools and results have a structured form beside the text.
+    is_structured: bool,
 }
 
 impl Server {
-    fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>) -> Self {
+    fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>, is_structured: bool) -> Self {
         Self {
             sessions,
             connecting: None,
             stop: line.stop.clone(),
             line: OnceCell::new_with(Some(line)),
             roots: Roots::default(),
+            is_structured,
         }
     }
 
@@ -144,6 +147,7 @@ impl Server {
     fn to_connect(sessions: Arc<Sessions>, connecting: Arc<Connecting>, stop: CancellationToken) -> Self {
         Self {
             sessions,
+            is_structured: connecting.request.structured,
             connecting: Some(connecting),
             stop,
             line: OnceCell::new(),
@@ -159,6 +163,19 @@ impl Server {
         let connecting = self.connecting.as_ref().expect("a server has a line or can make one");
         let client = context.client_info().map(|client| named(&client)).unwrap_or_default();
         connecting.shared(client).await.map_err(refused)
+    }
+}
+
+impl Server {
+    /// Leaves out the structured form unless the client asked for it: some agents give a model that form in place of the
+    /// text, where source code would be escaped as JSON.
+    fn formed(&self, mut answer: CallToolResponse) -> CallToolResponse {
+        if let CallToolResponse::Complete(result) = &mut answer
+            && !self.is_structured
+        {
+            result.structured_content = None;
+        }
+        answer
     }
 }
 
@@ -209,7 +226,14 @@ impl ServerHandler for Server {
         }
         let sessions = Arc::clone(&self.sessions);
         let lock = self.line.get().and_then(|line| line.connection.lock().cloned());
-        let list = move || sessions.tools(lock.as_deref()).iter().filter_map(tools::tool).collect();
+        let is_structured = self.is_structured;
+        let list = move || {
+            let functions = sessions.tools(lock.as_deref());
+            let tools = functions
+                .iter()
+                .filter_map(|function| tools::tool(function, is_structured));
+            tools.collect()
+        };
         let tools = tokio::task::spawn_blocking(list);
         let tools = tools.await.map_err(|_| failed())?;
         Ok(ListToolsResult::with_all_items(tools))
@@ -223,11 +247,11 @@ impl ServerHandler for Server {
         let line = self.line(&context).await?;
         line.touch();
         if let Err(refusal) = self.roots.check(&line, &context).await {
-            return Ok(tools::problem(&refusal).into());
+            return Ok(self.formed(tools::problem(&refusal).into()));
         }
         let answer = call::answer(&self.sessions, &line, request, context).await;
         line.touch();
-        answer
+        answer.map(|answer| self.formed(answer))
     }
 
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {

@@ -56,6 +56,7 @@ async fn connect(
             .into());
     };
     let JsonBody(request) = JsonBody::<ConnectRequest>::from_request(request, &()).await?;
+    let is_structured = request.structured;
     let connecting = connecting(&state, caller, request)?;
     let line = connecting.line().await?;
     let id = HeaderValue::from_str(line.session()).expect("an identifier is hexadecimal");
@@ -66,7 +67,7 @@ async fn connect(
         match upgrade.await {
             Ok(connection) => {
                 let (reader, writer) = tokio::io::split(TokioIo::new(connection));
-                mcp.serve_lines(line, reader, writer).await;
+                mcp.serve_lines(line, is_structured, reader, writer).await;
             }
             Err(error) => tracing::info!(%error, "a connection of another agent did not come about"),
         }
@@ -106,23 +107,27 @@ fn connecting(state: &AppState, caller: Caller, mut request: ConnectRequest) -> 
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RootQuery {
+struct McpQuery {
     /// Absolute path to the repository root.
     #[serde(default)]
     root: Option<String>,
+    /// Results have a structured form beside the text.
+    #[serde(default)]
+    structured: bool,
 }
 
 /// The protocol's HTTP transport.
 async fn streamable(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    QueryOf(query): QueryOf<RootQuery>,
+    QueryOf(query): QueryOf<McpQuery>,
     request: Request,
 ) -> Answer<Response> {
     let request_of_root = ConnectRequest {
         repo_path: root(query.root, request.headers())?,
         policy: PolicyRequest::default(),
         overrides: Overrides::default(),
+        structured: query.structured,
     };
     let connecting = connecting(&state, caller, request_of_root)?;
     let (parts, body) = request.into_parts();
@@ -131,10 +136,15 @@ async fn streamable(
         _ => Vec::new(),
     });
     let is_json = is_json(&parts.headers);
+    let ends = parts.method == Method::DELETE;
     let service = state.mcp().streamable(connecting);
-    let answer = service
+    let mut answer = service
         .handle(Request::from_parts(parts, Body::from(body.clone())))
         .await;
+    if ends && answer.status() == StatusCode::ACCEPTED {
+        // The official client takes 202 for a failure.
+        *answer.status_mut() = StatusCode::OK;
+    }
     // The protocol's library says in plain text what it cannot read, and of a botched handshake that a session lacks.
     let refusal = (is_json && answer.status().is_client_error())
         .then(|| crate::mcp::refusal(&body))

@@ -21,6 +21,7 @@ use crate::limits;
 use crate::repository::ROOT_FILE;
 use crate::session::Sessions;
 use crate::skill::lock;
+use crate::skill::policy::GrantPlace;
 
 /// Time that a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
 const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
@@ -85,19 +86,19 @@ pub(crate) struct Connecting {
 impl Connecting {
     /// A session that begins at once, and ends with its client.
     pub(crate) async fn line(&self) -> Result<Arc<McpSession>, Problem> {
-        self.own(CancellationToken::new()).await
+        self.own(CancellationToken::new(), GrantPlace::AgentEntry).await
     }
 
     /// A session of its own over HTTP. Where another session needs its permit, it is evicted and `stop` is cancelled.
     pub(super) async fn evictable(&self, stop: CancellationToken) -> Result<Arc<McpSession>, Problem> {
-        let line = self.own(stop).await?;
+        let line = self.own(stop, GrantPlace::Configuration).await?;
         let mut evictable = locked(&self.mcp.evictable);
         evictable.retain(|line| line.strong_count() > 0);
         evictable.push(Arc::downgrade(&line));
         Ok(line)
     }
 
-    async fn own(&self, stop: CancellationToken) -> Result<Arc<McpSession>, Problem> {
+    async fn own(&self, stop: CancellationToken, place_of_grants: GrantPlace) -> Result<Arc<McpSession>, Problem> {
         let place = self.mcp.take_place().ok_or_else(|| {
             let message = format!("{} other agents are connected", limits::MCP_CONNECTIONS_MAX);
             Problem::new(ErrorKind::Busy, message).with_hint("end one of them, or wait until one of them is idle")
@@ -105,7 +106,7 @@ impl Connecting {
         let (settings, keys) = (self.settings.clone(), self.keys.clone());
         let sessions = &self.mcp.sessions;
         let connection = sessions
-            .connect(&self.request, settings, keys, self.environment.clone())
+            .connect(&self.request, place_of_grants, settings, keys, self.environment.clone())
             .await?;
         Ok(McpSession::new(connection, place, self.reach, stop))
     }
@@ -218,12 +219,17 @@ impl Mcp {
     }
 
     /// Serves lines until either side ends them, or the session ends.
-    pub(crate) async fn serve_lines<R, W>(self: &Arc<Self>, line: Arc<McpSession>, reader: R, writer: W)
-    where
+    pub(crate) async fn serve_lines<R, W>(
+        self: &Arc<Self>,
+        line: Arc<McpSession>,
+        is_structured: bool,
+        reader: R,
+        writer: W,
+    ) where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let server = Server::of_line(Arc::clone(&self.sessions), Arc::clone(&line));
+        let server = Server::of_line(Arc::clone(&self.sessions), Arc::clone(&line), is_structured);
         let stop = CancellationToken::new();
         let serving = async {
             match serve_server_with_ct(server, Lines::new(reader, writer, line.hung_up.clone()), stop.clone()).await {
@@ -374,6 +380,7 @@ mod tests {
                 repo_path: root.to_string_lossy().into_owned(),
                 policy: PolicyRequest::default(),
                 overrides: Overrides::default(),
+                structured: false,
             },
             settings: PolicySettings::default(),
             keys: Vec::new(),

@@ -8,38 +8,37 @@ use crate::api::{Effect, Media, Problem, SkillFunction};
 use crate::session::connection::CallAnswer;
 use crate::skill::{CallError, CallOutcome};
 
-/// A function as a tool; nothing where its schema is none of an object.
-pub(super) fn tool(function: &SkillFunction) -> Option<Tool> {
+/// A function as a tool, with the schema of [`structured`] if results have that form; nothing where its schema is none of
+/// an object.
+pub(super) fn tool(function: &SkillFunction, is_structured: bool) -> Option<Tool> {
     let schema = function.parameters.as_object()?.clone();
     let annotations = annotations(&function.effects);
     let title = function.title.clone().unwrap_or_else(|| title(&function.name));
     let tool = Tool::new(function.name.clone(), function.description.clone(), schema);
     let tool = tool.with_title(title).with_annotations(annotations);
-    Some(match &function.output {
-        Some(output) => tool.with_raw_output_schema(Arc::new(output_schema(output))),
-        None => tool,
+    Some(if is_structured {
+        tool.with_raw_output_schema(Arc::new(output_schema(function.output.as_ref())))
+    } else {
+        tool
     })
 }
 
 /// The schema of [`structured`], with the skill's own schema of its details.
-fn output_schema(details: &Value) -> JsonObject {
+fn output_schema(details: Option<&Value>) -> JsonObject {
     // A reference leads from the root of the schema that it stands in, and would lead astray in a part of another one.
-    let has_references = details.to_string().contains("\"$ref\"");
-    let details = if has_references {
-        json!({"type": "object"})
-    } else {
-        details.clone()
-    };
+    let details = details.filter(|details| !details.to_string().contains("\"$ref\""));
+    let details = details.cloned().unwrap_or_else(|| json!({"type": "object"}));
     let schema = json!({
         "type": "object",
         "properties": {
+            "text": {"type": "string"},
             "truncated": {"type": "boolean"},
             "cursor": {"type": ["string", "null"]},
             "files_modified": {"type": "array", "items": {"type": "string"}},
             "citations": {"type": "array", "items": {"type": "object"}},
             "details": {"anyOf": [details, {"type": "null"}]},
         },
-        "required": ["truncated", "cursor", "files_modified", "citations", "details"],
+        "required": ["text", "truncated", "cursor", "files_modified", "citations", "details"],
     });
     match schema {
         Value::Object(schema) => schema,
@@ -52,7 +51,12 @@ fn annotations(effects: &[Effect]) -> ToolAnnotations {
     let is_read_only = !effects.iter().any(|effect| effect.changes_something());
     ToolAnnotations::new()
         .read_only(is_read_only)
-        .destructive(!is_read_only)
+        // A run sees a copy of the repository: what it writes is dropped with the sandbox.
+        .destructive(
+            effects
+                .iter()
+                .any(|effect| effect.changes_something() && *effect != Effect::RunProcess),
+        )
         .open_world(effects.iter().any(|effect| effect.reaches_network()))
 }
 
@@ -65,22 +69,21 @@ fn title(name: &str) -> String {
     words
 }
 
-/// The end of a call.
+/// The end of a call. Its content and its structured form each answer the call alone: clients give a model either of them.
 pub(super) fn result(answer: CallAnswer) -> CallToolResult {
+    let structured = match &answer.result {
+        Ok(outcome) => structured(&answer.text, outcome),
+        Err(error) => explained(&answer.text, error),
+    };
     let mut result = match &answer.result {
         Ok(outcome) => {
             let mut content = vec![ContentBlock::text(answer.text)];
             content.extend(outcome.media.iter().map(media_block));
-            let mut result = CallToolResult::success(content);
-            result.structured_content = Some(structured(outcome));
-            result
+            CallToolResult::success(content)
         }
-        Err(error) => {
-            let mut result = CallToolResult::error(vec![ContentBlock::text(answer.text)]);
-            result.structured_content = Some(explained(error));
-            result
-        }
+        Err(_) => CallToolResult::error(vec![ContentBlock::text(answer.text)]),
     };
+    result.structured_content = Some(structured);
     result.meta = answer.receipt.and_then(|receipt| {
         let mut meta = JsonObject::new();
         meta.insert("receipt".to_owned(), serde_json::to_value(receipt).ok()?);
@@ -97,9 +100,10 @@ fn media_block(media: &Media) -> ContentBlock {
     }
 }
 
-/// The answer for programs. The text is in the content and not repeated here.
-fn structured(outcome: &CallOutcome) -> Value {
+/// The answer for programs.
+fn structured(text: &str, outcome: &CallOutcome) -> Value {
     json!({
+        "text": text,
         "truncated": outcome.truncated,
         "cursor": outcome.cursor,
         "files_modified": outcome.files_modified,
@@ -109,8 +113,8 @@ fn structured(outcome: &CallOutcome) -> Value {
 }
 
 /// A failure with its code, and for arguments with their place.
-fn explained(error: &CallError) -> Value {
-    let mut fields = json!({"code": error.verdict(), "message": error.to_string(), "hint": null});
+fn explained(text: &str, error: &CallError) -> Value {
+    let mut fields = json!({"text": text, "code": error.verdict(), "message": error.to_string(), "hint": null});
     match error {
         CallError::Failure { hint, .. } => fields["hint"] = json!(hint),
         CallError::Arguments {
@@ -131,8 +135,9 @@ pub(super) fn problem(problem: &Problem) -> CallToolResult {
         Some(hint) => format!("{}\n{hint}", problem.message),
         None => problem.message.clone(),
     };
-    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(&text)]);
     result.structured_content = Some(json!({
+        "text": text,
         "code": problem.kind,
         "message": problem.message,
         "hint": problem.hint,
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn annotations_follow_from_effects() {
         let of = |effects: &[&str]| {
-            let tool = tool(&function("read_file", effects)).expect("it has a schema");
+            let tool = tool(&function("read_file", effects), false).expect("it has a schema");
             let hints = tool.annotations.expect("each has some");
             [hints.read_only_hint, hints.destructive_hint, hints.open_world_hint].map(|hint| hint == Some(true))
         };
@@ -171,7 +176,8 @@ mod tests {
         assert_eq!(of(&["read-repository", "read-git"]), [true, false, false]);
         assert_eq!(of(&["read-repository", "write-repository"]), [false, true, false]);
         assert_eq!(of(&["commit-git"]), [false, true, false]);
-        assert_eq!(of(&["run-process"]), [false, true, false]);
+        assert_eq!(of(&["run-process"]), [false, false, false]);
+        assert_eq!(of(&["run-process", "write-repository"]), [false, true, false]);
         assert_eq!(of(&["install"]), [false, true, true]);
     }
 
@@ -186,7 +192,7 @@ mod tests {
     fn a_function_without_a_schema_is_no_tool() {
         let mut function = function("x", &[]);
         function.parameters = Value::Null;
-        assert!(tool(&function).is_none());
+        assert!(tool(&function, false).is_none());
     }
 
     #[test]
@@ -205,6 +211,6 @@ mod tests {
         };
         let result = result(answer);
         assert_eq!((result.is_error, &result.meta), (Some(true), &None));
-        insta::assert_snapshot!(result.structured_content.expect("it is structured"), @r#"{"code":"invalid-arguments","message":"Invalid arguments for `read_file` at `/path`: expected a string, got 7.","hint":null,"pointer":"/path","expected":"a string","got":"7"}"#);
+        insta::assert_snapshot!(result.structured_content.expect("it is structured"), @r#"{"text":"Invalid arguments for `read_file` at `/path`: expected a string, got 7.","code":"invalid-arguments","message":"Invalid arguments for `read_file` at `/path`: expected a string, got 7.","hint":null,"pointer":"/path","expected":"a string","got":"7"}"#);
     }
 }

@@ -22,7 +22,7 @@ use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::skill::lock::Lock;
-use crate::skill::policy::Cause;
+use crate::skill::policy::{Cause, GrantPlace};
 use crate::skill::{CallError, CallOutcome, LockedSkills, SkillScope};
 
 /// One call, as it comes over a connection.
@@ -124,10 +124,11 @@ impl Connection {
 
 impl Sessions {
     /// Begins a session that makes the calls of a connection. It is complete when the connection is dropped. `keys` are
-    /// those of the configuration, which are redacted.
+    /// those of the configuration, which are redacted. Denials name `place_of_grants`.
     pub async fn connect(
         self: &Arc<Self>,
         request: &ConnectRequest,
+        place_of_grants: GrantPlace,
         settings: PolicySettings,
         keys: Vec<String>,
         environment: BTreeMap<String, String>,
@@ -142,6 +143,7 @@ impl Sessions {
         let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = merged(&settings, &request.policy, repository.narrowing());
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
+        let policy = policy.granted_in(place_of_grants);
         let root = repository.root().to_owned();
         let start = Start {
             session_id: self.ids.next(crate::api::now()),

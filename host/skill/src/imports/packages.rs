@@ -77,7 +77,10 @@ fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     Err(hinted(
         "denied",
         format!("This machine has no sandbox for installations ({why})."),
-        "the user can install with their own rights, with `--allow install --unsandboxed`",
+        format!(
+            "the user can install with their own rights, with {}",
+            policy.flags_text("--allow install --unsandboxed")
+        ),
     ))
 }
 
