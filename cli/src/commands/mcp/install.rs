@@ -181,6 +181,11 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry
     if matches!(install.client, McpClient::ClaudeCode | McpClient::Vscode) {
         entry["type"] = json!("stdio");
     }
+    if install.client == McpClient::Codex {
+        // The server judges each call by what the user granted, and asks where it has to. Without this key Codex refuses
+        // whatever changes something when it runs without a terminal (`codex exec`).
+        entry["default_tools_approval_mode"] = json!("approve");
+    }
     Ok(ClientEntry {
         is_shared: place.as_ref().is_some_and(|place| place.starts_with(root)),
         place,
