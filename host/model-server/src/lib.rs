@@ -27,6 +27,7 @@ mod messages;
 mod play;
 mod responses;
 mod server;
+mod vendor;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use serde_json::Value;
 
 pub use form::RetryAfter;
 pub use server::{ModelServer, Recorded};
+pub use vendor::Vendor;
 
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest_key;
@@ -64,6 +66,9 @@ pub struct Script {
     /// True: a request that the real API would refuse for its form is refused here too, with the reason.
     #[serde(default = "strict")]
     pub strict: bool,
+    /// A vendor whose rules count beside those of the API's form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<Vendor>,
     /// Further paths that a GET request may ask for, with the JSON that answers; they win over the model lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub get: BTreeMap<String, Value>,
@@ -256,6 +261,7 @@ impl Script {
             repeat: false,
             per_conversation: false,
             strict: true,
+            vendor: None,
             get: BTreeMap::new(),
         }
     }

@@ -24,6 +24,7 @@ use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
 use super::responses::Responses;
+use super::vendor::{self, Bound};
 use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, play};
 use tool_core::text::estimated_tokens;
 
@@ -61,6 +62,8 @@ struct ServerShared {
     script: Script,
     observer: Observer,
     served: Mutex<usize>,
+    /// Thinking that was sent, with what it is bound to.
+    bound: Mutex<Bound>,
     requests: Mutex<Vec<Recorded>>,
     gates: Mutex<HashMap<String, CancellationToken>>,
 }
@@ -99,6 +102,7 @@ impl ModelServer {
             script,
             observer: Box::new(observer),
             served: Mutex::new(0),
+            bound: Mutex::default(),
             requests: Mutex::default(),
             gates: Mutex::default(),
         });
@@ -367,10 +371,21 @@ fn tell(
     {
         return refusal(dialect, 400, &reason);
     }
+    if let Some(vendor) = script.vendor
+        && let Err(reason) = vendor.check(&request.body, &locked(&shared.bound))
+    {
+        return refusal(dialect, 400, &reason);
+    }
     let Some((number, round)) = shared.next_round(request) else {
         let length = script.rounds.len();
         return refusal(dialect, 400, &format!("the script is over: it has {length} rounds"));
     };
+    for step in &round.steps {
+        if let ServerStep::Reasoning(text) = step {
+            let conversation = vendor::prefix(&request.body, vendor::messages_in(&request.body));
+            locked(&shared.bound).insert((text.clone(), conversation));
+        }
+    }
     let told = format!("round {} of {}", number % script.rounds.len() + 1, script.rounds.len());
     if let Some(ServerStep::Status(status)) = round.steps.first() {
         return (http_answer(status, dialect), format!("{told}, status {}", status.code));
