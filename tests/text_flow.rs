@@ -101,7 +101,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     (
         "host/provider/src/failure.rs",
         "answers of servers",
-        &["<!doctype html"],
+        &["<!doctype html", "loading model"],
     ),
     ("host/provider/src/http.rs", "hyper's errors", &["invalid HTTP"]),
     ("host/repository/src/file_role.rs", "names of languages", &["Go Module"]),

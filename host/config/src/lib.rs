@@ -168,6 +168,8 @@ pub struct ProviderSettings {
     pub options: RequestOptions,
     /// True where the model is known to print its tool calls as text, and such a call may count.
     pub text_calls: bool,
+    /// Tokens of the model's context, where the user has set them.
+    pub context_tokens: Option<u64>,
     /// Limits of its silence, where the user has set them.
     pub patience: Patience,
     /// Prices of models, by their identifiers.
@@ -194,6 +196,7 @@ impl ProviderSettings {
             quirks: Quirks::of(name),
             options: RequestOptions::default(),
             text_calls: false,
+            context_tokens: None,
             patience: Patience::default(),
             prices: BTreeMap::new(),
             trust_loopback_user: None,
@@ -442,6 +445,7 @@ struct FileProvider {
     thinking_budget: Option<u32>,
     temperature: Option<Temperature>,
     max_output_tokens: Option<NonZeroU32>,
+    context_tokens: Option<NonZeroU32>,
     text_calls: Option<bool>,
     first_byte_seconds: Option<NonZeroU32>,
     idle_seconds: Option<NonZeroU32>,
@@ -467,6 +471,7 @@ impl FileProvider {
             thinking_budget: None,
             temperature: None,
             max_output_tokens: None,
+            context_tokens: None,
             text_calls: None,
             first_byte_seconds: None,
             idle_seconds: None,

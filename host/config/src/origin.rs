@@ -371,6 +371,7 @@ impl Lists<'_> {
             thinking_budget,
             temperature,
             max_output_tokens,
+            context_tokens,
             text_calls,
             first_byte_seconds,
             idle_seconds,
@@ -412,6 +413,7 @@ impl Lists<'_> {
             ("thinking_budget", thinking_budget.map(|tokens| json!(tokens))),
             ("temperature", temperature.map(|number| json!(number.value()))),
             ("max_output_tokens", max_output_tokens.map(|tokens| json!(tokens))),
+            ("context_tokens", context_tokens.map(|tokens| json!(tokens))),
         ];
         for (name, value) in optional {
             if value.is_some() {

@@ -253,6 +253,7 @@ impl<'f> SelectedServer<'f> {
             },
             options: self.options(environment)?,
             text_calls: table.text_calls.unwrap_or(false),
+            context_tokens: table.context_tokens.map(|tokens| u64::from(tokens.get())),
             patience: Patience {
                 first_byte: table.first_byte_seconds.map(seconds),
                 idle: table.idle_seconds.map(seconds),

@@ -225,6 +225,8 @@ pub const PRESETS: [Preset; 18] = [
     Preset {
         name: "xai",
         title: "xAI",
+        // "Use the Responses API. Chat Completions is deprecated" (docs.x.ai, November 2026).
+        api: Api::Responses,
         url: "https://api.x.ai/v1",
         usual_variables: &["XAI_API_KEY"],
         quirks: Quirks::OPENAI,

@@ -157,7 +157,11 @@ impl Sessions {
         scan_time: Option<Duration>,
         keys: BTreeSet<String>,
     ) -> Result<Arc<Self>, OpenSessionsError> {
-        Self::with_indexes(home, Arc::new(engine::Host(skills)), indexes, scan_time, keys)
+        let host = engine::Host {
+            skills,
+            learned: home.join("cache").join("models.json"),
+        };
+        Self::with_indexes(home, Arc::new(host), indexes, scan_time, keys)
     }
 
     fn with_indexes(

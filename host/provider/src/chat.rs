@@ -18,12 +18,13 @@ use self::calls::Calls;
 use self::printed::{occurs_in, printed_calls};
 use self::text::{Sorted, TextSorter};
 use super::failure::{Class, Failure, is_template_complaint};
-use super::ids::{self, arguments_object, calls_of};
+use super::ids::{self, IdForm, arguments_object, calls_of};
+use super::learned::Learned;
 use super::sse::Frame;
 use super::usage::{read_timings, read_usage};
 use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};
 use super::{Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema, shape};
-use tool_config::{ProviderSettings, Quirks, RequestOptions};
+use tool_config::{ProviderSettings, Quirks};
 use tool_core::api::ProviderName;
 
 /// Ids of calls that were printed as text start so; the others are native.
@@ -36,7 +37,7 @@ const BEGINNING_BYTES: usize = 200;
 pub(super) struct ChatWire {
     model: String,
     text_calls: bool,
-    options: RequestOptions,
+    learned: Arc<Learned>,
     quirks: Quirks,
     /// False once the server has refused the field.
     stream_options: AtomicBool,
@@ -63,7 +64,7 @@ impl ChatWire {
         Self {
             model: settings.model.clone(),
             text_calls: settings.text_calls,
-            options: settings.options.clone(),
+            learned: Arc::new(Learned::new(&settings.options)),
             quirks: settings.quirks,
             stream_options: AtomicBool::new(settings.quirks.takes_stream_options),
             completion_tokens: AtomicBool::new(settings.quirks.has_completion_tokens),
@@ -101,9 +102,14 @@ impl Wire for ChatWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
+        let options = self.learned.options();
+        let mut messages = messages(request);
+        if self.learned.wants_reasoning.load(Ordering::Relaxed) {
+            messages.iter_mut().for_each(add_reasoning);
+        }
         let mut body = json!({
             "model": self.model,
-            "messages": messages(request),
+            "messages": messages,
             "stream": true,
         });
         if self.stream_options.load(Ordering::Relaxed) {
@@ -112,8 +118,8 @@ impl Wire for ChatWire {
         if !request.tools.is_empty() {
             body["tools"] = request.tools.iter().map(tool).collect();
         }
-        shape::shape_chat(&mut body, &self.options, &self.quirks);
-        if let Some(bound) = self.options.output_bound(request.max_tokens) {
+        shape::shape_chat(&mut body, &options, &self.quirks);
+        if let Some(bound) = options.output_bound(request.max_tokens) {
             let field = if self.completion_tokens.load(Ordering::Relaxed) {
                 "max_completion_tokens"
             } else {
@@ -135,11 +141,27 @@ impl Wire for ChatWire {
         Box::new(ChatDecoder::new(request, self.text_calls, thinking))
     }
 
+    fn learned(&self) -> &Arc<Learned> {
+        &self.learned
+    }
+
+    fn id_form(&self) -> IdForm {
+        let model = self.model.to_lowercase();
+        if NINE_NAMES.iter().any(|name| model.contains(name)) {
+            IdForm::Nine
+        } else {
+            IdForm::Word
+        }
+    }
+
     fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
         if !matches!(failure.status, Some(400 | 422)) {
             return None;
         }
         let said = failure.said.to_lowercase();
+        if said.contains("reasoning_content") {
+            return Adaptation::silent(!self.learned.wants_reasoning.swap(true, Ordering::Relaxed));
+        }
         if said.contains("stream_options") || said.contains("include_usage") {
             return Adaptation::silent(self.stream_options.swap(false, Ordering::Relaxed));
         }
@@ -167,6 +189,18 @@ impl Wire for ChatWire {
         None
     }
 }
+
+/// Gives an answer with calls a reasoning where it has none, because another model wrote it: the vendors of some models
+/// that think refuse a conversation without.
+fn add_reasoning(message: &mut Value) {
+    let reasoning = message["reasoning_content"].as_str().unwrap_or_default();
+    if message["role"] == "assistant" && message["tool_calls"].is_array() && reasoning.is_empty() {
+        message["reasoning_content"] = "(The reasoning of this answer was not kept.)".into();
+    }
+}
+
+/// Parts of the names of the models that take only identifiers of nine characters.
+const NINE_NAMES: [&str; 6] = ["mistral", "ministral", "codestral", "magistral", "devstral", "pixtral"];
 
 fn tool(spec: &super::ToolSpec) -> Value {
     json!({

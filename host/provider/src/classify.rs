@@ -137,7 +137,8 @@ const OVERFLOW_WORDING: [&str; 14] = [
 ];
 
 /// Words of OpenAI and Azure about a model of another endpoint.
-const WRONG_ENDPOINT_WORDING: [&str; 6] = [
+const WRONG_ENDPOINT_WORDING: [&str; 7] = [
+    "not accessible via the /chat/completions",
     "only supported in v1/responses",
     "not a chat model",
     "use /v1/responses",

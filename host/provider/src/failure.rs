@@ -33,6 +33,15 @@ pub(super) struct Failure {
     pub(super) retry_after: Option<Duration>,
     /// The context's size, where it says so.
     pub(super) context_tokens: Option<u64>,
+    /// The option that the provider refuses.
+    pub(super) refused_option: Option<RefusedOption>,
+}
+
+/// An option of requests that not every model takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusedOption {
+    Temperature,
+    Reasoning,
 }
 
 impl Failure {
@@ -44,6 +53,7 @@ impl Failure {
             said: said.into(),
             retry_after: None,
             context_tokens: None,
+            refused_option: None,
         }
     }
 
@@ -75,6 +85,7 @@ impl Failure {
             said: one_line(&innermost_message(value, ERROR_NESTING_MAX).unwrap_or_else(|| "no reason given".into())),
             retry_after: retry_after_of(value),
             context_tokens: context_tokens_of(value, &wording),
+            refused_option: refused_option(status, &wording),
         }
     }
 
@@ -93,6 +104,7 @@ impl Failure {
         Self {
             status: Some(status),
             context_tokens: context_tokens_of(&Value::Null, &wording),
+            refused_option: refused_option(Some(status), &wording),
             ..Self::new(class, said)
         }
     }
@@ -130,6 +142,17 @@ impl Failure {
         )
     }
 
+    /// True where the server refuses what went back to it with earlier answers: thinking, its signatures or its encrypted
+    /// form. Refused options have words in common with this.
+    pub(super) fn is_about_history(&self) -> bool {
+        let said = self.said.to_lowercase();
+        let names = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        self.class == Class::Rejected
+            && matches!(self.status, Some(400 | 404 | 422))
+            && self.refused_option.is_none()
+            && names(&["thinking", "thought", "signature", "reasoning", "encrypted content"])
+    }
+
     /// True where the same request may work a little later, provided that nothing was answered yet.
     pub(super) fn is_retryable(&self) -> bool {
         match self.class {
@@ -146,6 +169,11 @@ impl Failure {
         let (code, message, hint) = self.words(settings, estimate);
         let scrub = |text: String| scrubbed(&text, settings);
         Problem::new(code, scrub(message)).with_hint(scrub(hint))
+    }
+
+    /// True where a local server is still loading the model.
+    pub(super) fn is_loading(&self) -> bool {
+        self.status == Some(503) && self.said.to_lowercase().contains("loading model")
     }
 
     /// Why the request is tried again, as half a sentence.
@@ -315,8 +343,24 @@ impl Failure {
             Class::Rejected => (
                 ErrorKind::ProviderRejected,
                 format!("The provider refused the request: {}", self.what_came()),
-                format!("check `model` and `url` of the provider {}", settings.name.name()),
+                self.rejected_hint(settings),
             ),
+        }
+    }
+
+    fn rejected_hint(&self, settings: &ProviderSettings) -> String {
+        let (name, options) = (settings.name.name(), &settings.options);
+        match self.refused_option {
+            Some(RefusedOption::Temperature) if options.temperature.is_some() => {
+                format!("leave out `temperature` in [providers.{name}] of config.toml")
+            }
+            Some(RefusedOption::Reasoning) if options.reasoning.is_some() => {
+                format!("leave out `reasoning_effort` and `thinking_budget` in [providers.{name}] of config.toml")
+            }
+            _ if self.is_about_history() => {
+                "start a new conversation: `tool ask`, or the command of another operation".to_owned()
+            }
+            _ => format!("check `model` and `url` of the provider {name}"),
         }
     }
 
@@ -368,6 +412,42 @@ fn status_line(status: u16) -> String {
     match reason {
         Some(reason) => format!("{status} {reason}"),
         None => status.to_string(),
+    }
+}
+
+/// The option that a refusal names. What it says about the thinking of earlier answers is about the conversation.
+fn refused_option(status: Option<u16>, wording: &str) -> Option<RefusedOption> {
+    let names = |words: &[&str]| words.iter().any(|word| wording.contains(word));
+    if !matches!(status, Some(400 | 422)) {
+        return None;
+    }
+    let is_about_history = names(&[
+        "signature",
+        "reasoning_content",
+        "reasoning item",
+        "'reasoning'",
+        "encrypted",
+        "thinking block",
+        "`thinking`",
+    ]);
+    let is_about_reasoning = names(&[
+        "effort",
+        "thinking_budget",
+        "thinkingbudget",
+        "thinking.type",
+        "thinking mode",
+        "thinking_level",
+        "thinkinglevel",
+        "thinking_config",
+        "does not support thinking",
+        "does not support reasoning",
+    ]);
+    if wording.contains("temperature") {
+        Some(RefusedOption::Temperature)
+    } else if is_about_reasoning && !is_about_history {
+        Some(RefusedOption::Reasoning)
+    } else {
+        None
     }
 }
 

@@ -210,7 +210,7 @@ fn bytes_of(event: &ProviderEvent) -> usize {
         | ProviderEvent::TextCall { held: text, .. }
         | ProviderEvent::Waiting { reason: text } => text.len(),
         ProviderEvent::Stop { opaque, .. } => opaque.to_string().len(),
-        ProviderEvent::Usage(_) => 0,
+        ProviderEvent::Usage(_) | ProviderEvent::ThinkingRefused => 0,
     }
 }
 

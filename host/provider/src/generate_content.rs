@@ -8,28 +8,31 @@ mod plain;
 mod request;
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
 use self::plain::Chunk;
 use super::failure::{Class, Failure, one_line};
+use super::learned::Learned;
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};
 use crate::limits::PROVIDER_CALLS_MAX;
-use tool_config::{ProviderSettings, RequestOptions};
+use tool_config::ProviderSettings;
 
 /// The wire, bound to a model.
 pub(super) struct GenerateContentWire {
     model: String,
-    options: RequestOptions,
+    learned: Arc<Learned>,
 }
 
 impl GenerateContentWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            options: settings.options.clone(),
+            learned: Arc::new(Learned::new(&settings.options)),
         }
     }
 }
@@ -50,15 +53,30 @@ impl Wire for GenerateContentWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
-        request::body(request, &self.options)
+        let mut body = request::body(request, &self.learned.options());
+        if !self.learned.hides_thinking.load(Ordering::Relaxed) {
+            body["generationConfig"]["thinkingConfig"]["includeThoughts"] = true.into();
+        }
+        body
     }
 
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
         Box::new(GenerateContentDecoder::new(request))
     }
 
-    fn adapt(&self, _failure: &Failure) -> Option<Adaptation> {
-        None
+    fn learned(&self) -> &Arc<Learned> {
+        &self.learned
+    }
+
+    /// A model that does not think refuses to show it.
+    fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+        let said = failure.said.to_lowercase();
+        let names_it = said.contains("include_thoughts") || said.contains("includethoughts");
+        let has_option = self.learned.options().reasoning.is_some();
+        if failure.status != Some(400) || !(names_it || said.contains("thinking") && !has_option) {
+            return None;
+        }
+        Adaptation::silent(!self.learned.hides_thinking.swap(true, Ordering::Relaxed))
     }
 }
 

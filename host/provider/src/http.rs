@@ -4,6 +4,7 @@
 //! only before its first output. Cancellation drops the connection at once, wherever the exchange stands. Redirects
 //! are never followed, loopback is never reached through a proxy, and the key goes into one header and nowhere else.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error as _;
 use std::io;
@@ -31,13 +32,13 @@ use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer}
 use super::redact::{Shield, scrubbed};
 use super::roots::use_roots;
 use super::wire::{Adaptation, Progress, Wire};
-use super::{EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
+use super::{EventStream, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::limits;
 use tool_config::{ProviderSettings, TokenPrice};
 use tool_core::api::{ErrorKind, Problem};
 
 /// Number of times that one request may be changed to what the server accepts.
-const ADAPTATIONS_MAX: u32 = 3;
+const ADAPTATIONS_MAX: u32 = 4;
 
 /// A provider that is reached over HTTP.
 pub(super) struct HttpProvider {
@@ -80,6 +81,9 @@ impl HttpProvider {
             tag: answer_origin::tag(settings),
             alarmed: AtomicBool::new(false),
         };
+        if let Some(file) = &options.learned {
+            provider.wire.learned().recall(file, &provider.tag, now());
+        }
         // Better now than at the first request.
         provider.headers()?;
         Ok(provider)
@@ -105,6 +109,11 @@ impl HttpProvider {
         self.credentials.settings()
     }
 
+    /// The conversation in a form that this server takes.
+    fn own<'m>(&self, messages: &'m [Message]) -> Cow<'m, [Message]> {
+        answer_origin::without_others(messages, &self.tag, self.wire.id_form())
+    }
+
     /// True once something was sent to a server on this machine without knowing which user receives it.
     pub(super) fn receiver_is_unknown(&self) -> bool {
         self.check.is_unknown()
@@ -113,6 +122,14 @@ impl HttpProvider {
     /// This provider, its answers' frames kept where a probe looks at them.
     pub(super) fn tapped(self, tap: Tap) -> Self {
         Self { tap: Some(tap), ..self }
+    }
+
+    /// Keeps what was learned about the model, on a thread that may wait for the disk.
+    fn keep_learned(&self) {
+        if let Some(file) = self.options.learned.clone() {
+            let (learned, tag) = (Arc::clone(self.wire.learned()), self.tag.clone());
+            tokio::task::spawn_blocking(move || learned.keep(&file, &tag, now()));
+        }
     }
 
     /// The sentence as a notice, unless the user has had one.
@@ -204,7 +221,10 @@ impl Provider for HttpProvider {
             shield: Shield::new(&self.settings),
             phase: Phase::Key,
             attempt: 1,
+            begun: Instant::now(),
+            told_loading: false,
             adaptations: 0,
+            without_thinking: None,
             key_renewed: false,
             put_out: false,
         };
@@ -238,7 +258,14 @@ impl Provider for HttpProvider {
     }
 
     fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
-        Box::pin(async { *self.context.get_or_init(|| self.ask_context_size()).await })
+        Box::pin(async {
+            if self.settings.context_tokens.is_some() {
+                return self.settings.context_tokens;
+            }
+            // A server that tells the size knows best: its model may have been loaded anew.
+            let told = *self.context.get_or_init(|| self.ask_context_size()).await;
+            told.or_else(|| self.wire.learned().context_tokens())
+        })
     }
 }
 
@@ -252,7 +279,12 @@ struct Exchange<'a> {
     phase: Phase<'a>,
     /// From 1.
     attempt: u32,
+    begun: Instant,
+    /// True once the user knows that the server is loading the model.
+    told_loading: bool,
     adaptations: u32,
+    /// The messages without the thinking of earlier answers, once the server has refused it.
+    without_thinking: Option<Vec<Message>>,
     /// True once the program that prints the key ran again for this request.
     key_renewed: bool,
     /// True once anything of the answer went out: from then on nothing is tried again.
@@ -315,7 +347,8 @@ impl Exchange<'_> {
                 self.send_with_key(renewed);
             }
             Phase::Send => {
-                let reading = send(self.provider, self.request).await?;
+                let messages = self.without_thinking.as_deref();
+                let reading = send(self.provider, self.request, messages).await?;
                 self.phase = Phase::Read(Box::new(reading));
             }
             Phase::Wait(wait) => {
@@ -331,6 +364,7 @@ impl Exchange<'_> {
                 self.put_out |= !events.is_empty();
                 self.ready_with_alarm(events);
                 if result? {
+                    self.provider.keep_learned();
                     self.phase = Phase::Over;
                 }
             }
@@ -381,13 +415,40 @@ impl Exchange<'_> {
             self.phase = Phase::RenewKey;
             return;
         }
+        if failure.class == Class::Overflow
+            && let Some(tokens) = failure.context_tokens
+        {
+            self.provider.wire.learned().learn_context(tokens);
+            self.provider.keep_learned();
+        }
         let may_adapt = !self.put_out && self.adaptations < ADAPTATIONS_MAX;
-        if let Some(adaptation) = may_adapt.then(|| self.provider.wire.adapt(failure)).flatten() {
+        let wire = &self.provider.wire;
+        let adapt = || wire.adapt(failure).or_else(|| wire.learned().adapt(failure));
+        if let Some(adaptation) = may_adapt.then(adapt).flatten() {
             if let Adaptation::Announced(sentence) = adaptation {
                 self.ready.push_back(Ok(ProviderEvent::Notice(sentence.to_owned())));
             }
             self.adaptations += 1;
             self.phase = Phase::Send;
+            return;
+        }
+        if !self.put_out && self.without_thinking.is_none() && failure.is_about_history() {
+            let own = self.provider.own(self.request.messages);
+            self.without_thinking = answer_origin::without_thinking(&own);
+            if self.without_thinking.is_some() {
+                tracing::debug!(said = failure.said, "the thinking of earlier answers was refused");
+                self.ready.push_back(Ok(ProviderEvent::ThinkingRefused));
+                self.phase = Phase::Send;
+                return;
+            }
+        }
+        if failure.is_loading() && !self.put_out && self.begun.elapsed() < self.provider.options.first_byte {
+            if !std::mem::replace(&mut self.told_loading, true) {
+                let bound = seconds(self.provider.options.first_byte);
+                let reason = format!("The server is loading the model; waiting for it for up to {bound}");
+                self.ready.push_back(Ok(ProviderEvent::Waiting { reason }));
+            }
+            self.phase = Phase::Wait(self.provider.options.retry_base);
             return;
         }
         let wait = retry::delay(failure, self.attempt, self.provider.options.retry_base, jitter());
@@ -429,10 +490,14 @@ fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
     joined
 }
 
-/// Sends a request and reads the head of the answer.
-async fn send<'a>(provider: &'a HttpProvider, request: ModelRequest<'a>) -> Result<Reading<'a>, Failure> {
+/// Sends a request, with other messages where some are given, and reads the head of the answer.
+async fn send<'a>(
+    provider: &'a HttpProvider,
+    request: ModelRequest<'a>,
+    messages: Option<&[Message]>,
+) -> Result<Reading<'a>, Failure> {
     let first_byte_until = Instant::now() + provider.options.first_byte;
-    let messages = answer_origin::without_others(request.messages, &provider.tag);
+    let messages = messages.map_or_else(|| provider.own(request.messages), Cow::Borrowed);
     let sent = ModelRequest {
         messages: &messages,
         ..request
@@ -603,6 +668,11 @@ fn unusable_key(settings: &ProviderSettings) -> Problem {
         ),
     )
     .with_hint("run `tool init` again, and paste the key without line breaks")
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    chrono::Utc::now().timestamp()
 }
 
 /// Anything in 0 to 1; nothing secret hangs on it.

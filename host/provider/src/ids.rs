@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{Message, ToolCall};
+use tool_core::digest::sha256_hex;
 
 /// Longest identifier that is passed on. The longest signatures within identifiers have some kilobytes.
 const ID_BYTES_MAX: usize = 64 * 1024;
@@ -46,6 +47,37 @@ pub(super) fn unique_word(given: &str, used: &mut HashSet<String>, round: usize,
     unique(&given, used, round, number)
 }
 
+/// The form of a call's identifier that an API takes from a conversation of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdForm {
+    /// `[A-Za-z0-9_-]`, at most [`WORD_BYTES_MAX`] of them.
+    Word,
+    /// Nine letters and digits, which Mistral wants.
+    Nine,
+}
+
+/// OpenAI's bound on Chat Completions, the narrowest of those known.
+const WORD_BYTES_MAX: usize = 40;
+
+/// An identifier of another API in the form of this one: the same one always for the same.
+pub(super) fn in_form(id: &str, form: IdForm) -> String {
+    let fits = match form {
+        IdForm::Word => {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+            !id.is_empty() && id.len() <= WORD_BYTES_MAX && id.chars().all(is_word)
+        }
+        IdForm::Nine => id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric()),
+    };
+    if fits {
+        return id.to_owned();
+    }
+    let digest = sha256_hex(id.as_bytes());
+    match form {
+        IdForm::Word => format!("call_{}", &digest[..24]),
+        IdForm::Nine => digest[..9].to_owned(),
+    }
+}
+
 /// The arguments of a call in a form that every server takes back: several parse the history, and refuse it where they
 /// find no object. The tool's error says what was wrong with them.
 pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
@@ -58,6 +90,23 @@ pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_of_another_api_is_always_mapped_to_the_same_one_that_fits() {
+        for (id, form, fits) in [
+            ("call_00_1", IdForm::Word, true),
+            ("read_file:0", IdForm::Word, false),
+            (&"x".repeat(300), IdForm::Word, false),
+            ("D681PevKs", IdForm::Nine, true),
+            ("call_00_1", IdForm::Nine, false),
+        ] {
+            let mapped = in_form(id, form);
+            assert_eq!(mapped == id, fits, "{id}");
+            assert_eq!(in_form(id, form), mapped);
+            assert_eq!(in_form(&mapped, form), mapped, "it fits");
+            assert_ne!(mapped, in_form(&format!("{id}!"), form));
+        }
+    }
 
     #[test]
     fn an_id_is_changed_only_where_it_is_empty_taken_or_endless() {

@@ -20,6 +20,7 @@ pub mod fuzz;
 mod generate_content;
 mod http;
 mod ids;
+mod learned;
 mod mark;
 mod messages;
 mod model_list;
@@ -47,6 +48,7 @@ mod replays;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -175,6 +177,9 @@ pub enum ProviderEvent {
     },
     /// Something that the user should know about this answer, in a sentence.
     Notice(String),
+    /// The server refused the thinking that went back with earlier answers, and was asked again without it. From here on
+    /// the conversation has to go without: the answer is bound to what was sent.
+    ThinkingRefused,
     /// A tool call that the output limit cut off. It is never completed by guessing; the model must learn of it.
     CutOffCall {
         /// The tool's name, as far as it came.
@@ -308,6 +313,21 @@ impl Message {
         }
     }
 
+    /// Leaves out what only the server of this answer understands. True where there was any.
+    pub fn drop_thinking(&mut self) -> bool {
+        match self {
+            Self::Assistant { opaque, .. } => answer_origin::drop_data(opaque),
+            _ => false,
+        }
+    }
+
+    /// Leaves out thinking of the Messages API. Current models bind it to all that comes before it, and their server refuses
+    /// it where that was changed. True where there was any.
+    pub fn drop_bound_thinking(&mut self) -> bool {
+        let is_bound = matches!(self, Self::Assistant { opaque, .. } if messages::has_thinking(opaque));
+        is_bound && self.drop_thinking()
+    }
+
     /// Size of the message in a request, in bytes.
     pub fn bytes(&self) -> usize {
         match self {
@@ -418,6 +438,8 @@ pub struct Options {
     pub retry_base: Duration,
     /// Runs the program that prints the key, for providers that have one.
     pub key_command: Option<KeyCommand>,
+    /// File that keeps what models have refused, from one session to the next.
+    pub learned: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -428,6 +450,7 @@ impl Default for Options {
             idle: Duration::from_secs(limits::PROVIDER_IDLE_SECONDS_MAX),
             retry_base: Duration::from_millis(PROVIDER_RETRY_BASE_MS),
             key_command: None,
+            learned: None,
         }
     }
 }

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use tool_core::digest::sha256_hex;
+
 /// A random word that stands in the label of every tool result of one session. A repository cannot know it, so that no
 /// text of a result can begin or end a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,13 @@ impl LabelMark {
     /// Reads a mark as it is written.
     pub fn parse(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().map(Self)
+    }
+
+    /// Names the conversation for a provider's cache, and does not show the mark.
+    pub(super) fn cache_key(self) -> String {
+        let mut digest = sha256_hex(self.to_string().as_bytes());
+        digest.truncate(32);
+        digest
     }
 
     /// The first line of the first message. It gives the mark to the model.

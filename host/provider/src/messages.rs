@@ -6,17 +6,20 @@
 mod plain;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
 use self::plain::TextDelta;
-use super::failure::{Class, Failure};
+use super::failure::{Class, Failure, one_line};
+use super::learned::Learned;
+use super::shape::MessagesThinking;
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema, shape};
 use crate::limits::PROVIDER_CALLS_MAX;
-use tool_config::{ProviderSettings, RequestOptions};
+use tool_config::ProviderSettings;
 
 /// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
 /// current model takes it; an older one names its own maximum, which then counts.
@@ -28,7 +31,7 @@ const VERSION: &str = "2023-06-01";
 /// The wire, bound to a model.
 pub(super) struct MessagesWire {
     model: String,
-    options: RequestOptions,
+    learned: Arc<Learned>,
     /// False once the model has refused to decide by itself how much it thinks.
     is_adaptive: AtomicBool,
     /// The most output tokens that the model takes, as far as it has said.
@@ -39,7 +42,7 @@ impl MessagesWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            options: settings.options.clone(),
+            learned: Arc::new(Learned::new(&settings.options)),
             is_adaptive: AtomicBool::new(true),
             output_tokens: AtomicU32::new(u32::MAX),
         }
@@ -62,8 +65,8 @@ impl Wire for MessagesWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
-        let wanted = self
-            .options
+        let options = self.learned.options();
+        let wanted = options
             .output_bound(request.max_tokens)
             .unwrap_or(MESSAGES_OUTPUT_TOKENS);
         let mut body = json!({
@@ -76,17 +79,32 @@ impl Wire for MessagesWire {
         if !request.tools.is_empty() {
             body["tools"] = tools(request);
         }
-        shape::shape_messages(&mut body, &self.options, self.is_adaptive.load(Ordering::Relaxed));
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let thinking = MessagesThinking {
+            is_adaptive: is(&self.is_adaptive),
+            is_shown: !is(&self.learned.hides_thinking),
+            is_usual: is(&self.learned.thinks),
+        };
+        shape::shape_messages(&mut body, &options, thinking);
         body
     }
 
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
-        Box::new(MessagesDecoder::new(request))
+        Box::new(MessagesDecoder::new(request, Arc::clone(&self.learned)))
+    }
+
+    fn learned(&self) -> &Arc<Learned> {
+        &self.learned
     }
 
     /// An older model says `max_tokens: 32000 > 8192, which is the maximum`, or that it knows no adaptive thinking.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
-        if failure.status == Some(400) && failure.said.contains("adaptive") {
+        let says = |words: &str| failure.status == Some(400) && failure.said.contains(words);
+        if says("display") {
+            return Adaptation::silent(!self.learned.hides_thinking.swap(true, Ordering::Relaxed));
+        }
+        // Where it refuses another form, it names this one as what to use.
+        if says("adaptive") && !says("thinking.type.enabled") && !says("thinking.type.disabled") {
             return Adaptation::silent(self.is_adaptive.swap(false, Ordering::Relaxed));
         }
         let (_, rest) = failure.said.split_once("max_tokens: ")?;
@@ -209,6 +227,15 @@ fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
     text_block(text).into_iter().chain(uses).collect()
 }
 
+/// True for the opaque data of an answer that holds thinking.
+pub(super) fn has_thinking(opaque: &Value) -> bool {
+    let blocks = opaque["content"].as_array().into_iter().flatten();
+    blocks.into_iter().any(|block| {
+        let kind = block["type"].as_str().unwrap_or_default();
+        matches!(kind, "thinking" | "redacted_thinking")
+    })
+}
+
 /// The wire takes back nothing but an object, whatever the model wrote; the tool's answer says what was wrong.
 fn object_or_empty(input: Value) -> Value {
     if input.is_object() { input } else { json!({}) }
@@ -217,6 +244,7 @@ fn object_or_empty(input: Value) -> Value {
 /// The state of one answer.
 struct MessagesDecoder<'a> {
     request: ModelRequest<'a>,
+    learned: Arc<Learned>,
     /// In the order in which they began.
     blocks: Vec<Block>,
     /// Position in `blocks` by block index; a proxy may use an index again once its block has ended.
@@ -290,9 +318,10 @@ impl Block {
 }
 
 impl<'a> MessagesDecoder<'a> {
-    fn new(request: ModelRequest<'a>) -> Self {
+    fn new(request: ModelRequest<'a>, learned: Arc<Learned>) -> Self {
         Self {
             request,
+            learned,
             blocks: Vec::new(),
             at: BTreeMap::new(),
             calls: 0,
@@ -406,6 +435,19 @@ impl<'a> MessagesDecoder<'a> {
     }
 }
 
+/// Why the vendor declined, in its own words.
+fn refusal(details: &Value) -> Option<ProviderEvent> {
+    let words = |key: &str| details[key].as_str().map(str::trim).filter(|text| !text.is_empty());
+    let said = match (words("category"), words("explanation")) {
+        (Some(category), Some(explanation)) => format!("{category}: {explanation}"),
+        (said, None) | (None, said) => said?.to_owned(),
+    };
+    Some(ProviderEvent::Notice(format!(
+        "The provider declined: {}",
+        one_line(&said)
+    )))
+}
+
 /// The events of the wire that hold JSON.
 fn is_known(event: &str) -> bool {
     const KNOWN: [&str; 9] = [
@@ -453,6 +495,7 @@ impl Decoder for MessagesDecoder<'_> {
                 if let Some(reason) = event["delta"]["stop_reason"].as_str() {
                     self.take_stop(reason);
                 }
+                events.extend(refusal(&event["delta"]["stop_details"]));
             }
             "message_stop" => self.ended = true,
             "error" => return Err(Failure::from_value(None, &event)),
@@ -472,6 +515,9 @@ impl Decoder for MessagesDecoder<'_> {
             return Err(Failure::new(class, "the stream ended before the answer did"));
         };
         self.settle_ids();
+        if self.blocks.iter().any(|block| block.is("thinking")) {
+            self.learned.thinks.store(true, Ordering::Relaxed);
+        }
         let blocks = std::mem::take(&mut self.blocks);
         let calls: Vec<ToolCall> = blocks
             .iter()

@@ -147,6 +147,7 @@ impl Shield {
             event @ (ProviderEvent::Text(_)
             | ProviderEvent::Reasoning(_)
             | ProviderEvent::Usage(_)
+            | ProviderEvent::ThinkingRefused
             | ProviderEvent::Stop { .. }) => event,
         }
     }

@@ -6,22 +6,24 @@
 mod request;
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
 use super::failure::{Class, Failure, one_line};
+use super::learned::Learned;
 use super::sse::Frame;
 use super::usage::read_usage;
 use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, shape};
 use crate::limits::PROVIDER_CALLS_MAX;
-use tool_config::{ProviderSettings, RequestOptions};
+use tool_config::ProviderSettings;
 
 /// The wire, bound to a model, with what was learned about it so far.
 pub(super) struct ResponsesWire {
     model: String,
-    options: RequestOptions,
+    learned: Arc<Learned>,
     /// False once the model has refused encrypted reasoning: it does not reason.
     encrypted_reasoning: AtomicBool,
     /// False once the server has refused summaries of the reasoning.
@@ -32,7 +34,7 @@ impl ResponsesWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            options: settings.options.clone(),
+            learned: Arc::new(Learned::new(&settings.options)),
             encrypted_reasoning: AtomicBool::new(true),
             summaries: AtomicBool::new(true),
         }
@@ -53,8 +55,9 @@ impl Wire for ResponsesWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
+        let options = self.learned.options();
         let bounded = ModelRequest {
-            max_tokens: self.options.output_bound(request.max_tokens),
+            max_tokens: options.output_bound(request.max_tokens),
             ..*request
         };
         let mut body = request::body(&self.model, &bounded);
@@ -64,12 +67,19 @@ impl Wire for ResponsesWire {
         if self.summaries.load(Ordering::Relaxed) {
             body["reasoning"] = json!({"summary": "auto"});
         }
-        shape::shape_responses(&mut body, &self.options);
+        if !self.learned.no_cache_key.load(Ordering::Relaxed) {
+            body["prompt_cache_key"] = request.mark.cache_key().into();
+        }
+        shape::shape_responses(&mut body, &options);
         body
     }
 
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
         Box::new(ResponsesDecoder::new(request))
+    }
+
+    fn learned(&self) -> &Arc<Learned> {
+        &self.learned
     }
 
     /// A model that does not reason refuses both fields, and an account may lack summaries.
@@ -79,6 +89,13 @@ impl Wire for ResponsesWire {
         }
         let said = failure.said.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        if says(&["prompt_cache_key"]) {
+            return Adaptation::silent(!self.learned.no_cache_key.swap(true, Ordering::Relaxed));
+        }
+        // What comes from an earlier answer and cannot be read any more is no matter of fields.
+        if says(&["verified", "decrypted"]) {
+            return None;
+        }
         let field = if says(&["encrypted content", "encrypted_content", "'include'"]) {
             &self.encrypted_reasoning
         } else if says(&["summar", "'reasoning'"]) {

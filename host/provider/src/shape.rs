@@ -27,16 +27,38 @@ pub(super) fn shape_chat(body: &mut Value, options: &RequestOptions, quirks: &Qu
     }
 }
 
-/// The Messages API. `is_adaptive` is false once a model has refused to decide by itself how much it thinks.
-pub(super) fn shape_messages(body: &mut Value, options: &RequestOptions, is_adaptive: bool) {
+/// How a model of the Messages API thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MessagesThinking {
+    /// False once the model has refused to decide by itself how much it thinks.
+    pub(super) is_adaptive: bool,
+    /// False once the server has refused to show it.
+    pub(super) is_shown: bool,
+    /// True once the model has thought without being asked.
+    pub(super) is_usual: bool,
+}
+
+impl MessagesThinking {
+    /// Thinking as the model decides. Current models show it only where they are asked to.
+    fn adaptive(self) -> Value {
+        let mut thinking = json!({"type": "adaptive"});
+        if self.is_shown {
+            thinking["display"] = "summarized".into();
+        }
+        thinking
+    }
+}
+
+/// The Messages API.
+pub(super) fn shape_messages(body: &mut Value, options: &RequestOptions, thinking: MessagesThinking) {
     set_temperature(body, options);
     match options.reasoning {
         Some(Reasoning::Effort(Effort::None) | Reasoning::Budget(0)) => {
             body["thinking"] = json!({"type": "disabled"});
         }
         Some(Reasoning::Effort(effort)) => {
-            if is_adaptive {
-                body["thinking"] = json!({"type": "adaptive"});
+            if thinking.is_adaptive {
+                body["thinking"] = thinking.adaptive();
             }
             let level = match effort {
                 Effort::Minimal => Effort::Low,
@@ -52,6 +74,7 @@ pub(super) fn shape_messages(body: &mut Value, options: &RequestOptions, is_adap
                 body["thinking"] = json!({"type": "enabled", "budget_tokens": tokens});
             }
         }
+        None if thinking.is_usual && thinking.is_adaptive => body["thinking"] = thinking.adaptive(),
         None => {}
     }
 }
@@ -102,6 +125,12 @@ mod tests {
 
     use super::*;
 
+    const ADAPTIVE: MessagesThinking = MessagesThinking {
+        is_adaptive: true,
+        is_shown: true,
+        is_usual: false,
+    };
+
     fn options(reasoning: Option<Reasoning>) -> RequestOptions {
         RequestOptions {
             reasoning,
@@ -125,7 +154,7 @@ mod tests {
     fn nothing_is_sent_that_the_user_did_not_set() {
         let (mut body, none) = (json!({}), RequestOptions::default());
         shape_chat(&mut body, &none, &Quirks::of(ProviderName::Local));
-        shape_messages(&mut body, &none, true);
+        shape_messages(&mut body, &none, ADAPTIVE);
         shape_generate_content(&mut body, &none, None);
         assert_eq!(body, json!({}));
     }
@@ -150,11 +179,15 @@ mod tests {
 
     #[test]
     fn messages_takes_an_effort_or_a_budget_below_the_bound() {
-        let form = |body: &mut Value, options: &RequestOptions| shape_messages(body, options, true);
+        let form = |body: &mut Value, options: &RequestOptions| shape_messages(body, options, ADAPTIVE);
         let high = shaped(form, Reasoning::Effort(Effort::High));
-        assert_eq!(high["thinking"], json!({"type": "adaptive"}));
+        assert_eq!(high["thinking"], json!({"type": "adaptive", "display": "summarized"}));
         assert_eq!(high["output_config"], json!({"effort": "high"}));
-        let older = |body: &mut Value, options: &RequestOptions| shape_messages(body, options, false);
+        let old = MessagesThinking {
+            is_adaptive: false,
+            ..ADAPTIVE
+        };
+        let older = |body: &mut Value, options: &RequestOptions| shape_messages(body, options, old);
         assert_eq!(shaped(older, Reasoning::Effort(Effort::High)).get("thinking"), None);
         let thinking = |reasoning| shaped(form, reasoning)["thinking"].clone();
         assert_eq!(thinking(Reasoning::Effort(Effort::None)), json!({"type": "disabled"}));

@@ -256,6 +256,8 @@ struct Round {
     lowered_by: Option<Budget>,
     /// Highest cost of its request, where the cost is bounded.
     most_nanos: Option<u64>,
+    /// The server takes the conversation only without earlier thinking.
+    thinking_refused: bool,
 }
 
 impl Round {
@@ -532,10 +534,16 @@ impl<'a> TurnState<'a> {
             return Err(Stop::Exhausted(Budget::Tokens { needed }));
         }
         match self.request().await {
-            Err(Stop::Failed(ProviderError::Failed(problem)))
-                if problem.kind == ErrorKind::ContextLengthExceeded && self.shorten(0) =>
-            {
-                self.request().await
+            Err(Stop::Failed(ProviderError::Failed(problem))) if problem.kind == ErrorKind::ContextLengthExceeded => {
+                // The error may have named the size.
+                if let Some(tokens) = self.turn.provider.context_tokens().await {
+                    self.turn.context_tokens = self.turn.context_tokens.min(tokens);
+                }
+                if self.shorten(self.conversation_tokens_max()) || self.shorten(0) {
+                    self.request().await
+                } else {
+                    Err(Stop::Failed(problem.into()))
+                }
             }
             result => result,
         }
@@ -569,11 +577,21 @@ impl<'a> TurnState<'a> {
                     self.turn.observer.message(at, message);
                 }
             }
+            self.change_known(Message::drop_bound_thinking);
             self.counted = None;
             let notice = format!("The conversation grew long: {dropped} old tool results were dropped from it.");
             self.turn.observer.step(TurnStep::Notice(&notice));
         }
         dropped > 0
+    }
+
+    /// Changes messages of the conversation, and shows the observer those that it knew otherwise.
+    fn change_known(&mut self, change: impl Fn(&mut Message) -> bool) {
+        for (at, message) in self.turn.messages.iter_mut().enumerate() {
+            if change(message) && at < self.known {
+                self.turn.observer.message(at, message);
+            }
+        }
     }
 
     async fn request(&mut self) -> Result<Round, Stop> {
@@ -606,6 +624,12 @@ impl<'a> TurnState<'a> {
         self.count_usage(&request, &round);
         self.turn.messages = messages;
         self.specs = specs;
+        for call in &mut round.calls {
+            calls::drop_namespace(call, &self.specs);
+        }
+        if round.thinking_refused {
+            self.change_known(Message::drop_thinking);
+        }
         match ended {
             Ok(()) => Ok(round),
             Err(stop) => {
@@ -656,6 +680,10 @@ impl<'a> TurnState<'a> {
             ProviderEvent::Usage(usage) => round.usage = Some(usage),
             ProviderEvent::Waiting { reason } => observer.step(TurnStep::Notice(&reason)),
             ProviderEvent::Notice(text) => observer.step(TurnStep::Notice(&text)),
+            ProviderEvent::ThinkingRefused => {
+                round.thinking_refused = true;
+                observer.step(TurnStep::Notice(THINKING_REFUSED));
+            }
             ProviderEvent::Stop { reason, opaque } => {
                 round.stop = Some(reason);
                 round.opaque = opaque;
@@ -680,6 +708,9 @@ impl<'a> TurnState<'a> {
         Err(Stop::Failed(problem.into()))
     }
 }
+
+const THINKING_REFUSED: &str = "The provider refused the thinking of earlier answers, because the conversation before it has \
+    changed. It was asked again without that thinking.";
 
 const PRINTED_CALL_HINT: &str = "Your last message has the form of a tool call, printed as text. Nothing was run. If \
     you want to use a tool, call it through the tool interface. If that text was meant as your answer, write the \

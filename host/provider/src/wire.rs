@@ -3,9 +3,14 @@
 //! Everything here is pure: a request becomes headers and a body, frames become events. The transport owns time,
 //! sockets and retries.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::ids::IdForm;
+pub(super) use super::learned::Adaptation;
+use super::learned::Learned;
 use super::sse::Frame;
 use super::{ModelRequest, ProviderEvent, Usage, estimated_tokens};
 use crate::limits::SESSION_TOKENS_MAX;
@@ -30,21 +35,13 @@ pub(super) trait Wire: Send + Sync {
     /// Changes what the server has just refused, so that the request is worth sending again at once; none where nothing
     /// can be changed.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation>;
-}
 
-/// A change of the requests after a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Adaptation {
-    /// The answer is none the worse.
-    Silent,
-    /// The user should know, in this sentence.
-    Announced(&'static str),
-}
+    /// What is known of the model so far.
+    fn learned(&self) -> &Arc<Learned>;
 
-impl Adaptation {
-    /// A silent change, where there is one.
-    pub(super) fn silent(is_changed: bool) -> Option<Self> {
-        is_changed.then_some(Self::Silent)
+    /// The form that identifiers of calls have here.
+    fn id_form(&self) -> IdForm {
+        IdForm::Word
     }
 }
 

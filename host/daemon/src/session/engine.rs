@@ -2,7 +2,7 @@
 //! and what runs skills.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::analyst;
@@ -46,7 +46,11 @@ pub(crate) trait Engine: Send + Sync + 'static {
 }
 
 /// The real one.
-pub(super) struct Host(pub(super) Arc<SkillHost>);
+pub(super) struct Host {
+    pub(super) skills: Arc<SkillHost>,
+    /// File that keeps what models have refused.
+    pub(super) learned: PathBuf,
+}
 
 impl Engine for Host {
     fn connect(
@@ -59,28 +63,29 @@ impl Engine for Host {
         let options = provider::Options {
             environment: environment.clone(),
             key_command: Some(crate::key_command(environment).observed(move |key| on_key(key))),
+            learned: Some(self.learned.clone()),
             ..provider::Options::default()
         };
         analyst::connect(settings, &options)
     }
 
     fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {
-        self.0.entries_in(lock)
+        self.skills.entries_in(lock)
     }
 
     fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>> {
-        self.0.effects(name, lock.map(|lock| lock as _))
+        self.skills.effects(name, lock.map(|lock| lock as _))
     }
 
     fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference> {
-        self.0.differences(lock, root)
+        self.skills.differences(lock, root)
     }
 
     fn specs(&self, scope: SkillScope<'_>) -> OfferedTools {
-        self.0.specs(scope)
+        self.skills.specs(scope)
     }
 
     fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
-        self.0.call(context, name, arguments)
+        self.skills.call(context, name, arguments)
     }
 }

@@ -242,12 +242,12 @@ fn generate_content_19_a_request_as_it_is_sent() {
                 "description": "Reads.",
                 "parameters": {"type": "OBJECT", "properties": {"path": {"type": "STRING", "nullable": true}}},
             }]}],
-            "generationConfig": {"maxOutputTokens": 9},
+            "generationConfig": {"maxOutputTokens": 9, "thinkingConfig": {"includeThoughts": true}},
         })
     );
     let plain = wire_of("m").body(&request(&[Message::User { text: "hello".into() }]));
     let keys: Vec<&String> = plain.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["contents", "systemInstruction"]);
+    assert_eq!(keys, ["contents", "systemInstruction", "generationConfig"]);
 }
 
 #[test]

@@ -124,6 +124,7 @@ fn a_request_is_stateless_flat_and_not_strict() {
             "max_output_tokens": 16,
             "include": ["reasoning.encrypted_content"],
             "reasoning": {"summary": "auto"},
+            "prompt_cache_key": LabelMark(7).cache_key(),
         })
     );
 }

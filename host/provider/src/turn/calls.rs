@@ -2,7 +2,7 @@
 //!
 //! Schemas are not checked here; the runner of the tool does that.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
@@ -32,6 +32,17 @@ pub(super) fn objection(call: &ToolCall, at: usize, specs: &[ToolSpec]) -> Optio
     Some(format!(
         "Invalid arguments for `{name}`: at ``: expected a JSON object, got {got}."
     ))
+}
+
+/// Takes out the namespace that some models write before a tool's name: `functions.read_file`.
+pub(super) fn drop_namespace(call: &mut ToolCall, specs: &[ToolSpec]) {
+    let is_known = |name: &str| specs.iter().any(|spec| spec.name == name);
+    if let Some(name) = call.name.strip_prefix("functions.")
+        && is_known(name)
+        && !is_known(&call.name)
+    {
+        call.name = name.to_owned();
+    }
 }
 
 /// True for arguments that break off, or are no JSON for another reason.
@@ -104,18 +115,23 @@ pub fn bounded_text(mut text: String) -> String {
 }
 
 /// Counts calls that were made before with the same arguments and had the same result. Gives the call that has now
-/// been made too often, if one has.
+/// been made too often, if one has. Equal calls of one round count once: the model had none of their answers yet.
 pub(super) fn count_repeats<'c>(
     seen: &mut HashMap<u64, usize>,
     calls: &'c [ToolCall],
     results: &[ToolResult],
 ) -> Option<&'c ToolCall> {
     let mut too_often = None;
+    let mut in_round = HashSet::new();
     for (call, result) in calls.iter().zip(results) {
         let mut hasher = DefaultHasher::new();
         let arguments = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
         (&call.name, arguments.to_string(), &result.text).hash(&mut hasher);
-        let count = seen.entry(hasher.finish()).or_default();
+        let digest = hasher.finish();
+        if !in_round.insert(digest) {
+            continue;
+        }
+        let count = seen.entry(digest).or_default();
         *count += 1;
         if *count >= limits::TOOL_CALL_REPEATS_MAX {
             too_often = too_often.or(Some(call));

@@ -1,0 +1,331 @@
+//! What a model has refused so far, or shown of itself: its requests fit it from then on.
+//!
+//! An option that a model refuses is mapped to the nearest one that it may take, and at last left out. What was learned is
+//! kept in the home for a model at an address, so that the next session does not have to be refused again.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::failure::{Failure, RefusedOption};
+use tool_config::{Effort, Reasoning, RequestOptions};
+
+/// Days for which something learned counts: vendors change what their models take.
+const LEARNED_DAYS: i64 = 30;
+
+/// Models that are kept. A user works with a dozen.
+const LEARNED_MODELS_MAX: usize = 200;
+
+const NO_TEMPERATURE: &str = "The model takes no `temperature`: it was left out.";
+const OTHER_REASONING: &str = "The model does not take this `reasoning_effort` or `thinking_budget`: it was asked for the \
+    nearest effort.";
+const NO_REASONING: &str = "The model takes no `reasoning_effort` and no `thinking_budget`: they were left out.";
+
+/// A change of the requests after a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Adaptation {
+    /// The answer is none the worse.
+    Silent,
+    /// The user should know, in this sentence.
+    Announced(&'static str),
+}
+
+impl Adaptation {
+    /// A silent change, where there is one.
+    pub(super) fn silent(is_changed: bool) -> Option<Self> {
+        is_changed.then_some(Self::Silent)
+    }
+}
+
+/// The options of a model's requests, with what was learned about it.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    options: RequestOptions,
+    no_temperature: AtomicBool,
+    /// Number of times that the option for reasoning was replaced by [`nearest`].
+    reasoning_steps: AtomicU8,
+    /// Tokens of the context, as an error has named them; 0 where none has.
+    context_tokens: AtomicU64,
+    /// True once the server has refused to show thinking.
+    pub(super) hides_thinking: AtomicBool,
+    /// True once the server has refused a key for its cache.
+    pub(super) no_cache_key: AtomicBool,
+    /// True once the model has thought without being asked.
+    pub(super) thinks: AtomicBool,
+    /// True once the server has missed the reasoning of an earlier answer.
+    pub(super) wants_reasoning: AtomicBool,
+}
+
+/// The form on the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Facts {
+    /// Time until which they count, in seconds since 1970.
+    until: i64,
+    no_temperature: bool,
+    reasoning_steps: u8,
+    context_tokens: u64,
+    hides_thinking: bool,
+    no_cache_key: bool,
+    thinks: bool,
+    wants_reasoning: bool,
+}
+
+impl Learned {
+    pub(super) fn new(options: &RequestOptions) -> Self {
+        Self {
+            options: options.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The user's options as the model takes them.
+    pub(super) fn options(&self) -> RequestOptions {
+        let mut options = self.options.clone();
+        if self.no_temperature.load(Ordering::Relaxed) {
+            options.temperature = None;
+        }
+        for _ in 0..self.reasoning_steps.load(Ordering::Relaxed) {
+            options.reasoning = options.reasoning.and_then(nearest);
+        }
+        options
+    }
+
+    /// Replaces or leaves out the option that a failure names; none where it names none that was sent.
+    pub(super) fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+        let sent = self.options();
+        match failure.refused_option? {
+            RefusedOption::Temperature => {
+                sent.temperature?;
+                self.no_temperature.store(true, Ordering::Relaxed);
+                Some(Adaptation::Announced(NO_TEMPERATURE))
+            }
+            RefusedOption::Reasoning => {
+                let is_mapped = nearest(sent.reasoning?).is_some();
+                self.reasoning_steps.fetch_add(1, Ordering::Relaxed);
+                Some(Adaptation::Announced(if is_mapped {
+                    OTHER_REASONING
+                } else {
+                    NO_REASONING
+                }))
+            }
+        }
+    }
+
+    /// Tokens of the context, where an error has named them.
+    pub(super) fn context_tokens(&self) -> Option<u64> {
+        Some(self.context_tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
+    }
+
+    pub(super) fn learn_context(&self, tokens: u64) {
+        self.context_tokens.store(tokens, Ordering::Relaxed);
+    }
+
+    fn facts(&self, now: i64) -> Facts {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        Facts {
+            until: now + LEARNED_DAYS * 24 * 60 * 60,
+            no_temperature: is(&self.no_temperature),
+            reasoning_steps: self.reasoning_steps.load(Ordering::Relaxed),
+            context_tokens: self.context_tokens.load(Ordering::Relaxed),
+            hides_thinking: is(&self.hides_thinking),
+            no_cache_key: is(&self.no_cache_key),
+            thinks: is(&self.thinks),
+            wants_reasoning: is(&self.wants_reasoning),
+        }
+    }
+
+    /// Takes in what an earlier session has learned about the model with this tag. Whatever cannot be read is learned anew.
+    pub(super) fn recall(&self, file: &Path, tag: &str, now: i64) {
+        let Some(facts) = read(file, now).remove(&self.key(tag)) else {
+            return;
+        };
+        let set = |flag: &AtomicBool, value: bool| flag.store(value, Ordering::Relaxed);
+        set(&self.no_temperature, facts.no_temperature);
+        set(&self.hides_thinking, facts.hides_thinking);
+        set(&self.no_cache_key, facts.no_cache_key);
+        set(&self.thinks, facts.thinks);
+        set(&self.wants_reasoning, facts.wants_reasoning);
+        self.reasoning_steps.store(facts.reasoning_steps, Ordering::Relaxed);
+        self.context_tokens.store(facts.context_tokens, Ordering::Relaxed);
+    }
+
+    /// Keeps what is known now, if it is new. Without it the next session learns it again.
+    pub(super) fn keep(&self, file: &Path, tag: &str, now: i64) {
+        let mut all = read(file, now);
+        let facts = self.facts(now);
+        let known = all.get(&self.key(tag)).copied().unwrap_or_default();
+        if (Facts {
+            until: known.until,
+            ..facts
+        }) == known
+        {
+            return;
+        }
+        all.insert(self.key(tag), facts);
+        while all.len() > LEARNED_MODELS_MAX {
+            let oldest = all
+                .iter()
+                .min_by_key(|(_, facts)| facts.until)
+                .map(|(tag, _)| tag.clone());
+            oldest.and_then(|oldest| all.remove(&oldest));
+        }
+        if let Err(error) = write(file, &all) {
+            tracing::info!(%error, "what was learned about a model is not kept");
+        }
+    }
+
+    /// The steps away from one option say nothing about another.
+    fn key(&self, tag: &str) -> String {
+        match self.options.reasoning {
+            None => tag.to_owned(),
+            Some(Reasoning::Effort(effort)) => format!("{tag} {}", effort.name()),
+            Some(Reasoning::Budget(tokens)) => format!("{tag} {tokens}"),
+        }
+    }
+}
+
+/// The option to try in place of a refused one; none where there is none nearer than the model's own default.
+fn nearest(refused: Reasoning) -> Option<Reasoning> {
+    match refused {
+        Reasoning::Budget(0) | Reasoning::Effort(Effort::None | Effort::Minimal) => {
+            Some(Reasoning::Effort(Effort::Low))
+        }
+        Reasoning::Budget(tokens) => Some(Reasoning::Effort(Effort::of_budget(tokens))),
+        Reasoning::Effort(Effort::Xhigh | Effort::Max) => Some(Reasoning::Effort(Effort::High)),
+        Reasoning::Effort(Effort::Low | Effort::Medium | Effort::High) => None,
+    }
+}
+
+fn read(file: &Path, now: i64) -> BTreeMap<String, Facts> {
+    let text = std::fs::read(file).unwrap_or_default();
+    let mut all: BTreeMap<String, Facts> = serde_json::from_slice(&text).unwrap_or_default();
+    all.retain(|_, facts| facts.until > now);
+    all
+}
+
+/// Replaces the file as a whole: two sessions may write at once, and the last one wins.
+fn write(file: &Path, all: &BTreeMap<String, Facts>) -> std::io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let new = folder.join(format!("{}.new", uuid::Uuid::new_v4().simple()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(&new)?.write_all(&serde_json::to_vec(all)?)?;
+    std::fs::rename(&new, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(reasoning: Reasoning) -> Learned {
+        Learned::new(&RequestOptions {
+            reasoning: Some(reasoning),
+            temperature: Some(0.5.try_into().expect("it is between 0 and 2")),
+            ..RequestOptions::default()
+        })
+    }
+
+    fn refused(words: &str) -> Failure {
+        let body = serde_json::json!({"error": {"message": words}}).to_string();
+        Failure::from_answer(400, &body, None)
+    }
+
+    #[test]
+    fn a_refused_option_becomes_the_nearest_one_and_is_then_left_out() {
+        let effort = |effort| Some(Reasoning::Effort(effort));
+        for (set, steps) in [
+            (Reasoning::Effort(Effort::None), vec![effort(Effort::Low), None]),
+            (Reasoning::Budget(0), vec![effort(Effort::Low), None]),
+            (Reasoning::Budget(4_000), vec![effort(Effort::Medium), None]),
+            (Reasoning::Effort(Effort::Max), vec![effort(Effort::High), None]),
+            (Reasoning::Effort(Effort::Medium), vec![None]),
+        ] {
+            let learned = with(set);
+            let refusal = refused("Unsupported value: reasoning_effort is not supported with this model.");
+            for expected in steps {
+                assert!(learned.adapt(&refusal).is_some());
+                assert_eq!(learned.options().reasoning, expected, "{set:?}");
+            }
+            assert_eq!(learned.adapt(&refusal), None, "nothing is left to change");
+        }
+    }
+
+    #[test]
+    fn the_words_of_the_vendors_name_the_option() {
+        for (words, option) in [
+            (
+                "`temperature` is deprecated for this model.",
+                Some(RefusedOption::Temperature),
+            ),
+            (
+                "Unsupported parameter: 'temperature' is not supported with this model.",
+                Some(RefusedOption::Temperature),
+            ),
+            (
+                "\"thinking.type.disabled\" is not supported for this model.",
+                Some(RefusedOption::Reasoning),
+            ),
+            (
+                "Budget 0 is invalid. This model only works in thinking mode.",
+                Some(RefusedOption::Reasoning),
+            ),
+            (
+                "Invalid value at 'generation_config.thinking_config.thinking_level'",
+                Some(RefusedOption::Reasoning),
+            ),
+            (
+                "Unsupported value: 'minimal' is not supported with the 'm' model. Supported values are: 'low'.",
+                None,
+            ),
+            ("messages.1.content.0: Invalid `signature` in `thinking` block", None),
+            (
+                "thinking is enabled but reasoning_content is missing in assistant tool call message at index 6",
+                None,
+            ),
+            ("The model `x` does not exist", None),
+        ] {
+            assert_eq!(refused(words).refused_option, option, "{words}");
+        }
+        let body =
+            serde_json::json!({"error": {"message": "Unsupported value: 'minimal'.", "param": "reasoning.effort"}});
+        let failure = Failure::from_answer(400, &body.to_string(), None);
+        assert_eq!(
+            failure.refused_option,
+            Some(RefusedOption::Reasoning),
+            "by the field that the server names"
+        );
+    }
+
+    #[test]
+    fn what_was_learned_is_kept_for_thirty_days() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("models.json");
+        let first = with(Reasoning::Budget(4_000));
+        first.keep(&file, "tag", 1_000);
+        assert!(!file.exists(), "nothing was learned");
+        first.adapt(&refused("`temperature` is deprecated for this model."));
+        first.adapt(&refused("thinking_budget is not supported"));
+        first.keep(&file, "tag", 1_000);
+        let recalled = |tag: &str, days: i64| {
+            let learned = with(Reasoning::Budget(4_000));
+            learned.recall(&file, tag, 1_000 + days * 24 * 60 * 60);
+            learned.options()
+        };
+        assert_eq!(recalled("tag", 29), first.options());
+        assert_eq!(recalled("tag", 31), with(Reasoning::Budget(4_000)).options());
+        assert_eq!(recalled("another", 0), with(Reasoning::Budget(4_000)).options());
+        let other = with(Reasoning::Effort(Effort::High));
+        other.recall(&file, "tag", 1_000);
+        assert_eq!(
+            other.options(),
+            with(Reasoning::Effort(Effort::High)).options(),
+            "another option is asked anew"
+        );
+    }
+}
