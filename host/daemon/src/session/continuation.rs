@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::conversation::{CONVERSATION_TURNS_MAX, ContinueError, PastConversation, can_be_continued, chain};
+use super::conversation::{
+    CONVERSATION_TURNS_MAX, ContinueError, PastConversation, Precedent, can_be_continued, chain,
+};
 use super::history::Summary;
 use super::journal::{Continued, SessionFolder};
 use super::preview::InheritedLayer;
@@ -60,7 +62,7 @@ impl Sessions {
             let (last, folder, home) = (last.clone(), self.store.folder(last.id()), self.home.clone());
             blocking(move || InheritedLayer::of(&last, &folder, &home)).await?
         };
-        let request = execute_request(request, &last);
+        let request = execute_request(request, &last, past.precedent.as_ref());
         self.begin_operation(
             place,
             request,
@@ -121,14 +123,17 @@ fn check_reader(past: &PastConversation, asserted: Option<&str>, settings: &Sett
 }
 
 /// The request of a turn as that of an operation.
-fn execute_request(request: TurnRequest, last: &Summary) -> ExecuteRequest {
+fn execute_request(request: TurnRequest, last: &Summary, precedent: Option<&Precedent>) -> ExecuteRequest {
     let start = &last.start;
-    let before = start.work.operation().unwrap_or(Operation::Explain);
+    let before = precedent.map_or(Operation::Explain, |precedent| precedent.operation);
     let operation = request.operation.unwrap_or(before);
     let (target, task, focus) = match operation {
         Operation::Explain | Operation::Architect | Operation::Refactor => (None, Some(request.message), None),
         // Its target is a file: the one of the turn before, or the one that the message names.
-        Operation::TestGen if before == Operation::TestGen => (Some(start.target.clone()), None, Some(request.message)),
+        Operation::TestGen if before == Operation::TestGen => {
+            let target = precedent.map(|precedent| precedent.target.clone());
+            (target, None, Some(request.message))
+        }
         Operation::TestGen => (Some(request.message), None, None),
     };
     ExecuteRequest {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::history::Summary;
 use super::journal::{ConversationEntry, JOURNAL_FILE, JournalEntry, JournalLine, SessionFolder, ToolEntry};
-use crate::api::{Activity, ErrorKind, Event, NoticeKind, Problem, Status};
+use crate::api::{Activity, ErrorKind, Event, NoticeKind, Operation, Problem, Status};
 use crate::provider::{LabelMark, Message, TextOrigin, ToolCall, ToolResult};
 use crate::redaction::KeyFingerprint;
 use crate::repository::Repository;
@@ -18,6 +18,13 @@ use super::feed::JOURNAL_BYTES_MAX;
 
 /// Turns of one conversation. A person asks a dozen; with more, reading the journals would take longer than the answer.
 pub(super) const CONVERSATION_TURNS_MAX: u32 = 100;
+
+/// The turn whose operation and target the next one takes over, unless its request names others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Precedent {
+    pub(super) operation: Operation,
+    pub(super) target: String,
+}
 
 /// The answer of a turn that ended before it said anything.
 const UNANSWERED: &str = "[This turn was interrupted before an answer.]";
@@ -68,6 +75,8 @@ pub(super) struct PastConversation {
     pub(super) created: BTreeMap<String, String>,
     /// Names of providers that have got the conversation.
     pub(super) providers: BTreeSet<String>,
+    /// The last turn that the provider did not refuse.
+    pub(super) precedent: Option<Precedent>,
     /// A turn worked on a repository that is not trusted.
     pub(super) is_untrusted: bool,
     /// A turn demanded the sandbox.
@@ -142,10 +151,11 @@ impl PastConversation {
         lines: impl Iterator<Item = JournalLine>,
     ) -> Result<(), ContinueError> {
         let start = &summary.start;
+        let first = self.messages.len();
         self.turns.push(PastTurn {
             session_id: start.session_id.clone(),
             number: start.turn(),
-            first: self.messages.len(),
+            first,
             asked: asked(summary),
             changed: summary.files_changed(),
             failure: summary.problem.as_ref().map(|problem| problem.message.clone()),
@@ -186,6 +196,20 @@ impl PastConversation {
                 _ => {}
             }
         }
+        // A summary moves it.
+        let first = self.turns.last().map_or(first, |turn| turn.first);
+        let own = self.messages.get(first..).unwrap_or_default();
+        let is_unanswered = own.iter().all(|message| matches!(message, Message::User { .. })) && rest.is_empty();
+        let problem = summary.problem.as_ref().map(|problem| &problem.kind);
+        if first > 0 && is_unanswered && problem == Some(&ErrorKind::ProviderRejected) {
+            // What the provider refused once, it would refuse again. The turn's limits hold all the same.
+            self.messages.truncate(first);
+            return Ok(());
+        }
+        self.precedent = start.work.operation().map(|operation| Precedent {
+            operation,
+            target: start.target.clone(),
+        });
         self.complete(rest);
         Ok(())
     }
@@ -281,6 +305,12 @@ impl PastConversation {
 struct Unrecorded {
     said: String,
     calls: Vec<ToolEntry>,
+}
+
+impl Unrecorded {
+    fn is_empty(&self) -> bool {
+        self.said.trim().is_empty() && self.calls.is_empty()
+    }
 }
 
 /// The request of a session in the user's words.
