@@ -6,11 +6,14 @@ use super::recorded::refactoring;
 use super::world::{SHOP, World, calls, holds, says};
 use crate::support::fixture_path;
 
-/// System prompt and first message of the first request.
+/// The prompt of the first request, and its first message. The prompt is what all operations share, in the system message,
+/// and what this one does, before the request in the first message.
 fn told(world: &World) -> (String, String) {
     let request = &world.server.requests()[0].body;
     let content = |at: usize| request["messages"][at]["content"].as_str().expect("a text").to_owned();
-    (content(0), content(1))
+    let (system, message) = (content(0), content(1));
+    let (own, _) = message.split_once("# Request").expect("a request");
+    (format!("{system}\n{own}"), message)
 }
 
 #[track_caller]

@@ -99,8 +99,12 @@ fn service_each_request() {
         let request = &world.server.requests()[before].body;
         let messages = request["messages"].as_array().expect("messages");
         assert_eq!(messages[0]["role"], "system");
-        prompts.insert(messages[0]["content"].to_string());
         let context = messages[1]["content"].to_string();
+        let instructions = context
+            .split_once("# Operation")
+            .and_then(|(_, rest)| rest.split_once("# Request"));
+        let (instructions, _) = instructions.expect("a message begins with the instructions of its operation");
+        prompts.insert(format!("{}{instructions}", messages[0]["content"]));
         for file in files {
             holds(&context, &[file["path"].as_str().expect("a path")]);
         }

@@ -391,7 +391,10 @@ pub fn user_message(
     packet: &Packet,
     is_task_foreign: bool,
 ) -> String {
-    let mut text = format!("# Request\n\nOperation: {operation}\n");
+    let mut text = format!(
+        "# Operation\n\n{}\n\n# Request\n\nOperation: {operation}\n",
+        prompts::instructions(operation)
+    );
     if is_task_foreign {
         text.push_str(FOREIGN_TASK);
     }

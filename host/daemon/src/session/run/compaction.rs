@@ -61,9 +61,9 @@ pub(super) async fn begin(
 
 /// Tokens for the messages of a conversation.
 fn room(desk: &Desk<'_>) -> u64 {
-    let context = desk.context_tokens.unwrap_or(u64::MAX).min(limits::CONTEXT_TOKENS);
+    let context = desk.context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
     let tools: usize = desk.tools.specs().iter().map(ToolSpec::bytes).sum();
-    let fixed = estimated_tokens(operation::system_prompt(desk.task.operation).len() + tools);
+    let fixed = estimated_tokens(operation::system_prompt().len() + tools);
     limits::conversation_tokens(context).saturating_sub(fixed)
 }
 
@@ -135,10 +135,16 @@ async fn summarise(
         ),
         Some("the user's words in them are kept; the reports of these sessions hold the rest".to_owned()),
     );
-    Ok(by
-        .into_iter()
-        .chain(past.messages[replaced..].iter().cloned())
-        .collect())
+    let kept = by.len();
+    let mut messages: Vec<Message> = by;
+    messages.extend_from_slice(&past.messages[replaced..]);
+    for (at, message) in messages.iter_mut().enumerate().skip(kept) {
+        if message.drop_bound_thinking() {
+            let json = memory::json(message);
+            recorder.record(JournalEntry::Conversation(ConversationEntry::Message { at, json }));
+        }
+    }
+    Ok(messages)
 }
 
 /// The message in place of turns: the user's words, and the model's as data.
@@ -174,8 +180,12 @@ fn transcript(past: &PastConversation, turns: usize, replaced: usize) -> String 
     let mut text = String::new();
     let mut next = past.turns[..turns].iter().peekable();
     for (at, message) in past.messages[..replaced].iter().enumerate() {
-        if let Some(turn) = next.next_if(|turn| turn.first == at) {
+        // A turn that the provider refused has left no message: the next one begins at the same place.
+        let before = text.len();
+        while let Some(turn) = next.next_if(|turn| turn.first == at) {
             let _ = writeln!(text, "## Turn {}\n\nThe user asked: {}\n", turn.number, turn.asked);
+        }
+        if text.len() > before {
             continue;
         }
         match message {

@@ -179,7 +179,7 @@ impl Spent {
 /// One turn, within the rest of the session's budget.
 async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
     let (tools, task) = (desk.tools, desk.task);
-    let system = operation::system_prompt(task.operation);
+    let system = operation::system_prompt();
     let mut turn = Turn::new(provider, tools, tools, system, messages);
     turn.cancel = desk.job.cancel.clone();
     turn.mark = desk.mark;
@@ -197,7 +197,7 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
         // It uses no tokens that a bound could be about.
         turn.tokens_max = None;
     }
-    turn.context_tokens = turn.context_tokens.min(desk.context_tokens.unwrap_or(u64::MAX));
+    turn.context_tokens = desk.context_tokens.unwrap_or(turn.context_tokens);
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     running.await
