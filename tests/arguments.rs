@@ -6,6 +6,8 @@ use tool_model_server::{Round, ScriptedCall};
 
 use crate::operations::{committed, newest};
 use crate::providers::scripted;
+use crate::support::{folder, holds};
+use crate::terminal::on_terminal;
 
 /// Calls of one message of the scripted model.
 const CALLS_A_ROUND: usize = 12;
@@ -324,4 +326,23 @@ fn arguments_that_are_plainly_meant_are_accepted_and_all_others_explained() {
     assert_eq!(text("number.txt"), "5");
     assert_eq!(text("path.txt"), format!("{root}/sub/../a.py"));
     assert!(!repository.path().join(".git/hooks/pre-commit").exists());
+}
+
+#[test]
+fn a_question_shows_the_arguments_as_they_were_read() {
+    let repository = folder(&[("a.py", "limit = 10\n"), ("sub/b.py", "x = 1\n")]);
+    let root = repository.path().canonicalize().expect("it is there");
+    let path = format!("{}/sub/../new.py", root.display());
+    let write = ScriptedCall::new("write_file", json!({"path": path, "content": "x = 1\n", "edits": null}));
+    let (_server, home) = scripted([Round::calls([write]), Round::text("Done.")]);
+    let flags = ["refactor", "add it", "--ask-before-write", "--deny", "run-process"];
+    let shown = on_terminal(
+        &home,
+        repository.path(),
+        200,
+        &flags,
+        &[("REPLY", "n"), ("NO_COLOR", "1")],
+    );
+    holds(&shown.stdout, &["+++ b/new.py", "+x = 1"]);
+    assert!(!root.join("new.py").exists());
 }

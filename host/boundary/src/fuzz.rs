@@ -26,6 +26,12 @@ pub fn arguments(bytes: &[u8]) {
     let Ok(validator) = arguments::compile(&schema) else {
         return;
     };
+    // Reading them leniently ends, and what comes out of it fits.
+    let root = std::path::Path::new("/repo");
+    if let Ok(read) = arguments::check_call("skill", &validator, &RawArguments::Text(&given), root) {
+        let again = arguments::check("skill", &validator, &RawArguments::Value(&read.value));
+        assert_eq!(again.ok(), Some(read.value), "what a skill gets fits its schema");
+    }
     match arguments::check("skill", &validator, &RawArguments::Text(&given)) {
         Ok(value) => {
             assert!(value.is_object());

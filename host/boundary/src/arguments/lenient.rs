@@ -288,3 +288,112 @@ fn whole(number: f64) -> Option<Value> {
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
     is_whole.then(|| Value::from(number as i64))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::{CheckedArguments, check, check_call, compile};
+    use super::*;
+    use crate::RawArguments;
+
+    fn schema() -> Schema {
+        compile(&json!({
+            "type": "object",
+            "properties": {
+                "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "ratio": {"type": "number"},
+                "name": {"type": ["string", "null"]},
+                "key": {"type": ["string", "integer"]},
+                "list": {"type": "array", "items": {"$ref": "#/$defs/item"}},
+                "content": {"type": "string"},
+                "place": {"type": ["string", "null"], "format": "path"},
+                "places": {"type": "array", "format": "path", "items": {"type": "string"}},
+            },
+            "additionalProperties": {"type": "boolean"},
+            "$defs": {"item": {"type": "integer"}},
+        }))
+        .expect("the schema is valid")
+    }
+
+    fn read(arguments: &Value) -> Option<CheckedArguments> {
+        check_call("demo", &schema(), &RawArguments::Value(arguments), Path::new("/shop")).ok()
+    }
+
+    #[test]
+    fn a_value_is_read_otherwise_only_where_its_own_type_is_not_allowed() {
+        for (given, meant, changes) in [
+            (json!({"count": "5"}), json!({"count": 5}), 1),
+            (
+                json!({"count": null, "name": null}),
+                json!({"count": null, "name": null}),
+                0,
+            ),
+            (json!({"ratio": "0.5"}), json!({"ratio": 0.5}), 1),
+            (json!({"name": "5", "key": "5"}), json!({"name": "5", "key": "5"}), 0),
+            (json!({"content": "5", "key": 5}), json!({"content": "5", "key": 5}), 0),
+            (json!({"list": "5"}), json!({"list": [5]}), 2),
+            (json!({"list": "[\"5\", 6]"}), json!({"list": [5, 6]}), 2),
+            (json!({"list": ["5", 6.0]}), json!({"list": [5, 6]}), 2),
+            (json!({"further": "TRUE"}), json!({"further": true}), 1),
+            (json!({"place": "/shop/a/../b"}), json!({"place": "b"}), 1),
+            (
+                json!({"place": "./b", "content": "/shop/b"}),
+                json!({"place": "./b", "content": "/shop/b"}),
+                0,
+            ),
+            (
+                json!({"places": "/shop/t.py::T::test_a[x/../y]"}),
+                json!({"places": ["t.py::T::test_a[x/../y]"]}),
+                2,
+            ),
+            (json!({"place": "/shop2/a"}), json!({"place": "/shop2/a"}), 0),
+            (json!({"place": "../shop/a"}), json!({"place": "../shop/a"}), 0),
+        ] {
+            let read = read(&given).expect("it is accepted");
+            assert_eq!(
+                (&read.value, read.changes.len()),
+                (&meant, changes),
+                "{given}: {:?}",
+                read.changes
+            );
+        }
+        for refused in [
+            json!({"count": "five"}),
+            json!({"count": "5.5"}),
+            json!({"count": ["5"]}),
+            json!({"list": [null]}),
+            json!({"content": null, "list": {}}),
+            json!({"further": 1}),
+        ] {
+            assert!(read(&refused).is_none(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_model_sees_no_mark() {
+        let plain = unmarked(&json!({"format": "path", "properties": {"format": {"type": "string", "format": "uri"}}}));
+        assert_eq!(
+            plain,
+            json!({"properties": {"format": {"type": "string", "format": "uri"}}})
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_satisfies_the_schema_and_is_read_once(
+            count in "null|\"[0-9.e]{1,4}\"|[0-9]{1,3}",
+            list in "null|\"\\[?[0-9,]{1,4}\\]?\"|\\[[0-9]\\]",
+            place in "[a.]{1,2}(/[a.]{1,2}){0,4}|/shop(/[a.]{1,2}){0,4}",
+        ) {
+            let text = format!("{{\"count\":{count},\"list\":{list},\"place\":\"{place}\"}}");
+            let (schema, root) = (schema(), Path::new("/shop"));
+            if let Ok(read) = check_call("demo", &schema, &RawArguments::Text(&text), root) {
+                let again = check_call("demo", &schema, &RawArguments::Value(&read.value), root).expect("it fits");
+                prop_assert!(again.changes.is_empty() && again.value == read.value, "{:?}", again.changes);
+                prop_assert!(check("demo", &schema, &RawArguments::Value(&read.value)).is_ok());
+            }
+        }
+    }
+}
