@@ -1,5 +1,6 @@
 //! Every provider against a model server that follows a script: the real binary, its daemon, its skills, and the wire.
 
+mod authorities;
 mod current;
 mod dev;
 mod failures;

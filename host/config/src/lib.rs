@@ -177,6 +177,8 @@ pub struct ProviderSettings {
     /// A user, by name or number, that may receive the data for a server on this machine, beside the own user, root and
     /// system accounts.
     pub trust_loopback_user: Option<String>,
+    /// A file of certificate authorities, as PEM, that count beside those of the machine.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl ProviderSettings {
@@ -200,6 +202,7 @@ impl ProviderSettings {
             patience: Patience::default(),
             prices: BTreeMap::new(),
             trust_loopback_user: None,
+            ca_file: None,
         }
     }
 
@@ -450,6 +453,7 @@ struct FileProvider {
     first_byte_seconds: Option<NonZeroU32>,
     idle_seconds: Option<NonZeroU32>,
     trust_loopback_user: Option<String>,
+    ca_file: Option<PathBuf>,
 }
 
 impl FileProvider {
@@ -476,6 +480,7 @@ impl FileProvider {
             first_byte_seconds: None,
             idle_seconds: None,
             trust_loopback_user: None,
+            ca_file: None,
         }
     }
 

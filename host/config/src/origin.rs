@@ -376,6 +376,7 @@ impl Lists<'_> {
             first_byte_seconds,
             idle_seconds,
             trust_loopback_user,
+            ca_file,
         } = selection.table;
         let key = |key: &str| format!("{prefix}.{key}");
         let spoken = selection.api();
@@ -407,6 +408,7 @@ impl Lists<'_> {
             ("project", project.as_ref().map(|text| json!(text))),
             ("resource", resource.as_ref().map(|text| json!(text))),
             ("key_header", key_header.as_ref().map(|text| json!(text))),
+            ("ca_file", ca_file.as_ref().map(|path| json!(path.to_string_lossy()))),
             // Only the names: a value may be a key.
             ("headers", (!names.is_empty()).then(|| json!(names))),
             ("reasoning_effort", reasoning_effort.map(|effort| json!(effort.name()))),

@@ -4,6 +4,7 @@
 //! vendor's [`Preset`], say everything. A value written for one server never counts for another.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tool_core::api::{ErrorKind, Problem, ProviderName};
@@ -12,7 +13,7 @@ use super::layer::{Layer, Sourced, layered};
 use super::mask::mask_url;
 use super::request_options::{HeaderProblem, Reasoning, RequestOptions, carries_key, is_header_name, resolve_headers};
 use super::vendors::{self, MODEL, Preset, Quirks, UrlParts, fill_model, is_url_part};
-use super::{ANALYST_URL, Api, ConfigFile, Environment, FileProvider, Patience, ProviderSettings, Secret};
+use super::{ANALYST_URL, Api, ConfigFile, Environment, FileProvider, Patience, ProviderSettings, Secret, expand_home};
 
 /// Tokens below which no vendor takes a budget for thinking; 0 turns it off.
 const THINKING_BUDGET_MIN: u32 = 128;
@@ -259,8 +260,24 @@ impl<'f> SelectedServer<'f> {
                 idle: table.idle_seconds.map(seconds),
             },
             trust_loopback_user: table.trust_loopback_user.clone(),
+            ca_file: self.ca_file(environment)?,
             ..ProviderSettings::new(self.provider, api, String::new(), model)
         })
+    }
+
+    fn ca_file(&self, environment: &Environment) -> Result<Option<PathBuf>, Problem> {
+        let file = self.table.ca_file.clone().map(|file| expand_home(file, environment));
+        match file {
+            Some(file) if !file.is_absolute() => {
+                let message = format!(
+                    "`ca_file` of {} is no absolute path: `{}`",
+                    self.words(),
+                    file.display()
+                );
+                Err(self.invalid(message, self.mend()))
+            }
+            file => Ok(file),
+        }
     }
 
     fn no_model(&self) -> Problem {

@@ -20,6 +20,8 @@ pub(super) enum Class {
     Redirect,
     Refused,
     Unreachable,
+    /// The server's certificate is by an authority that is not known here.
+    UnknownIssuer,
     OtherUser,
     Broken,
     Timeout,

@@ -305,6 +305,18 @@ impl Failure {
                 format!("Could not reach {peer}: {said}"),
                 "check the network, the proxy settings and `url`".to_owned(),
             ),
+            Class::UnknownIssuer => (
+                ErrorKind::ProviderUnreachable,
+                format!("Could not reach {peer}: an authority that is not known here has signed its certificate"),
+                format!(
+                    "name the file with the certificate of that authority: `ca_file` in {} of config.toml, or the variable \
+                     SSL_CERT_FILE for one call",
+                    match &settings.vendor {
+                        Some(vendor) => format!("[vendors.{vendor}]"),
+                        None => format!("[providers.{}]", settings.name),
+                    }
+                ),
+            ),
             Class::OtherUser => (
                 ErrorKind::ProviderOtherUser,
                 format!("Nothing was sent: the server at {said}"),

@@ -30,7 +30,7 @@ use super::failure::{Class, Failure, one_line, without_credentials};
 use super::model_list::described;
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
-use super::roots::use_roots;
+use super::roots::NamedAuthorities;
 use super::wire::{Adaptation, Progress, Wire};
 use super::{EventStream, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::limits;
@@ -160,7 +160,7 @@ impl HttpProvider {
                 Err(failure)
                     if matches!(
                         failure.class,
-                        Class::Refused | Class::Unreachable | Class::OtherUser | Class::Timeout
+                        Class::Refused | Class::Unreachable | Class::UnknownIssuer | Class::OtherUser | Class::Timeout
                     ) =>
                 {
                     return None;
@@ -625,6 +625,9 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
         if cause.is::<BrokenConnection>() {
             return Failure::new(Class::Broken, BrokenConnection.to_string());
         }
+        if is_unknown_issuer(cause) {
+            return Failure::new(Class::UnknownIssuer, "unknown issuer");
+        }
         refused |= cause
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -644,6 +647,14 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
         return Failure::new(Class::Broken, "the connection broke off");
     };
     Failure::new(class, said)
+}
+
+/// True for a certificate by an unknown authority. An `io::Error` passes over the error that it wraps when it is asked for
+/// its source, so that one is looked at, too.
+fn is_unknown_issuer(error: &(dyn std::error::Error + 'static)) -> bool {
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+    error.downcast_ref::<rustls::Error>() == Some(&unknown) || wrapped.is_some_and(|wrapped| is_unknown_issuer(wrapped))
 }
 
 fn header_name(name: &str, settings: &ProviderSettings) -> Result<HeaderName, Problem> {
@@ -733,7 +744,14 @@ fn client(
         builder = builder.tls_certs_only([]);
     }
     if url.scheme() == "https" {
-        builder = use_roots(builder);
+        let authorities = NamedAuthorities::of(settings.ca_file.as_deref(), environment);
+        builder = authorities.use_in(builder).map_err(|reason| {
+            Problem::new(
+                ErrorKind::InvalidProvider,
+                format!("The provider {} cannot be used: {reason}", settings.display_name()),
+            )
+            .with_hint("`ca_file` and SSL_CERT_FILE name a file with certificates as PEM")
+        })?;
     }
     builder
         .build()
