@@ -4,6 +4,8 @@
 //! known here. A hostile suite can print wrong numbers; none of its words gets into a [`TestRun`]. Where nothing fits the
 //! grammar there are no counts.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 /// Digits of a count. More of them could spell something.
@@ -155,6 +157,12 @@ impl TestRun {
         let words = self.counts.map(|counts| counts.words()).unwrap_or_default();
         let ran = self.counts.is_none_or(|counts| counts.any_ran());
         let timed_out = self.status == TestStatus::TimedOut;
+        let passed = self.status == TestStatus::Passed;
+        if passed && !ran {
+            // A runner may call it a success that it found nothing.
+            let which = if words.is_empty() { words } else { format!(": {words}") };
+            return format!("NO TESTS RAN{which} in {}", seconds(self.duration_ms));
+        }
         let what = match (timed_out, ran, words.is_empty()) {
             (true, _, true) => "timed out".to_owned(),
             (true, _, false) => format!("timed out; so far {words}"),
@@ -163,7 +171,6 @@ impl TestRun {
             (false, true, true) => self.ending(),
             (false, true, false) => words,
         };
-        let passed = self.status == TestStatus::Passed;
         let word = if passed { "PASSED" } else { "FAILED" };
         let although = match self.counts {
             Some(counts) if !passed && !timed_out && counts.any_ran() && counts.failures() == 0 => {
@@ -297,12 +304,51 @@ fn pytest(lines: &[&str]) -> Option<TestCounts> {
         }
     };
     let broke = |line: &&str| line.starts_with("ImportError while loading conftest");
-    lines.iter().rev().find_map(summary).or_else(|| {
+    let counted = lines.iter().rev().find_map(summary);
+    counted.map(|counts| with_subtests_once(counts, lines)).or_else(|| {
         lines.iter().any(broke).then(|| TestCounts {
             errors: 1,
             ..TestCounts::default()
         })
     })
+}
+
+/// The counts of tests, where pytest counts each failed subtest as a failed test, and the test around them once more: as
+/// failed, or for unittest as passed.
+fn with_subtests_once(mut counts: TestCounts, lines: &[&str]) -> TestCounts {
+    let at = lines
+        .iter()
+        .rposition(|line| line.contains(" short test summary info "));
+    let listed = &lines[at.map_or(lines.len(), |at| at + 1)..];
+    let failed = |line: &&&str| line.starts_with("FAILED ");
+    let failed: BTreeSet<&str> = listed.iter().filter(failed).map(|line| test_id(&line[7..])).collect();
+    let mut subtests: BTreeMap<&str, u64> = BTreeMap::new();
+    for id in listed.iter().filter_map(|line| subtest(line)) {
+        *subtests.entry(id).or_default() += 1;
+    }
+    for (id, count) in subtests {
+        let passed = u64::from(!failed.contains(id));
+        counts.passed = counts.passed.saturating_sub(passed);
+        counts.failed = counts.failed.saturating_sub(count - passed);
+    }
+    counts
+}
+
+/// The test of a line `SUBFAILED[message] (i=1) path::name - what failed`.
+fn subtest(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("SUBFAIL")?;
+    let mut rest = rest.strip_prefix("ED").unwrap_or(rest).trim_start();
+    for (open, close) in [('[', "] "), ('(', ") ")] {
+        if rest.starts_with(open) {
+            rest = rest.split_once(close)?.1.trim_start();
+        }
+    }
+    Some(test_id(rest))
+}
+
+/// `path::name` of `path::name - what failed`. Parameters may be cut, for all lines of a test in the same way.
+fn test_id(rest: &str) -> &str {
+    rest.split(" - ").next().unwrap_or(rest)
 }
 
 /// The counts of an npm test run, by the summaries of jest, vitest, node's own runner, other TAP, and mocha.

@@ -185,7 +185,7 @@ fn pytest_collection_errors() {
 #[test]
 fn pytest_unittest_with_subtests() {
     insta::assert_snapshot!(python("pytest_unit", 1), @r"
-        FAILED: 2 failed, 1 passed in 1.2 s
+        FAILED: 2 failed in 1.2 s
         command: runner
         exit status 1; sandbox: namespaces
         runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
@@ -199,6 +199,36 @@ fn pytest_unittest_with_subtests() {
            ModuleNotFoundError: No module named 'nothing_there'
              many/test_unit.py:7: in test_b
                  import nothing_there
+        ");
+}
+
+#[test]
+fn pytest_counts_a_test_with_failed_subtests_once() {
+    insta::assert_snapshot!(python("pytest_subtests", 1), @r"
+        FAILED: 2 failed, 1 passed in 1.2 s
+        command: runner
+        exit status 1; sandbox: namespaces
+        runner: pytest ([tool.pytest.ini_options] in pyproject.toml)
+
+        1. test_s.py::test_two [case] (i=1)
+           assert 1 == 0
+             test_s.py:4: in test_two
+                 assert i == 0
+
+        2. test_s.py::test_two [case] (i=2)
+           assert 2 == 0
+             test_s.py:4: in test_two
+                 assert i == 0
+
+        3. test_s.py::T::test_u (i=0)
+           AssertionError: 0 != 5
+             test_s.py:12: in test_u
+                 self.assertEqual(i, 5)
+
+        4. test_s.py::T::test_u (i=1)
+           AssertionError: 1 != 5
+             test_s.py:12: in test_u
+                 self.assertEqual(i, 5)
         ");
 }
 

@@ -15,6 +15,13 @@ pub(super) fn read(output: &str) -> TestResults {
         .into_iter()
         .map(|line| failure(line, &mut blocks))
         .collect();
+    // A test that only holds failed subtests says nothing that they do not.
+    let names: Vec<String> = failures.iter().map(|failure| failure.name.clone()).collect();
+    failures.retain(|failure| {
+        let is_around = failure.message.starts_with("contains ") && failure.message.contains(" failed subtest");
+        let begin = format!("{} ", failure.name);
+        !is_around || !names.iter().any(|name| name.starts_with(&begin))
+    });
     if failures.is_empty() {
         // The summary is switched off, or the run was stopped before it.
         failures = blocks
@@ -141,18 +148,24 @@ fn heading(line: &str) -> Option<&str> {
 
 fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
     let (word, rest) = match line.strip_prefix("SUBFAIL") {
-        // `SUBFAILED(i=1) path::name`, where the parameters may hold spaces.
-        Some(rest) => rest
-            .split_once(") ")
-            .or_else(|| rest.split_once(' '))
-            .unwrap_or(("", rest)),
+        // `SUBFAILED(i=1) path::name`, where the parameters may hold spaces, or `SUBFAILED path::name`.
+        Some(rest) => match rest.trim_start_matches("ED") {
+            rest if rest.starts_with(['(', '[']) => rest
+                .split_once(") ")
+                .or_else(|| rest.split_once(' '))
+                .unwrap_or(("", rest)),
+            rest => ("", rest.trim_start()),
+        },
         None => line.split_once(' ').unwrap_or(("", line)),
     };
     let parameters = word.split_once('(').map(|(_, inner)| inner);
     let parameters = parameters.or_else(|| word.split_once('[').map(|(_, inner)| inner));
     let (id, message) = split_id(rest, blocks);
     let wanted = heading_of(id);
+    // Newer versions leave the parameters out of the summary.
+    let is_subtest = line.starts_with("SUBFAIL");
     let fits = |block: &Block<'_>| match parameters {
+        None if is_subtest => subtest_of(block, &wanted).is_some(),
         Some(parameters) => block.heading.starts_with(&wanted) && block.heading[wanted.len()..].contains(parameters),
         None => heading_matches(block.heading, &wanted, id),
     };
@@ -165,10 +178,22 @@ fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
         .or_else(|| blocks.iter().position(fits));
     let block = at.map(|at| blocks.remove(at));
     let name = match parameters {
+        None if is_subtest => format!(
+            "{id}{}",
+            block
+                .as_ref()
+                .and_then(|block| subtest_of(block, &wanted))
+                .unwrap_or_default()
+        ),
         Some(parameters) => format!("{id} ({})", parameters.trim_end_matches([')', ']'])),
         None => id.to_owned(),
     };
     test(name, message.to_owned(), block.as_ref())
+}
+
+/// What the heading of a block names beside its test: ` [message] (i=1)`.
+fn subtest_of<'a>(block: &Block<'a>, wanted: &str) -> Option<&'a str> {
+    block.heading.strip_prefix(wanted).filter(|rest| rest.starts_with(' '))
 }
 
 /// Splits `path::name[a - b] - message` where the name ends: parameters may hold what stands between the two.

@@ -52,6 +52,41 @@ fn summaries_of_passed_runs_are_read() {
 }
 
 #[test]
+fn a_runner_that_found_no_test_has_not_passed() {
+    let said = |output| run_of(TestRunner::Npm, output, Some(0)).verdict();
+    assert_eq!(said("# tests 0\n# pass 0\n# fail 0\n"), "NO TESTS RAN in 0.3 s");
+    assert_eq!(
+        said("# tests 1\n# pass 0\n# fail 0\n# skipped 1\n"),
+        "NO TESTS RAN: 1 skipped in 0.3 s"
+    );
+}
+
+#[test]
+fn a_test_with_failed_subtests_is_one_failed_test() {
+    let output = |listed: &str, counted: &str| {
+        format!("SUBFAILED t.py::printed - x\n=== short test summary info ===\n{listed}==== {counted} in 0.18s ====\n")
+    };
+    let both = "SUBFAILED t.py::test_two - assert 1 == 0\nSUBFAILED t.py::test_two - assert 2 == 0\n";
+    let around = "FAILED t.py::test_two - contains 2 failed subtests\n";
+    let unit =
+        "SUBFAILED(i=0) t.py::T::test_u - AssertionError: 0\nSUBFAILED[m] (i=1) t.py::T::test_u - AssertionError: 1\n";
+    for (listed, counted, verdict) in [
+        (format!("{both}{around}"), "3 failed", "1 failed"),
+        (
+            format!("{both}{around}{unit}"),
+            "5 failed, 2 passed",
+            "2 failed, 1 passed",
+        ),
+        (unit.to_owned(), "2 failed, 1 passed, 1 subtests passed", "1 failed"),
+        (around.to_owned(), "1 failed", "1 failed"),
+        (format!("{both}{around}"), "1 failed, 2 subtests failed", "1 failed"),
+    ] {
+        let run = run_of(TestRunner::Pytest, &output(&listed, counted), Some(1));
+        assert_eq!(run.verdict(), format!("FAILED: {verdict} in 0.3 s"), "{listed}");
+    }
+}
+
+#[test]
 fn summaries_of_other_runs_are_read() {
     use TestRunner::{Npm, Pytest};
     for (runner, output, status, verdict) in [
@@ -169,7 +204,7 @@ proptest! {
             (TestRunner::Npm, format!("  {number} passing {mark}")),
         ] {
             let verdict = run_of(runner, &format!("{before}\n{summary}\n{after}"), Some(0)).verdict();
-            let known = ["PASSED", "FAILED", "failed", "error", "errors", "passed", "skipped", "todo", "xfailed",
+            let known = ["PASSED", "FAILED", "NO", "TESTS", "RAN", "failed", "error", "errors", "passed", "skipped", "todo", "xfailed",
                 "xpassed", "deselected", "warning", "warnings", "in", "s", "exit", "status", "no", "tests", "ran"];
             let words = verdict.split(|character: char| !character.is_ascii_alphabetic());
             for word in words.filter(|word| !word.is_empty()) {
