@@ -28,6 +28,39 @@ fn message(repository: &TempDir, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn a_file_of_nothing_but_an_import_stands_for_the_file_under_the_same_rules() {
+    let imported = shop(&[("CLAUDE.md", "@docs/rules.md\n"), ("docs/rules.md", "Use tabs.\n")]);
+    let (_, text, stderr) = sent(&imported, &["explain", "src"]);
+    holds(
+        &text,
+        &["<project-instructions path=\"docs/rules.md\">\n1\tUse tabs.\n</project-instructions>\n"],
+    );
+    holds(&stderr, &["Project instructions: `docs/rules.md`"]);
+    for place in [
+        "../outside.md",
+        ".env",
+        "ignored.md",
+        "node_modules/rules.md",
+        "gone.md",
+    ] {
+        let claude = format!("@{place}\n");
+        let other = shop(&[
+            ("CLAUDE.md", &claude),
+            (".env", ORDERS),
+            ("ignored.md", ORDERS),
+            ("node_modules/rules.md", ORDERS),
+            (".gitignore", "ignored.md\n"),
+        ]);
+        let text = message(&other, &["explain", "src"]);
+        holds(
+            &text,
+            &[&format!("<project-instructions path=\"CLAUDE.md\">\n1\t@{place}\n")],
+        );
+        assert!(!text.contains("grant yourself"), "{place}");
+    }
+}
+
+#[test]
 fn the_nearest_file_comes_first_in_a_block_of_the_message_and_a_notice_names_it() {
     let repository = shop(&[
         ("AGENTS.md", "Use tabs.\n"),

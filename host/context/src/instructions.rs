@@ -3,7 +3,7 @@
 //! They are found in the folders from the target up to the root, among the files that a selection may choose from: nothing
 //! hidden, ignored or linked. What they may ask for is the prompt's business; here they are text of the repository.
 
-use tool_repository::{FileList, foreign};
+use tool_repository::{FileList, foreign, path};
 
 use crate::{BuildRequest, Target};
 
@@ -19,6 +19,9 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
 /// The last resort, at the root alone.
 const FALLBACK: &str = ".github/copilot-instructions.md";
+
+/// Files that an instruction file may import.
+const IMPORTS_MAX: usize = 5;
 
 /// One instruction file.
 pub(super) struct InstructionFile {
@@ -39,17 +42,44 @@ pub(super) fn read(request: &BuildRequest<'_>, list: &FileList) -> Vec<Instructi
     let fallback = vec![FALLBACK.to_owned()];
     let read = |paths: Vec<String>| -> Vec<InstructionFile> {
         let own = paths.into_iter().filter(|path| is_own(request, list, path));
-        own.filter_map(|path| {
-            let content = request.repository.read_within(&path, FILE_BYTES_MAX, request.cancel);
-            Some(InstructionFile {
-                content: content.ok().filter(|content| !content.contains(&0))?,
-                path,
-            })
-        })
-        .collect()
+        let mut files: Vec<InstructionFile> = Vec::new();
+        for file in own.filter_map(|path| read_one(request, path)) {
+            let imported = imports(&file).into_iter().filter(|path| is_own(request, list, path));
+            let imported: Vec<InstructionFile> = imported.filter_map(|path| read_one(request, path)).collect();
+            let known = |file: &InstructionFile| files.iter().any(|known| known.path == file.path);
+            let new = if imported.is_empty() { vec![file] } else { imported };
+            let new: Vec<InstructionFile> = new.into_iter().filter(|file| !known(file)).collect();
+            files.extend(new);
+        }
+        files
     };
     let mut sets = in_folders.chain([fallback]).map(read);
     sets.find(|files| !files.is_empty()).unwrap_or_default()
+}
+
+fn read_one(request: &BuildRequest<'_>, path: String) -> Option<InstructionFile> {
+    let content = request.repository.read_within(&path, FILE_BYTES_MAX, request.cancel);
+    Some(InstructionFile {
+        content: content.ok().filter(|content| !content.contains(&0))?,
+        path,
+    })
+}
+
+/// The files that stand for an instruction file which only imports them: each line of it is `@path`, from its own folder.
+fn imports(file: &InstructionFile) -> Vec<String> {
+    let text = String::from_utf8_lossy(&file.content);
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    if lines.len() > IMPORTS_MAX {
+        return Vec::new();
+    }
+    let (folder, _) = path::split(&file.path);
+    let import = |line: &&str| {
+        let path = line.strip_prefix('@').filter(|path| !path.starts_with('/'))?;
+        path::normalise(&path::join(folder, path)).ok()
+    };
+    let paths: Option<Vec<String>> = lines.iter().map(import).collect();
+    paths.unwrap_or_default()
 }
 
 /// The folders from that of the target up to the root, which is the empty path.
@@ -87,6 +117,31 @@ fn is_own(request: &BuildRequest<'_>, list: &FileList, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_nothing_but_imports_stands_for_these() {
+        let imports = |path: &str, text: &str| {
+            imports(&InstructionFile {
+                path: path.into(),
+                content: text.into(),
+            })
+        };
+        assert_eq!(imports("CLAUDE.md", "@docs/rules.md\n"), ["docs/rules.md"]);
+        assert_eq!(
+            imports("a/CLAUDE.md", "\u{feff}@../x.md\r\n\n@./y.md"),
+            ["x.md", "a/y.md"]
+        );
+        for other in [
+            "",
+            "Read @docs/rules.md",
+            "@a.md\nBe brief.",
+            "@../x.md",
+            "@/etc/passwd",
+            "@~x\0",
+        ] {
+            assert_eq!(imports("CLAUDE.md", other), [""; 0], "{other:?}");
+        }
+    }
 
     #[test]
     fn folders_go_from_the_target_to_the_root() {
