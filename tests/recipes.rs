@@ -153,6 +153,66 @@ fn the_users_own_command_decides_and_nothing_of_it_is_expanded() {
 }
 
 #[test]
+fn a_monorepo_lists_the_command_of_each_package_and_what_runs_for_a_path() {
+    let home = Home::offline();
+    let package = |script: &str| format!("{{\"type\": \"module\", \"scripts\": {{\"test\": \"{script}\"}}}}\n");
+    let (idle, root, own) = (
+        package("echo root"),
+        package("node --test test"),
+        package("node --test"),
+    );
+    let test = "import test from 'node:test';\ntest('one', () => {});\n";
+    let files = |root| {
+        folder(&[
+            ("package.json", root),
+            ("packages/cart/package.json", &own),
+            ("packages/cart/cart.test.js", test),
+            ("packages/empty/package.json", &own),
+        ])
+    };
+    let repository = files(&idle);
+    let tests = |repository: &Path, arguments: &[&str]| home.run(repository, &[&["tests"], arguments].concat());
+    let each = "tests   npm in packages/cart (`node --test`)\ntests   npm in packages/empty (`node --test`)\n";
+    assert_eq!(
+        tests(repository.path(), &[]).expect(0).stdout,
+        each,
+        "`echo` tests nothing"
+    );
+    let one = "tests   npm in packages/cart (`node --test`)\n";
+    let path = ["--path", "packages/cart/cart.test.js"];
+    assert_eq!(tests(repository.path(), &path).expect(0).stdout, one);
+    let run_in = |package: &str| {
+        let paths = format!("{{\"paths\": [\"packages/{package}\"]}}");
+        let call = ["skill", "call", "run_tests", &paths, "--allow", "run-process"];
+        let mut command = home.tool(repository.path(), &call);
+        with_toolchains(&mut command);
+        finish(command.output().expect("the binary starts"))
+    };
+    holds(
+        &run_in("cart").expect(0).stdout,
+        &["PASSED: 1 passed", "npm in packages/cart (`node --test`)"],
+    );
+    // The first test begins in a package that has none.
+    let begun = run_in("empty").expect(0).stdout;
+    holds(&begun, &["NO TESTS RAN in ", "npm in packages/empty (`node --test`)"]);
+    let alone = folder(&[("package.json", &idle)]);
+    holds(
+        &run_tests(&home, alone.path(), &[]).expect(1).stderr,
+        &["no test suite found"],
+    );
+    let parts = "tests   npm (`node --test test`)\n\
+                 tests   npm in packages/cart (`node --test`), for paths there\n\
+                 tests   npm in packages/empty (`node --test`), for paths there\n";
+    let repository = files(&root);
+    assert_eq!(tests(repository.path(), &[]).expect(0).stdout, parts);
+    assert_eq!(tests(repository.path(), &path).expect(0).stdout, one);
+    holds(
+        &tests(repository.path(), &["--path", "/"]).expect(2).stderr,
+        &["is not in the repository"],
+    );
+}
+
+#[test]
 fn a_kept_command_decides_until_it_is_forgotten() {
     let home = Home::offline();
     let repository = folder(&[(

@@ -454,6 +454,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   tool tests
+  tool tests --path packages/cart         what runs for this folder
   tool tests set -- make check
   tool tests unset
   tool tests clean                        deletes kept build output")]

@@ -1,5 +1,7 @@
 //! Arguments of `tool tests`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use host::api::RunPurpose;
 
@@ -9,6 +11,9 @@ pub(crate) struct TestsArguments {
     /// Subcommand; absent for the list
     #[command(subcommand)]
     pub(crate) command: Option<TestsCommand>,
+    /// List only what runs for this file or directory
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use host::api::ErrorKind;
 use host::config;
+use host::repository::path::inside;
 use host::session::plan_tests;
 use host::skill::{PlannedRun, clean_build_caches, read_form};
 use host::text::clean_line;
@@ -14,14 +15,23 @@ use super::{Context, print_json, size};
 use crate::args::{Check, TestsArguments, TestsCommand};
 use crate::error::Error;
 
+/// Packages of a monorepo that are listed one by one.
+const PARTS_MAX: usize = 20;
+
 /// Runs `tool tests`.
 pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCode, Error> {
-    let (root, _) = context.places()?;
+    let (root, here) = context.places()?;
     let root = root
         .canonicalize()
         .map_err(|error| Error::file("Repository", &root, &error))?;
     match arguments.command {
-        None => list(&root, arguments.json, context),
+        None => {
+            let path = arguments
+                .path
+                .map(|path| path_in(&root, &here.join(path)))
+                .transpose()?;
+            list(&root, path.as_deref(), arguments.json, context)
+        }
         Some(TestsCommand::Set {
             check,
             results,
@@ -32,11 +42,28 @@ pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCo
     }
 }
 
-fn list(root: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let planned = plan_tests(&context.backend.home, &context.backend.environment, root)?;
+/// A path relative to the root.
+fn path_in(root: &Path, path: &Path) -> Result<String, Error> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let inside = real.to_str().and_then(|text| inside(root, text));
+    inside
+        .map(|path| if path.is_empty() { ".".to_owned() } else { path })
+        .ok_or_else(|| {
+            let message = format!("`{}` is not in the repository `{}`", path.display(), root.display());
+            Error::new(ErrorKind::Usage, message)
+        })
+}
+
+fn list(root: &Path, path: Option<&str>, json: bool, context: &Context) -> Result<ExitCode, Error> {
+    let mut planned = plan_tests(&context.backend.home, &context.backend.environment, root, path)?;
     if json {
         return print_json(&planned, context.output);
     }
+    let mut parts = 0;
+    planned.retain(|run| {
+        parts += usize::from(run.paths_only);
+        !run.paths_only || parts <= PARTS_MAX
+    });
     // A repository with many manifests lacks the same program for each.
     let mut said = BTreeSet::new();
     for run in &planned {
@@ -44,6 +71,11 @@ fn list(root: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
         if let Some(missing) = run.missing.as_ref().filter(|missing| said.insert(missing.as_str())) {
             context.output.line(&format!("        {}", clean_line(missing)))?;
         }
+    }
+    if let more @ 1.. = parts.saturating_sub(PARTS_MAX) {
+        let hint = "`tool tests --path PATH` lists what runs for a path, `--json` all";
+        let message = format!("{more} more folders have tests that run for paths in them");
+        context.output.notice(&message, Some(hint));
     }
     if !planned.iter().any(|run| run.purpose == Check::purpose(None)) {
         let hint = "`tool tests set -- COMMAND` names the command that runs them";
@@ -63,7 +95,8 @@ fn line(run: &PlannedRun) -> String {
         words => words.join(" "),
     };
     let purpose = run.purpose.name();
-    clean_line(&format!("{purpose:6}  {what}{place} ({})", run.reason))
+    let scope = if run.paths_only { ", for paths there" } else { "" };
+    clean_line(&format!("{purpose:6}  {what}{place} ({}){scope}", run.reason))
 }
 
 fn set(

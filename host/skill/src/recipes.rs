@@ -223,9 +223,9 @@ pub(crate) struct Sign {
     /// The file is JSON with text at this key, whose parts are separated by points.
     #[serde(default)]
     pub(crate) key: Option<String>,
-    /// Text at that key which stands for none.
+    /// Programs that test nothing: a script of these alone counts as none.
     #[serde(default)]
-    pub(crate) placeholder: Option<String>,
+    pub(crate) idle: Vec<String>,
     /// The file is a Makefile with one of these targets.
     #[serde(default)]
     pub(crate) targets: Vec<String>,

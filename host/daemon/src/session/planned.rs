@@ -10,10 +10,15 @@ use crate::config::{self, Environment};
 use crate::repository::Repository;
 use crate::skill::{PlannedRun, plan_runs};
 
-/// Lists the runs of tests and checks in the repository at `root`. Blocks.
-pub fn plan_tests(home: &Path, environment: &Environment, root: &Path) -> Result<Vec<PlannedRun>, Problem> {
+/// Lists the runs of tests and checks in the repository at `root`, or those for a path in it. Blocks.
+pub fn plan_tests(
+    home: &Path,
+    environment: &Environment,
+    root: &Path,
+    path: Option<&str>,
+) -> Result<Vec<PlannedRun>, Problem> {
     let common = config::common(home, environment)?;
     let options = super::repository_options(&common.policy, home);
     let repository = Repository::open(root, &options).map_err(|error| describe_refusal(&error))?;
-    plan_runs(&repository, environment.variables(), &CancellationToken::new())
+    plan_runs(&repository, environment.variables(), path, &CancellationToken::new())
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use globset::GlobMatcher;
 use serde_json::Value;
 
+use super::script;
 use crate::imports::recipe;
 use crate::recipes::{self, Sign, TestRecipe};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +54,8 @@ pub(super) struct FoundSuite {
     pub(super) paths: Vec<String>,
     /// True where files that look like tests are the only sign.
     pub(super) is_guess: bool,
+    /// True where it runs only for paths in its folder: else the suite of a folder above runs.
+    pub(super) is_part: bool,
 }
 
 /// Finds suites in one list of files.
@@ -77,7 +80,8 @@ impl SuiteFinder<'_> {
     pub(super) fn find(&self, paths: &[String]) -> Result<Vec<FoundSuite>, Failure> {
         let mut suites: Vec<FoundSuite> = Vec::new();
         if paths.is_empty() || paths.iter().any(|path| path == ".") {
-            suites = self.find_all();
+            suites = self.find_each();
+            suites.retain(|suite| !suite.is_part);
         }
         for asked in paths.iter().filter(|path| *path != ".") {
             for found in self.find_of_path(asked) {
@@ -108,7 +112,7 @@ impl SuiteFinder<'_> {
             recipe::manifest(self.repository, self.cancel)?;
             return Err(hinted(
                 "unavailable",
-                "package.json has no `test` script.",
+                "package.json has no `test` script that runs a test.",
                 "add `\"test\"` to `scripts` in package.json",
             ));
         }
@@ -119,6 +123,7 @@ impl SuiteFinder<'_> {
             value: None,
             paths: paths.iter().filter(|path| *path != ".").cloned().collect(),
             is_guess: false,
+            is_part: false,
         })
     }
 
@@ -145,19 +150,17 @@ impl SuiteFinder<'_> {
         }
     }
 
-    fn find_all(&self) -> Vec<FoundSuite> {
+    /// The suites of all folders.
+    pub(super) fn find_each(&self) -> Vec<FoundSuite> {
         let mut directories: Vec<String> = self.candidates().into_iter().collect();
         directories.sort_by_key(|directory| (depth(directory), directory.clone()));
         let mut suites: Vec<FoundSuite> = Vec::new();
         for directory in &directories {
             let is_above = |suite: &FoundSuite| is_within(directory, &suite.directory);
-            for found in self.suites_in(directory, false) {
-                let is_part = |suite: &&FoundSuite| {
-                    is_above(suite) && suite.recipe.family == found.recipe.family && !found.recipe.nested
-                };
-                if !suites.iter().any(|suite| is_part(&suite)) {
-                    suites.push(found);
-                }
+            for mut found in self.suites_in(directory, false) {
+                let holds = |suite: &FoundSuite| is_above(suite) && suite.recipe.family == found.recipe.family;
+                found.is_part = !found.recipe.nested && suites.iter().any(holds);
+                suites.push(found);
             }
             if !suites.iter().any(is_above) {
                 suites.extend(self.suites_in(directory, true));
@@ -232,6 +235,7 @@ impl SuiteFinder<'_> {
                     value: sign.value,
                     paths: Vec::new(),
                     is_guess: sign.is_guess,
+                    is_part: false,
                 });
             }
         }
@@ -243,7 +247,8 @@ impl SuiteFinder<'_> {
         let (file, node) = asked.split_once("::").unwrap_or((asked, ""));
         let is_file = self.files.find(file).is_some();
         let start = if is_file { path::split(file).0 } else { file };
-        let endings: BTreeSet<&str> = if is_file {
+        let is_new = !is_file && self.files.beneath(file).is_empty();
+        let endings: BTreeSet<&str> = if is_file || is_new {
             [ending(file)].into()
         } else {
             self.files
@@ -258,7 +263,9 @@ impl SuiteFinder<'_> {
         for last in [false, true] {
             for directory in upwards(start) {
                 let mut suites = self.suites_in(directory, last);
-                suites.retain(|suite| serves(suite.recipe));
+                // A package without a file to run yet is where the first test begins.
+                let is_package = !is_file && directory == start;
+                suites.retain(|suite| is_package || serves(suite.recipe));
                 if suites.is_empty() {
                     continue;
                 }
@@ -343,11 +350,8 @@ impl SuiteFinder<'_> {
                     Some(name.to_owned()),
                 );
             }
-            let is_placeholder = sign
-                .placeholder
-                .as_ref()
-                .is_some_and(|text| value.contains(text.as_str()));
-            return (!is_placeholder)
+            let is_idle = !sign.idle.is_empty() && script::starts_only(value, &sign.idle);
+            return (!is_idle)
                 .then(|| found(format!("`{value}`"), Some(value.to_owned())))
                 .flatten();
         }

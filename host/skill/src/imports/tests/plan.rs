@@ -29,20 +29,30 @@ pub struct PlannedRun {
     /// Words of the user's own command; none of a recipe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// True where it runs only for paths in its folder: without a path, the suite of a folder above runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paths_only: bool,
     /// Advice where its program is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
 
-/// The runs of tests and of every check. Blocks.
+/// The runs of tests and of every check: those that a path of the repository belongs to, or all, with the packages of a
+/// monorepo whose tests run for paths in them. Blocks.
 pub fn plan_runs(
     repository: &Repository,
     environment: &BTreeMap<String, String>,
+    path: Option<&str>,
     cancel: &CancellationToken,
 ) -> Result<Vec<PlannedRun>, Problem> {
     let mut planned = Vec::new();
     for purpose in [RunPurpose::Tests].into_iter().chain(RunPurpose::CHECKS) {
-        planned.extend(plan(repository, environment, cancel, purpose).map_err(problem)?);
+        let find = |finder: &SuiteFinder<'_>| match (path, purpose) {
+            (Some(path), _) => finder.find(&[path.to_owned()]),
+            (None, RunPurpose::Tests) => Ok(finder.find_each()),
+            (None, _) => finder.find(&[]),
+        };
+        planned.extend(plan(repository, environment, cancel, purpose, find).map_err(problem)?);
     }
     Ok(planned)
 }
@@ -51,7 +61,10 @@ pub fn plan_runs(
 /// Blocks.
 pub fn runnable_purposes(context: &CallContext) -> Vec<RunPurpose> {
     let has_any = |purpose: &RunPurpose| {
-        let runs = plan(&context.repository, &context.environment, &context.cancel, *purpose);
+        let (environment, cancel) = (&context.environment, &context.cancel);
+        let runs = plan(&context.repository, environment, cancel, *purpose, |finder| {
+            finder.find(&[])
+        });
         runs.map_or(true, |runs| !runs.is_empty())
     };
     let purposes = [RunPurpose::Tests].into_iter().chain(RunPurpose::CHECKS);
@@ -63,6 +76,7 @@ fn plan(
     environment: &BTreeMap<String, String>,
     cancel: &CancellationToken,
     purpose: RunPurpose,
+    find: impl FnOnce(&SuiteFinder<'_>) -> Result<Vec<FoundSuite>, Failure>,
 ) -> Result<Vec<PlannedRun>, Failure> {
     let own = OwnCommand::find(environment, repository.state_directory(), repository.root(), purpose)?;
     if let Some(own) = own {
@@ -72,6 +86,7 @@ fn plan(
             directory: String::new(),
             reason: own.reason.to_owned(),
             command: own.argv,
+            paths_only: false,
             missing: None,
         }]);
     }
@@ -83,7 +98,7 @@ fn plan(
         purpose,
         wanted: None,
     };
-    match finder.find(&[]) {
+    match find(&finder) {
         Ok(suites) => Ok(suites
             .into_iter()
             .map(|suite| planned(repository, environment, suite))
@@ -107,6 +122,7 @@ fn planned(repository: &Repository, environment: &BTreeMap<String, String>, suit
         directory: suite.directory,
         reason: suite.reason,
         command: Vec::new(),
+        paths_only: suite.is_part,
         missing: is_missing.then(|| format!("{} was not found on the PATH: {}", data.program, data.install)),
     }
 }

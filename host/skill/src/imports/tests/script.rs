@@ -47,6 +47,20 @@ pub(super) fn arguments(script: &str, filter: Option<&str>, paths: &[String]) ->
     Ok(arguments)
 }
 
+/// True for a script that starts nothing but these programs: `echo "no test specified" && exit 1`.
+pub(super) fn starts_only(script: &str, programs: &[String]) -> bool {
+    let mut commands = script
+        .split(['&', '|', ';', '\n'])
+        .map(str::trim)
+        .filter(|command| !command.is_empty());
+    let is_one = |command: &str| {
+        programs
+            .iter()
+            .any(|program| command.split_whitespace().next() == Some(program))
+    };
+    !script.contains(['`', '$']) && commands.all(is_one)
+}
+
 fn cannot(script: &str, how: &str) -> Failure {
     hinted(
         "invalid-arguments",
@@ -197,6 +211,28 @@ mod unit {
         ");
         assert_eq!(words("jest && eslint .", None, &[]), "");
         assert_eq!(words("ava", None, &["a.js"]), "a.js");
+    }
+
+    #[test]
+    fn a_script_of_echo_alone_tests_nothing() {
+        let idle = ["echo", "exit", "true", ":"].map(str::to_owned);
+        for script in [
+            "echo root",
+            "echo \"Error: no test specified\" && exit 1",
+            "true",
+            ": ; exit 0",
+        ] {
+            assert!(starts_only(script, &idle), "{script}");
+        }
+        for script in [
+            "echo $(jest)",
+            "echo a && jest",
+            "echo-tests",
+            "node --test",
+            "true|tap",
+        ] {
+            assert!(!starts_only(script, &idle), "{script}");
+        }
     }
 
     #[test]

@@ -232,7 +232,7 @@ fn what_npm_needs_is_asked_for_by_name() {
     insta::assert_snapshot!([none, broken, scriptless, attempt()].join("\n"), @r"
     unavailable: There is no package.json at the repository root.
     failed: package.json is not valid JSON: EOF while parsing an object at line 1 column 1.
-    unavailable: package.json has no `test` script.
+    unavailable: package.json has no `test` script that runs a test.
     unavailable: npm was not found on the PATH.
     ");
 }
