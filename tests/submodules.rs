@@ -157,7 +157,10 @@ fn a_moved_submodule_is_committed_and_so_are_its_own_files() {
     );
 
     let done = shop.commit(&json!({"message": "Return 3", "paths": ["lib/helper.py"]}), 0);
-    holds(&done, &["Return 3", "lib/helper.py"]);
+    holds(
+        &done,
+        &["Return 3", "lib/helper.py", "It is a commit of the submodule `lib`;"],
+    );
     assert_eq!(git(&root.join("lib"), &["status", "--porcelain"]), "");
     assert_eq!(git(&root.join("lib"), &["log", "-1", "--format=%s"]), "Return 3\n");
     assert_eq!(shop.status(), " M app.py\n M lib\n");

@@ -149,6 +149,8 @@ pub(crate) struct Deeds {
     pub(crate) commits: Vec<String>,
     /// Names of installed packages.
     pub(crate) packages: Vec<String>,
+    /// Sentences of the host for the answer.
+    pub(crate) notices: Vec<String>,
     /// True if a commit would have held no change.
     pub(crate) had_nothing_to_commit: bool,
     /// Requests over HTTP.
@@ -353,6 +355,14 @@ impl CallBudget {
         let commits = &mut self.lock_deeds().commits;
         if commits.len() < DEEDS_MAX {
             commits.push(id.to_owned());
+        }
+    }
+
+    /// Adds a sentence of the host to the answer. It holds no text of the repository but paths of what was changed.
+    pub fn note_notice(&self, notice: String) {
+        let notices = &mut self.lock_deeds().notices;
+        if notices.len() < DEEDS_MAX {
+            notices.push(notice);
         }
     }
 

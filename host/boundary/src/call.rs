@@ -18,7 +18,7 @@ use super::engine::Runtime;
 use super::loaded::{Leftovers, Loaded};
 use super::proposal::ProposalTerms;
 use super::spelling::Spelling;
-use super::stage::{StageContent, commit, staged};
+use super::stage::{MadeChange, StageContent, commit, staged};
 use super::store::{Grants, GuestComponent};
 use super::taint::OutsideFiles;
 use super::turns::{CallPermit, Turns};
@@ -128,7 +128,8 @@ impl PreparedCall<'_> {
         match &mut result {
             Ok(outcome) => {
                 self.note_shown(&call, &outcome.text);
-                for notice in [call.ignores_notice(), spelling.notice()].into_iter().flatten() {
+                let notices = [call.ignores_notice(), spelling.notice()];
+                for notice in notices.into_iter().flatten().chain(call.deeds().notices) {
                     outcome.text.push_str(&format!("\n\n[tool] {notice}"));
                 }
             }
@@ -264,8 +265,14 @@ impl PreparedCall<'_> {
             deletions: std::mem::take(&mut outcome.deletions),
             terms: left.terms,
         };
+        let made = self.commit(grants, proposal)?;
+        for path in &made.hard_linked {
+            call.note_notice(format!(
+                "`{path}` had other names (hard links): they keep its old content."
+            ));
+        }
         Ok(CallOutcome {
-            files_modified: self.commit(grants, proposal)?,
+            files_modified: made.paths,
             text: outcome.text,
             truncated: outcome.truncated,
             cursor: outcome.cursor,
@@ -485,9 +492,9 @@ impl PreparedCall<'_> {
     }
 
     /// Commits what the call proposes.
-    fn commit(&self, grants: &Grants, proposal: Proposal) -> Result<Vec<String>, CallError> {
+    fn commit(&self, grants: &Grants, proposal: Proposal) -> Result<MadeChange, CallError> {
         if proposal.stage.is_none() && proposal.deletions.is_empty() && proposal.terms.is_empty() {
-            return Ok(Vec::new());
+            return Ok(MadeChange::default());
         }
         let writes = Effect::WriteRepository;
         if let Some(recorder) = &self.context.recorder {
@@ -499,7 +506,10 @@ impl PreparedCall<'_> {
             paths.extend(proposal.deletions);
             paths.extend(proposal.terms.paths());
             recorder.staged(&paths);
-            return Ok(paths);
+            return Ok(MadeChange {
+                paths,
+                ..MadeChange::default()
+            });
         }
         if !grants.has(writes) {
             return Err(grants.denied(self.name, writes));

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::PoisonError;
 
@@ -21,6 +22,7 @@ use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED
 use tool_core::api::Effect;
 use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
+use tool_core::lfs::LfsPointer;
 use tool_core::text::{decode_utf16, encode_utf16, reveal_line, visible_name};
 use tool_repository::changes::{
     self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
@@ -39,6 +41,15 @@ pub struct StageContent<'a> {
     pub terms: &'a ProposalTerms,
 }
 
+/// A change of files that was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MadeChange {
+    /// What changed, relative to the root.
+    pub paths: Vec<String>,
+    /// Those that had other names, which keep the old content: a change replaces the file of one name.
+    pub hard_linked: Vec<String>,
+}
+
 /// Commits what a successful call left. Answers the changed paths, sorted.
 ///
 /// All or nothing: where one path is refused, none is changed. An empty proposal is fine and changes nothing.
@@ -50,13 +61,13 @@ pub fn commit(
         deletions,
         terms,
     }: StageContent<'_>,
-) -> Result<Vec<String>, Failure> {
+) -> Result<MadeChange, Failure> {
     let mut proposal = collect(stage)?;
     for path in deletions {
         proposal.delete(path)?;
     }
     if proposal.files.is_empty() && terms.is_empty() {
-        return Ok(Vec::new());
+        return Ok(MadeChange::default());
     }
     let lock = changes::write_lock(&context.repository);
     let mut guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
@@ -74,7 +85,7 @@ pub fn commit(
     let again = (decision == Decision::Ask).then(|| proposal.clone());
     let change = prepare(context, proposal, terms)?;
     if change.files.is_empty() {
-        return Ok(Vec::new());
+        return Ok(MadeChange::default());
     }
     judge_effect(context, decision)?;
     if let Some(again) = again {
@@ -92,9 +103,31 @@ pub fn commit(
         return Err(cancelled());
     }
     services.note_changes(context, &change.files);
+    let hard_linked = find_hard_linked(context, &change);
     put_in_place(context, &change)?;
     let unseen = terms.bases.keys().chain(terms.renames.values());
-    Ok(noted(context, change, &unseen.map(String::as_str).collect()))
+    Ok(MadeChange {
+        paths: noted(context, change, &unseen.map(String::as_str).collect()),
+        hard_linked,
+    })
+}
+
+/// Files that a change replaces and that have other names in the file system.
+fn find_hard_linked(context: &CallContext, change: &PreparedChange) -> Vec<String> {
+    let is_linked = |path: &str| {
+        let metadata = context.repository.root().join(path).symlink_metadata();
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.nlink() > 1)
+    };
+    let replaced = change
+        .files
+        .iter()
+        .filter(|file| file.after.is_some())
+        .map(|file| &file.path);
+    let is_layered = context.repository.layer().is_some();
+    replaced
+        .filter(|path| !is_layered && is_linked(path))
+        .cloned()
+        .collect()
 }
 
 /// Question for a change: its files, and their exact difference.
@@ -572,6 +605,9 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
         };
         left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
         judge_content(context, terms, &path, before.as_ref())?;
+        if content.is_some() {
+            judge_pointer(&path, before.as_ref())?;
+        }
         let content = match content {
             Some(content) => Some(restored(context, &path, content, before.as_ref())?),
             None => None,
@@ -647,6 +683,21 @@ fn judge_content(
             "denied",
             format!("`{path}` has not been read in this session: read it first"),
             Some("read the whole file, then propose the change again"),
+        )),
+    }
+}
+
+/// Refuses to edit what stands for a content that is elsewhere.
+fn judge_pointer(path: &str, before: Option<&FileState>) -> Result<(), Failure> {
+    match before.and_then(|before| LfsPointer::parse(&before.content)) {
+        None => Ok(()),
+        Some(pointer) => Err(failure(
+            "denied",
+            format!(
+                "`{path}` is a Git LFS pointer: its content ({} bytes) is not here, and the pointer is not edited",
+                pointer.bytes
+            ),
+            Some("the user can fetch the content with `git lfs pull`"),
         )),
     }
 }

@@ -8,6 +8,7 @@ pub mod api;
 pub mod authors;
 pub mod digest;
 pub mod disk;
+pub mod lfs;
 pub mod limits;
 pub mod redaction;
 pub mod text;

@@ -145,14 +145,24 @@ impl Services for MachineServices {
         let is_asked = context.decide(Effect::CommitGit) == Decision::Ask || git::must_ask_to_commit(context);
         let commit = if is_asked { call.unclocked(commit) } else { commit() };
         match &commit {
-            Ok(commit) => {
-                call.note_commit(&commit.id);
-                git_commit::note_places(call, commit);
+            Ok(made) => {
+                call.note_commit(&made.commit.id);
+                git_commit::note_places(call, &made.commit);
+                if let Some(place) = &made.place {
+                    call.note_notice(format!(
+                        "It is a commit of the submodule `{place}`; a commit of `{place}` itself records it in this \
+                         repository."
+                    ));
+                }
+                if !made.hooks.is_empty() {
+                    let hooks = made.hooks.join("`, `");
+                    call.note_notice(format!("Your git hooks did not run for this commit: `{hooks}`."));
+                }
             }
             Err(CommitError::Nothing(_)) => call.note_empty_commit(),
             Err(CommitError::Failed(_)) => {}
         }
-        commit.map_err(CommitError::into_failure)
+        commit.map(|made| made.commit).map_err(CommitError::into_failure)
     }
 
     fn run_tests(

@@ -31,4 +31,15 @@ pub(crate) struct GitTask {
     /// The user's home, and the folder of configurations where it is another than usual.
     pub(crate) home: Option<PathBuf>,
     pub(crate) config_home: Option<PathBuf>,
+    pub(crate) author: GitPerson,
+    pub(crate) committer: GitPerson,
+}
+
+/// A person of a commit as the caller's environment has them: `GIT_AUTHOR_NAME` and the like. What it lacks is taken from
+/// git's configuration.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GitPerson {
+    pub(crate) name: Option<String>,
+    pub(crate) email: Option<String>,
 }

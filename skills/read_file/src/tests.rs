@@ -258,3 +258,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pointer_of_git_lfs_is_no_content() {
+    let pointer = format!(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n",
+        "a".repeat(64)
+    );
+    let host = FakeHost::new(&[("model.bin", pointer.as_bytes())]);
+    let answer = call(&host, json!({"path": "model.bin"})).expect("the file is readable");
+    insta::assert_snapshot!(answer.text, @"`model.bin` is a Git LFS pointer: its content (12.3 kB) is not here. `git lfs pull` fetches it.");
+    assert!(host.shown.borrow().is_empty());
+    assert!(shown(b"version https://git-lfs.github.com/spec/v1\n").starts_with("     1\tversion"));
+}

@@ -157,7 +157,7 @@ impl Bench {
             deletions: &deletions,
             terms: &self.terms,
         };
-        commit(&self.context, &NoServices, left)
+        commit(&self.context, &NoServices, left).map(|made| made.paths)
     }
 
     /// Every file of the root with its content, temporaries included.

@@ -31,7 +31,7 @@ pub const TEST_RESULTS: &str = "TOOL_TEST_RESULTS";
 
 /// Names of the environment variables that configure the product or that recipes may see. A client sends these with a
 /// session, those that `headers` of the user's configuration name, and no others.
-pub const FORWARDED: [&str; 67] = [
+pub const FORWARDED: [&str; 73] = [
     "HOSTED_API_KEY",
     "VENDOR_B_API_KEY",
     "VENDOR_C_API_KEY",
@@ -62,6 +62,12 @@ pub const FORWARDED: [&str; 67] = [
     "LANG",
     "LC_ALL",
     "VIRTUAL_ENV",
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_DATE",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_DATE",
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "NO_PROXY",

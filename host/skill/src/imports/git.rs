@@ -7,10 +7,12 @@
 //! work tree are read through the guard, contents are judged, questions are asked, and branches and index are moved.
 //!
 //! libgit2 runs no hook, no external diff, no textconv, no fsmonitor and no `filter.*` driver: it has no code for the
-//! first four, and of filters only its own two (line ends, `$Id$`). `GIT_*` of the daemon's environment does not reach
-//! it. Where there is no helper, a thread of this process stands in for it, on the same terms but for the walls.
+//! first four, and of filters only its own two (line ends, `$Id$`). No `GIT_*` reaches it but who commits and when, as the
+//! caller's environment says it. Where there is no helper, a thread of this process stands in for it, on the same terms but
+//! for the walls.
 
 pub(super) mod content;
+pub(super) mod large;
 pub(super) mod layout;
 mod linked;
 pub(super) mod lock;
@@ -30,7 +32,7 @@ use std::time::Duration;
 use self::layout::Layout;
 use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id, Submodule};
 use crate::limits;
-use crate::task::{GitTask, Task};
+use crate::task::{GitPerson, GitTask, Task};
 use crate::{CallContext, Question};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
@@ -366,6 +368,18 @@ fn task(context: &CallContext, layout: &Layout, place: Option<&str>, scratch: Op
         scratch: scratch.map(Path::to_owned),
         home: variable("HOME").or_else(std::env::home_dir),
         config_home: variable("XDG_CONFIG_HOME"),
+        author: person(context, "AUTHOR"),
+        committer: person(context, "COMMITTER"),
+    }
+}
+
+/// The author or the committer that the caller's environment names.
+fn person(context: &CallContext, role: &str) -> GitPerson {
+    let variable = |what: &str| context.environment.get(&format!("GIT_{role}_{what}"));
+    let filled = |what: &str| variable(what).filter(|value| !value.is_empty()).cloned();
+    GitPerson {
+        name: filled("NAME"),
+        email: filled("EMAIL"),
     }
 }
 

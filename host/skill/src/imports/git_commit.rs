@@ -9,11 +9,13 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 
 use rustix::fs::Stat;
 use tokio_util::sync::CancellationToken;
 
 use super::git::content::{self, SideContent, WorkTreeEntry};
+use super::git::large;
 use super::git::layout::Layout;
 use super::git::lock::locked;
 use super::git::patches;
@@ -47,6 +49,14 @@ pub(super) enum CommitError {
     Failed(Failure),
 }
 
+/// A commit, and the user's hooks that git would have run for it.
+pub(super) struct MadeCommit {
+    pub(super) commit: Commit,
+    pub(super) hooks: Vec<&'static str>,
+    /// The submodule that was committed to.
+    pub(super) place: Option<String>,
+}
+
 impl CommitError {
     pub(super) fn into_failure(self) -> Failure {
         match self {
@@ -62,9 +72,15 @@ impl From<Failure> for CommitError {
 }
 
 /// Commits the named paths, everything, or the files that this session changed.
-pub(super) fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, CommitError> {
+pub(super) fn create(
+    context: &CallContext,
+    message: &str,
+    paths: &[String],
+    all: bool,
+) -> Result<MadeCommit, CommitError> {
     consent::not_denied(context, Effect::CommitGit)?;
     check_message(message)?;
+    find_moments(context)?;
     let choice = choose(context, paths, all)?;
     let prepared = prepare(context, &choice, message)?;
     consent::obtain(context, &prepared.question)?;
@@ -168,6 +184,7 @@ struct Prepared {
     place: Option<String>,
     scratch: Scratch,
     start: Start,
+    hooks: Vec<&'static str>,
     tree: Id,
     entries: Vec<TreeEntry>,
     question: Question,
@@ -187,7 +204,12 @@ fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Re
     check_shown(
         "author",
         &start.author,
-        "`user.name` and `user.email` in git's configuration",
+        "`user.name` and `user.email` in git's configuration, or the variables `GIT_AUTHOR_…`",
+    )?;
+    check_shown(
+        "committer",
+        &start.committer,
+        "`user.name` and `user.email` in git's configuration, or the variables `GIT_COMMITTER_…`",
     )?;
     check_shown(
         "branch",
@@ -214,8 +236,10 @@ fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Re
     let entries = chosen.iter().map(|chosen| chosen.entry.clone()).collect::<Vec<_>>();
     send_entries(&mut preparation.git, &entries)?;
     let tree = stored(preparation.git.ask(&GitRequest::Tree)?)?;
-    let question = preparation.question(&chosen, &tree, &start)?;
+    let hooks = find_hooks(&layout, &start);
+    let question = preparation.question(&chosen, &tree, &start, &hooks)?;
     Ok(Prepared {
+        hooks,
         place: place.map(str::to_owned),
         scratch,
         start,
@@ -395,11 +419,18 @@ impl Preparation<'_> {
     fn store_file(
         &mut self,
         path: &str,
-        file: File,
+        mut file: File,
         stat: &Stat,
         committed: Option<&(Id, u32)>,
     ) -> Result<NewFile, Failure> {
-        if let Some(filter) = self.git.attributes(path)?.external_filter {
+        let attributes = self.git.attributes(path)?;
+        let stored = committed.map(|(id, _)| id);
+        if let Some(stored) = stored
+            && large::is_unchanged(&mut self.git, &attributes, stored, &mut file, self.cancel)?
+        {
+            return Ok(new_file(stored.clone(), self.mode(stat, committed), stat));
+        }
+        if let Some(filter) = attributes.external_filter {
             return Err(hinted(
                 "failed",
                 format!("`{path}` has the attribute `{filter}`: git would put a program in between."),
@@ -458,7 +489,7 @@ impl Preparation<'_> {
     }
 
     /// Builds the user's question: message, author, branch and the exact diff.
-    fn question(&mut self, chosen: &[Chosen], tree: &Id, start: &Start) -> Result<Question, Failure> {
+    fn question(&mut self, chosen: &[Chosen], tree: &Id, start: &Start, hooks: &[&str]) -> Result<Question, Failure> {
         let message = &start.message;
         let subject = message.lines().next().unwrap_or_default();
         let files = match chosen.len() {
@@ -471,12 +502,24 @@ impl Preparation<'_> {
             .place
             .map(|place| format!(" of the submodule {}", quoted(place)))
             .unwrap_or_default();
-        let mut detail = format!("Commit {files} on {branch}{place} as {}\n\n", start.author);
+        let mut persons = start.author.clone();
+        if start.committer != start.author {
+            let _ = write!(persons, ", committed by {}", start.committer);
+        }
+        let mut detail = format!("Commit {files} on {branch}{place} as {persons}\n\n");
         for line in message.lines() {
             let indent = if line.is_empty() { "" } else { "    " };
             let _ = writeln!(detail, "{indent}{line}");
         }
-        let _ = writeln!(detail, "\ntree {tree}\n\nYour git hooks do not run for this commit.\n");
+        let hooks = if hooks.is_empty() {
+            String::new()
+        } else {
+            format!(": `{}`", hooks.join("`, `"))
+        };
+        let _ = writeln!(
+            detail,
+            "\ntree {tree}\n\nYour git hooks do not run for this commit{hooks}.\n"
+        );
         for chosen in chosen {
             let room = limits::GIT_QUESTION_BYTES_MAX.saturating_sub(detail.len());
             detail.push_str(&self.change(chosen, room)?);
@@ -559,23 +602,24 @@ fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
 
 /// Commits what was prepared, provided that the branch has not moved meanwhile. Everything that takes time comes before
 /// anything moves, and a cancellation ends it; what moves then is two names.
-fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> {
+fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failure> {
     let Prepared {
         place,
         scratch,
         start,
+        hooks,
         tree,
         entries,
         ..
     } = prepared;
     let mut git = Git::open_at(context, place.as_deref(), Some(scratch.path()))?;
     let layout = git.layout.clone();
-    let moment = now_here();
+    let moments = find_moments(context)?;
     let id = stored(git.ask(&GitRequest::Commit {
         tree,
         parent: start.parent.clone(),
         message: start.message.clone(),
-        moment,
+        moments,
     })?)?;
     let noted = Noted::new(context, &layout, start.branch.as_deref(), &id)?;
     let mut publication = Publication::begin(&layout, &scratch, start.branch.as_deref(), &noted.publishing)?;
@@ -587,7 +631,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
             "try again, so that the commit is prepared on the new state",
         ));
     }
-    if now.author != start.author {
+    if (&now.author, &now.committer) != (&start.author, &start.committer) {
         return Err(hinted(
             "failed",
             "The author that git's configuration names has changed since the commit was prepared.",
@@ -599,9 +643,9 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
     let movement = Movement {
         from: start.parent.as_ref(),
         to: &id,
-        author: &now.author,
+        author: &now.committer,
         subject: start.message.lines().next().unwrap_or_default(),
-        moment,
+        moment: moments[1],
     };
     publication.lay_out(movement, &context.cancel)?;
     // From here on nothing is given up half done.
@@ -618,12 +662,82 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<Commit, Failure> 
     })?;
     drop(publication);
     drop(noted);
-    Ok(Commit {
+    let commit = Commit {
         id: id.to_string(),
         branch: start.branch,
         author: start.author,
         files: entries.into_iter().map(|entry| entry.path).collect(),
-    })
+    };
+    Ok(MadeCommit { commit, hooks, place })
+}
+
+/// Hooks that git runs for a commit.
+const COMMIT_HOOKS: [&str; 6] = [
+    "pre-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "post-index-change",
+    "reference-transaction",
+];
+
+/// The hooks of a repository that git would run for a commit.
+fn find_hooks(layout: &Layout, start: &Start) -> Vec<&'static str> {
+    let folder = match &start.hooks_path {
+        Some(path) => layout.top.join(path),
+        None => layout.common.join("hooks"),
+    };
+    let is_program = |name: &&str| {
+        let metadata = folder.join(name).metadata();
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    COMMIT_HOOKS.into_iter().filter(is_program).collect()
+}
+
+/// When the author made the change and when it is committed, as the caller's environment says it: now by default.
+fn find_moments(context: &CallContext) -> Result<[Moment; 2], Failure> {
+    let now = now_here();
+    let moment = |name: &str| match context.environment.get(name).filter(|value| !value.is_empty()) {
+        None => Ok(now),
+        Some(value) => parse_date(value).ok_or_else(|| {
+            hinted(
+                "invalid-arguments",
+                format!("`{name}` is no date that is understood here."),
+                "the user has to write it as `2026-03-01T12:30:00+01:00`, or as seconds since 1970 and an offset: \
+                 `1772364600 +0100`",
+            )
+        }),
+    };
+    Ok([moment("GIT_AUTHOR_DATE")?, moment("GIT_COMMITTER_DATE")?])
+}
+
+/// A date of git's internal format, of ISO 8601 or of RFC 2822.
+fn parse_date(text: &str) -> Option<Moment> {
+    let internal = || {
+        let (seconds, offset) = text.trim_start_matches('@').split_once(' ')?;
+        let digits = offset.strip_prefix(['+', '-'])?;
+        let number = |digits: &str| digits.parse::<i32>().ok();
+        if digits.len() != 4 || !digits.is_ascii() {
+            return None;
+        }
+        let minutes = number(&digits[..2])? * 60 + number(&digits[2..])?;
+        Some(Moment {
+            seconds: seconds.parse().ok().filter(|&seconds: &i64| seconds >= 0)?,
+            offset_minutes: if offset.starts_with('-') { -minutes } else { minutes },
+        })
+    };
+    let of = |date: chrono::DateTime<chrono::FixedOffset>| Moment {
+        seconds: date.timestamp(),
+        offset_minutes: date.offset().local_minus_utc() / 60,
+    };
+    internal()
+        .or_else(|| chrono::DateTime::parse_from_rfc3339(text).ok().map(of))
+        .or_else(|| {
+            chrono::DateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S %z")
+                .ok()
+                .map(of)
+        })
+        .or_else(|| chrono::DateTime::parse_from_rfc2822(text).ok().map(of))
 }
 
 /// A publication that the journal knows, until nothing of it is left to be finished.

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use tokio_util::sync::CancellationToken;
 
 use super::git::Git;
-use super::git::content::{self, SideContent};
+use super::git::content::{self, SideContent, WorkTreeEntry};
+use super::git::large;
 use super::git::patches::{self, PatchRoom, status_name, visible};
 use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
 use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status, Submodule};
@@ -381,6 +382,12 @@ impl DiffReader<'_> {
     ) -> Result<Option<BoundedDiff>, Failure> {
         let attributes = self.git.attributes(path)?;
         if area == Area::WorkTree && attributes.external_filter.is_some() {
+            if let Ok(WorkTreeEntry::File(mut file, _)) = content::entry(self.repository, path, self.cancel)
+                && let Some(stored) = delta.old.as_ref().filter(|_| delta.old_mode == delta.new_mode)
+                && large::is_unchanged(&mut self.git, &attributes, stored, &mut file, self.cancel)?
+            {
+                return Ok(None);
+            }
             return Ok(Some(patches::binary()));
         }
         let (old_place, new_place) = places(delta, area);

@@ -423,3 +423,18 @@ fn a_proposal_holds_files_up_to_its_bound() {
     proposal.files.insert("one more".to_owned(), None);
     assert!(proposal.check_count().is_err());
 }
+
+#[test]
+fn a_pointer_of_git_lfs_is_not_edited() {
+    let pointer = format!(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n",
+        "a".repeat(64)
+    );
+    let edited = pointer.replace("12345", "99");
+    let bench = Bench::new(&[("model.bin", pointer.as_str())]);
+    bench.see("model.bin");
+    let message =
+        "`model.bin` is a Git LFS pointer: its content (12345 bytes) is not here, and the pointer is not edited";
+    bench.refused(&[("model.bin", edited.as_str())], &[], "denied", message);
+    assert_eq!(bench.propose(&[], &["model.bin"]).expect("it may go"), ["model.bin"]);
+}

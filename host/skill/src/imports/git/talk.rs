@@ -128,8 +128,9 @@ pub(in crate::imports) struct Attributes {
 pub(in crate::imports) struct Start {
     /// The message as git would store it.
     pub(in crate::imports) message: String,
+    /// Name and address, as they stand in a commit.
     pub(in crate::imports) author: String,
-    /// Its name and address, as they stand in a commit.
+    pub(in crate::imports) committer: String,
     pub(in crate::imports) parent: Option<Id>,
     pub(in crate::imports) branch: Option<String>,
     /// False where the modes of files mean nothing.
@@ -138,6 +139,8 @@ pub(in crate::imports) struct Start {
     pub(in crate::imports) has_links: bool,
     /// True where the movements of branches are logged.
     pub(in crate::imports) keeps_logs: bool,
+    /// `core.hooksPath`; absent for the usual folder.
+    pub(in crate::imports) hooks_path: Option<String>,
 }
 
 /// A path that differs from the index or the last commit, and what the last commit holds for it.
@@ -421,7 +424,8 @@ pub(in crate::imports) enum GitRequest {
         tree: Id,
         parent: Option<Id>,
         message: String,
-        moment: Moment,
+        /// When the author made the change, and when it was committed.
+        moments: [Moment; 2],
     },
     /// Makes the copy of the index agree with the commit for those files.
     Index,

@@ -24,7 +24,7 @@ use self::past::PastWalk;
 use super::layout::{foreign, not_a_repository};
 use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::limits;
-use crate::task::GitTask;
+use crate::task::{GitPerson, GitTask};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::HelperConnection;
@@ -73,6 +73,7 @@ impl Git {
             repository,
             prefix,
             above: task.above.clone(),
+            persons: (task.author.clone(), task.committer.clone()),
             scratch: task.scratch.clone(),
         })
     }
@@ -114,6 +115,8 @@ struct Git {
     prefix: String,
     /// What precedes our paths, with a trailing `/`; empty but in a submodule.
     above: String,
+    /// Author and committer of the caller's environment.
+    persons: (GitPerson, GitPerson),
     /// Folder for new objects.
     scratch: Option<std::path::PathBuf>,
 }
@@ -182,7 +185,8 @@ impl Git {
                 });
             }
         }
-        if head.is_none() {
+        // The last commit may have some that the index lacks.
+        if head.as_ref().is_none_or(|tree| tree.get_name(".gitmodules").is_none()) {
             return Ok(found);
         }
         let diff = self.repository.diff_tree_to_index(head.as_ref(), Some(&index), None);

@@ -14,7 +14,8 @@ const ALLOWED: &[&str] = &["commit-git"];
 
 /// A commit whose errors are failures, as the skill sees them.
 fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
-    super::create(context, message, paths, all).map_err(CommitError::into_failure)
+    let made = super::create(context, message, paths, all);
+    made.map(|made| made.commit).map_err(CommitError::into_failure)
 }
 
 fn commit(fixture: &Fixture, paths: &[&str], all: bool) -> Result<Commit, Failure> {
@@ -393,6 +394,95 @@ fn no_hook_and_no_program_of_the_configuration_runs() {
         !marker.exists(),
         "{}",
         std::fs::read_to_string(&marker).unwrap_or_default()
+    );
+}
+
+#[test]
+fn hooks_that_git_would_run_are_named_in_the_question_and_the_result() {
+    let fixture = started();
+    let elsewhere = fixture.root().join("team-hooks");
+    for (name, mode) in [("commit-msg", 0o755), ("pre-commit", 0o644), ("pre-push", 0o755)] {
+        fixture.write(&format!("team-hooks/{name}"), "#!/bin/sh\nexit 1\n");
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(elsewhere.join(name), permissions).expect("it is ours");
+    }
+    fixture.configure("core.hooksPath", "team-hooks");
+    fixture.write("a.txt", "2\n");
+    let user = ScriptedApproval::new(true);
+    let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
+    let made = super::create(&session, "Say why", &["a.txt".to_owned()], false).expect("the user agrees");
+    assert_eq!(made.hooks, ["commit-msg"]);
+    let question = user.questions().remove(0);
+    let detail = question.detail();
+    assert!(
+        detail.contains("do not run for this commit: `commit-msg`.\n"),
+        "{detail}"
+    );
+}
+
+#[test]
+fn author_and_committer_of_the_callers_environment_count() {
+    let fixture = started();
+    fixture.write("a.txt", "2\n");
+    let user = ScriptedApproval::new(true);
+    let mut session = context(&fixture.root(), &[], Arc::clone(&user) as _);
+    for (name, value) in [
+        ("GIT_AUTHOR_NAME", "Robot"),
+        ("GIT_AUTHOR_EMAIL", "robot@example.org"),
+        ("GIT_AUTHOR_DATE", "2026-03-01T12:30:00+01:00"),
+        ("GIT_COMMITTER_EMAIL", "ci@example.org"),
+        ("GIT_COMMITTER_DATE", "@1772364601 -0130"),
+        ("GIT_DIR", "/elsewhere"),
+    ] {
+        session.environment.insert(name.to_owned(), value.to_owned());
+    }
+    create(&session, "Say why", &[], true).expect("the user agrees");
+    let question = user.questions().remove(0);
+    let first = question.detail().lines().next();
+    assert_eq!(
+        first,
+        Some("Commit 1 file on branch main as Robot <robot@example.org>, committed by Ada Example <ci@example.org>")
+    );
+    let head = fixture
+        .git
+        .head()
+        .and_then(|head| head.peel_to_commit())
+        .expect("it was made");
+    let shown = |person: &git2::Signature<'_>| {
+        let when = person.when();
+        format!("{person} {} {}", when.seconds(), when.offset_minutes())
+    };
+    assert_eq!(shown(&head.author()), "Robot <robot@example.org> 1772364600 60");
+    assert_eq!(shown(&head.committer()), "Ada Example <ci@example.org> 1772364601 -90");
+    session
+        .environment
+        .insert("GIT_AUTHOR_DATE".to_owned(), "yesterday".to_owned());
+    fixture.write("a.txt", "3\n");
+    let refused = create(&session, "Say why", &[], true).expect_err("it is no date");
+    assert_eq!(refused.message, "`GIT_AUTHOR_DATE` is no date that is understood here.");
+}
+
+#[test]
+fn an_unchanged_file_of_git_lfs_blocks_no_commit_and_a_changed_one_does() {
+    let fixture = started();
+    let content = "large\n".repeat(1000);
+    let digest = tool_core::digest::sha256_hex(content.as_bytes());
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize 6000\n");
+    for name in ["here.bin", "elsewhere.bin"] {
+        fixture.write(name, &pointer);
+    }
+    fixture.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
+    fixture.commit("large files");
+    fixture.write("here.bin", &content);
+    fixture.write("a.txt", "2\n");
+    let made = commit(&fixture, &[], true).expect("nothing else has changed");
+    assert_eq!(made.files, ["a.txt"]);
+    assert_eq!(fixture.committed("here.bin"), Some((pointer, 0o100_644)));
+    fixture.write("here.bin", &content.replace("large", "LARGE"));
+    let refused = commit(&fixture, &[], true).expect_err("it has changed");
+    assert_eq!(
+        refused.message,
+        "`here.bin` has the attribute `filter=lfs`: git would put a program in between."
     );
 }
 

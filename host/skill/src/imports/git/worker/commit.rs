@@ -15,6 +15,7 @@ use git2::{
 use super::super::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, TreeEntry};
 use super::{Git, entry, git_failure, id, not_watched, oid};
 use crate::limits;
+use crate::task::GitPerson;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 
@@ -76,12 +77,12 @@ impl<'a> Making<'a> {
                 tree,
                 parent,
                 message,
-                moment,
+                moments,
             } => Ok(GitAnswer::Stored(self.commit(
                 &tree,
                 parent.as_ref(),
                 &message,
-                moment,
+                moments,
             )?)),
             GitRequest::Index => {
                 self.update_index().map_err(|error| git_failure(&error))?;
@@ -93,19 +94,27 @@ impl<'a> Making<'a> {
 
     fn begin(&self, message: &str) -> Result<Start, Failure> {
         self.refuse_special_states()?;
-        let author = self.author(None)?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let [author, committer] = self.persons(None)?;
+        let shown = |person: &Signature<'_>| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            format!("{} <{}>", text(person.name_bytes()), text(person.email_bytes()))
+        };
         let parent = self.git.head()?.map(|commit| id(commit.id())).transpose()?;
         let config = self.git.repository.config().map_err(|error| git_failure(&error))?;
         Ok(Start {
             message: git2::message_prettify(message, None).map_err(|error| git_failure(&error))?,
-            author: format!("{} <{}>", text(author.name_bytes()), text(author.email_bytes())),
+            author: shown(&author),
+            committer: shown(&committer),
             parent,
             branch: self.git.branch(),
             trusts_modes: config.get_bool("core.filemode").unwrap_or(true),
             has_links: config.get_bool("core.symlinks").unwrap_or(true),
             // It may also be the word `always`, which is no less.
             keeps_logs: config.get_bool("core.logallrefupdates").unwrap_or(true),
+            hooks_path: config
+                .get_path("core.hookspath")
+                .ok()
+                .map(|path| path.to_string_lossy().into_owned()),
         })
     }
 
@@ -230,21 +239,36 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    fn author(&self, moment: Option<Moment>) -> Result<Signature<'static>, Failure> {
-        let author = self.git.repository.signature().map_err(|error| match error.code() {
-            ErrorCode::NotFound => hinted(
-                "unavailable",
-                "git's configuration names no author: `user.name` or `user.email` is not set.",
-                "the user has to set them: git config user.name \"…\" and git config user.email \"…\"; variables such as \
-                 GIT_AUTHOR_NAME do not count",
-            ),
-            _ => git_failure(&error),
-        })?;
-        let Some(moment) = moment else { return Ok(author) };
-        let plain = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let time = Time::new(moment.seconds, moment.offset_minutes);
-        Signature::new(&plain(author.name_bytes()), &plain(author.email_bytes()), &time)
-            .map_err(|error| git_failure(&error))
+    /// Author and committer, at these moments or now.
+    fn persons(&self, moments: Option<[Moment; 2]>) -> Result<[Signature<'static>; 2], Failure> {
+        let (author, committer) = &self.git.persons;
+        Ok([
+            self.person(author, moments.map(|moments| moments[0]))?,
+            self.person(committer, moments.map(|moments| moments[1]))?,
+        ])
+    }
+
+    /// A person whom the caller's environment names before git's configuration does.
+    fn person(&self, given: &GitPerson, moment: Option<Moment>) -> Result<Signature<'static>, Failure> {
+        let config = self.git.repository.config().map_err(|error| git_failure(&error))?;
+        let find = |given: Option<&String>, key: &str| match given {
+            Some(given) => Ok(given.clone()),
+            None => match config.get_string(key) {
+                Ok(configured) if !configured.trim().is_empty() => Ok(configured),
+                Ok(_) => Err(no_author()),
+                Err(error) if error.code() == ErrorCode::NotFound => Err(no_author()),
+                Err(error) => Err(git_failure(&error)),
+            },
+        };
+        let (name, email) = (
+            find(given.name.as_ref(), "user.name")?,
+            find(given.email.as_ref(), "user.email")?,
+        );
+        let made = match moment {
+            Some(moment) => Signature::new(&name, &email, &Time::new(moment.seconds, moment.offset_minutes)),
+            None => Signature::now(&name, &email),
+        };
+        made.map_err(|error| git_failure(&error))
     }
 
     /// The changed paths that are meant.
@@ -369,9 +393,9 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    fn commit(&self, tree: &Id, parent: Option<&Id>, message: &str, moment: Moment) -> Result<Id, Failure> {
+    fn commit(&self, tree: &Id, parent: Option<&Id>, message: &str, moments: [Moment; 2]) -> Result<Id, Failure> {
         let repository = &self.git.repository;
-        let author = self.author(Some(moment))?;
+        let [author, committer] = self.persons(Some(moments))?;
         let tree = repository.find_tree(oid(tree)?).map_err(|error| git_failure(&error))?;
         let parent = match parent {
             Some(parent) => Some(
@@ -382,7 +406,7 @@ impl<'a> Making<'a> {
             None => None,
         };
         let parents = parent.iter().collect::<Vec<_>>();
-        let made = repository.commit(None, &author, &author, message, &tree, &parents);
+        let made = repository.commit(None, &author, &committer, message, &tree, &parents);
         id(made.map_err(|error| git_failure(&error))?)
     }
 
@@ -462,6 +486,15 @@ impl Storing {
         }
         stored
     }
+}
+
+fn no_author() -> Failure {
+    hinted(
+        "unavailable",
+        "git's configuration names no author: `user.name` or `user.email` is not set.",
+        "the user has to set them: git config user.name \"…\" and git config user.email \"…\"; GIT_AUTHOR_NAME, \
+         GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL of the caller count, too",
+    )
 }
 
 /// An entry with what the file system said when the content was read: a file that was changed since differs in it, and

@@ -1,0 +1,61 @@
+//! Files that Git LFS keeps elsewhere: git stores a pointer with their digest and size, which can be compared without
+//! the program that git would run.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use super::Git;
+use super::talk::{Attributes, Id};
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_core::digest::hexadecimal;
+use tool_core::lfs::{LfsPointer, POINTER_BYTES_MAX};
+
+/// True where a file of the work tree is what the stored pointer stands for, or that pointer itself.
+pub(in crate::imports) fn is_unchanged(
+    git: &mut Git,
+    attributes: &Attributes,
+    stored: &Id,
+    file: &mut File,
+    cancel: &CancellationToken,
+) -> Result<bool, Failure> {
+    if attributes.external_filter.as_deref() != Some("filter=lfs") {
+        return Ok(false);
+    }
+    let Some(stored) = git.blob(stored, POINTER_BYTES_MAX as u64)? else {
+        return Ok(false);
+    };
+    let is_same = LfsPointer::parse(&stored).is_some_and(|pointer| {
+        let compared = compare(file, &stored, &pointer, cancel);
+        compared.unwrap_or(false) && file.rewind().is_ok()
+    });
+    Ok(is_same)
+}
+
+fn compare(file: &mut File, stored: &[u8], pointer: &LfsPointer, cancel: &CancellationToken) -> io::Result<bool> {
+    let bytes = file.metadata()?.len();
+    if bytes == stored.len() as u64 {
+        let mut content = Vec::new();
+        file.by_ref().take(bytes).read_to_end(&mut content)?;
+        file.rewind()?;
+        if content == stored {
+            return Ok(true);
+        }
+    }
+    if bytes != pointer.bytes {
+        return Ok(false);
+    }
+    let (mut digest, mut piece) = (Sha256::new(), vec![0; 1024 * 1024]);
+    let mut left = bytes;
+    while left > 0 && !cancel.is_cancelled() {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            break;
+        }
+        digest.update(&piece[..read]);
+        left = left.saturating_sub(read as u64);
+    }
+    Ok(left == 0 && hexadecimal(&digest.finalize()) == pointer.digest)
+}
