@@ -345,7 +345,8 @@ Examples:
 
     /// Undo the changes of a session, byte for byte
     ///
-    /// Files that you changed since are named and left alone; the exit code is 1 then. An undo is a session that can be
+    /// Files that you changed since are named and left alone; the exit code is 1 then. Where your edits touch other lines,
+    /// the merge is shown, and a yes on a terminal or --merge makes it. An undo is a session that can be
     /// undone, too. Without a name it takes back the newest session that changed files; where that is undone already, it
     /// asks before it takes back the one before it, and without a terminal it needs that one's name. Only changes of files through skills are undone: commits, installations and files written by
     /// commands stay. Commits and installations are named.
@@ -363,6 +364,9 @@ Examples:
         /// Undo all turns of the session's conversation, the newest first
         #[arg(long)]
         conversation: bool,
+        /// Undo also beside your later edits of the same files, where they touch other lines
+        #[arg(long)]
+        merge: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

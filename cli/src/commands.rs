@@ -117,8 +117,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Undo {
             session,
             conversation,
+            merge,
             json,
-        } => undo::run(&session, conversation, json, context).await,
+        } => undo::run(&session, conversation, merge, json, context).await,
         Command::Apply {
             words,
             partial,

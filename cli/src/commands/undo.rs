@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, History, HistoryEntry, Problem, SessionDiff, UndoResult};
+use host::api::{BACK, ChangedFile, ErrorKind, History, HistoryEntry, Problem, SessionDiff, UndoResult};
 use host::text::clean_line;
 
 use super::diff::route;
@@ -17,6 +17,7 @@ use crate::output::Output;
 pub(super) async fn run(
     session: &str,
     whole_conversation: bool,
+    merges: bool,
     json: bool,
     context: &Context,
 ) -> Result<ExitCode, Error> {
@@ -32,8 +33,14 @@ pub(super) async fn run(
     };
     let mut results: Vec<UndoResult> = Vec::new();
     for turn in &turns {
-        let route = format!("/api/sessions/{turn}/undo");
-        results.push(client.post(&route, &serde_json::json!({})).await?);
+        let mut undone = take_back(turn, merges, &mut client).await?;
+        if !json && agrees_to_merge(&undone, context.output).await? {
+            let merged = take_back(turn, true, &mut client).await?;
+            let restored = std::mem::take(&mut undone.restored);
+            undone = merged;
+            undone.restored.splice(0..0, restored);
+        }
+        results.push(undone);
         // A file that a later turn has left would be in the way of an earlier one.
         if results.last().is_some_and(|undone| !undone.left.is_empty()) {
             break;
@@ -53,6 +60,35 @@ pub(super) async fn run(
             .try_for_each(|undone| show(undone, context.output))
             .map(|()| code),
     }
+}
+
+async fn take_back(turn: &str, merges: bool, client: &mut Client) -> Result<UndoResult, Error> {
+    let query = if merges { "?merge=true" } else { "" };
+    let route = format!("/api/sessions/{turn}/undo{query}");
+    client.post(&route, &serde_json::json!({})).await
+}
+
+/// Shows what merges with later edits would do, and asks on a terminal.
+async fn agrees_to_merge(undone: &UndoResult, output: Output) -> Result<bool, Error> {
+    let merges: Vec<&str> = undone.left.iter().filter_map(|left| left.merge.as_deref()).collect();
+    if merges.is_empty() {
+        return Ok(false);
+    }
+    let files = match merges.len() {
+        1 => "One file has".to_owned(),
+        count => format!("{count} files have"),
+    };
+    output.progress(&format!(
+        "{files} later edits of other lines. Taking the session's changes back beside them:"
+    ));
+    for merge in merges {
+        output.diff(merge)?;
+    }
+    if !Output::can_ask() {
+        return Ok(false);
+    }
+    output.ask("Do that? [y/N] ");
+    Ok(tokio::task::spawn_blocking(read_yes).await.unwrap_or(false))
 }
 
 /// The turns of a session's conversation that changed files and are not undone, newest first.
@@ -120,10 +156,16 @@ async fn is_older(chosen: &SessionDiff, client: &mut Client) -> Result<bool, Err
 
 /// The session and its files in a few words.
 fn describe(diff: &SessionDiff) -> String {
-    let (added, removed) = diff.files.iter().fold((0, 0), |(added, removed), file| {
+    // Of an undo in part, what it took back is not taken back again.
+    let files: Vec<&ChangedFile> = diff
+        .files
+        .iter()
+        .filter(|file| file.since.as_deref() != Some(BACK))
+        .collect();
+    let (added, removed) = files.iter().fold((0, 0), |(added, removed), file| {
         (added + file.added, removed + file.removed)
     });
-    let files = match diff.files.as_slice() {
+    let files = match files.as_slice() {
         [file] => format!("`{}`", clean_line(&file.path)),
         files => format!("{} files", files.len()),
     };
@@ -163,6 +205,10 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
     let reasons: Vec<&str> = undone.left.iter().map(|left| left.reason.as_str()).collect();
     let mut hint = match undone.left.iter().find_map(|left| left.hint.clone()) {
         Some(hint) => hint,
+        None if undone.left.iter().any(|left| left.merge.is_some()) => format!(
+            "`tool undo --merge {}` takes the session's changes back beside your later edits, as shown",
+            undone.session_id
+        ),
         None => format!(
             "`tool diff {}` shows what the session had made of it; put that back, or undo it by hand",
             undone.session_id
@@ -174,4 +220,33 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
     let problem = Problem::new(ErrorKind::UndoIncomplete, format!("{files}: {}", reasons.join("; ")));
     output.problem(&problem.with_hint(hint));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::api::ChangeKind;
+
+    #[test]
+    fn a_second_undo_announces_only_what_is_not_back_yet() {
+        let file = |path: &str, since: Option<&str>| ChangedFile {
+            path: path.to_owned(),
+            kind: ChangeKind::Modified,
+            added: 2,
+            removed: 1,
+            is_text: true,
+            since: since.map(str::to_owned),
+        };
+        let mut diff = SessionDiff {
+            session_id: "01a1f88f-0000-7000-8000-000000000000".to_owned(),
+            repository: "/work".to_owned(),
+            diff: String::new(),
+            truncated: false,
+            preview: false,
+            files: vec![file("a.py", None), file("b.py", Some("it has been changed since"))],
+        };
+        assert!(describe(&diff).ends_with(": 2 files (+4 -2)"), "{}", describe(&diff));
+        diff.files[0].since = Some(BACK.to_owned());
+        assert!(describe(&diff).ends_with(": `b.py` (+2 -1)"), "{}", describe(&diff));
+    }
 }

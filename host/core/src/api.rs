@@ -22,7 +22,7 @@ mod schema;
 
 pub use calls::{CallEdge, CallGraph, CallGraphRequest, CallNode, CallRole};
 pub use changes::{
-    ApplyRequest, ApplyResult, ChangeKind, ChangedFile, DiscardResult, LeftFile, SessionDiff, UndoResult,
+    ApplyRequest, ApplyResult, BACK, ChangeKind, ChangedFile, DiscardResult, LeftFile, SessionDiff, UndoResult,
 };
 pub use clock::make_wrong;
 pub use clock::now;

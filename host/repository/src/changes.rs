@@ -25,8 +25,8 @@ use file::{
 pub use file::{FAILING, Fail, WITHOUT_RENAME_FLAGS};
 pub use file::{ReadError, current, new_file_mode, read_bounded, rename_new};
 pub use journal::{ChangeJournal, ContentsFull, Entered, FileChange, FileState, PreparedChange, Publishing};
+pub use undo::{LaterEdits, MergeEdits, UndoError, UndoReport, undo, undo_beside};
 use undo::{Plan, plan};
-pub use undo::{UndoError, UndoReport, undo};
 
 use crate::{Identity, Repository, Root, path};
 use tool_core::disk::Disk;

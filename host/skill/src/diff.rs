@@ -3,6 +3,7 @@
 //! Lines end at line feeds only, whatever else the file uses, so that no carriage return of a file tears the diff.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::Instant;
 
 use similar::{Algorithm, DiffOp};
@@ -108,6 +109,45 @@ pub(super) fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &st
     unified.text
 }
 
+/// Takes a change back beside a later edit: `left` is what the change left, `now` what is there, and `before` what was
+/// there before the change. `None` where both touch the same lines or lines in a row, and for contents that are not text.
+pub fn merge_beside(left: &[u8], now: &[u8], before: &[u8]) -> Option<Vec<u8>> {
+    if [left, now, before].into_iter().any(is_binary) {
+        return None;
+    }
+    let (left, now, before) = (split_lines(left), split_lines(now), split_lines(before));
+    let deadline = Instant::now() + limits::milliseconds(limits::DIFF_MS_MAX);
+    let changes = |new: &[&[u8]]| {
+        let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &left, new, Some(deadline));
+        let changed = ops.into_iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
+        changed.map(|op| (op.old_range(), op.new_range())).collect::<Vec<_>>()
+    };
+    let (later, back) = (changes(&now), changes(&before));
+    let touches = |one: &Range<usize>, other: &Range<usize>| one.start <= other.end && other.start <= one.end;
+    if later
+        .iter()
+        .any(|(one, _)| back.iter().any(|(other, _)| touches(one, other)))
+    {
+        return None;
+    }
+    let later = later.into_iter().map(|(old, new)| (old, &now[new]));
+    let back = back.into_iter().map(|(old, new)| (old, &before[new]));
+    let mut hunks: Vec<(Range<usize>, &[&[u8]])> = later.chain(back).collect();
+    hunks.sort_by_key(|(old, _)| old.start);
+    let (mut merged, mut at) = (Vec::new(), 0);
+    for (old, new) in hunks {
+        merged.extend_from_slice(&left[at..old.start].concat());
+        merged.extend_from_slice(&new.concat());
+        at = old.end;
+    }
+    merged.extend_from_slice(&left[at..].concat());
+    Some(merged)
+}
+
+fn split_lines(content: &[u8]) -> Vec<&[u8]> {
+    content.split_inclusive(|&byte| byte == b'\n').collect()
+}
+
 /// One side of a change: a file that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side<'a> {
@@ -204,9 +244,7 @@ impl Unified {
 
     fn compare(&mut self, (old_name, old): (&str, &[u8]), (new_name, new): (&str, &[u8])) {
         let _ = writeln!(self.text, "--- {old_name}\n+++ {new_name}");
-        let is_end = |byte: &u8| *byte == b'\n';
-        let old: Vec<&[u8]> = old.split_inclusive(is_end).collect();
-        let new: Vec<&[u8]> = new.split_inclusive(is_end).collect();
+        let (old, new) = (split_lines(old), split_lines(new));
         let deadline = Instant::now() + limits::milliseconds(limits::DIFF_MS_MAX);
         let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
         for hunk in similar::group_diff_ops(ops, self.context_lines) {
@@ -348,6 +386,25 @@ mod tests {
     use tool_core::api::Effect;
 
     use super::*;
+
+    #[test]
+    fn a_change_is_taken_back_beside_an_edit_of_other_lines_alone() {
+        let merge = |now: &str| {
+            let merged = merge_beside(b"1\nTWO\n3\n4\n5\n", now.as_bytes(), b"1\n2\n3\n4\n5\n");
+            merged.map(|merged| String::from_utf8(merged).expect("it is text"))
+        };
+        assert_eq!(merge("1\nTWO\n3\n4\nfive\n").as_deref(), Some("1\n2\n3\n4\nfive\n"));
+        assert_eq!(merge("1\nTWO\n3\n4\n5\n6").as_deref(), Some("1\n2\n3\n4\n5\n6"));
+        for touching in [
+            "1\nTwo\n3\n4\n5\n",
+            "1\nTWO\nthree\n4\n5\n",
+            "one\nTWO\n3\n4\n5\n",
+            "",
+            "1\n\0",
+        ] {
+            assert_eq!(merge(touching), None, "{touching}");
+        }
+    }
 
     fn state(content: &[u8]) -> FileState {
         FileState {

@@ -95,6 +95,9 @@ pub struct UndoResult {
     pub next_session_id: Option<String>,
 }
 
+/// What [`ChangedFile`] says of a file whose changes were taken back.
+pub const BACK: &str = "it is back to what it was before the session";
+
 /// A file that an undo did not take back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeftFile {
@@ -105,6 +108,10 @@ pub struct LeftFile {
     /// Advice, if the system names the missing thing: room on a disk, for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// A unified diff of what `merge` would do: later edits touch other lines, so the session's can be taken back beside
+    /// them. Its beginning, where it is very long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<String>,
 }
 
 /// Body of POST /sessions/{session_id}/apply.

@@ -26,6 +26,21 @@ pub(super) struct ChangesQuery {
     repo_path: Option<String>,
 }
 
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct UndoQuery {
+    /// Absolute path to the repository; needed with `latest`, and of no meaning without it.
+    #[serde(default)]
+    #[param(nullable = false)]
+    repo_path: Option<String>,
+    /// Also take changes back beside later edits of the same files that touch other lines: what an undo without it shows
+    /// as `merge`.
+    #[serde(default)]
+    #[param(nullable = false)]
+    merge: Option<bool>,
+}
+
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "only its description is used")]
@@ -63,14 +78,15 @@ pub(super) async fn diff(
 /// Take back what a session changed
 ///
 /// Every file that is as the session left it becomes what it was before, byte for byte; one that another program has
-/// changed since is left alone and named. Nothing but files is taken back: commits and installations of the session are
-/// named in `notices`. The undo is a session of its own, which can be undone.
+/// changed since is left alone and named, unless `merge` is set and the later edit touches other lines. Nothing but files
+/// is taken back: commits and installations of the session are named in `notices`. The undo is a session of its own, which
+/// can be undone.
 #[utoipa::path(
     post,
     path = "/sessions/{session_id}/undo",
     operation_id = "undo",
     tag = "changes",
-    params(ChangesPath, ChangesQuery),
+    params(ChangesPath, UndoQuery),
     responses(
         (status = 200, description = "What was taken back, and what was not.", body = UndoResult),
         Refused,
@@ -85,10 +101,11 @@ pub(super) async fn diff(
 pub(super) async fn undo(
     State(state): State<AppState>,
     PathOf(id): PathOf,
-    QueryOf(query): QueryOf<ChangesQuery>,
+    QueryOf(query): QueryOf<UndoQuery>,
 ) -> Answer<Json<UndoResult>> {
-    let id = resolve(&state, id, query).await?;
-    Ok(Json(state.sessions().undo(&id).await?))
+    let repo_path = query.repo_path;
+    let id = resolve(&state, id, ChangesQuery { repo_path }).await?;
+    Ok(Json(state.sessions().undo(&id, query.merge.unwrap_or(false)).await?))
 }
 
 #[derive(IntoParams)]

@@ -26,15 +26,19 @@ use super::{Sessions, blocking, unknown};
 use crate::api::{self, ChangedFile, ErrorKind, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
 use crate::limits;
 use crate::repository::Repository;
-use crate::skill::diff::{FileDiff, first_lines};
+use crate::skill::diff::{FileDiff, first_lines, merge_beside};
 use crate::skill::drop_build_caches;
 pub(super) use choice::{can_be_undone, undone};
 use tool_repository::changes::{
-    self, ChangeJournal, FileChange, FileState, LeftAlone, PreparedChange, UndoError, UndoReport, WrittenLate,
+    self, ChangeJournal, FileChange, FileState, LaterEdits, LeftAlone, PreparedChange, UndoError, UndoReport,
+    WrittenLate,
 };
 
 /// The diff of a session as it is sent: more than a user reads, less than a terminal chokes on.
 const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The diff of one merge, which a person reads before saying yes.
+const MERGE_DIFF_BYTES_MAX: usize = 256 * 1024;
 
 impl Sessions {
     /// The newest session that changed files in a repository and has not been taken back, by an undo or by hand.
@@ -65,7 +69,9 @@ impl Sessions {
     }
 
     /// Takes back what a session changed. Goes on to its end where the asker goes away.
-    pub async fn undo(self: &Arc<Self>, id: &str) -> Result<UndoResult, Problem> {
+    ///
+    /// With `merges` also beside later edits of the same files that touch other lines.
+    pub async fn undo(self: &Arc<Self>, id: &str, merges: bool) -> Result<UndoResult, Problem> {
         if self.is_under_way(id).await {
             let message = format!("The session `{id}` is still running and cannot be undone");
             return Err(Problem::new(ErrorKind::SessionRunning, message).with_hint("wait for its end, or cancel it"));
@@ -75,7 +81,7 @@ impl Sessions {
         let sessions = Arc::clone(self);
         blocking(move || {
             let _under_way = under_way;
-            sessions.take_back(&summary)
+            sessions.take_back(&summary, merges)
         })
         .await
     }
@@ -92,7 +98,7 @@ impl Sessions {
         false
     }
 
-    pub(super) fn take_back(&self, summary: &Summary) -> Result<UndoResult, Problem> {
+    pub(super) fn take_back(&self, summary: &Summary, merges: bool) -> Result<UndoResult, Problem> {
         let folder = self.store.folder(summary.id());
         let lines = folder.changes().map_err(|error| unreadable(&error))?;
         let (notices, _) = folder
@@ -118,7 +124,11 @@ impl Sessions {
             start: undo_start(summary, self.ids.next(api::now())),
             recorder: OnceLock::new(),
         };
-        let undone = changes::undo(&repository, &changes, &journal);
+        let later = LaterEdits {
+            merge: &merge_beside,
+            is_agreed: merges,
+        };
+        let undone = changes::undo_beside(&repository, &changes, &journal, &later);
         let undo_session_id = journal.end(undone.as_ref());
         // A run of the session may have left build output that passes for that of these files.
         drop_build_caches(&self.home, repository.root());
@@ -147,7 +157,10 @@ impl Sessions {
             restored: report.restored,
             unchanged: report.unchanged,
             left: left
-                .map(|left| explained(left, summary, &summaries, &repository))
+                .map(|left| LeftFile {
+                    merge: merge_of(&left.path, &report.mergeable),
+                    ..explained(left, summary, &summaries, &repository)
+                })
                 .collect(),
         })
     }
@@ -176,7 +189,18 @@ fn explained(
             });
         }
     }
-    LeftFile { path, reason, hint }
+    LeftFile {
+        path,
+        reason,
+        hint,
+        merge: None,
+    }
+}
+
+/// The diff of what a merge would make of a file that was left.
+fn merge_of(path: &str, mergeable: &[FileChange]) -> Option<String> {
+    let change = mergeable.iter().find(|change| change.path == path)?;
+    Some(first_lines(&FileDiff::new(change).text, MERGE_DIFF_BYTES_MAX).to_owned())
 }
 
 fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
@@ -271,7 +295,7 @@ fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String>
         return None;
     }
     Some(if is(&change.before) {
-        "it is back to what it was before the session".to_owned()
+        api::BACK.to_owned()
     } else if matches!(current, Ok(None)) {
         "it is gone".to_owned()
     } else {

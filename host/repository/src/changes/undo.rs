@@ -9,10 +9,11 @@ use std::sync::PoisonError;
 
 use super::{
     ChangeJournal, FileChange, FileState, LeftAlone, Obstacle, PreparedChange, PresentFile, Recovery, RolledBack,
-    apply, content, found, missing_directories, recover_locked, remove_directories, write_lock,
+    apply, content, current, found, missing_directories, recover_locked, remove_directories, write_lock,
 };
 use crate::{Repository, path};
 use tool_core::disk::Disk;
+use tool_core::limits::REPLACED_BYTES_MAX;
 
 /// Result of [`undo`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +24,20 @@ pub struct UndoReport {
     pub unchanged: Vec<String>,
     /// Paths that are not, because another program changed them, sorted.
     pub left_alone: Vec<LeftAlone>,
+    /// What could become of files that were left: the changes taken back, and later edits of other lines kept.
+    pub mergeable: Vec<FileChange>,
+}
+
+/// Takes a change back beside later edits: what the change left, what is there now, and what was there before it. `None`
+/// where both touch the same lines.
+pub type MergeEdits<'a> = dyn Fn(&[u8], &[u8], &[u8]) -> Option<Vec<u8>> + 'a;
+
+/// How an undo treats a file that another program has edited since.
+pub struct LaterEdits<'a> {
+    /// Merges one file.
+    pub merge: &'a MergeEdits<'a>,
+    /// True where the user has seen what becomes of the files, and wants it.
+    pub is_agreed: bool,
 }
 
 /// Why an undo broke off.
@@ -85,11 +100,26 @@ pub fn undo(
     changes: &[PreparedChange],
     journal: &dyn ChangeJournal,
 ) -> Result<UndoReport, UndoError> {
+    let later = LaterEdits {
+        merge: &|_, _, _| None,
+        is_agreed: false,
+    };
+    undo_beside(repository, changes, journal, &later)
+}
+
+/// As [`undo`], and where the user agrees, beside later edits of the same files that touch other lines.
+pub fn undo_beside(
+    repository: &Repository,
+    changes: &[PreparedChange],
+    journal: &dyn ChangeJournal,
+    later: &LaterEdits<'_>,
+) -> Result<UndoReport, UndoError> {
     let lock = write_lock(repository);
     let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
     let mut work = Undo {
         repository,
         journal,
+        later,
         made: made_by(changes).collect(),
         report: UndoReport::default(),
     };
@@ -119,6 +149,7 @@ fn names(files: &[FileChange], path: &str) -> bool {
 struct Undo<'a> {
     repository: &'a Repository,
     journal: &'a dyn ChangeJournal,
+    later: &'a LaterEdits<'a>,
     /// Directories that the changes made.
     made: BTreeSet<&'a str>,
     report: UndoReport,
@@ -146,11 +177,36 @@ impl Undo<'_> {
                     self.leave(path, reason, None);
                     inverse.push(change);
                 }
-                Ok(Inverse::LeaveAlone) => self.leave(path, format!("`{path}` has been changed since"), None),
+                Ok(Inverse::LeaveAlone) => match self.merged(path, &history) {
+                    Some(change) if self.later.is_agreed => inverse.push(change),
+                    merged => {
+                        self.report.mergeable.extend(merged);
+                        self.leave(path, format!("`{path}` has been changed since"), None);
+                    }
+                },
                 Err(obstacle) => self.leave(path, obstacle.to_string(), obstacle.hint()),
             }
         }
         inverse.into_iter().partition(|file| file.after.is_none())
+    }
+
+    /// The change that takes a file's history back and keeps what another program has edited since.
+    fn merged(&self, path: &str, history: &[&FileChange]) -> Option<FileChange> {
+        let is_chain = |pair: &[&FileChange]| content(pair[0].after.as_ref()) == content(pair[1].before.as_ref());
+        if !history.windows(2).all(is_chain) {
+            return None;
+        }
+        let before = history.first()?.before.as_ref()?;
+        let after = history.last()?.after.as_ref()?;
+        let current = current(self.repository.handle(), path, REPLACED_BYTES_MAX).ok()??;
+        let content = (self.later.merge)(&after.content, &current.content, &before.content)?;
+        let mode = current.mode;
+        let merged = FileChange {
+            path: path.to_owned(),
+            before: Some(current),
+            after: Some(FileState { content, mode }),
+        };
+        (merged.before != merged.after).then_some(merged)
     }
 
     /// Puts files in place, all but those that another program is changing now or that the system refuses.

@@ -384,7 +384,9 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
         let summary = scene.open().store.summary(&scene.id).expect("it is kept");
         let undone = {
             let sessions = scene.open();
-            crash_at(moment, || sessions.take_back(&summary).expect("it can be undone"))
+            crash_at(moment, || {
+                sessions.take_back(&summary, false).expect("it can be undone")
+            })
         };
         let sessions = scene.open();
         let found = scene.tree();
