@@ -424,11 +424,10 @@ impl Preparation<'_> {
         committed: Option<&(Id, u32)>,
     ) -> Result<NewFile, Failure> {
         let attributes = self.git.attributes(path)?;
-        let stored = committed.map(|(id, _)| id);
-        if let Some(stored) = stored
-            && large::is_unchanged(&mut self.git, &attributes, stored, &mut file, self.cancel)?
+        if let Some((id, _)) = committed
+            && large::is_unchanged(&mut self.git, &attributes, id, &mut file, self.cancel)?
         {
-            return Ok(new_file(stored.clone(), self.mode(stat, committed), stat));
+            return Ok(new_file(id.clone(), self.mode(stat, committed), stat));
         }
         if let Some(filter) = attributes.external_filter {
             return Err(hinted(
