@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Task {
     /// Reading a git repository, and making the objects of a commit.
-    Git(GitTask),
+    Git(Box<GitTask>),
     /// Compiling a component.
     Compile,
 }

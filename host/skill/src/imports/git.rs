@@ -89,7 +89,7 @@ impl Git {
                 _counted: None,
             });
         }
-        let helper = Helper::start(&walls(&layout, scratch), &Task::Git(task), &until).map_err(explain)?;
+        let helper = Helper::start(&walls(&layout, scratch), &Task::Git(Box::new(task)), &until).map_err(explain)?;
         if let Some(why) = helper.confinement().missing() {
             require(context, &why)?;
         }
