@@ -371,7 +371,7 @@ fn patterns_of(text: &str, is_cut: bool) -> (Vec<&str>, bool) {
     };
     let lines = text.lines();
     let mut patterns: Vec<&str> = lines
-        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .filter(|line| !line.starts_with('#') && !line.trim_end_matches(' ').is_empty())
         .collect();
     let count = patterns.len();
     patterns.retain(|pattern| pattern.len() <= IGNORE_PATTERN_BYTES_MAX);
@@ -385,46 +385,117 @@ fn compile(patterns: &[&str]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new("");
     for pattern in patterns {
         // A line that is no pattern is skipped, as git does.
-        drop(builder.add_line(None, &escape_braces(pattern)));
+        if let Some(pattern) = translate(pattern) {
+            drop(builder.add_line(None, &pattern));
+        }
     }
     builder.build().ok()
 }
 
-/// A pattern in which braces stand for themselves, as they do for git. For `globset` they are alternatives, and it
-/// parses nested ones by recursion, so that a line of some 20 KB would overflow the stack.
+/// A pattern of git in the library's syntax; nothing for one that matches nothing. Braces stand for themselves: for `globset`
+/// they are alternatives, and it parses nested ones by recursion, so that a line of some 20 KB would overflow the stack. A
+/// space at the end that is not a blank counts, which the library would drop. Classes of POSIX become ranges.
 ///
-/// Classes are read as `globset` reads them: a backslash in a class stands for itself, and a `[` without an end is a
+/// Other classes are read as `globset` reads them: a backslash in a class stands for itself, and a `[` without an end is a
 /// character like any other. Nothing is escaped in a class.
-fn escape_braces(pattern: &str) -> String {
-    let mut escaped = String::with_capacity(pattern.len());
-    let mut rest = pattern;
+fn translate(pattern: &str) -> Option<String> {
+    let pattern = keep_last_space(pattern);
+    let mut translated = String::with_capacity(pattern.len());
+    let mut rest = pattern.as_str();
     let mut may_begin_class = true;
     while let Some(character) = rest.chars().next() {
         let mut length = character.len_utf8();
         match character {
             '\\' => length += rest[length..].chars().next().map_or(0, char::len_utf8),
-            '{' | '}' => escaped.push('\\'),
-            '[' if may_begin_class => match class_length(rest) {
-                Some(class) => length = class,
+            '{' | '}' => translated.push('\\'),
+            '[' if may_begin_class => match class_of(rest) {
+                Some(Ok((length, class))) => {
+                    translated.push_str(&class);
+                    rest = &rest[length..];
+                    continue;
+                }
+                Some(Err(UnknownClass)) => return None,
                 // Without an end there is none for a later `[` either.
                 None => may_begin_class = false,
             },
             _ => {}
         }
-        escaped.push_str(&rest[..length]);
+        translated.push_str(&rest[..length]);
         rest = &rest[length..];
     }
-    escaped
+    Some(translated)
 }
 
-/// Bytes of the class that `text` begins with, where it has an end.
-fn class_length(text: &str) -> Option<usize> {
-    let content = text.strip_prefix('[')?;
-    let content = content.strip_prefix(['!', '^']).unwrap_or(content);
-    // An end cannot come first.
-    let first = content.chars().next()?.len_utf8();
-    let end = content[first..].find(']')?;
-    Some(text.len() - content.len() + first + end + 1)
+/// The pattern with its last character in a class, where it is a space that is not a blank and that git keeps.
+fn keep_last_space(pattern: &str) -> String {
+    let pattern = if pattern.ends_with("\\ ") {
+        return pattern.to_owned();
+    } else {
+        pattern.trim_end_matches(' ')
+    };
+    match pattern.chars().next_back() {
+        Some(last) if last.is_whitespace() => {
+            let before = &pattern[..pattern.len() - last.len_utf8()];
+            let backslashes = before.len() - before.trim_end_matches('\\').len();
+            let before = &before[..before.len() - backslashes % 2];
+            format!("{before}[{last}]")
+        }
+        _ => pattern.to_owned(),
+    }
+}
+
+/// A class of POSIX that there is none of.
+struct UnknownClass;
+
+/// Ranges of the classes of POSIX. None begins with a character that has a meaning at the beginning of a class, and none has a
+/// slash: the library takes a pattern with one for a path.
+const POSIX_CLASSES: [(&str, &str); 12] = [
+    ("alnum", "a-zA-Z0-9"),
+    ("alpha", "a-zA-Z"),
+    ("blank", " \t"),
+    ("cntrl", "\u{1}-\u{1f}\u{7f}"),
+    ("digit", "0-9"),
+    ("graph", "\"-~!"),
+    ("lower", "a-z"),
+    ("print", " -~"),
+    ("punct", ":-@[-`{-~\"-.!"),
+    ("space", " \t\n\u{b}\u{c}\r"),
+    ("upper", "A-Z"),
+    ("xdigit", "0-9a-fA-F"),
+];
+
+/// The class that `text` begins with, where it has an end: its length in bytes, and the class in the library's syntax.
+fn class_of(text: &str) -> Option<Result<(usize, String), UnknownClass>> {
+    let mut class = String::from("[");
+    let mut rest = text.strip_prefix('[')?;
+    if let Some(content) = rest.strip_prefix(['!', '^']) {
+        class.push('^');
+        rest = content;
+    }
+    let mut is_first = true;
+    loop {
+        // As git reads it: up to the next `]`, which the colon of the name must precede.
+        if let Some(named) = rest.strip_prefix("[:") {
+            let end = named.find(']')?;
+            if let Some(name) = named[..end].strip_suffix(':') {
+                let Some((_, ranges)) = POSIX_CLASSES.iter().find(|(known, _)| *known == name) else {
+                    return Some(Err(UnknownClass));
+                };
+                class.push_str(ranges);
+                rest = &named[end + 1..];
+                is_first = false;
+                continue;
+            }
+        }
+        let character = rest.chars().next()?;
+        class.push(character);
+        rest = &rest[character.len_utf8()..];
+        // An end cannot come first.
+        if character == ']' && !is_first {
+            return Some(Ok((text.len() - rest.len(), class)));
+        }
+        is_first = false;
+    }
 }
 
 #[cfg(test)]
@@ -432,19 +503,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn braces_stand_for_themselves_outside_of_classes() {
-        for (pattern, escaped) in [
+    fn patterns_of_git_are_translated() {
+        for (pattern, translated) in [
             ("{a,b}.py", "\\{a,b\\}.py"),
             ("\\{a\\\\{b", "\\{a\\\\\\{b"),
             ("[{}]{", "[{}]\\{"),
-            ("[!]{]{", "[!]{]\\{"),
+            ("[!]{]{", "[^]{]\\{"),
             ("[^{\\]}", "[^{\\]\\}"),
             ("[{", "[\\{"),
             ("[a{[b]{", "[a{[b]\\{"),
             ("ä{é\\", "ä\\{é\\"),
+            ("cache[[:digit:]]/", "cache[0-9]/"),
+            ("[![:upper:]x]", "[^A-Zx]"),
+            ("[[:digit]", "[[:digit]"),
+            ("log\t", "log[\t]"),
+            ("log\\\t  ", "log[\t]"),
+            ("log\t\\ ", "log\t\\ "),
         ] {
-            assert_eq!(escape_braces(pattern), escaped, "{pattern}");
+            assert_eq!(translate(pattern).as_deref(), Some(translated), "{pattern}");
         }
+        assert_eq!(translate("[[:digits:]]"), None);
     }
 
     #[test]
