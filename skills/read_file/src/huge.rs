@@ -1,12 +1,12 @@
 //! Files too large to be held whole: the lines asked for are found by reading through, with one small buffer.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use skill_sdk::text::human_size;
 use skill_sdk::{Failure, Outcome, code};
 
-use crate::page::{LINE_BYTES_MAX, Page};
+use crate::page::{LINE_BYTES_MAX, PART_BYTES_MAX, Page};
 use crate::{Start, decode};
 
 /// One read: large enough that the cost of a host call vanishes.
@@ -26,10 +26,7 @@ pub(crate) fn read(
     if let Some(kind) = decode::binary_kind(sniffed) {
         return Ok(crate::binary(path, kind, size));
     }
-    if sniffed.starts_with(b"\xff\xfe") || sniffed.starts_with(b"\xfe\xff") {
-        let message = format!("`{path}` is UTF-16 and too large ({}) to be decoded", human_size(size));
-        return Err(Failure::new(code::LIMIT, message));
-    }
+    check_text(path, size, sniffed)?;
     // A place is worth something only in the file that it was found in.
     let (line, at) = match start.at {
         Some((at, known)) if known == size => (start.line, at),
@@ -47,6 +44,55 @@ pub(crate) fn read(
     };
     let ended = scan.run(file).map_err(|error| Failure::io(path, &error))?;
     scan.answer(path, size, start, ended)
+}
+
+/// Answers about one line of a huge file from a column on.
+pub(crate) fn read_part(
+    path: &str,
+    file: &mut File,
+    size: u64,
+    sniffed: &[u8],
+    line: u64,
+    column: u64,
+) -> Result<Outcome, Failure> {
+    check_text(path, size, sniffed)?;
+    let failed = |error| Failure::io(path, &error);
+    file.seek(SeekFrom::Start(0)).map_err(failed)?;
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file.take(SCAN_BYTES_MAX));
+    for passed in 1..line {
+        if reader.skip_until(b'\n').map_err(failed)? == 0 {
+            return Err(crate::past_end(path, line, passed - 1));
+        }
+    }
+    let mut left = column - 1;
+    while left > 0 {
+        let buffer = reader.fill_buf().map_err(failed)?;
+        let passed = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        if passed == 0 || memchr::memchr(b'\n', &buffer[..passed]).is_some() {
+            return crate::part(path, line, (column, column), "", None);
+        }
+        reader.consume(passed);
+        left -= passed as u64;
+    }
+    let mut rest = Vec::new();
+    // One byte more than is shown tells a part from the end of the line.
+    let mut reader = reader.take(PART_BYTES_MAX as u64 + 1);
+    reader.read_until(b'\n', &mut rest).map_err(failed)?;
+    let text = String::from_utf8_lossy(rest.strip_suffix(b"\n").unwrap_or(&rest));
+    crate::part(path, line, (column, column), &text, None)
+}
+
+/// Refuses what has no lines that could be found without decoding all of it.
+fn check_text(path: &str, size: u64, sniffed: &[u8]) -> Result<(), Failure> {
+    if let Some(kind) = decode::binary_kind(sniffed) {
+        let message = format!("`{path}` is a binary file ({kind}, {})", human_size(size));
+        return Err(Failure::invalid(message));
+    }
+    if sniffed.starts_with(b"\xff\xfe") || sniffed.starts_with(b"\xfe\xff") {
+        let message = format!("`{path}` is UTF-16 and too large ({}) to be decoded", human_size(size));
+        return Err(Failure::new(code::LIMIT, message));
+    }
+    Ok(())
 }
 
 /// A walk through the file.
@@ -158,6 +204,10 @@ impl Scan {
             notes.push("not valid UTF-8: invalid bytes are shown as \u{fffd}".to_owned());
         }
         let cursor = more.then(|| format!("{}@{}/{size}", self.line, self.at));
-        Ok(Outcome::page(self.page.text(notes), cursor))
+        let cursor = cursor.or_else(|| crate::rest_of_line(&self.page));
+        Ok(Outcome {
+            truncated: cursor.is_some() || self.page.cut().is_some(),
+            ..Outcome::page(self.page.text(notes), cursor)
+        })
     }
 }

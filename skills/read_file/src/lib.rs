@@ -44,6 +44,9 @@ pub struct ReadFileArguments {
     /// Lines at most. Default: 400.
     #[schemars(range(min = 1, max = LINES_MAX))]
     limit: Option<u64>,
+    /// First byte to show of the line at offset, from 1: reads on in a line that was cut, and shows this line alone.
+    #[schemars(range(min = 1))]
+    column: Option<u64>,
     /// Cursor of a truncated answer, instead of offset.
     cursor: Option<String>,
 }
@@ -55,6 +58,8 @@ struct Start {
     line: u64,
     /// Start of that line, in a file of that size; known if an earlier page ended there.
     at: Option<(u64, u64)>,
+    /// The first byte of the line to show, from 1, where the answer is about this line alone.
+    column: Option<u64>,
 }
 
 impl ReadFileArguments {
@@ -63,6 +68,7 @@ impl ReadFileArguments {
             None => Ok(Start {
                 line: self.offset.unwrap_or(1).max(1),
                 at: None,
+                column: self.column.map(|column| column.max(1)),
             }),
             Some(cursor) => Start::parse(cursor).ok_or_else(|| {
                 Failure::invalid(format!("`{cursor}` is not a cursor of this skill"))
@@ -73,8 +79,12 @@ impl ReadFileArguments {
 }
 
 impl Start {
-    /// Reads `LINE` or `LINE@BYTE/SIZE`.
+    /// Reads `LINE`, `LINE:COLUMN` or `LINE@BYTE/SIZE`.
     fn parse(cursor: &str) -> Option<Self> {
+        let (cursor, column) = match cursor.split_once(':') {
+            None => (cursor, None),
+            Some((line, column)) => (line, Some(column.parse().ok().filter(|&column| column > 0)?)),
+        };
         let (line, at) = match cursor.split_once('@') {
             None => (cursor, None),
             Some((line, at)) => {
@@ -83,7 +93,7 @@ impl Start {
             }
         };
         let line = line.parse().ok().filter(|&line| line > 0)?;
-        Some(Self { line, at })
+        Some(Self { line, at, column })
     }
 }
 
@@ -117,6 +127,9 @@ impl Skill for ReadFile {
             .map_err(|error| Failure::io(&path, &error))?;
         if content.len() as u64 > WHOLE_BYTES_MAX {
             content.truncate(decode::SNIFF_BYTES);
+            if let Some(column) = start.column {
+                return huge::read_part(&path, &mut file, metadata.len(), &content, start.line, column);
+            }
             return huge::read(&path, &mut file, metadata.len(), &content, start, limit);
         }
         whole(host, &path, &content, start, limit)
@@ -147,6 +160,21 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
     if start.line > total {
         return Err(past_end(path, start.line, total));
     }
+    if let Some(column) = start.column {
+        let line = text
+            .split_terminator('\n')
+            .nth(start.line as usize - 1)
+            .unwrap_or_default();
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let from = line.floor_char_boundary(usize::try_from(column - 1).unwrap_or(usize::MAX));
+        return part(
+            path,
+            start.line,
+            (from as u64 + 1, column),
+            &line[from..],
+            Some(line.len() as u64),
+        );
+    }
     let mut page = Page::new(start.line, limit);
     for line in text.split_terminator('\n').skip(start.line as usize - 1) {
         if page.is_full() {
@@ -162,10 +190,44 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
     }
     notes.extend(encoding);
     notes.extend(decode::line_endings(&text));
-    Ok(Outcome::page(
-        page.text(notes),
-        (next <= total).then(|| next.to_string()),
-    ))
+    let cursor = (next <= total)
+        .then(|| next.to_string())
+        .or_else(|| rest_of_line(&page));
+    Ok(Outcome {
+        truncated: cursor.is_some() || page.cut().is_some(),
+        ..Outcome::page(page.text(notes), cursor)
+    })
+}
+
+/// The cursor that reads on in a line that was cut.
+fn rest_of_line(page: &Page) -> Option<String> {
+    page.cut().map(|(line, column)| format!("{line}:{column}"))
+}
+
+/// A part of a line, from one column on, which is at or before the one that was asked for. `text` is the rest of the line, or
+/// its beginning; `total` is the length of the line in bytes, where it is known.
+fn part(
+    path: &str,
+    line: u64,
+    (column, asked): (u64, u64),
+    text: &str,
+    total: Option<u64>,
+) -> Result<Outcome, Failure> {
+    if text.is_empty() {
+        let bytes = total.map_or_else(String::new, |total| {
+            format!(": it has {}", counted(total, "byte", "bytes"))
+        });
+        let message = format!("column {asked} is past the end of line {line} of `{path}`{bytes}");
+        return Err(Failure::invalid(message).with_hint("use a smaller column"));
+    }
+    let mut page = Page::of_part(line, column);
+    let bytes = total.map_or(text.len() as u64, |total| total - (column - 1));
+    page.push(text, bytes);
+    let end = page.cut().map_or(column - 1 + text.len() as u64, |(_, next)| next - 1);
+    let of = total.map_or_else(String::new, |total| format!(" of {total}"));
+    let cursor = rest_of_line(&page);
+    let notes = vec![format!("line {line}, bytes {column}-{end}{of}")];
+    Ok(Outcome::page(page.text(notes), cursor))
 }
 
 fn binary(path: &str, kind: &str, size: u64) -> Outcome {

@@ -6,6 +6,8 @@ use skill_sdk::text::clip;
 
 /// A longer line is cut: it is data or generated.
 pub(crate) const LINE_BYTES_MAX: usize = 2000;
+/// Bytes of a long line that an answer about this line alone shows.
+pub(crate) const PART_BYTES_MAX: usize = 32 * 1024;
 /// Text of an answer, so that it fits a model's window. It is checked before each line.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 
@@ -16,6 +18,11 @@ pub(crate) struct Page {
     next: u64,
     left: u64,
     has_controls: bool,
+    line_bytes_max: usize,
+    /// Bytes of the line before what is pushed of it.
+    before: u64,
+    /// The first line that was cut, and the column at which it goes on.
+    cut: Option<(u64, u64)>,
 }
 
 impl Page {
@@ -26,7 +33,24 @@ impl Page {
             next: line,
             left: limit,
             has_controls: false,
+            line_bytes_max: LINE_BYTES_MAX,
+            before: 0,
+            cut: None,
         }
+    }
+
+    /// A page with a part of one line, from a column on.
+    pub(crate) fn of_part(line: u64, column: u64) -> Self {
+        Self {
+            line_bytes_max: PART_BYTES_MAX,
+            before: column - 1,
+            ..Self::new(line, 1)
+        }
+    }
+
+    /// The first line that was cut, and the column at which it goes on.
+    pub(crate) fn cut(&self) -> Option<(u64, u64)> {
+        self.cut
     }
 
     /// True where no further line has room.
@@ -42,7 +66,7 @@ impl Page {
     /// Adds a line. `bytes` is its length in the file, of which `line` may be the beginning.
     pub(crate) fn push(&mut self, line: &str, bytes: u64) {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        let (shown, cut) = clip(line, LINE_BYTES_MAX);
+        let (shown, cut) = clip(line, self.line_bytes_max);
         let _ = write!(self.text, "\n{:>6}\t", self.next);
         for character in shown.chars() {
             let visible = visible(character);
@@ -51,6 +75,8 @@ impl Page {
         }
         if cut > 0 {
             let missing = bytes.saturating_sub(shown.len() as u64);
+            self.cut
+                .get_or_insert((self.next, self.before + shown.len() as u64 + 1));
             let _ = write!(self.text, "… [line cut: {missing} more bytes]");
         }
         self.next += 1;
@@ -59,6 +85,11 @@ impl Page {
 
     /// The answer, with the header line where there is something to say.
     pub(crate) fn text(self, mut notes: Vec<String>) -> String {
+        if let Some((line, column)) = self.cut {
+            notes.push(format!(
+                "line {line} is cut: read on with offset {line} and column {column}"
+            ));
+        }
         if self.has_controls {
             notes.push("control characters are shown as symbols such as ␛".to_owned());
         }

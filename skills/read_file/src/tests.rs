@@ -150,8 +150,47 @@ fn encodings_are_told() {
 fn long_lines_are_cut() {
     let text = shown(format!("{}\nshort\n", "ä".repeat(5000)).as_bytes());
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].ends_with("ä… [line cut: 8000 more bytes]"));
-    assert_eq!(lines[1], "     2\tshort");
+    assert_eq!(lines[0], "line 1 is cut: read on with offset 1 and column 2001");
+    assert!(lines[1].ends_with("ä… [line cut: 8000 more bytes]"));
+    assert_eq!(lines[2], "     2\tshort");
+}
+
+#[test]
+fn a_cut_line_is_read_on_to_its_end() {
+    for bytes in [100_000, 9_000_000] {
+        let long: String = (0..bytes / 10).map(|n| format!("{n:08}é")).collect();
+        let host = FakeHost::new(&[("long.json", format!("first\n{long}").as_str())]);
+        let mut arguments = json!({"path": "long.json", "offset": 2});
+        let (mut seen, mut pages) = (String::new(), 0);
+        loop {
+            let answer = call(&host, arguments.clone()).expect("the file is readable");
+            let shown = answer.text.split_once('\t').expect("a line is shown").1;
+            seen.push_str(shown.split("… [line cut").next().unwrap_or_default());
+            pages += 1;
+            assert_eq!(answer.truncated, answer.cursor.is_some());
+            match answer.cursor {
+                Some(cursor) if pages < 5 => arguments = json!({"path": "long.json", "cursor": cursor}),
+                _ => break,
+            }
+        }
+        assert!(
+            seen == long[..seen.len()] && (seen.len() == long.len() || pages == 5),
+            "{pages} pages"
+        );
+        let (end, past) = (long.len() - 10, long.len() + 1);
+        let part = |column: usize| call(&host, json!({"path": "long.json", "offset": 2, "column": column}));
+        let last = part(end + 1).expect("it is there");
+        assert!(
+            last.text.ends_with(&format!("\t{}", &long[end..])) && !last.truncated,
+            "{}",
+            last.text
+        );
+        let message = part(past).expect_err("it is past the end").message;
+        assert!(
+            message.starts_with(&format!("column {past} is past the end of line 2 of `long.json`")),
+            "{message}"
+        );
+    }
 }
 
 #[test]
@@ -201,7 +240,10 @@ fn a_huge_line_is_bounded() {
     let host = FakeHost::new(&[("one-line.json", text.as_str())]);
     let answer = call(&host, json!({"path": "one-line.json"})).expect("the file is readable");
     let lines: Vec<&str> = answer.text.lines().collect();
-    assert_eq!(lines[0], "lines 1-2 of a file of 10.0 MB");
+    assert_eq!(
+        lines[0],
+        "lines 1-2 of a file of 10.0 MB; line 1 is cut: read on with offset 1 and column 2001"
+    );
     assert!(
         lines[1].ends_with("é… [line cut: 9998000 more bytes]"),
         "{}",
@@ -241,7 +283,11 @@ proptest! {
         let mut file = tempfile::tempfile().expect("the temporary folder is writable");
         file.write_all(text.as_bytes()).expect("the file is writable");
         file.rewind().expect("the file is seekable");
-        let start = Start { line, at: None };
+        let start = Start {
+                line,
+                at: None,
+                column: None,
+            };
         let walked = huge::read("f", &mut file, text.len() as u64, &text.as_bytes()[..1], start, 3);
         let host = FakeHost::new::<&str, &str>(&[]);
         let held = whole(&host, "f", text.as_bytes(), start, 3);
