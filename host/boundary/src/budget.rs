@@ -21,6 +21,7 @@ use crate::{CallError, Crowd, Limits};
 use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestStatus};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{beginning, clean};
+use tool_repository::attributes::GeneratedFiles;
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
 use tool_repository::{FileList, SkippedIgnores};
@@ -108,6 +109,8 @@ pub struct CallBudget {
     live_lines: AtomicUsize,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
+    /// Files that `.gitattributes` calls generated.
+    pub(crate) generated: OnceLock<GeneratedFiles>,
     /// File names for reading in bulk, which needs no more of the list.
     pub(crate) names: Mutex<Option<Names>>,
     /// The search that its parts make, with the files that it leaves out.
@@ -251,6 +254,7 @@ impl CallBudget {
             copied: AtomicU64::new(0),
             live_lines: AtomicUsize::new(0),
             files: Mutex::default(),
+            generated: OnceLock::new(),
             names: Mutex::default(),
             search: Mutex::default(),
             globs: Mutex::default(),

@@ -155,6 +155,20 @@ impl wit::repository::Host for StoreState {
         Ok(page)
     }
 
+    fn count_not_listed(&mut self, under: String) -> wasmtime::Result<Result<wit::repository::NotListed, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let counted = repository::count_not_listed(&self.call, &context, &under);
+        self.call.check()?;
+        Ok(counted)
+    }
+
+    fn is_generated(&mut self, path: String) -> wasmtime::Result<Result<bool, Failure>> {
+        let context = granted!(self, Effect::ReadRepository);
+        let answer = repository::is_generated(&self.call, &context, &path);
+        self.call.check()?;
+        Ok(answer)
+    }
+
     fn shown(&mut self, path: String, sha256: String) -> wasmtime::Result<()> {
         if let Ok(context) = self.import(Effect::ReadRepository)? {
             repository::shown(&self.call, &context, &path, sha256);

@@ -44,7 +44,8 @@ pub(super) struct MatchedDefinition {
 pub(super) fn is_candidate(query: &Query, path: &str, stem: &str, role: Role, is_written: bool) -> bool {
     match role {
         _ if is_written => true,
-        Role::Generated | Role::Vendored | Role::Other => false,
+        Role::Generated => query.says_path(path),
+        Role::Vendored | Role::Other => false,
         _ => query.names_part_of_known(path, stem),
     }
 }

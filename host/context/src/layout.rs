@@ -9,6 +9,7 @@ use super::names::PathNames;
 use super::profile::Profile;
 use super::symbols::{Packages, Resolver};
 use crate::limits::RANKED_FILE_BYTES_MAX;
+use tool_repository::attributes::GeneratedFiles;
 use tool_repository::file_role::{self, Role};
 
 /// See the module. Indices are those of the list.
@@ -32,7 +33,13 @@ type Resolved = (u32, Arc<[u32]>);
 impl Layout {
     /// `text` reads manifests.
     pub(super) fn new(paths: &[&str], text: impl Fn(&str) -> Option<String>) -> Self {
-        let roles = file_role::roles(paths);
+        let generated = GeneratedFiles::read(paths.iter().copied(), &text);
+        let mut roles = file_role::roles(paths);
+        for (path, role) in paths.iter().zip(&mut roles) {
+            if *role != Role::Vendored && generated.holds(path) {
+                *role = Role::Generated;
+            }
+        }
         let source = |(path, role): (&&str, &Role)| *role == Role::Source && file_role::is_code(path);
         let written = |(path, role): (&&str, &Role)| {
             matches!(role, Role::Source | Role::Test | Role::Example) && file_role::is_written(path)

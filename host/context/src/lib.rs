@@ -60,9 +60,10 @@ use layout::Layout;
 use names::PathNames;
 use profile::Profile;
 use query::Query;
+use skill_details::NotSearched;
 use tool_core::api::{ErrorKind, Operation, Problem, ScanResult, SelectedFile};
 use tool_core::redaction::Redactor;
-use tool_repository::{FileEntry, FileList, Repository, ScanError, bulk, file_role};
+use tool_repository::{FileEntry, FileList, Repository, ScanError, bulk, file_role, is_beyond_scan};
 
 pub use calls::draw_calls;
 pub use cycles::{ImportCircle, find_import_circles};
@@ -190,10 +191,12 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
     if !list.complete {
         return Err(ContextError::Timeout);
     }
-    if list.files.is_empty() {
+    // What git tracks in a directory that the specification's scanner skips is a part of everything but the counts.
+    let counted = list.files.iter().map(|entry| entry.path.as_str());
+    let summary = file_role::summary(counted.filter(|path| !is_beyond_scan(path)));
+    if summary.files == 0 {
         return Err(ContextError::Empty);
     }
-    let summary = file_role::summary(list.files.iter().map(|entry| entry.path.as_str()));
     Ok(ScanResult {
         not_utf8: list.not_utf8,
         notices: list.skipped_ignores.notice().into_iter().collect(),
@@ -212,6 +215,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
             ContextError::Timeout
         });
     }
+    let list = with_named(request, list)?;
     let view = request.indexes.view(request.repository, &list, since, request.cancel);
     let view = view.with_history(request.filter.takes_history());
     let mut packet = build_from(request, &list, &view);
@@ -230,6 +234,49 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         packet.notices.extend(gap.map(history::HistoryGap::notice));
     }
     packet
+}
+
+/// The list with the directories and files that the request names and that the list leaves out.
+fn with_named(request: &BuildRequest<'_>, list: Arc<FileList>) -> Result<Arc<FileList>, ContextError> {
+    let targets: &[String] = match request.target {
+        Target::Directory(path) | Target::TaskIn { path, .. } => std::slice::from_ref(path),
+        Target::Paths(paths) => paths,
+        Target::Root | Target::File(_) | Target::Lines { .. } | Target::Symbol { .. } | Target::Task(_) => &[],
+    };
+    let mut named = Vec::new();
+    for path in targets.iter().cloned().chain(request.filter.named_paths()) {
+        let is_known = list.has_walked(&path) || list.find(&path).is_some();
+        if !is_known && let Ok(opened) = request.repository.open_within(&path, request.cancel) {
+            named.push(request.repository.list_named(&opened.path, request.cancel)?);
+        }
+    }
+    Ok(if named.is_empty() {
+        list
+    } else {
+        Arc::new(list.joined(&named))
+    })
+}
+
+/// What a look at the repository left out, as the end of a sentence that something is not there.
+pub fn describe_not_listed(repository: &Repository, under: &str, cancel: &CancellationToken) -> String {
+    let Ok(names) = repository.names(cancel) else {
+        return String::new();
+    };
+    let not_listed = names.list().not_listed(under);
+    let not_searched = NotSearched {
+        skipped_folders: not_listed.skipped as u64,
+        skipped_named: not_listed.skipped_named,
+        ignored: not_listed.ignored as u64,
+        not_utf8: not_listed.not_utf8,
+        not_on_disk: not_listed.not_on_disk as u64,
+        ..NotSearched::default()
+    };
+    let words = not_searched.not_listed();
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!("; not searched: {}", words.join(", "))
+    }
 }
 
 /// Lets `read` look at a whole repository for something that earlier commits say nothing about, and then brings the

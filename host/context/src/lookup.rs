@@ -260,6 +260,9 @@ impl SymbolReader<'_> {
     /// The files that there are now, and by their order whether each can hold `name`, where the index tells.
     fn candidates(&self, name: &str, under: &str) -> Result<(Names, Option<Vec<FileVerdict>>), LookupError> {
         let names = self.repository.names(self.cancel)?;
+        if !names.list().has_walked(under) {
+            return Ok((self.repository.names_beneath(under, self.cancel)?, None));
+        }
         let patterns = [SearchPattern {
             kind: PatternKind::Literal,
             text: name.to_owned(),

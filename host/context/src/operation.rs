@@ -175,9 +175,10 @@ impl TargetLookup<'_> {
             });
         }
         Err(match found.alike.as_slice() {
-            [] => missing.with_hint(
-                "no file, directory or definition has this name; `tool ask \"…\"` takes a question in words",
-            ),
+            [] => missing.with_hint(format!(
+                "no file, directory or definition has this name{}; `tool ask \"…\"` takes a question in words",
+                crate::describe_not_listed(self.repository, "", self.cancel)
+            )),
             alike => missing.with_hint(format!("did you mean {}?", alike.join(" or "))),
         })
     }

@@ -3,7 +3,7 @@
 //! A profile holds the hashes of word stems with the blocks of lines that contain them, the names that the file
 //! defines, and its imports as written. It depends only on the text and on the language of the path, so a digest of
 //! both is its cache key. No task changes it; `file_match` reads it for one task. Definitions and imports come from the
-//! lines of the text first, and from a syntax tree later; the first byte says which. Stored bytes may be damaged:
+//! lines of the text first, and from a syntax tree later; the first byte says which, and whether a program wrote the text. Stored bytes may be damaged:
 //! readers then return no words and no names.
 
 mod words;
@@ -34,6 +34,9 @@ pub(super) enum SymbolSource {
     /// The lines of the text, because no syntax tree is available.
     LinesOnly = 2,
 }
+
+/// In the first byte: a program wrote the text.
+const IS_GENERATED: u8 = 0x80;
 
 /// Bytes before the words: the source, and the number of words and of definitions.
 const HEADER_BYTES: usize = 1 + 4 + 4;
@@ -87,6 +90,9 @@ impl Profile {
         let mut bytes = vec![0; HEADER_BYTES];
         let words = words::write(text, &mut bytes);
         bytes[0] = SymbolSource::Lines as u8;
+        if skill_details::is_generated(text.as_bytes()) {
+            bytes[0] |= IS_GENERATED;
+        }
         bytes[1..5].copy_from_slice(&words.to_le_bytes());
         bytes[5..9].copy_from_slice(&symbols.count.to_le_bytes());
         symbols.write(&mut bytes);
@@ -101,7 +107,7 @@ impl Profile {
         };
         let symbols = Symbols::of_tree(text, tree);
         let mut bytes = self.0[..sections.words_end].to_vec();
-        bytes[0] = SymbolSource::SyntaxTree as u8;
+        bytes[0] = SymbolSource::SyntaxTree as u8 | bytes[0] & IS_GENERATED;
         bytes[5..9].copy_from_slice(&symbols.count.to_le_bytes());
         symbols.write(&mut bytes);
         Self(bytes)
@@ -110,17 +116,22 @@ impl Profile {
     /// Returns the profile, marked as one for which no syntax tree is available.
     pub(super) fn without_tree(&self) -> Self {
         let mut bytes = self.0.clone();
-        bytes[0] = SymbolSource::LinesOnly as u8;
+        bytes[0] = SymbolSource::LinesOnly as u8 | bytes[0] & IS_GENERATED;
         Self(bytes)
     }
 
     /// Returns the source of the symbols.
     pub(super) fn symbol_source(&self) -> SymbolSource {
-        match self.0.first() {
+        match self.0.first().map(|byte| byte & !IS_GENERATED) {
             Some(1) => SymbolSource::SyntaxTree,
             Some(2) => SymbolSource::LinesOnly,
             _ => SymbolSource::Lines,
         }
+    }
+
+    /// True where a program wrote the text.
+    pub(super) fn is_generated(&self) -> bool {
+        self.0.first().is_some_and(|byte| byte & IS_GENERATED != 0)
     }
 
     /// Reads a stored profile; `None` if the bytes cannot be one.

@@ -96,6 +96,16 @@ impl Query {
         said.any(|said| ends_with(path, said) || ends_with(said, name))
     }
 
+    /// True where the task says the path, or an end of it.
+    pub(super) fn says_path(&self, path: &str) -> bool {
+        let is_part = |long: &str, short: &str| {
+            let before = long.len().checked_sub(short.len() + 1);
+            before.is_some_and(|before| long.as_bytes()[before] == b'/' && ends_with(long, short))
+        };
+        let mut said = self.paths.iter();
+        said.any(|said| path.eq_ignore_ascii_case(said) || is_part(path, said) || is_part(said, path))
+    }
+
     /// True where the task says the language of a file, or its extension.
     pub(super) fn says_language_of(&self, path: &str) -> bool {
         let says = |word: &str| self.term(word.to_ascii_lowercase().as_bytes()).is_some();
@@ -238,7 +248,7 @@ impl Query {
 pub(super) const AREA_CERTAIN: f64 = 0.7;
 
 /// True where a text has this end, whatever the case of letters in ASCII.
-pub(super) fn ends_with(text: &str, end: &str) -> bool {
+fn ends_with(text: &str, end: &str) -> bool {
     let from = text.len().checked_sub(end.len());
     from.is_some_and(|from| text.as_bytes()[from..].eq_ignore_ascii_case(end.as_bytes()))
 }

@@ -18,7 +18,7 @@ use super::file_match::FileMatch;
 use super::history::{FileHistory, HistorySignals};
 use super::map_in_parallel;
 use super::names::PathNames;
-use super::query::{Query, ends_with};
+use super::query::Query;
 use super::symbols::Syntax;
 use super::weights::{FeatureWeights, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY, Weights};
 #[cfg(test)]
@@ -119,7 +119,7 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
 /// Weight of a file's role. A file that the task names by its path counts in full, whatever its role.
 fn factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
     match role {
-        _ if says_path(query, path) => 1.0,
+        _ if query.says_path(path) => 1.0,
         Role::Source if holds_no_code(path) && !query.says_language_of(path) => weights.no_code,
         Role::Source => 1.0,
         Role::Test if query.about_tests => 1.2,
@@ -500,20 +500,10 @@ fn defined_words(matched: &FileMatch, statistics: &TermStatistics) -> f64 {
     terms.chunk_by(|a, b| a == b).map(value).sum()
 }
 
-/// True where the task says the path, or an end of it.
-fn says_path(query: &Query, path: &str) -> bool {
-    let is_part = |long: &str, short: &str| {
-        let before = long.len().checked_sub(short.len() + 1);
-        before.is_some_and(|before| long.as_bytes()[before] == b'/' && ends_with(long, short))
-    };
-    let mut said = query.paths.iter();
-    said.any(|said| path.eq_ignore_ascii_case(said) || is_part(path, said) || is_part(said, path))
-}
-
 /// Score of a file whose path, or name without extension, the task contains.
 fn named(query: &Query, path: &str, stem: &str, statistics: &TermStatistics, weights: &Weights) -> f64 {
     let scale = (1.0 + statistics.files).ln();
-    if says_path(query, path) {
+    if query.says_path(path) {
         return weights.path * scale;
     }
     query.names.get(stem).filter(|_| stem.len() > 2).map_or(0.0, |name| {

@@ -10,10 +10,10 @@ mod tested;
 
 use std::collections::HashMap;
 
-use super::SelectionTree;
 use super::query::Query;
 use super::rank::MeasuredFile;
 use super::weights::WEIGHTS;
+use super::{ProfileLookup, SelectionTree};
 use super::{SymbolPlace, Target};
 use crate::limits::{CENTRAL_FILES_READ_MAX, SELECTED_FILES_MAX, SELECTED_FILES_MIN};
 use tool_core::api::Operation;
@@ -357,6 +357,17 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.tree.below(directory)
     }
 
+    /// True for a file that a program wrote, by its name, by `.gitattributes` or by its text: it is chosen only where the
+    /// user names it.
+    fn is_generated(&self, path: &str) -> bool {
+        let role = self.tree.find(path).map(|at| self.tree.layout.roles[at]);
+        let by_text = || match self.tree.source.profile(path) {
+            ProfileLookup::Found(profile) => profile.is_generated(),
+            _ => false,
+        };
+        role == Some(Role::Generated) || by_text()
+    }
+
     fn is_test_code(&self, at: usize) -> bool {
         self.tree.layout.roles[at] == Role::Test && file_role::is_code(self.tree.paths[at])
     }
@@ -415,7 +426,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         let mut used: Vec<(usize, usize)> = used.into_iter().filter(|(at, _)| self.tree.sizes[*at] > 0).collect();
         used.sort_by_key(|(at, count)| (std::cmp::Reverse(*count), *at));
         for (at, _) in used {
-            if self.chosen.len() < SELECTED_FILES_MIN {
+            if self.chosen.len() < SELECTED_FILES_MIN && !self.is_generated(self.tree.paths[at]) {
                 self.take(self.tree.paths[at], 0.2, "imported by the chosen files");
             }
         }
@@ -442,7 +453,7 @@ impl<'t, 'a> Draft<'t, 'a> {
             if self.chosen.len() >= SELECTED_FILES_MIN {
                 return;
             }
-            if self.chosen.iter().all(|choice| choice.path != path) {
+            if self.chosen.iter().all(|choice| choice.path != path) && !self.is_generated(path) {
                 self.take(path, 0.1, reason.as_str());
             }
         }

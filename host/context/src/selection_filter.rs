@@ -66,6 +66,17 @@ impl SelectionFilter {
         self.include.iter().map(|(pattern, _)| pattern.as_str())
     }
 
+    /// What the patterns of files to include name without wildcards: a file or a directory, or the one that a glob is below.
+    pub(super) fn named_paths(&self) -> impl Iterator<Item = String> {
+        self.include_patterns().filter_map(|pattern| {
+            let parts = pattern.trim_start_matches("./").split('/');
+            let named: Vec<&str> = parts
+                .take_while(|part| !part.contains(['*', '?', '[', '{', '\\']))
+                .collect();
+            Some(named.join("/").trim_end_matches('/').to_owned()).filter(|path| !path.is_empty())
+        })
+    }
+
     /// True where earlier commits count.
     pub(super) fn takes_history(&self) -> bool {
         !self.without_history

@@ -58,7 +58,7 @@ impl Repository {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = super::Ignores::files_outside(&self.path);
         let holds = |scan: &Arc<Scan>| {
-            super::revalidate::has_same_names(scan, &self.root, &outside, self.bounds.settling, cancel)
+            super::revalidate::has_same_names(scan, (&self.root, &self.path), &outside, self.bounds.settling, cancel)
         };
         if let Some(scan) = self.last_scan().filter(holds) {
             self.keep(Arc::clone(&scan));
@@ -83,6 +83,31 @@ impl Repository {
             walked: scan.walked.clone(),
             ..Scan::default()
         })))
+    }
+
+    /// As [`Self::list_named`], for reading many files.
+    pub fn names_beneath(&self, path: &str, cancel: &CancellationToken) -> Result<Names, ScanError> {
+        let file = rustix::fs::statat(self.directory(), path, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            .ok()
+            .filter(|stat| !path.is_empty() && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+        let scan = match file {
+            Some(stat) => Scan {
+                list: Arc::new(FileList {
+                    files: vec![super::walk::file_entry(path.to_owned(), &stat)],
+                    complete: true,
+                    ..FileList::default()
+                }),
+                ..Scan::default()
+            },
+            None => super::walk::scan(
+                &self.tree(cancel),
+                path,
+                self.bounds,
+                super::ScanBasis::default(),
+                cancel,
+            )?,
+        };
+        Ok(Names(Arc::new(scan)))
     }
 
     /// A walk with the files of the layer in its list.

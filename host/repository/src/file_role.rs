@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use tool_core::api::ScanResult;
 
+use crate::rules::is_beyond_scan;
+
 /// Kind of a language; it decides whether a scan lists the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
@@ -286,7 +288,7 @@ impl Above {
                 | "extern" | "externals" | "bower_components" | "node_modules" | "site-packages" => {
                     above.is_vendored = true;
                 }
-                "generated" | "__generated__" | "gen" | ".next" | "dist" | "build" | "coverage" => {
+                "generated" | "__generated__" | "gen" | ".next" | "coverage" => {
                     above.is_generated = true;
                 }
                 "changelog" | "changelogs" | "newsfragments" => above.is_changelog = true,
@@ -494,8 +496,11 @@ fn is_camel_test(name: &str) -> bool {
                 .is_some_and(|rest| rest.starts_with(char::is_uppercase)))
 }
 
-/// Rank of a key file among its like, best first; absent where the name is none.
+/// Rank of a key file among its like, best first; absent where the name is none, and in a directory that scans skip.
 pub fn key_file_rank(path: &str) -> Option<usize> {
+    if is_beyond_scan(path) {
+        return None;
+    }
     let name = file_name(path).to_ascii_lowercase();
     let elsewhere = || {
         KEY_FILES_ELSEWHERE
@@ -511,13 +516,17 @@ pub fn is_key_file(path: &str) -> bool {
     key_file_rank(path).is_some_and(|rank| rank < KEY_FILES.len())
 }
 
-/// Scores how surely a path looks like a program's entry point: higher is surer, `None` if it does not look like one.
+/// Scores how surely a path looks like a program's entry point: higher is surer, `None` if it does not look like one, and
+/// in a directory that scans skip.
 pub fn entry_point_by_path(path: &str) -> Option<u32> {
     entry_point_of_source(path).filter(|_| role(path) == Role::Source)
 }
 
 /// As [`entry_point_by_path`], for a path that is known to be a source.
 pub fn entry_point_of_source(path: &str) -> Option<u32> {
+    if is_beyond_scan(path) {
+        return None;
+    }
     let name = file_name(path);
     let directory = parent(path);
     let last_directory = file_name(directory);

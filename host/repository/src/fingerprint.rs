@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, CWD, Stat};
 
 use super::open::Identity;
 use super::path;
+use super::tracked::AskedIndex;
 
 /// State of a directory or a file when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub(super) struct ScanBasis {
     pub(super) inside: Vec<(String, Option<ScanFingerprint>)>,
     /// Ignore files outside the root.
     pub(super) outside: Vec<(PathBuf, Option<ScanFingerprint>)>,
+    /// The indexes of git that the walk asked about what it would have dropped.
+    pub(super) indexes: Vec<AskedIndex>,
     /// When the walk began.
     began_ns: i128,
 }
@@ -71,6 +74,7 @@ impl ScanBasis {
         Self {
             inside: Vec::new(),
             outside: outside.into_iter().map(fingerprinted).collect(),
+            indexes: Vec::new(),
             began_ns: i128::try_from(since.as_nanos()).unwrap_or(0),
         }
     }

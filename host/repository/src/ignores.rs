@@ -31,6 +31,15 @@ fn above(root: &Path) -> Vec<&Path> {
     }
 }
 
+/// Whose rules leave an entry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IgnoredBy {
+    /// `.ignore`, which speaks to search programs, also of tracked files; or a folder whose rules cannot be applied.
+    Search,
+    /// Rules of git, which say nothing about a file that it tracks.
+    Git,
+}
+
 /// The ignore files in force in one directory, from it outwards.
 #[derive(Debug)]
 pub(super) struct Ignores {
@@ -236,10 +245,10 @@ impl Ignores {
         self.is_work_tree || self.outer.as_ref().is_some_and(|outer| outer.is_in_work_tree())
     }
 
-    /// True where an entry is left out. `path` is normal, and no directory above it is left out.
-    pub(super) fn ignores(&self, path: &str, is_directory: bool) -> bool {
+    /// Whose rules leave an entry out, if any do. `path` is normal, and no directory above it is left out.
+    pub(super) fn ignored_by(&self, path: &str, is_directory: bool) -> Option<IgnoredBy> {
         if self.is_left_out {
-            return true;
+            return Some(IgnoredBy::Search);
         }
         let mut git = None;
         let mut exclude = None;
@@ -247,7 +256,7 @@ impl Ignores {
         let mut level = Some(self);
         while let Some(here) = level {
             if let Some(answer) = here.ask(&here.search, path, is_directory) {
-                return answer;
+                return answer.then_some(IgnoredBy::Search);
             }
             // The outermost level holds the user's own global file, which counts in every work tree.
             if !beyond_work_tree {
@@ -259,7 +268,7 @@ impl Ignores {
             beyond_work_tree |= here.is_work_tree;
             level = here.outer.as_deref();
         }
-        git.or(exclude).unwrap_or(false)
+        git.or(exclude).unwrap_or(false).then_some(IgnoredBy::Git)
     }
 
     fn ask(&self, rules: &Gitignore, path: &str, is_directory: bool) -> Option<bool> {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod alike;
+pub mod attributes;
 pub mod bulk;
 pub mod changes;
 pub mod file_role;
@@ -61,12 +62,12 @@ pub use root::find_root;
 pub use root::system_directory;
 pub use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
 pub use root_file::{Narrowing, RootFileError};
-pub use rules::fold;
 pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, REPORTS_FOLDER, Rule, Rules, SKIPPED};
+pub use rules::{fold, is_beyond_scan};
 pub use scan_cache::RepositoryKey;
 pub use scan_cache::ScanCache;
-use tracked::{TrackedCache, TrackedPaths};
-pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, ScanError};
+use tracked::{TrackedCache, TrackedPaths, TrackedTree, TrackedWithin};
+pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, NotListed, ScanError};
 use walk::{Scan, WalkBounds, WalkedTree};
 
 /// The user's decisions about repositories.
@@ -264,7 +265,7 @@ pub struct Repository {
     hidden_links: HiddenLinks,
     layer: Option<Arc<Layer>>,
     layered_list: LayeredList,
-    tracked: TrackedCache,
+    tracked: Arc<TrackedCache>,
 }
 
 const OUTSIDE: &str = "lies outside the repository";
@@ -303,6 +304,8 @@ impl Repository {
             reveal: options.reveal.clone(),
             narrowed: Vec::new(),
         };
+        let scans = options.scans.as_ref();
+        let tracked = scans.map(|scans| scans.tracked(&path)).unwrap_or_default();
         let mut repository = Self {
             path,
             root,
@@ -323,7 +326,7 @@ impl Repository {
             hidden_links: HiddenLinks::default(),
             layer: None,
             layered_list: LayeredList::default(),
-            tracked: TrackedCache::default(),
+            tracked,
         };
         if !options.ignore_root_file {
             repository.narrowing = root_file::read(&repository, &options.cancel).map_err(RepositoryError::RootFile)?;
@@ -380,7 +383,7 @@ impl Repository {
     /// The paths below the root that git tracks, as its index is now. `None` outside git, before the first commit, where
     /// nothing is tracked, and where the index is not understood.
     pub fn tracked(&self) -> Option<Arc<TrackedPaths>> {
-        self.tracked.read(&self.path)
+        self.tracked.read_committed(&self.path)
     }
 
     /// The real path of the root.
@@ -451,15 +454,20 @@ impl Repository {
         rustix::fs::statat(self.directory(), path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// The outermost directory above `path` whose files a program made: one that lists skip, an environment of Python
-    /// or conda, or one that its program has marked with a `CACHEDIR.TAG`, as cargo marks `target`.
+    /// The outermost directory above `path` whose files a program made: one that lists skip and that is none of the
+    /// sources by what git tracks, an environment of Python or conda, or one that its program has marked with a
+    /// `CACHEDIR.TAG`, as cargo marks `target`.
     pub fn find_made_directory<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let tracked = TrackedTree::at_root(&self.path, &self.tracked);
+        let is_skipped = |directory: &str| {
+            let name = path::split(directory).1;
+            let is_source = || rules::may_hold_sources(name) && tracked.within(directory) == TrackedWithin::Files;
+            rules::is_skipped(name) && !is_source()
+        };
         path::ancestors(path)
             .filter(|directory| !directory.is_empty())
             .find(|directory| {
-                rules::is_skipped(path::split(directory).1)
-                    || self.is_environment(directory)
-                    || self.holds(directory, "CACHEDIR.TAG")
+                is_skipped(directory) || self.is_environment(directory) || self.holds(directory, "CACHEDIR.TAG")
             })
     }
 
@@ -604,13 +612,20 @@ impl Repository {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = Ignores::files_outside(&self.path);
         if let Some(scan) = self.last_scan()
-            && let Some(list) = revalidate::refresh(&scan, &self.root, &outside, self.bounds.settling, cancel)
+            && let Some(list) =
+                revalidate::refresh(&scan, (&self.root, &self.path), &outside, self.bounds.settling, cancel)
         {
             self.keep(scan);
             return Ok(self.merge_list(list, cancel));
         }
         let walked = self.walk(outside, cancel)?;
         Ok(self.merge_list(Arc::clone(&walked.list), cancel))
+    }
+
+    /// The files below a directory that the list leaves out, or the file itself: a caller who names it wants it looked at.
+    /// Ignore rules for what lies in it hold, and so do hidden names.
+    pub fn list_named(&self, path: &str, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
+        Ok(Arc::clone(self.names_beneath(path, cancel)?.list()))
     }
 
     /// The last walk of this opening, or of an earlier one.
@@ -621,7 +636,7 @@ impl Repository {
 
     /// Walks. The caller has its turn.
     fn walk(&self, outside: Vec<PathBuf>, cancel: &CancellationToken) -> Result<Arc<Scan>, ScanError> {
-        let scan = walk::scan(&self.tree(cancel), self.bounds, ScanBasis::begin(outside), cancel)?;
+        let scan = walk::scan(&self.tree(cancel), "", self.bounds, ScanBasis::begin(outside), cancel)?;
         let scan = Arc::new(scan);
         self.keep(Arc::clone(&scan));
         Ok(scan)
@@ -685,6 +700,7 @@ impl Repository {
             rules: &self.rules,
             ignores: Ignores::at_root(&self.path, &reader),
             reader,
+            tracked: TrackedTree::at_root(&self.path, &self.tracked),
             state: self.state(),
         }
     }

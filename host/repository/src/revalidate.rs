@@ -1,10 +1,10 @@
 //! Revalidates a cached list of files, which costs a fraction of a new walk.
 //!
-//! A list depends on the directories that the walk read and on the ignore files that it applied. If none of them has
-//! changed, only sizes and times of files can have changed, and [`refresh`] updates those. The result is exact: it does
+//! A list depends on the directories that the walk read, on the ignore files that it applied, and on what git's index
+//! answered. If none of them has changed, only sizes and times of files can have changed, and [`refresh`] updates those. The result is exact: it does
 //! not depend on the age of the list.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ const FILES_BETWEEN_CHECKS: usize = 64;
 /// `outside` are the ignore files outside the root that count now.
 pub(super) fn refresh(
     scan: &Scan,
-    root: &Root,
+    (root, root_path): (&Root, &Path),
     outside: &[PathBuf],
     settling: Duration,
     cancel: &CancellationToken,
 ) -> Option<Arc<FileList>> {
-    if !may_be_valid(scan, outside, settling) {
+    if !may_be_valid(scan, root_path, outside, settling) {
         return None;
     }
     let changed = in_parallel(&scan.basis.inside, &scan.list.files, |inside, files| {
@@ -76,7 +76,7 @@ pub(super) fn refresh(
 /// True if a new walk would find the same names. Sizes and times of files may have changed.
 pub(super) fn has_same_names(
     scan: &Scan,
-    root: &Root,
+    (root, root_path): (&Root, &Path),
     outside: &[PathBuf],
     settling: Duration,
     cancel: &CancellationToken,
@@ -84,18 +84,19 @@ pub(super) fn has_same_names(
     let unchanged = |inside: &[(String, Option<ScanFingerprint>)], _: &[()]| {
         are_unchanged(inside, root, cancel).then(Vec::<()>::new)
     };
-    may_be_valid(scan, outside, settling) && in_parallel(&scan.basis.inside, &[], unchanged).is_some()
+    may_be_valid(scan, root_path, outside, settling) && in_parallel(&scan.basis.inside, &[], unchanged).is_some()
 }
 
 /// Checks everything outside of the root.
-fn may_be_valid(scan: &Scan, outside: &[PathBuf], settling: Duration) -> bool {
+fn may_be_valid(scan: &Scan, root: &Path, outside: &[PathBuf], settling: Duration) -> bool {
     let basis = &scan.basis;
     let same_outside = || {
         let pairs = || basis.outside.iter().zip(outside);
         basis.outside.len() == outside.len()
             && pairs().all(|((was, fingerprint), is)| was == is && *fingerprint == fingerprint_outside(is))
     };
-    scan.list.complete && basis.is_settled(settling) && same_outside()
+    let same_indexes = || basis.indexes.iter().all(|index| index.is_same(root));
+    scan.list.complete && basis.is_settled(settling) && same_outside() && same_indexes()
 }
 
 fn are_unchanged(inside: &[(String, Option<ScanFingerprint>)], root: &Root, cancel: &CancellationToken) -> bool {

@@ -16,7 +16,7 @@ use tool_core::text::is_ignorable;
 use super::path::{self, PathError};
 use super::root_file::Narrowing;
 pub(crate) use tables::INSTALLED;
-use tables::{COPIES, ENVIRONMENT, EXAMPLES, HARMLESS_DOT_FILES};
+use tables::{COPIES, ENVIRONMENT, EXAMPLES, HARMLESS_DOT_FILES, PERHAPS_SOURCES};
 pub use tables::{HIDDEN, PROTECTED, REPORTS_FOLDER, SKIPPED};
 
 /// One line of a table.
@@ -197,7 +197,18 @@ fn reason_of(globs: &[UserGlob], folded: &str) -> Option<&'static str> {
     globs.iter().find(|glob| glob.matches(folded)).map(|glob| glob.reason)
 }
 
-/// True where a directory of this name is left out of lists without being hidden.
+/// True where a directory of this name holds sources like any other once git tracks a file in it.
+pub(crate) fn may_hold_sources(name: &str) -> bool {
+    PERHAPS_SOURCES.contains(&name)
+}
+
+/// True for a path in a directory that the specification's scanner skips, whatever git tracks in it: it is counted in no
+/// scan, and is no key file and no entry point.
+pub fn is_beyond_scan(path: &str) -> bool {
+    path::ancestors(path).any(|directory| SKIPPED.contains(&path::split(directory).1))
+}
+
+/// True where a directory of this name is left out of lists, unless git tracks a file in it, without being hidden.
 pub(crate) fn is_skipped(name: &str) -> bool {
     if SKIPPED.contains(&name) {
         return true;

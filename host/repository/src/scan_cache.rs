@@ -3,13 +3,14 @@
 //! A cached walk is used only after `revalidate` has checked it. Two openings share walks if the root and the rules for
 //! hidden names are equal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
 use super::ignore_files::IgnoreCache;
 use super::open::Identity;
+use super::tracked::TrackedCache;
 use super::walk::Scan;
 use tool_core::digest::hexadecimal;
 
@@ -60,11 +61,25 @@ pub struct ScanCache {
     ignore_files: Arc<IgnoreCache>,
     /// Sorted by last write; the most recent one is last.
     kept: Mutex<Vec<(RepositoryKey, Arc<Scan>)>>,
+    /// What git tracks, by the root; the most recent one is last.
+    tracked: Mutex<Vec<(PathBuf, Arc<TrackedCache>)>>,
 }
 
 impl ScanCache {
     pub(super) fn ignore_files(&self) -> Arc<IgnoreCache> {
         Arc::clone(&self.ignore_files)
+    }
+
+    pub(super) fn tracked(&self, root: &Path) -> Arc<TrackedCache> {
+        let mut kept = self.tracked.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept.iter().position(|(known, _)| known == root);
+        let one = known.map_or_else(|| (root.to_owned(), Arc::default()), |at| kept.remove(at));
+        let cache = Arc::clone(&one.1);
+        kept.push(one);
+        if kept.len() > SCANS_KEPT_MAX {
+            kept.remove(0);
+        }
+        cache
     }
 
     pub(super) fn get(&self, key: &RepositoryKey) -> Option<Arc<Scan>> {

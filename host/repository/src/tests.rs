@@ -5,10 +5,12 @@ mod lists;
 mod opening;
 mod origins;
 mod roots;
+mod tracked;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -76,4 +78,34 @@ fn denied(repository: &Repository, path: &str) -> &'static str {
 fn text(repository: &Repository, path: &str) -> String {
     let content = repository.read(path, 1 << 20).expect("the file is read");
     String::from_utf8(content).expect("the file is text")
+}
+
+#[expect(clippy::disallowed_methods, reason = "git makes the repositories of tests")]
+fn git(folder: &Path, arguments: &[&str]) {
+    let quiet = [
+        "-c",
+        "user.name=Ada",
+        "-c",
+        "user.email=ada@example.org",
+        "-c",
+        "protocol.file.allow=always",
+    ];
+    let done = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(quiet)
+        .args(arguments)
+        .output();
+    let done = done.expect("git is installed");
+    assert!(
+        done.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+fn commit_all(folder: &Path) {
+    git(folder, &["init", "--quiet", "--initial-branch=main"]);
+    git(folder, &["add", "."]);
+    git(folder, &["commit", "--quiet", "-m", "one"]);
 }

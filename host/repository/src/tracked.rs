@@ -1,13 +1,14 @@
 //! The paths that git tracks below a root, read from git's index.
 //!
-//! The index is a list of names that a repository's owner may have forged, so it is parsed within bounds, and it decides
-//! only whose text a file is. A split index, and one with names by SHA-256, is not read.
+//! The index is a list of names that a repository's owner may have forged, so it is parsed within bounds. It decides whose
+//! text a file is, and which files a walk lists although their names or an ignore rule speak against it; it names no file
+//! that the walk has not found. A split index, and one with names by SHA-256, is not read.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::OFlags;
 
@@ -30,6 +31,9 @@ const FLAGS_AT: usize = 60;
 /// Another two bytes of flags follow.
 const IS_EXTENDED: u16 = 0x4000;
 
+/// In these: git keeps the entry out of the work tree (sparse checkout).
+const IS_NOT_ON_DISK: u16 = 0x4000;
+
 const GITLINK: u32 = 0o160_000;
 const LINK: u32 = 0o120_000;
 
@@ -42,6 +46,8 @@ pub struct TrackedPaths {
     gitlinks: Vec<String>,
     /// Those of the files that are symbolic links.
     links: Vec<String>,
+    /// Those of them that a sparse checkout keeps out of the work tree; a directory of a sparse index is one.
+    not_on_disk: Vec<String>,
 }
 
 impl TrackedPaths {
@@ -57,8 +63,21 @@ impl TrackedPaths {
 
     /// True where a file below `directory`, which ends with `/`, is tracked.
     pub fn holds_below(&self, directory: &str) -> bool {
-        let at = self.files.partition_point(|file| file.as_str() < directory);
-        self.files.get(at).is_some_and(|file| file.starts_with(directory))
+        has_below(&self.files, directory)
+    }
+
+    /// True where another repository that the index names lies below `directory`, which ends with `/`.
+    fn links_below(&self, directory: &str) -> bool {
+        has_below(&self.gitlinks, directory)
+    }
+
+    /// Files below a directory that a sparse checkout keeps out of the work tree.
+    pub(crate) fn not_on_disk(&self, directory: &str) -> usize {
+        count_below(&self.not_on_disk, directory)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.gitlinks.is_empty()
     }
 
     /// True for a directory that the index names as another repository.
@@ -80,7 +99,13 @@ impl TrackedPaths {
             let start = at;
             let mode = word(at + MODE_AT)?;
             let flags = u16::from_be_bytes(index.get(at + FLAGS_AT..at + ENTRY_BYTES)?.try_into().ok()?);
-            at += ENTRY_BYTES + if version > 2 && flags & IS_EXTENDED != 0 { 2 } else { 0 };
+            at += ENTRY_BYTES;
+            let mut is_on_disk = true;
+            if version > 2 && flags & IS_EXTENDED != 0 {
+                let more = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
+                is_on_disk = more & IS_NOT_ON_DISK == 0;
+                at += 2;
+            }
             let kept = if version == 4 {
                 let (cut, end) = parse_varint(index, at)?;
                 at = end;
@@ -105,6 +130,9 @@ impl TrackedPaths {
             if mode == LINK {
                 tracked.links.push(ours.to_owned());
             }
+            if !is_on_disk {
+                tracked.not_on_disk.push(ours.to_owned());
+            }
             let paths = if mode == GITLINK {
                 &mut tracked.gitlinks
             } else {
@@ -119,8 +147,24 @@ impl TrackedPaths {
         let is_split = index.get(at..)?.starts_with(b"link");
         tracked.files.sort_unstable();
         tracked.gitlinks.sort_unstable();
+        tracked.not_on_disk.sort_unstable();
         (!is_split).then_some(tracked)
     }
+}
+
+/// Number of sorted paths that are `directory` or lie below it; the empty string is the root.
+pub(crate) fn count_below(sorted: &[String], directory: &str) -> usize {
+    if directory.is_empty() {
+        return sorted.len();
+    }
+    let at = |bound: String| sorted.partition_point(|path| *path < bound);
+    let itself = usize::from(sorted.binary_search_by(|path| path.as_str().cmp(directory)).is_ok());
+    itself + at(format!("{directory}0")) - at(format!("{directory}/"))
+}
+
+fn has_below(sorted: &[String], directory: &str) -> bool {
+    let at = sorted.partition_point(|path| path.as_str() < directory);
+    sorted.get(at).is_some_and(|path| path.starts_with(directory))
 }
 
 /// Git's number of variable length at a place, and the place behind it.
@@ -146,10 +190,20 @@ pub(crate) struct TrackedCache(Mutex<Option<(IndexStamp, Option<Arc<TrackedPaths
 type IndexStamp = (u64, u64, u64, i64, i64, i64, i64);
 
 impl TrackedCache {
-    /// The tracked paths below `root`. `None` outside git, before the first commit, where nothing below the root is
-    /// tracked, and where the index is not understood.
+    /// The tracked paths below `root`. `None` outside git, where nothing below the root is tracked, and where the index is
+    /// not understood.
     pub(crate) fn read(&self, root: &Path) -> Option<Arc<TrackedPaths>> {
+        self.read_index(&GitLayout::find(root)?)
+    }
+
+    /// As [`Self::read`]; also `None` before the first commit.
+    pub(crate) fn read_committed(&self, root: &Path) -> Option<Arc<TrackedPaths>> {
         let layout = GitLayout::find(root)?;
+        let tracked = self.read_index(&layout)?;
+        (!tracked.files.is_empty() && layout.has_commit()).then_some(tracked)
+    }
+
+    fn read_index(&self, layout: &GitLayout) -> Option<Arc<TrackedPaths>> {
         let (index, metadata) = open(&layout.git.join("index"))?;
         let stamp = stamp(&metadata);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,13 +212,119 @@ impl TrackedCache {
         {
             return tracked.clone();
         }
-        if !layout.has_commit() {
-            return None;
-        }
         let tracked = read(index, INDEX_BYTES_MAX).and_then(|index| TrackedPaths::parse(&index, &layout.prefix));
-        let tracked = tracked.filter(|tracked| !tracked.files.is_empty()).map(Arc::new);
+        let tracked = tracked.filter(|tracked| !tracked.is_empty());
+        // An index that git has only refreshed gives the same paths, and the same answer to who holds them.
+        let before = kept.take().and_then(|(_, before)| before);
+        let tracked = match (tracked, before) {
+            (Some(now), Some(before)) if *before == now => Some(before),
+            (now, _) => now.map(Arc::new),
+        };
         *kept = Some((stamp, tracked.clone()));
         tracked
+    }
+}
+
+/// A work tree that a walk meets: the root's own, or one below it. Its index is read where the walk first asks.
+#[derive(Debug)]
+pub(crate) struct TrackedTree {
+    /// Its top directory, relative to the root of the walk; empty for the root's own.
+    top: String,
+    root: PathBuf,
+    cache: Arc<TrackedCache>,
+    paths: OnceLock<Option<Arc<TrackedPaths>>>,
+}
+
+/// What a work tree tracks in a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TrackedWithin {
+    Nothing,
+    Files,
+    /// The directory is another repository's work tree.
+    OtherTree,
+}
+
+impl TrackedTree {
+    pub(crate) fn at_root(root: &Path, cache: &Arc<TrackedCache>) -> Arc<Self> {
+        Arc::new(Self {
+            top: String::new(),
+            root: root.to_owned(),
+            cache: Arc::clone(cache),
+            paths: OnceLock::new(),
+        })
+    }
+
+    /// The work tree whose top is the directory `top`.
+    pub(crate) fn below(&self, top: &str) -> Arc<Self> {
+        Arc::new(Self {
+            top: format!("{top}/"),
+            root: self.root.clone(),
+            cache: Arc::default(),
+            paths: OnceLock::new(),
+        })
+    }
+
+    /// What it tracks. A walk asks only about what it would drop.
+    fn paths(&self) -> Option<&TrackedPaths> {
+        let read = || self.cache.read(&self.root.join(&self.top));
+        self.paths.get_or_init(read).as_deref()
+    }
+
+    /// True for a tracked file.
+    pub(crate) fn holds(&self, path: &str) -> bool {
+        self.paths().is_some_and(|paths| paths.holds(self.own(path)))
+    }
+
+    pub(crate) fn within(&self, directory: &str) -> TrackedWithin {
+        let Some(paths) = self.paths() else {
+            return TrackedWithin::Nothing;
+        };
+        let directory = self.own(directory);
+        let below = format!("{directory}/");
+        if paths.is_gitlink(directory) {
+            TrackedWithin::OtherTree
+        } else if paths.holds_below(&below) || paths.links_below(&below) {
+            TrackedWithin::Files
+        } else {
+            TrackedWithin::Nothing
+        }
+    }
+
+    fn own<'a>(&self, path: &'a str) -> &'a str {
+        path.strip_prefix(self.top.as_str()).unwrap_or(path)
+    }
+
+    /// What it tracks, where the checkout is sparse: nothing else costs a look at the index.
+    pub(crate) fn sparse(&self) -> Option<Arc<TrackedPaths>> {
+        let layout = GitLayout::find(&self.root);
+        let is_sparse = layout.is_some_and(|layout| layout.git.join("info/sparse-checkout").exists());
+        is_sparse.then(|| self.paths()).flatten()?;
+        self.paths.get()?.clone()
+    }
+
+    /// The answer of the index, where it was asked.
+    pub(crate) fn asked(&self) -> Option<AskedIndex> {
+        let paths = self.paths.get()?.clone();
+        Some(AskedIndex {
+            top: self.top.clone(),
+            cache: Arc::clone(&self.cache),
+            paths,
+        })
+    }
+}
+
+/// The answer of an index on which the result of a walk depends.
+#[derive(Debug)]
+pub(crate) struct AskedIndex {
+    top: String,
+    cache: Arc<TrackedCache>,
+    paths: Option<Arc<TrackedPaths>>,
+}
+
+impl AskedIndex {
+    /// True where the index still gives this answer. It is parsed again only where it is another file.
+    pub(crate) fn is_same(&self, root: &Path) -> bool {
+        self.cache.read(&root.join(&self.top)) == self.paths
     }
 }
 

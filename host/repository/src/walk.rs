@@ -1,4 +1,5 @@
-//! The walk of the whole tree: which files there are, ignore rules, skipped directories and hidden names applied.
+//! The walk of the whole tree: which files there are, ignore rules, skipped directories and hidden names applied. What git
+//! tracks is part of the tree, whatever an ignore rule of git or the list of skipped directories says.
 //!
 //! Threads share a stack of directories. One thread lists each directory, on a handle that was opened beneath the root
 //! without links. The walk opens only the few files whose names suggest a key. It also finds out what names do not
@@ -7,7 +8,7 @@
 use std::collections::HashSet;
 use std::ffi::CString;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,9 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::fingerprint::{self, ScanBasis, ScanFingerprint, changed_ns, modified_ns};
 use super::ignore_files::{IgnoreReader, SkippedIgnores};
-use super::ignores::Ignores;
+use super::ignores::{IgnoredBy, Ignores};
 use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
+use super::tracked::{TrackedPaths, TrackedTree, TrackedWithin, count_below};
 use super::{EntryKind, path, secrets};
 use tool_core::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
 
@@ -34,6 +36,15 @@ pub struct FileList {
     pub hidden: u64,
     /// Entries whose name is not UTF-8, and which are in no list for that reason.
     pub not_utf8: u64,
+    /// The directories that hold them, with their numbers.
+    pub not_utf8_in: Vec<(String, u64)>,
+    /// Directories that were not walked because of their names, or as environments of Python, sorted by path bytewise.
+    pub skipped: Vec<String>,
+    /// Entries that an ignore rule leaves out, or that git does not track where only tracked files count, sorted by path
+    /// bytewise; a directory is one entry. At most 10,000 of them.
+    pub ignored: Vec<String>,
+    /// What git tracks, of a sparse checkout.
+    pub sparse: Option<Arc<TrackedPaths>>,
     /// Directories and files that could not be read.
     pub unreadable: u64,
     /// Ignore files that are over a budget, and whose rules are not applied for that reason.
@@ -82,10 +93,67 @@ impl FileList {
         self.at(&format!("{directory}/"))..self.at(&format!("{directory}0"))
     }
 
+    /// The list with the files of others in it.
+    #[must_use]
+    pub fn joined(&self, others: &[Arc<Self>]) -> Self {
+        let mut joined = self.clone();
+        for other in others {
+            joined.files.extend(other.files.iter().cloned());
+            joined.directories.extend(other.directories.iter().cloned());
+        }
+        joined.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        joined.files.dedup_by(|a, b| a.path == b.path);
+        joined.directories.sort_unstable();
+        joined.directories.dedup();
+        joined
+    }
+
+    /// True where a walk has entered the directory.
+    pub fn has_walked(&self, directory: &str) -> bool {
+        directory.is_empty()
+            || self
+                .directories
+                .binary_search_by(|one| one.as_str().cmp(directory))
+                .is_ok()
+    }
+
+    /// What is not in the list of what lies below a directory; the empty string is the root.
+    pub fn not_listed(&self, directory: &str) -> NotListed {
+        let below =
+            |path: &str| directory.is_empty() || path == directory || path.starts_with(&format!("{directory}/"));
+        let skipped = self.skipped.iter().filter(|path| below(path));
+        let not_utf8 = self.not_utf8_in.iter().filter(|(path, _)| below(path));
+        NotListed {
+            skipped: count_below(&self.skipped, directory),
+            skipped_named: skipped.take(SKIPPED_NAMED_MAX).cloned().collect(),
+            ignored: count_below(&self.ignored, directory),
+            not_utf8: not_utf8.map(|(_, count)| count).sum(),
+            not_on_disk: self.sparse.as_ref().map_or(0, |sparse| sparse.not_on_disk(directory)),
+        }
+    }
+
     /// Position of the first file whose path is not before this one.
     pub fn at(&self, bound: &str) -> usize {
         self.files.partition_point(|entry| entry.path.as_str() < bound)
     }
+}
+
+/// Skipped directories that are named where all are counted.
+const SKIPPED_NAMED_MAX: usize = 3;
+
+/// Numbers of what a list leaves out, without what is hidden.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NotListed {
+    /// Directories that were not entered because of their names, or as environments of Python.
+    pub skipped: usize,
+    /// The first of them.
+    pub skipped_named: Vec<String>,
+    /// Entries that an ignore rule covers; a directory is one. At most 10,000 are known.
+    pub ignored: usize,
+    /// Entries whose names are not UTF-8.
+    pub not_utf8: u64,
+    /// Files that git tracks and that a sparse checkout keeps out of the work tree.
+    pub not_on_disk: usize,
 }
 
 /// Why there is no list.
@@ -103,6 +171,9 @@ pub enum ScanError {
         source: std::io::Error,
     },
 }
+
+/// Ignored entries that a list names, so that a search can count those below a directory.
+const IGNORED_KEPT_MAX: usize = 10_000;
 
 /// Threads of a walk on a machine with so many cores.
 pub(super) fn threads(cores: usize) -> usize {
@@ -154,27 +225,36 @@ pub(super) struct WalkedTree<'a> {
     /// The rules that come from outside the root.
     pub(super) ignores: Arc<Ignores>,
     pub(super) reader: IgnoreReader<'a>,
+    /// What git tracks in the root's work tree.
+    pub(super) tracked: Arc<TrackedTree>,
     /// The state directory, where it exists.
     pub(super) state: Option<Identity>,
 }
 
-/// Walks the whole tree.
+/// Walks the whole tree, or what lies below the directory `start`, which is entered whatever its name.
 pub(super) fn scan(
     tree: &WalkedTree<'_>,
+    start: &str,
     bounds: WalkBounds,
     basis: ScanBasis,
     cancel: &CancellationToken,
 ) -> Result<Scan, ScanError> {
-    drop(tree.root.open_directory("").map_err(|errno| unreadable("", errno))?);
+    drop(
+        tree.root
+            .open_directory(start)
+            .map_err(|errno| unreadable(start, errno))?,
+    );
+    let scope = tree.scope_around(start, bounds.entries)?;
     let walk = TreeWalk {
         tree,
+        start,
         cancel,
         entries_max: bounds.entries,
         deadline: Instant::now() + bounds.time,
         entries: AtomicU64::new(0),
         hidden_entries: AtomicU64::new(0),
         cut: AtomicBool::new(false),
-        queue: Mutex::new(Queue::starting_at_root(&tree.ignores)),
+        queue: Mutex::new(Queue::starting_at(start, scope)),
         changed: Condvar::new(),
     };
     let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
@@ -194,7 +274,12 @@ pub(super) fn scan(
         return Err(ScanError::Cancelled);
     }
     let complete = !walk.cut.load(Ordering::Relaxed);
-    Ok(merge(parts, basis, complete, tree.reader.skipped()))
+    let mut scan = merge(parts, basis, complete, tree.reader.skipped());
+    if let Some(sparse) = tree.tracked.sparse() {
+        Arc::make_mut(&mut scan.list).sparse = Some(sparse);
+    }
+    scan.basis.indexes.extend(tree.tracked.asked());
+    Ok(scan)
 }
 
 fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
@@ -215,14 +300,20 @@ fn merge(parts: Vec<WalkResult>, mut basis: ScanBasis, complete: bool, skipped_i
         whole.list.directories.extend(part.list.directories);
         whole.list.hidden += part.list.hidden;
         whole.list.not_utf8 += part.list.not_utf8;
+        whole.list.not_utf8_in.extend(part.list.not_utf8_in);
         whole.list.unreadable += part.list.unreadable;
+        whole.list.skipped.extend(part.list.skipped);
+        whole.list.ignored.extend(part.list.ignored);
         whole.hidden.extend(part.hidden);
         basis.inside.extend(part.basis);
+        basis.indexes.extend(part.trees.iter().filter_map(|tree| tree.asked()));
     }
     whole.list.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let walked = whole.list.directories.iter().cloned().collect();
     whole.list.directories.retain(|path| !path.is_empty());
     whole.list.directories.sort_unstable();
+    whole.list.skipped.sort_unstable();
+    whole.list.ignored.sort_unstable();
     whole.list.complete = complete;
     whole.list.skipped_ignores = skipped_ignores;
     Scan {
@@ -240,12 +331,23 @@ struct WalkResult {
     hidden: Vec<Identity>,
     /// Directories that were read and ignore files in them, with what they were.
     basis: Vec<(String, Option<ScanFingerprint>)>,
+    /// Work trees below the root's.
+    trees: Vec<Arc<TrackedTree>>,
+}
+
+/// The rules that hold in one directory.
+#[derive(Debug, Clone)]
+pub(super) struct WalkScope {
+    ignores: Arc<Ignores>,
+    tracked: Arc<TrackedTree>,
+    /// True where only files that git tracks count.
+    tracked_only: bool,
 }
 
 /// A directory to list.
 enum WalkJob {
     /// For the list.
-    Visible { path: String, ignores: Arc<Ignores> },
+    Visible { path: String, scope: WalkScope },
     /// Hidden: only the identities of what it holds are of interest.
     Hidden { path: String, depth: usize },
 }
@@ -259,11 +361,11 @@ struct Queue {
 }
 
 impl Queue {
-    fn starting_at_root(ignores: &Arc<Ignores>) -> Self {
+    fn starting_at(start: &str, scope: WalkScope) -> Self {
         Self {
             jobs: vec![WalkJob::Visible {
-                path: String::new(),
-                ignores: Arc::clone(ignores),
+                path: start.to_owned(),
+                scope,
             }],
             begun: false,
             busy: 0,
@@ -273,6 +375,8 @@ impl Queue {
 
 struct TreeWalk<'a> {
     tree: &'a WalkedTree<'a>,
+    /// The directory at which it begins.
+    start: &'a str,
     cancel: &'a CancellationToken,
     entries_max: u64,
     deadline: Instant,
@@ -309,7 +413,7 @@ impl TreeWalk<'_> {
         let mut more = Vec::new();
         while let Some((job, busy)) = self.take() {
             match job {
-                WalkJob::Visible { path, ignores } => self.visible(path, &ignores, &mut found, &mut more),
+                WalkJob::Visible { path, scope } => self.visible(path, scope, &mut found, &mut more),
                 WalkJob::Hidden { path, depth } => self.hidden(&path, depth, &mut found, &mut more),
             }
             busy.give(&mut more);
@@ -346,32 +450,43 @@ impl TreeWalk<'_> {
         self.cut.load(Ordering::Relaxed)
     }
 
-    fn visible(&self, path: String, ignores: &Arc<Ignores>, found: &mut WalkResult, more: &mut Vec<WalkJob>) {
+    fn visible(&self, path: String, mut scope: WalkScope, found: &mut WalkResult, more: &mut Vec<WalkJob>) {
         let Some(listing) = self.list(&path) else {
             found.list.unreadable += 1;
             return;
         };
-        found.list.not_utf8 += listing.not_utf8;
+        if listing.not_utf8 > 0 {
+            found.list.not_utf8 += listing.not_utf8;
+            found.list.not_utf8_in.push((path.clone(), listing.not_utf8));
+        }
         found.basis.push((path.clone(), Some(listing.stamp)));
         if listing.is_git_directory() || self.tree.state == Some(listing.stamp.identity) {
             found.list.hidden += 1;
             more.push(WalkJob::Hidden { path, depth: 0 });
             return;
         }
-        if listing.has("pyvenv.cfg") && !path.is_empty() {
-            return;
+        if listing.has("pyvenv.cfg") && path != self.start {
+            if scope.tracked.within(&path) != TrackedWithin::Files {
+                found.list.skipped.push(path);
+                return;
+            }
+            scope.tracked_only = true;
         }
         let Ok(handle) = listing.directory.fd() else { return };
         // Before they are read, so that a change in between is noticed.
         fingerprint::fingerprint_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
-        let ignores = listing.ignores(ignores, handle, &path, &self.tree.reader);
+        if listing.has(".git") && !path.is_empty() {
+            scope = scope.enter_tree(&path);
+            found.trees.push(Arc::clone(&scope.tracked));
+        }
+        scope.ignores = listing.ignores(&scope.ignores, handle, &path, &self.tree.reader);
         for (count, entry) in listing.entries.iter().enumerate() {
             let is_cancelled = count % ENTRIES_BETWEEN_CHECKS == 0 && self.cancel.is_cancelled();
             // The files of the root are found even where there is no time at all.
             if is_cancelled || (count % 256 == 255 && self.is_over()) {
                 break;
             }
-            self.entry(handle, &path, entry, &ignores, found, more);
+            self.entry(handle, &path, entry, &scope, found, more);
         }
         self.entries.fetch_add(listing.entries.len() as u64, Ordering::Relaxed);
         found.list.directories.push(path);
@@ -382,7 +497,7 @@ impl TreeWalk<'_> {
         directory: BorrowedFd<'_>,
         parent: &str,
         entry: &DirectoryEntry,
-        ignores: &Arc<Ignores>,
+        scope: &WalkScope,
         found: &mut WalkResult,
         more: &mut Vec<WalkJob>,
     ) {
@@ -395,7 +510,7 @@ impl TreeWalk<'_> {
                 .basis
                 .push((path.clone(), stat.ok().map(|stat| ScanFingerprint::of(&stat))));
         }
-        match self.tree.judge(directory, &path, entry, kind, ignores) {
+        match self.tree.judge(directory, &path, entry, kind, scope) {
             Verdict::Hidden => {
                 found.list.hidden += 1;
                 if kind == FileType::Directory {
@@ -404,16 +519,18 @@ impl TreeWalk<'_> {
                     found.hidden.push(Identity::of(&stat));
                 }
             }
-            Verdict::LeftOut => {}
-            Verdict::Listed if kind == FileType::Directory => more.push(WalkJob::Visible {
-                path,
-                ignores: Arc::clone(ignores),
-            }),
+            Verdict::Skipped => found.list.skipped.push(path),
+            Verdict::Ignored if found.list.ignored.len() < IGNORED_KEPT_MAX => found.list.ignored.push(path),
+            Verdict::Ignored => {}
+            verdict @ (Verdict::Listed | Verdict::TrackedOnly) if kind == FileType::Directory => {
+                let scope = scope.enter(verdict);
+                more.push(WalkJob::Visible { path, scope });
+            }
             Verdict::Listed if kind == FileType::RegularFile => match stat_at(directory, &entry.name) {
                 Ok(stat) => found.list.files.push(file_entry(path, &stat)),
                 Err(_) => found.list.unreadable += 1,
             },
-            Verdict::Listed => {}
+            Verdict::Listed | Verdict::TrackedOnly => {}
         }
     }
 
@@ -461,12 +578,72 @@ const ENTRIES_BETWEEN_CHECKS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Hidden,
-    /// An ignore rule or a skipped directory.
-    LeftOut,
+    /// By the name of a directory.
+    Skipped,
+    /// By an ignore rule, or not tracked where only tracked files count.
+    Ignored,
     Listed,
+    /// A directory of which only the files count that git tracks.
+    TrackedOnly,
+}
+
+impl WalkScope {
+    /// The rules in a directory, before its own ignore files, by the verdict on it.
+    fn enter(&self, verdict: Verdict) -> Self {
+        Self {
+            tracked_only: verdict == Verdict::TrackedOnly,
+            ..self.clone()
+        }
+    }
+
+    /// The rules in the top directory of another work tree.
+    fn enter_tree(&self, top: &str) -> Self {
+        Self {
+            tracked: self.tracked.below(top),
+            tracked_only: false,
+            ..self.clone()
+        }
+    }
+
+    /// Judges an entry by its name, ignore rules, and what git tracks. Only what would be dropped costs a look at the index.
+    fn judge(&self, path: &str, is_directory: bool) -> Verdict {
+        let name = path::split(path).1;
+        let is_skipped = is_directory && rules::is_skipped(name);
+        let ignored_by = self.ignores.ignored_by(path, is_directory);
+        if !is_skipped && ignored_by.is_none() && !self.tracked_only {
+            return Verdict::Listed;
+        }
+        let dropped = if is_skipped { Verdict::Skipped } else { Verdict::Ignored };
+        if ignored_by == Some(IgnoredBy::Search) {
+            return dropped;
+        }
+        if !is_directory {
+            return if self.tracked.holds(path) {
+                Verdict::Listed
+            } else {
+                dropped
+            };
+        }
+        let is_plain = ignored_by.is_none() && !self.tracked_only && rules::may_hold_sources(name);
+        match self.tracked.within(path) {
+            TrackedWithin::Nothing => dropped,
+            TrackedWithin::OtherTree => Verdict::Listed,
+            TrackedWithin::Files if is_plain => Verdict::Listed,
+            TrackedWithin::Files => Verdict::TrackedOnly,
+        }
+    }
 }
 
 impl WalkedTree<'_> {
+    /// The rules that hold at the root, before its own ignore files.
+    fn scope(&self) -> WalkScope {
+        WalkScope {
+            ignores: Arc::clone(&self.ignores),
+            tracked: Arc::clone(&self.tracked),
+            tracked_only: false,
+        }
+    }
+
     /// Judges an entry of a directory that is neither hidden nor a git directory.
     fn judge(
         &self,
@@ -474,7 +651,7 @@ impl WalkedTree<'_> {
         path: &str,
         entry: &DirectoryEntry,
         kind: FileType,
-        ignores: &Ignores,
+        scope: &WalkScope,
     ) -> Verdict {
         let is_directory = kind == FileType::Directory;
         let folded = rules::fold(path);
@@ -482,28 +659,27 @@ impl WalkedTree<'_> {
         if is_hidden {
             return Verdict::Hidden;
         }
-        if is_directory && rules::is_skipped(&entry.name) {
-            return Verdict::LeftOut;
-        }
-        if ignores.ignores(path, is_directory) {
-            return Verdict::LeftOut;
+        let verdict = scope.judge(path, is_directory);
+        if !matches!(verdict, Verdict::Listed | Verdict::TrackedOnly) {
+            return verdict;
         }
         let is_suspect = kind == FileType::RegularFile && secrets::is_suspect(&entry.name);
         if is_suspect && !self.rules.revealed(&folded) && secret_at(directory, &entry.name) {
             return Verdict::Hidden;
         }
-        Verdict::Listed
+        verdict
     }
 
     /// Judges a directory by what it is and holds, which [`Self::judge`] leaves to the walk that will read it anyway.
-    fn judge_directory(&self, directory: BorrowedFd<'_>, name: &str) -> Verdict {
+    fn judge_directory(&self, directory: BorrowedFd<'_>, path: &str, scope: &WalkScope) -> Verdict {
+        let name = path::split(path).1;
         let identity = stat_at(directory, name).map(|stat| Identity::of(&stat)).ok();
         if open::is_git_directory(directory, name) || (self.state.is_some() && self.state == identity) {
             return Verdict::Hidden;
         }
         let environment = stat_at(directory, &format!("{name}/pyvenv.cfg"));
-        if environment.is_ok() {
-            Verdict::LeftOut
+        if environment.is_ok() && scope.tracked.within(path) != TrackedWithin::Files {
+            Verdict::Skipped
         } else {
             Verdict::Listed
         }
@@ -511,50 +687,69 @@ impl WalkedTree<'_> {
 
     /// True for a file that a walk would leave out, were it there: by a hidden or skipped name, or by an ignore rule.
     pub(super) fn leaves_out(&self, path: &str) -> bool {
-        let is_left_out = |ignores: &Ignores, path: &str, is_directory: bool| {
-            let is_skipped = is_directory && rules::is_skipped(path::split(path).1);
-            let is_hidden = || self.rules.hidden_entry(&rules::fold(path), is_directory).is_some();
-            is_skipped || is_hidden() || ignores.ignores(path, is_directory)
+        let judge = |scope: &WalkScope, path: &str, is_directory: bool| {
+            let is_hidden = self.rules.hidden_entry(&rules::fold(path), is_directory).is_some();
+            let verdict = scope.judge(path, is_directory);
+            let is_in = !is_hidden && matches!(verdict, Verdict::Listed | Verdict::TrackedOnly);
+            is_in.then(|| scope.enter(verdict))
         };
-        let mut ignores = Arc::clone(&self.ignores);
+        let mut scope = self.scope();
         for directory in std::iter::once("").chain(path::ancestors(path)) {
-            if self.reader.is_over() || (!directory.is_empty() && is_left_out(&ignores, directory, true)) {
+            if self.reader.is_over() {
                 return true;
+            }
+            if !directory.is_empty() {
+                match judge(&scope, directory, true) {
+                    Some(within) => scope = within,
+                    None => return true,
+                }
             }
             // One that is not there has no ignore file.
             let Ok(handle) = self.root.open_directory(directory) else {
                 continue;
             };
-            if directory.is_empty() {
-                let Ok(listing) = Listing::read(handle, SCAN_ENTRIES_MAX, || self.reader.is_over()) else {
-                    return true;
-                };
-                let Ok(handle) = listing.directory.fd() else {
-                    return true;
-                };
-                ignores = listing.ignores(&ignores, handle, "", &self.reader);
-            } else {
-                let has = |name: &str| stat_at(handle.as_fd(), name).is_ok();
-                ignores = Ignores::enter(&ignores, &handle, directory, has, &self.reader);
+            if self.enter(&mut scope, directory, handle, SCAN_ENTRIES_MAX).is_err() {
+                return true;
             }
         }
-        is_left_out(&ignores, path, false)
+        judge(&scope, path, false).is_none()
     }
 
-    /// The entries of one directory. `ignores` are those of the directory above; the caller has judged the directory
-    /// itself.
-    pub(super) fn entries(&self, path: &str, entries_max: u64) -> Result<DirectoryList, ScanError> {
-        let open = |path: &str| self.root.open_directory(path).map_err(|errno| unreadable(path, errno));
-        let read = |path: &str| {
-            let listing = Listing::read(open(path)?, entries_max, || self.reader.is_over());
-            let listing = listing.map_err(|errno| unreadable(path, errno))?;
-            match listing.is_cut {
-                true if self.reader.is_over() => Err(ScanError::Cancelled),
-                true => Err(unreadable(path, rustix::io::Errno::FBIG)),
-                false => Ok(listing),
-            }
-        };
-        let mut ignores = Arc::clone(&self.ignores);
+    /// Applies the rules of a directory itself to what holds in it.
+    fn enter(
+        &self,
+        scope: &mut WalkScope,
+        directory: &str,
+        handle: OwnedFd,
+        entries_max: u64,
+    ) -> Result<(), ScanError> {
+        if directory.is_empty() {
+            let listing = self.listing(directory, handle, entries_max)?;
+            let handle = listing.directory.fd().map_err(|errno| unreadable("", errno))?;
+            scope.ignores = listing.ignores(&scope.ignores, handle, "", &self.reader);
+            return Ok(());
+        }
+        let has = |name: &str| stat_at(handle.as_fd(), name).is_ok();
+        if has(".git") {
+            *scope = scope.enter_tree(directory);
+        }
+        scope.ignores = Ignores::enter(&scope.ignores, &handle, directory, has, &self.reader);
+        Ok(())
+    }
+
+    fn listing(&self, path: &str, handle: OwnedFd, entries_max: u64) -> Result<Listing, ScanError> {
+        let listing = Listing::read(handle, entries_max, || self.reader.is_over());
+        let listing = listing.map_err(|errno| unreadable(path, errno))?;
+        match listing.is_cut {
+            true if self.reader.is_over() => Err(ScanError::Cancelled),
+            true => Err(unreadable(path, rustix::io::Errno::FBIG)),
+            false => Ok(listing),
+        }
+    }
+
+    /// The rules that hold in the directory that holds `path`, which the caller has judged.
+    fn scope_around(&self, path: &str, entries_max: u64) -> Result<WalkScope, ScanError> {
+        let mut scope = self.scope();
         for directory in std::iter::once("").chain(path::ancestors(path)) {
             if directory == path {
                 break;
@@ -562,26 +757,31 @@ impl WalkedTree<'_> {
             if self.reader.is_over() {
                 return Err(ScanError::Cancelled);
             }
-            if directory.is_empty() {
-                let listing = read("")?;
-                let handle = listing.directory.fd().map_err(|errno| unreadable("", errno))?;
-                ignores = listing.ignores(&ignores, handle, "", &self.reader);
-            } else {
-                let handle = open(directory)?;
-                let has = |name: &str| stat_at(handle.as_fd(), name).is_ok();
-                ignores = Ignores::enter(&ignores, &handle, directory, has, &self.reader);
-            }
+            let handle = self.root.open_directory(directory);
+            let handle = handle.map_err(|errno| unreadable(directory, errno))?;
+            self.enter(&mut scope, directory, handle, entries_max)?;
         }
-        let listing = read(path)?;
+        Ok(scope)
+    }
+
+    /// The entries of one directory. `ignores` are those of the directory above; the caller has judged the directory
+    /// itself.
+    pub(super) fn entries(&self, path: &str, entries_max: u64) -> Result<DirectoryList, ScanError> {
+        let mut scope = self.scope_around(path, entries_max)?;
+        let handle = self.root.open_directory(path);
+        let listing = self.listing(path, handle.map_err(|errno| unreadable(path, errno))?, entries_max)?;
         let handle = listing.directory.fd().map_err(|errno| unreadable(path, errno))?;
-        ignores = listing.ignores(&ignores, handle, path, &self.reader);
+        if listing.has(".git") && !path.is_empty() {
+            scope = scope.enter_tree(path);
+        }
+        scope.ignores = listing.ignores(&scope.ignores, handle, path, &self.reader);
         let mut left_out = listing.not_utf8;
         let mut listed = Vec::new();
         for (count, entry) in listing.entries.iter().enumerate() {
             if count % ENTRIES_BETWEEN_CHECKS == 0 && self.reader.is_over() {
                 return Err(ScanError::Cancelled);
             }
-            match self.listed_entry(handle, path, entry, &ignores) {
+            match self.listed_entry(handle, path, entry, &scope) {
                 Some(entry) => listed.push(entry),
                 None => left_out += 1,
             }
@@ -600,7 +800,7 @@ impl WalkedTree<'_> {
         directory: BorrowedFd<'_>,
         parent: &str,
         entry: &DirectoryEntry,
-        ignores: &Ignores,
+        scope: &WalkScope,
     ) -> Option<ListedEntry> {
         let kind = entry.kind(directory);
         let listed_kind = match kind {
@@ -610,11 +810,11 @@ impl WalkedTree<'_> {
             _ => return None,
         };
         let path = path::join(parent, &entry.name);
-        let mut verdict = self.judge(directory, &path, entry, kind, ignores);
-        if verdict == Verdict::Listed && kind == FileType::Directory {
-            verdict = self.judge_directory(directory, &entry.name);
+        let mut verdict = self.judge(directory, &path, entry, kind, scope);
+        if matches!(verdict, Verdict::Listed | Verdict::TrackedOnly) && kind == FileType::Directory {
+            verdict = self.judge_directory(directory, &path, scope);
         }
-        (verdict == Verdict::Listed).then(|| ListedEntry {
+        matches!(verdict, Verdict::Listed | Verdict::TrackedOnly).then(|| ListedEntry {
             size: size_of(directory, &entry.name, listed_kind),
             path,
             kind: listed_kind,
@@ -675,11 +875,7 @@ impl DirectoryEntry {
 
 impl Listing {
     /// Reads at most `entries_max` entries, and fewer once `is_over` answers true.
-    fn read(
-        handle: std::os::fd::OwnedFd,
-        entries_max: u64,
-        is_over: impl Fn() -> bool,
-    ) -> Result<Self, rustix::io::Errno> {
+    fn read(handle: OwnedFd, entries_max: u64, is_over: impl Fn() -> bool) -> Result<Self, rustix::io::Errno> {
         let stamp = ScanFingerprint::of(&rustix::fs::fstat(&handle)?);
         let mut listing = Self {
             directory: Dir::new(handle)?,

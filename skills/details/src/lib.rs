@@ -4,12 +4,16 @@
 //! input: it shows them, and takes what it decides by from its own records. [`test_run`] is the exception, because both
 //! sides read the output of test runners by it: the skill for its answer, the host for its own record.
 //!
-//! Lists are bounded by the skills; fields may be added.
+//! Lists are bounded by the skills; fields may be added. [`is_generated`] is here because both sides judge by it.
 
+mod generated;
+mod not_searched;
 pub mod test_run;
 
 use serde::{Deserialize, Serialize};
 
+pub use generated::is_generated;
+pub use not_searched::NotSearched;
 pub use test_run::{TestCounts, TestRun, TestRunner, TestStatus};
 
 /// Details of `run_tests`.
@@ -143,6 +147,9 @@ pub struct SearchDetails {
     pub total: u64,
     /// Files with a match.
     pub files: u64,
+    /// What was not looked at; absent where everything was.
+    #[serde(default, skip_serializing_if = "NotSearched::is_nothing")]
+    pub not_searched: NotSearched,
 }
 
 /// A matching line of [`SearchDetails`].
@@ -163,6 +170,9 @@ pub struct ReferenceDetails {
     pub total: u64,
     /// Files with a reference.
     pub files: u64,
+    /// What was not looked at; absent where everything was.
+    #[serde(default, skip_serializing_if = "NotSearched::is_nothing")]
+    pub not_searched: NotSearched,
 }
 
 /// A reference of [`ReferenceDetails`].
@@ -185,6 +195,9 @@ pub struct ListDetails {
     pub total: u64,
     /// Entries that are ignored, skipped, hidden, or whose names are not UTF-8.
     pub left_out: u32,
+    /// What a recursive list leaves out; absent where it is everything, and for a list of one directory.
+    #[serde(default, skip_serializing_if = "NotSearched::is_nothing")]
+    pub not_listed: NotSearched,
 }
 
 /// An entry of [`ListDetails`].

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use skill_details::NotSearched;
 use skill_sdk::{Entry, Failure, Host, Query};
 use syntax::{Definition, DefinitionKind, Fault, Module, names};
 
@@ -212,7 +213,17 @@ pub(crate) fn not_found(host: &dyn Host, name: &str, under: &str, search: &Searc
         return Failure::failed(format!("`{name}` is defined where the file does not parse: {places}"))
             .with_hint("use read_file from that line on");
     }
-    let message = format!("no function, method or class `{name}` is defined in {place}");
+    let mut message = format!("no function, method or class `{name}` is defined in {place}");
+    if let Ok(counted) = host.count_not_listed(under) {
+        let mut not_searched = NotSearched::default();
+        not_searched.add_not_listed(
+            (counted.skipped, counted.skipped_named),
+            [counted.ignored, counted.not_utf8, counted.not_on_disk],
+        );
+        if !not_searched.is_nothing() {
+            message.push_str(&format!("; not searched: {}", not_searched.not_listed().join(", ")));
+        }
+    }
     let failure = Failure::not_found(message);
     let similar = similar(host, last_segment(name), under);
     if similar.is_empty() {

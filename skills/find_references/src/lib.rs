@@ -250,14 +250,25 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
     host.read_matching(&selection(&queries[0], part), &narrowing, &mut |part| {
         match part {
             Narrowed::File(path, Content::Whole(source)) => search_file(host, queries, path, source, &mut tallies),
-            Narrowed::File(path, Content::Large) => tallies[0].large.push(path.to_owned()),
-            Narrowed::File(_, Content::Binary) => tallies[0].binary += 1,
+            Narrowed::File(path, Content::Large) => {
+                tallies[0].not_searched.large += 1;
+                tallies[0].large.push(path.to_owned());
+            }
+            Narrowed::File(_, Content::Binary) => tallies[0].not_searched.binary += 1,
             // A file that vanished since it was listed, or may not be opened, is counted; the search goes on.
-            Narrowed::File(_, Content::Unreadable) => tallies[0].unread += 1,
+            Narrowed::File(_, Content::Unreadable) => tallies[0].not_searched.unreadable += 1,
             Narrowed::LeftOut(counts) => tallies[0].left_out(counts),
         }
         ControlFlow::Continue(())
     })?;
+    // Of a divided call, the first part counts.
+    if part.is_none_or(|part| part.start.is_none()) {
+        let counted = host.count_not_listed(&queries[0].under)?;
+        tallies[0].not_searched.add_not_listed(
+            (counted.skipped, counted.skipped_named),
+            [counted.ignored, counted.not_utf8, counted.not_on_disk],
+        );
+    }
     for (tally, query) in tallies.iter_mut().zip(queries) {
         tally.cut(query.limit);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
-use skill_details::{Reference, ReferenceDetails};
+use skill_details::{NotSearched, Reference, ReferenceDetails};
 use skill_sdk::{LeftOut, Outcome};
 
 use crate::ReferenceQuery;
@@ -108,8 +108,8 @@ pub(crate) struct Tally {
     more: bool,
     python: u64,
     others: u64,
-    pub(crate) binary: u64,
-    pub(crate) unread: u64,
+    /// What was not searched.
+    pub(crate) not_searched: NotSearched,
     /// Files that the host parsed.
     pub(crate) trees: u64,
     /// Files that were matched as text because the host had parsed enough.
@@ -136,7 +136,7 @@ impl Tally {
     pub(crate) fn left_out(&mut self, counts: LeftOut) {
         self.python += u64::from(counts.text_apart);
         self.others += u64::from(counts.text - counts.text_apart);
-        self.binary += u64::from(counts.binary);
+        self.not_searched.binary += u64::from(counts.binary);
     }
 
     /// Takes the matches of one file.
@@ -170,8 +170,7 @@ impl Tally {
         self.files += other.files;
         self.python += other.python;
         self.others += other.others;
-        self.binary += other.binary;
-        self.unread += other.unread;
+        self.not_searched.append(other.not_searched);
         self.trees += other.trees;
         self.treeless += other.treeless;
         self.more |= other.more;
@@ -206,6 +205,7 @@ impl Tally {
             references: self.lines.iter().map(reference).collect(),
             total: self.counts.iter().sum(),
             files: self.files,
+            not_searched: self.not_searched,
         };
         Outcome {
             truncated: self.more,
@@ -303,8 +303,17 @@ impl Tally {
                 "Too many files to parse: {count} matched by whole word; narrow with `path`."
             );
         }
-        if self.unread > 0 {
-            let _ = writeln!(text, "Could not be read: {}.", files("", self.unread));
+        if self.not_searched.unreadable > 0 {
+            let _ = writeln!(text, "Could not be read: {}.", files("", self.not_searched.unreadable));
+        }
+        if total == 0 {
+            let mut left = self.not_searched.not_listed();
+            if self.not_searched.binary > 0 {
+                left.push(files("binary ", self.not_searched.binary));
+            }
+            if !left.is_empty() {
+                let _ = writeln!(text, "Not searched: {}.", left.join(", "));
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde::Deserialize;
-use skill_details::{ListDetails, ListedEntry, ListedKind};
+use skill_details::{ListDetails, ListedEntry, ListedKind, NotSearched};
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, human_size, one_line};
 use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, clean_path, export_skill};
@@ -107,7 +107,17 @@ impl Handler for ListFiles {
             let end = start + page.len();
             let _ = write!(text, "; entries {}-{end} of {}", (start + 1).min(end), entries.len());
         }
-        if left_out > 0 {
+        let mut not_listed = NotSearched::default();
+        if arguments.recursive {
+            let counted = host.count_not_listed(&path)?;
+            not_listed.add_not_listed(
+                (counted.skipped, counted.skipped_named),
+                [counted.ignored, counted.not_utf8, counted.not_on_disk],
+            );
+            if !not_listed.is_nothing() {
+                let _ = write!(text, "; not listed: {}", not_listed.not_listed().join(", "));
+            }
+        } else if left_out > 0 {
             let _ = write!(text, "; {left_out} left out (ignored, skipped, hidden or not UTF-8)");
         }
         if entries.is_empty() && arguments.recursive && arguments.globs.is_empty() && holds_any(host, &path) {
@@ -122,6 +132,7 @@ impl Handler for ListFiles {
             entries: page.iter().map(describe_entry).collect(),
             total: entries.len() as u64,
             left_out,
+            not_listed,
         };
         Ok(Outcome::page(text, cursor).with_details(&details))
     }
@@ -291,6 +302,23 @@ mod tests {
         assert_eq!(
             call(&host, r#"{"recursive": true}"#).text,
             "./: 0 files, 0 directories, 0 B; what is beneath is ignored, skipped or hidden"
+        );
+    }
+
+    #[test]
+    fn a_recursive_list_says_what_is_not_in_it() {
+        let mut host = host();
+        host.not_listed.skipped = 1;
+        host.not_listed.skipped_named = vec!["node_modules".to_owned()];
+        let answer = call(&host, r#"{"recursive": true, "globs": ["*.md"]}"#);
+        assert_eq!(
+            answer.text.lines().next(),
+            Some("./: 1 file, 0 directories, 2.0 kB; not listed: 1 folder skipped by name (node_modules)")
+        );
+        let details = answer.details.expect("it has some");
+        assert!(
+            details.ends_with(r#""not_listed":{"skipped_folders":1,"skipped_named":["node_modules"]}}"#),
+            "{details}"
         );
     }
 

@@ -131,6 +131,27 @@ impl<S: Handler> Host for Component<S> {
         })
     }
 
+    fn count_not_listed(&self, under: &str) -> Result<sdk::NotListed, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        let counted = repository::count_not_listed(under).map_err(failure_in)?;
+        Ok(sdk::NotListed {
+            skipped: counted.skipped,
+            skipped_named: counted.skipped_named,
+            ignored: counted.ignored,
+            not_utf8: counted.not_utf8,
+            not_on_disk: counted.not_on_disk,
+        })
+    }
+
+    fn is_generated(&self, path: &str) -> Result<bool, sdk::Failure> {
+        if const { !covers::<S>("read-repository") } {
+            return undeclared("read-repository");
+        }
+        repository::is_generated(path).map_err(failure_in)
+    }
+
     fn read_files(&self, selection: &sdk::Selection, visit: &mut sdk::Visit<'_>) -> Result<(), sdk::Failure> {
         if const { !covers::<S>("read-repository") } {
             return undeclared("read-repository");

@@ -50,6 +50,21 @@ pub struct Page {
     pub left_out: u32,
 }
 
+/// Numbers of what no list from a path holds, without what is hidden.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NotListed {
+    /// Directories that are skipped because of their names, or as environments of Python.
+    pub skipped: u32,
+    /// The first of them.
+    pub skipped_named: Vec<String>,
+    /// Entries that an ignore rule covers; a directory is one.
+    pub ignored: u32,
+    /// Entries whose names are not UTF-8.
+    pub not_utf8: u32,
+    /// Files that git tracks and that a sparse checkout keeps out of the work tree.
+    pub not_on_disk: u32,
+}
+
 /// Function that [`Host::read_files`](crate::Host::read_files) calls with each path and its content.
 pub type Visit<'a> = dyn FnMut(&str, Content<'_>) -> ControlFlow<()> + 'a;
 

@@ -34,7 +34,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use files::{Content, Entry, EntryKind, Page, Query, Run, Selection, Visit};
+pub use files::{Content, Entry, EntryKind, NotListed, Page, Query, Run, Selection, Visit};
 pub use history::{
     BlameHunk, BlamePage, BlameQuery, Commit, CommitChange, CommitDiff, Diff, DiffQuery, FileChange, LogPage, LogQuery,
     LoggedCommit, ShowQuery,
@@ -331,6 +331,12 @@ pub trait Host {
 
     /// One page of the file list.
     fn list_page(&self, query: &Query) -> Result<Page, Failure>;
+
+    /// Counts what a list of everything beneath a path leaves out.
+    fn count_not_listed(&self, under: &str) -> Result<NotListed, Failure>;
+
+    /// True for a file that `.gitattributes` calls generated.
+    fn is_generated(&self, path: &str) -> Result<bool, Failure>;
 
     /// Reads the selected files in the order of their paths and hands each to `visit`, until that breaks off.
     ///

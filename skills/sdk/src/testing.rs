@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::{
     BlamePage, BlameQuery, CandidatePage, Commit, CommitDiff, Content, Diff, DiffQuery, Entry, EntryKind, Failure,
     Handler, Host, HttpRequest, HttpResponse, InstallRequest, LeftOut, LogPage, LogQuery, Media, Narrowed, Narrowing,
-    Outcome, Page, Query, RunReport, SearchQuery, Selection, ShowQuery, SymbolDefinition, SymbolPage, SymbolQuery,
-    SymbolReference, TestRequest, TestSuite, Visit, VisitNarrowed, code,
+    NotListed, Outcome, Page, Query, RunReport, SearchQuery, Selection, ShowQuery, SymbolDefinition, SymbolPage,
+    SymbolQuery, SymbolReference, TestRequest, TestSuite, Visit, VisitNarrowed, code,
 };
 
 /// Asserts what every skill's description must hold: what the host checks at load, and what models need.
@@ -99,6 +99,10 @@ pub struct FakeHost {
     stage: PathBuf,
     /// The `left_out` of every page of a list that is not recursive.
     pub left_out: u32,
+    /// Answer of [`Host::count_not_listed`].
+    pub not_listed: NotListed,
+    /// Files that `.gitattributes` calls generated.
+    pub generated: BTreeSet<String>,
     /// Files with text that a narrowed reading leaves out, whatever they hold.
     pub unmatched: BTreeSet<String>,
     /// Entries on a page of a list; absent means all on one.
@@ -170,6 +174,8 @@ impl FakeHost {
             repo,
             stage,
             left_out: 0,
+            not_listed: NotListed::default(),
+            generated: BTreeSet::new(),
             unmatched: BTreeSet::new(),
             page_entries: None,
             symbols: None,
@@ -278,6 +284,14 @@ impl Host for FakeHost {
             entries,
             left_out: if query.recursive { 0 } else { self.left_out },
         })
+    }
+
+    fn count_not_listed(&self, _under: &str) -> Result<NotListed, Failure> {
+        Ok(self.not_listed.clone())
+    }
+
+    fn is_generated(&self, path: &str) -> Result<bool, Failure> {
+        Ok(self.generated.contains(path))
     }
 
     fn read_files(&self, selection: &Selection, visit: &mut Visit<'_>) -> Result<(), Failure> {

@@ -3,16 +3,32 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
-use skill_details::{LineMatch, SearchDetails};
+use skill_details::{LineMatch, NotSearched, SearchDetails};
 use skill_sdk::Outcome;
 use skill_sdk::text::{counted, human_size, one_line};
 
-use crate::SearchCodeArguments;
 use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX, MATCHES_MAX};
+use crate::{Phase, SearchCodeArguments};
 
 /// Result of a search or a part of one. The parts of a call hand it on as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SearchResult {
+    /// Matches in what people wrote.
+    pub(crate) written: Matches,
+    /// Matches in generated files, which follow after all others.
+    pub(crate) generated: Matches,
+    /// Files searched.
+    pub(crate) searched: u64,
+    /// What was not searched.
+    pub(crate) not_searched: NotSearched,
+    pub(crate) large_named: Vec<String>,
+    /// True where counting was given up.
+    pub(crate) stopped: bool,
+}
+
+/// Matching lines, and those of them to show.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Matches {
     /// The lines to show, by file.
     pub(crate) shown: Vec<FileFound>,
     /// Matching lines among them.
@@ -20,17 +36,8 @@ pub(crate) struct SearchResult {
     /// Their size, roughly.
     pub(crate) kept_bytes: usize,
     /// Matching lines in all, and the files that hold them.
-    pub(crate) matches: u64,
+    pub(crate) lines: u64,
     pub(crate) files: u64,
-    /// Files searched.
-    pub(crate) searched: u64,
-    /// Files that were not.
-    pub(crate) binary: u64,
-    pub(crate) unreadable: u64,
-    pub(crate) large: u64,
-    pub(crate) large_named: Vec<String>,
-    /// True where counting was given up.
-    pub(crate) stopped: bool,
 }
 
 /// The lines of one file.
@@ -67,7 +74,18 @@ impl MatchLine {
 impl SearchResult {
     /// True where there was no file at all.
     pub(crate) fn is_empty(&self) -> bool {
-        self.searched + self.binary + self.unreadable + self.large == 0
+        let NotSearched {
+            binary,
+            unreadable,
+            large,
+            ..
+        } = self.not_searched;
+        self.searched + binary + unreadable + large == 0
+    }
+
+    /// Matching lines in all.
+    pub(crate) fn matches(&self) -> u64 {
+        self.written.lines + self.generated.lines
     }
 
     /// Adds what the next part found: the sum is what one search of both would have found.
@@ -75,26 +93,31 @@ impl SearchResult {
         if self.stopped {
             return;
         }
+        self.written.append(part.written, arguments);
+        self.generated.append(part.generated, arguments);
+        self.searched += part.searched;
+        self.not_searched.append(part.not_searched);
+        self.large_named.append(&mut part.large_named);
+        self.large_named.truncate(3);
+        self.stopped = part.stopped || self.matches() >= MATCHES_MAX;
+    }
+}
+
+impl Matches {
+    /// Adds what follows, as far as there is room for it.
+    fn append(&mut self, mut part: Self, arguments: &SearchCodeArguments) {
         part.keep(self.room_for(&part, arguments), arguments.context as u64);
         self.kept += part.kept;
         self.kept_bytes += part.costs().sum::<usize>();
         self.shown.append(&mut part.shown);
-        self.matches += part.matches;
+        self.lines += part.lines;
         self.files += part.files;
-        self.searched += part.searched;
-        self.binary += part.binary;
-        self.unreadable += part.unreadable;
-        self.large += part.large;
-        self.large_named.append(&mut part.large_named);
-        self.large_named.truncate(3);
-        self.stopped = part.stopped || self.matches >= MATCHES_MAX;
-        self.matches = self.matches.min(MATCHES_MAX);
     }
 
     /// Number of a part's matching lines that may follow.
     fn room_for(&self, part: &Self, arguments: &SearchCodeArguments) -> usize {
         // A part that kept less than it found has the answer's end in it: nothing of a later one may follow.
-        if self.kept as u64 != self.matches {
+        if self.kept as u64 != self.lines {
             return 0;
         }
         let mut bytes = self.kept_bytes;
@@ -130,10 +153,15 @@ impl SearchResult {
 }
 
 /// Writes the answer.
-pub(crate) fn write(arguments: &SearchCodeArguments, found: SearchResult) -> Outcome {
+pub(crate) fn write(arguments: &SearchCodeArguments, mut found: SearchResult) -> Outcome {
+    let written = found.written.shown.len();
+    let counts = Counts::of(&found);
+    let has_generated = found.generated.lines > 0;
+    let mut all = std::mem::take(&mut found.written);
+    all.append(std::mem::take(&mut found.generated), arguments);
     let mut text = String::new();
     let mut cursor = None;
-    for file in &found.shown {
+    for (at, file) in all.shown.iter().enumerate() {
         let path = one_line(&file.path);
         let mut last = 0;
         for line in &file.lines {
@@ -145,71 +173,102 @@ pub(crate) fn write(arguments: &SearchCodeArguments, found: SearchResult) -> Out
             let mark = if line.matches() { ':' } else { '-' };
             let _ = writeln!(text, "{path}{mark}{last}{mark}{}", line.text);
             if line.matches() {
-                cursor = Some(format!("{}:{last}", file.path));
+                let phase = match at < written {
+                    true if has_generated => Phase::WrittenOfBoth,
+                    true => Phase::Written,
+                    false => Phase::Generated,
+                };
+                cursor = Some(phase.cursor(&file.path, last));
             }
         }
     }
     if !text.is_empty() {
         text.push('\n');
     }
-    text.push_str(&summary(arguments, &found));
-    let more = found.kept as u64 != found.matches || found.stopped;
-    Outcome::page(text, cursor.filter(|_| more)).with_details(&describe(&found))
-}
-
-fn describe(found: &SearchResult) -> SearchDetails {
-    let matches = found.shown.iter().flat_map(|file| {
+    text.push_str(&summary(arguments, &found, &counts, all.kept));
+    let more = all.kept as u64 != counts.lines || found.stopped;
+    let matches = all.shown.iter().flat_map(|file| {
         let matching = file.lines.iter().filter(|line| line.matches());
         matching.map(|line| LineMatch {
             path: file.path.clone(),
             line: line.number,
         })
     });
-    SearchDetails {
+    let details = SearchDetails {
         matches: matches.collect(),
-        total: found.matches,
-        files: found.files,
+        total: counts.lines,
+        files: counts.files,
+        not_searched: found.not_searched,
+    };
+    Outcome::page(text, cursor.filter(|_| more)).with_details(&details)
+}
+
+/// Numbers of a whole search.
+struct Counts {
+    lines: u64,
+    files: u64,
+    generated_files: u64,
+}
+
+impl Counts {
+    fn of(found: &SearchResult) -> Self {
+        Self {
+            lines: found.matches().min(MATCHES_MAX),
+            files: found.written.files + found.generated.files,
+            generated_files: found.generated.files,
+        }
     }
 }
 
 /// The last line: how much there is, and what was not searched.
-fn summary(arguments: &SearchCodeArguments, found: &SearchResult) -> String {
+fn summary(arguments: &SearchCodeArguments, found: &SearchResult, counts: &Counts, kept: usize) -> String {
     let goes_on = arguments.cursor.as_deref().is_some_and(|cursor| !cursor.is_empty());
     let more = if goes_on { "further " } else { "" };
     if found.stopped {
         // The number of other matches and files is not known.
-        return format!(
-            "at least {} {more}matches; showing the first {}",
-            found.matches, found.kept
-        );
+        return format!("at least {} {more}matches; showing the first {}", counts.lines, kept);
     }
-    let mut text = match found.matches {
+    let mut text = match counts.lines {
         0 => format!("No {more}matches in {}", counted(found.searched, "file", "files")),
         _ => format!(
             "{} {more}{} in {}",
-            found.matches,
-            if found.matches == 1 { "match" } else { "matches" },
-            counted(found.files, "file", "files")
+            counts.lines,
+            if counts.lines == 1 { "match" } else { "matches" },
+            counted(counts.files, "file", "files")
         ),
     };
-    if found.kept as u64 != found.matches {
-        let _ = write!(text, "; showing the first {}", found.kept);
+    if counts.generated_files > 0 {
+        let _ = write!(text, ", {} of them generated and listed last", counts.generated_files);
+    }
+    if kept as u64 != counts.lines {
+        let _ = write!(text, "; showing the first {kept}");
     }
     let large = format!("larger than {}", human_size(FILE_BYTES_MAX));
-    let skipped: Vec<String> = [
-        (found.binary, "binary", String::new()),
-        (found.large, &large, format!(" ({})", found.large_named.join(", "))),
-        (found.unreadable, "unreadable", String::new()),
+    let not_searched = &found.not_searched;
+    let mut skipped: Vec<String> = [
+        (not_searched.binary, "binary", String::new()),
+        (
+            not_searched.large,
+            &large,
+            format!(" ({})", found.large_named.join(", ")),
+        ),
+        (not_searched.unreadable, "unreadable", String::new()),
     ]
     .into_iter()
     .filter(|(count, ..)| *count > 0)
     .map(|(count, why, names)| format!("{count} {why}{names}"))
     .collect();
+    // A search that found something is no proof of absence.
+    if counts.lines == 0 {
+        skipped.extend(not_searched.not_listed());
+    }
     if !skipped.is_empty() {
         let _ = write!(text, "; not searched: {}", skipped.join(", "));
     }
-    if found.searched == 0 && skipped.is_empty() && !goes_on {
-        text.push_str("; no file matches the path and globs (ignored files are searched only by their full path)");
+    if found.is_empty() && !goes_on {
+        text.push_str(
+            "; no file matches the path and globs (ignored files and folders are searched only by their path)",
+        );
     }
     text
 }

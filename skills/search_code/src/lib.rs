@@ -47,15 +47,11 @@ impl SearchCodeArguments {
         self.limit.unwrap_or(LINES).clamp(1, LINES_MAX)
     }
 
-    /// The place after which to go on: a path and a line.
-    fn after(&self) -> Result<Option<(&str, u64)>, Failure> {
-        let parse = |cursor| {
-            let (path, line) = str::rsplit_once(cursor, ':')?;
-            Some((path, line.parse().ok()?))
-        };
+    /// The place after which to go on.
+    fn after(&self) -> Result<Option<Place<'_>>, Failure> {
         match self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
             None => Ok(None),
-            Some(cursor) => parse(cursor).map(Some).ok_or_else(|| {
+            Some(cursor) => Place::parse(cursor).map(Some).ok_or_else(|| {
                 Failure::invalid(format!("`{cursor}` is not a cursor of this skill"))
                     .with_hint("give the cursor of the answer before, or none")
             }),
@@ -64,7 +60,9 @@ impl SearchCodeArguments {
 
     /// The files to search: those that path and globs select, in the part's bounds and not before the cursor's.
     fn selection(&self) -> Result<Selection, Failure> {
-        let after = self.after()?.map(|(path, _)| path.to_owned());
+        // Generated files wait for the others, wherever their paths lie.
+        let after = self.after()?.filter(|after| after.phase != Phase::WrittenOfBoth);
+        let after = after.map(|after| after.path.to_owned());
         let part = self.part.as_ref();
         let start = part.and_then(|part| part.start.clone());
         Ok(Selection {
@@ -84,6 +82,47 @@ impl SearchCodeArguments {
             limit: self.limit(),
             after: self.after()?,
         })
+    }
+}
+
+/// Part of an answer that a cursor lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// What people wrote; nothing else matches.
+    Written,
+    /// What people wrote; generated files follow.
+    WrittenOfBoth,
+    /// Generated files.
+    Generated,
+}
+
+/// A matching line that was shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    phase: Phase,
+    path: &'a str,
+    line: u64,
+}
+
+impl Phase {
+    /// No path of a list begins with a slash.
+    const MARKS: [(Self, &'static str); 3] = [(Self::WrittenOfBoth, "//"), (Self::Generated, "/"), (Self::Written, "")];
+
+    fn cursor(self, path: &str, line: u64) -> String {
+        let mark = Self::MARKS.iter().find(|(phase, _)| *phase == self);
+        format!("{}{path}:{line}", mark.map_or("", |(_, mark)| mark))
+    }
+}
+
+impl<'a> Place<'a> {
+    fn parse(cursor: &'a str) -> Option<Self> {
+        let marks = Phase::MARKS.into_iter();
+        let (phase, place) = marks
+            .filter_map(|(phase, mark)| Some((phase, cursor.strip_prefix(mark)?)))
+            .next()?;
+        let (path, line) = place.rsplit_once(':')?;
+        let line = line.parse().ok()?;
+        Some(Self { phase, path, line })
     }
 }
 
@@ -117,13 +156,17 @@ impl Handler for SearchCode {
         let mut found = search
             .run(host, &selection)
             .map_err(|failure| explained(host, &selection.under, failure))?;
+        // Of a divided call, the first part counts.
+        if arguments.part.as_ref().is_none_or(|part| part.start.is_none()) {
+            let counted = host.count_not_listed(&selection.under)?;
+            found.not_searched.add_not_listed(
+                (counted.skipped, counted.skipped_named),
+                [counted.ignored, counted.not_utf8, counted.not_on_disk],
+            );
+        }
         if arguments.part.is_some() {
             let text = serde_json::to_string(&found).map_err(|error| Failure::failed(error.to_string()))?;
             return Ok(Outcome::text(text));
-        }
-        // A file that is ignored: no list has it, but who names it means it.
-        if found.is_empty() && arguments.globs.is_empty() {
-            search.alone(host, &selection.under, &mut found)?;
         }
         Ok(answer::write(&arguments, found))
     }

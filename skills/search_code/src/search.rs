@@ -3,17 +3,17 @@
 //! This is the hot path: files come from the host many at a time, without those that it knows not to match; the pattern
 //! runs over whole files, and the skill looks for lines only around a match. How the answer looks is not decided here.
 
+use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 
 use skill_sdk::pattern::Pattern;
 use skill_sdk::{Content, Failure, Host, Narrowed, Narrowing, Selection};
 
 use crate::answer::{FileFound, MatchLine, SearchResult};
+use crate::{Phase, Place};
 
 /// Larger files are generated or data; the engine reads none of them whole.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// A NUL in the first bytes marks a file that is not text.
-const SNIFF_BYTES: usize = 8 * 1024;
 /// Once so many lines have matched, the pattern is not one to count.
 pub(crate) const MATCHES_MAX: u64 = 100_000;
 /// Text of the lines that are kept, so that an answer fits a model's window. It is checked before each match.
@@ -30,8 +30,8 @@ pub(crate) struct Search<'a> {
     pub(crate) context: usize,
     /// Matching lines to keep.
     pub(crate) limit: usize,
-    /// Lines up to this one of this file were shown before.
-    pub(crate) after: Option<(&'a str, u64)>,
+    /// The place up to which lines were shown before.
+    pub(crate) after: Option<Place<'a>>,
 }
 
 impl Search<'_> {
@@ -44,10 +44,10 @@ impl Search<'_> {
         };
         host.read_matching(selection, &narrowing, &mut |part| {
             match part {
-                Narrowed::File(path, content) => self.take(path, content, &mut found),
+                Narrowed::File(path, content) => self.take(host, path, content, &mut found),
                 Narrowed::LeftOut(counts) => {
                     found.searched += u64::from(counts.text);
-                    found.binary += u64::from(counts.binary);
+                    found.not_searched.binary += u64::from(counts.binary);
                 }
             }
             if found.stopped {
@@ -59,31 +59,13 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Searches a file that no list has.
-    pub(crate) fn alone(&self, host: &dyn Host, path: &str, found: &mut SearchResult) -> Result<(), Failure> {
-        let (place, metadata) = host.locate(path)?;
-        if !metadata.is_file() {
-            return Ok(());
-        }
-        if metadata.len() > FILE_BYTES_MAX {
-            self.take(path, Content::Large, found);
-            return Ok(());
-        }
-        match std::fs::read(place) {
-            Ok(text) if is_binary(&text) => self.take(path, Content::Binary, found),
-            Ok(text) => self.take(path, Content::Whole(&text), found),
-            Err(_) => self.take(path, Content::Unreadable, found),
-        }
-        Ok(())
-    }
-
-    fn take(&self, path: &str, content: Content<'_>, found: &mut SearchResult) {
+    fn take(&self, host: &dyn Host, path: &str, content: Content<'_>, found: &mut SearchResult) {
         match content {
-            Content::Whole(text) => self.file(path, text, found),
-            Content::Binary => found.binary += 1,
-            Content::Unreadable => found.unreadable += 1,
+            Content::Whole(text) => self.file(host, path, text, found),
+            Content::Binary => found.not_searched.binary += 1,
+            Content::Unreadable => found.not_searched.unreadable += 1,
             Content::Large => {
-                found.large += 1;
+                found.not_searched.large += 1;
                 if found.large_named.len() < NAMED_MAX {
                     found.large_named.push(path.to_owned());
                 }
@@ -92,17 +74,29 @@ impl Search<'_> {
     }
 
     /// Searches one file's text.
-    fn file(&self, path: &str, text: &[u8], found: &mut SearchResult) {
+    fn file(&self, host: &dyn Host, path: &str, text: &[u8], found: &mut SearchResult) {
         found.searched += 1;
-        let shown_before = self.after.filter(|(file, _)| *file == path).map_or(0, |(_, line)| line);
+        let Some(first) = self.pattern.next_line(text, 0) else {
+            return;
+        };
+        let is_generated = skill_details::is_generated(text) || host.is_generated(path) == Ok(true);
+        let Some(shown_before) = self.shown_before(path, is_generated) else {
+            return;
+        };
+        let before = found.matches();
+        let part = if is_generated {
+            &mut found.generated
+        } else {
+            &mut found.written
+        };
         let mut lines = Lines::new(text);
         let mut kept: Vec<(u64, Range<usize>)> = Vec::new();
         let mut first_dropped = None;
         let mut matches = 0;
-        let mut from = 0;
-        while let Some(line) = self.pattern.next_line(text, from) {
-            from = line.end + 1;
-            let keeps = found.kept + kept.len() < self.limit && found.kept_bytes < KEPT_BYTES_MAX;
+        let mut next = Some(first);
+        while let Some(line) = next {
+            next = self.pattern.next_line(text, line.end + 1);
+            let keeps = part.kept + kept.len() < self.limit && part.kept_bytes < KEPT_BYTES_MAX;
             // Lines are counted only as far as the answer needs their numbers.
             if keeps || shown_before > 0 || (first_dropped.is_none() && !kept.is_empty()) {
                 let number = lines.number(line.start);
@@ -110,28 +104,43 @@ impl Search<'_> {
                     continue;
                 }
                 if keeps {
-                    found.kept_bytes += self.cost(path, &line);
+                    part.kept_bytes += self.cost(path, &line);
                     kept.push((number, line));
                 } else {
                     first_dropped.get_or_insert(number);
                 }
             }
             matches += 1;
-            if found.matches + matches >= MATCHES_MAX {
+            if before + matches >= MATCHES_MAX {
                 found.stopped = true;
                 break;
             }
         }
         if matches > 0 {
-            found.matches += matches;
-            found.files += 1;
+            part.lines += matches;
+            part.files += 1;
         }
         if !kept.is_empty() {
-            found.kept += kept.len();
-            found.shown.push(FileFound {
+            part.kept += kept.len();
+            part.shown.push(FileFound {
                 path: path.to_owned(),
                 lines: self.with_context(path, text, &kept, first_dropped),
             });
+        }
+    }
+
+    /// The last line of a file that an earlier page has shown; nothing where it has shown all.
+    fn shown_before(&self, path: &str, is_generated: bool) -> Option<u64> {
+        let Some(after) = &self.after else { return Some(0) };
+        match (is_generated, after.phase == Phase::Generated) {
+            (true, false) => return Some(0),
+            (false, true) => return None,
+            _ => {}
+        }
+        match path.cmp(after.path) {
+            Ordering::Less => None,
+            Ordering::Equal => Some(after.line),
+            Ordering::Greater => Some(0),
         }
     }
 
@@ -178,10 +187,6 @@ impl Search<'_> {
         }
         shown
     }
-}
-
-fn is_binary(text: &[u8]) -> bool {
-    memchr::memchr(0, &text[..text.len().min(SNIFF_BYTES)]).is_some()
 }
 
 /// Counts lines up to places that only move forward.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::repository::{going_on, path_of, refusal, unlisted};
+use super::repository::{going_on, is_listed, path_of, refusal, unlisted};
 use crate::CallContext;
 use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
 use crate::bindings::tool::skill::types::Failure;
@@ -31,6 +31,8 @@ pub(crate) struct SelectionReader {
     globs: Arc<Globs>,
     wanted: Wanted,
     left: Range<usize>,
+    /// False for files that the list of everything leaves out.
+    is_listed: bool,
 }
 
 /// The files of now, the same for every part of the call.
@@ -44,6 +46,22 @@ pub(super) fn names(call: &CallBudget, context: &CallContext) -> Result<Names, F
     call.note_skipped_ignores(&names.list().skipped_ignores);
     *known = Some(names.clone());
     Ok(names)
+}
+
+/// The files of now below a path, and whether the list of everything has them.
+pub(super) fn names_below(
+    call: &CallBudget,
+    context: &CallContext,
+    under: &str,
+    names: Names,
+) -> Result<(Names, bool), Failure> {
+    let opened = context.repository.open_within(&path_of(under)?, &call.token);
+    let opened = opened.map_err(|error| refusal(&error))?;
+    if is_listed(names.list(), &opened) {
+        return Ok((names, true));
+    }
+    let named = context.repository.names_beneath(&opened.path, &call.token);
+    Ok((named.map_err(unlisted)?, false))
 }
 
 /// The globs of readers: those that a reader of the call has are compiled once, and few are held at a time.
@@ -79,12 +97,13 @@ impl SelectionReader {
             Ok(globs) => globs,
             Err(failure) => return Ok(Err(failure)),
         };
-        Ok(names(call, context).and_then(|names| Self::over(names, globs, call, context, selection)))
+        let below = names(call, context).and_then(|names| names_below(call, context, &selection.under, names));
+        Ok(below.and_then(|names| Self::over(names, globs, call, context, selection)))
     }
 
     /// Begins to read files of a list that the call has.
     pub(super) fn over(
-        names: Names,
+        (names, is_listed): (Names, bool),
         globs: Arc<Globs>,
         call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
@@ -100,6 +119,7 @@ impl SelectionReader {
             call: Arc::clone(call),
             context: Arc::clone(context),
             names,
+            is_listed,
         })
     }
 
@@ -158,7 +178,7 @@ impl SelectionReader {
                     batch.contents.truncate(start);
                     batch.contents.extend(shown);
                 }
-                self.call.note_place(path, true);
+                self.call.note_place(path, self.is_listed);
                 self.call.note_served(path);
                 if let Some(recorder) = self.call.recorder() {
                     recorder.read(path);
@@ -215,7 +235,7 @@ pub(super) fn divide(
     selection: &Selection,
     parts: u32,
 ) -> Result<Vec<String>, Failure> {
-    let names = names(call, context)?;
+    let (names, _) = names_below(call, context, &selection.under, names(call, context)?)?;
     let globs = Globs::new(&selection.globs)?;
     let files = &names.list().files[range(call, &names, context, selection)?];
     let cost = |file: &FileEntry| {

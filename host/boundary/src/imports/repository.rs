@@ -3,14 +3,15 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::CallContext;
-use crate::bindings::tool::skill::repository::{Entry, Page, Query};
+use crate::bindings::tool::skill::repository::{Entry, NotListed, Page, Query};
 use crate::bindings::tool::skill::types::Failure;
 use crate::budget::CallBudget;
 use crate::failure::failure;
 use crate::globs::Globs;
 use crate::limits;
 use crate::proposal::is_digest;
-use tool_repository::{EntryKind, FileList, OpenError, ScanError, normalise};
+use tool_repository::attributes::{GIT_ATTRIBUTES, GeneratedFiles};
+use tool_repository::{EntryKind, FileList, OpenError, Opened, ScanError, normalise};
 
 /// One page of a list.
 pub(super) fn list(call: &CallBudget, context: &CallContext, query: &Query) -> Result<Page, Failure> {
@@ -27,12 +28,18 @@ pub(super) fn list_wanted(
     let under = path_of(&query.under)?;
     let globs = Globs::new(&query.globs)?;
     if query.recursive {
-        let list = file_list(call, context)?;
+        let mut list = file_list(call, context)?;
         // A path that nothing lies beneath is a file, is empty, or is to be explained.
         let opened = context
             .repository
             .open_within(&under, &call.token)
             .map_err(|error| refusal(&error))?;
+        if !is_listed(&list, &opened) {
+            list = context
+                .repository
+                .list_named(&opened.path, &call.token)
+                .map_err(unlisted)?;
+        }
         let files = match opened.kind {
             EntryKind::Directory => list.beneath(&opened.path),
             _ => list.find(&opened.path).map_or(&[][..], std::slice::from_ref),
@@ -88,6 +95,49 @@ fn file_list(call: &CallBudget, context: &CallContext) -> Result<Arc<FileList>, 
     call.note_skipped_ignores(&files.skipped_ignores);
     *known = Some(Arc::clone(&files));
     Ok(files)
+}
+
+/// False for what the list of everything leaves out, and a caller names.
+pub(super) fn is_listed(list: &FileList, opened: &Opened) -> bool {
+    match opened.kind {
+        EntryKind::Directory => list.has_walked(&opened.path),
+        _ => list.find(&opened.path).is_some(),
+    }
+}
+
+/// Numbers of what a list of everything beneath a path leaves out.
+pub(super) fn count_not_listed(call: &CallBudget, context: &CallContext, under: &str) -> Result<NotListed, Failure> {
+    let opened = context
+        .repository
+        .open_within(&path_of(under)?, &call.token)
+        .map_err(|error| refusal(&error))?;
+    let (names, _) = super::bulk::names_below(call, context, under, super::bulk::names(call, context)?)?;
+    let not_listed = names.list().not_listed(&opened.path);
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    Ok(NotListed {
+        skipped: count(not_listed.skipped),
+        skipped_named: not_listed.skipped_named,
+        ignored: count(not_listed.ignored),
+        not_utf8: u32::try_from(not_listed.not_utf8).unwrap_or(u32::MAX),
+        not_on_disk: count(not_listed.not_on_disk),
+    })
+}
+
+/// Largest `.gitattributes` that is read.
+const ATTRIBUTES_BYTES_MAX: u64 = 64 * 1024;
+
+/// True for a file that `.gitattributes` calls generated. The attributes are read once a call.
+pub(super) fn is_generated(call: &CallBudget, context: &CallContext, path: &str) -> Result<bool, Failure> {
+    let names = super::bulk::names(call, context)?;
+    let read = || {
+        let text = |path: &str| {
+            let content = context.repository.read_within(path, ATTRIBUTES_BYTES_MAX, &call.token);
+            String::from_utf8(content.ok()?).ok()
+        };
+        let named = names.list().files.iter().map(|file| file.path.as_str());
+        GeneratedFiles::read(named.filter(|path| path.ends_with(GIT_ATTRIBUTES)), text)
+    };
+    Ok(call.generated.get_or_init(read).holds(&path_of(path)?))
 }
 
 /// Why there is no list.

@@ -151,6 +151,9 @@ impl NarrowedReader {
                 Some(search) => search.names.clone(),
                 None => bulk::names(call, context)?,
             };
+            let names = bulk::names_below(call, context, &files.under, names)?;
+            // The index knows the files of the list.
+            let search = search.filter(|_| names.1);
             let reader = SelectionReader::over(names, globs, call, context, files)?;
             Ok(Self {
                 reader,

@@ -212,6 +212,12 @@ fn has_worked<T, E, F>(answer: &Result<Result<T, E>, F>) -> bool {
 #[test]
 fn a_list_of_everything_stops_with_its_call() {
     Scene::new().stops("list", nothing, |state, ()| has_worked(&state.list(query("", true))));
+    Scene::new().stops("count-not-listed", nothing, |state, ()| {
+        has_worked(&state.count_not_listed(String::new()))
+    });
+    Scene::new().stops("is-generated", nothing, |state, ()| {
+        has_worked(&state.is_generated("a.py".to_owned()))
+    });
 }
 
 #[test]

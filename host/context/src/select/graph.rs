@@ -30,8 +30,11 @@ impl Draft<'_, '_> {
             })
             .collect();
         central.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        central.truncate(SELECTED_FILES_MAX + NEAR_MISSES_MAX);
         central
+            .into_iter()
+            .filter(|(path, _)| !self.is_generated(path))
+            .take(SELECTED_FILES_MAX + NEAR_MISSES_MAX)
+            .collect()
     }
 
     /// The graph of what can be reached by imports, breadth first, until enough was read.
@@ -95,6 +98,7 @@ impl Draft<'_, '_> {
         let mut scored: Vec<(String, f64)> = files
             .into_iter()
             .filter(|at| self.tree.paths[*at] != except && matches!(self.tree.layout.roles[*at], Role::Source))
+            .filter(|at| !self.is_generated(self.tree.paths[*at]))
             .map(|at| (self.tree.paths[at].to_owned(), rank.get(&at).copied().unwrap_or(0.0)))
             .collect();
         scored.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

@@ -7,6 +7,7 @@ use crate::entry;
 use crate::limits::RANKED_FILE_BYTES_MAX;
 use crate::symbols::Syntax;
 use tool_repository::file_role::{self, Role, file_name, parent, stem};
+use tool_repository::is_beyond_scan;
 
 impl Draft<'_, '_> {
     /// Key files of a directory: the read-me file, the manifest of its main language, then the rest; nearest to its
@@ -130,6 +131,7 @@ impl Draft<'_, '_> {
     /// Surest first, of equally sure ones the largest; without those that are far less sure than the first.
     fn surest(&self, found: Entries) -> Vec<(String, f64, String)> {
         let mut found: Vec<(usize, (f64, String))> = found.into_iter().collect();
+        found.retain(|(at, _)| !is_beyond_scan(self.tree.paths[*at]) && !self.is_generated(self.tree.paths[*at]));
         found.sort_by(|(a, (a_score, _)), (b, (b_score, _))| {
             let by_size = || self.tree.sizes[*b].cmp(&self.tree.sizes[*a]);
             b_score.total_cmp(a_score).then_with(by_size).then_with(|| a.cmp(b))

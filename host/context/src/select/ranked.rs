@@ -107,6 +107,7 @@ impl Draft<'_, '_> {
         let seen = tree.each(files, |at| {
             let path = tree.paths[at];
             Some(match tree.source.profile_near(path, at) {
+                ProfileLookup::Found(profile) if profile.is_generated() && !query.says_path(path) => Seen::Nothing,
                 ProfileLookup::Found(profile) => {
                     let imports = tree.layout.imports(at, path, &profile);
                     Seen::Match(FileMatch::of(query, &profile, imports))

@@ -140,7 +140,8 @@ pub(super) fn draw_call_graph(
     } else {
         format!("in `{under}`")
     };
-    let message = format!("No function, method or type `{symbol}` is defined {place}");
+    let not_searched = context::describe_not_listed(repository, &under, cancel);
+    let message = format!("No function, method or type `{symbol}` is defined {place}{not_searched}");
     let problem = Problem::new(ErrorKind::FileNotFound, message);
     let found = find_symbol(symbol)?;
     let elsewhere = found.places.iter().filter(|_| !under.is_empty());

@@ -581,7 +581,8 @@ pub(super) const HARMLESS_DOT_FILES: [&str; 17] = [
     ".rustfmt.toml",
 ];
 
-/// Directories that lists leave out because the specification says so. They are not hidden: a path in one can be read.
+/// Directories that lists leave out because the specification says so, as far as git tracks nothing in them. They are not
+/// hidden: a path in one can be read.
 pub const SKIPPED: [&str; 8] = [
     ".git",
     "node_modules",
@@ -592,3 +593,6 @@ pub const SKIPPED: [&str; 8] = [
     "dist",
     "build",
 ];
+
+/// Those of [`SKIPPED`] that are sources where git tracks a file in them. In the others only tracked files count.
+pub(super) const PERHAPS_SOURCES: [&str; 4] = ["build", "dist", "env", "venv"];

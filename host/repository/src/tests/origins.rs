@@ -1,39 +1,7 @@
 //! Whose text a file is, in real git repositories.
 
-use std::process::Command;
-
 use super::*;
 use crate::origins::{FileOrigin, FileOrigins};
-
-#[expect(clippy::disallowed_methods, reason = "git makes the repositories of tests")]
-fn git(folder: &Path, arguments: &[&str]) {
-    let quiet = [
-        "-c",
-        "user.name=Ada",
-        "-c",
-        "user.email=ada@example.org",
-        "-c",
-        "protocol.file.allow=always",
-    ];
-    let done = Command::new("git")
-        .arg("-C")
-        .arg(folder)
-        .args(quiet)
-        .args(arguments)
-        .output();
-    let done = done.expect("git is installed");
-    assert!(
-        done.status.success(),
-        "{arguments:?}: {}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-}
-
-fn commit_all(folder: &Path) {
-    git(folder, &["init", "--quiet", "--initial-branch=main"]);
-    git(folder, &["add", "."]);
-    git(folder, &["commit", "--quiet", "-m", "one"]);
-}
 
 #[track_caller]
 fn check(repository: &Arc<Repository>, own: &[&str], foreign: &[(&str, &str)], untracked: &[(&str, &str)]) {
