@@ -18,6 +18,7 @@ mod cost;
 mod documents;
 mod door;
 mod edges;
+mod field;
 mod help;
 mod installs;
 mod instructions;
