@@ -3,8 +3,8 @@
 //! A profile holds the hashes of word stems with the blocks of lines that contain them, the names that the file
 //! defines, and its imports as written. It depends only on the text and on the language of the path, so a digest of
 //! both is its cache key. No task changes it; `file_match` reads it for one task. Definitions and imports come from the
-//! lines of the text first, and from a syntax tree later; the first byte says which, and whether a program wrote the text. Stored bytes may be damaged:
-//! readers then return no words and no names.
+//! lines of the text first, and from a syntax tree later; the first byte says which, and whether a program wrote the
+//! text. Stored bytes may be damaged: readers then return no words and no names.
 
 mod words;
 

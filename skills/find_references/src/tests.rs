@@ -40,7 +40,7 @@ fn details_hold_the_places_of_a_page_and_the_sum_of_all() {
     assert_eq!(
         page.details.as_deref(),
         Some(
-            r#"{"references":[{"path":"pkg/other.py","line":6,"kind":"definition"},{"path":"pkg/store.py","line":5,"kind":"definition"}],"total":16,"files":4}"#
+            r#"{"references":[{"path":"pkg/other.py","line":6,"kind":"definition"},{"path":"pkg/store.py","line":5,"kind":"definition"}],"total":16,"files":4,"not_searched":{"binary":1}}"#
         )
     );
 }
@@ -221,7 +221,10 @@ fn kinds_and_paths_narrow() {
 
 #[test]
 fn nothing_found_is_an_answer() {
-    insta::assert_snapshot!(text(&host(), json!({"symbol": "absent"})), @"No references to `absent`. Searched: 3 Python files, 1 other file.");
+    insta::assert_snapshot!(text(&host(), json!({"symbol": "absent"})), @r"
+    No references to `absent`. Searched: 3 Python files, 1 other file.
+    Not searched: 1 binary file.
+    ");
 }
 
 #[test]
