@@ -397,7 +397,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
             assert!(summary.status != Status::Running);
         }
         // Another undo gets to the end, and back.
-        match sessions.undo(&scene.id).await {
+        match sessions.undo(&scene.id, false).await {
             Ok(undone) => assert_eq!(undone.left, []),
             Err(problem) => assert_eq!((is_before, problem.kind.code()), (true, "nothing-to-undo")),
         }
@@ -408,7 +408,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
             .rev()
             .find(|summary| matches!(summary.start.work, Work::Undo(_)) && !summary.files_modified().is_empty());
         sessions
-            .undo(undo.expect("there is one").id())
+            .undo(undo.expect("there is one").id(), false)
             .await
             .expect("it can be undone");
         assert_eq!(scene.tree(), tree(AFTER), "moment {moment}");

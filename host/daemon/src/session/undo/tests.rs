@@ -288,12 +288,12 @@ async fn a_session_without_changes_has_an_empty_diff_and_nothing_to_undo() {
     assert_eq!((diff.diff.as_str(), diff.files.len()), ("", 0));
     let problem = world
         .sessions
-        .undo(&result.session_id)
+        .undo(&result.session_id, false)
         .await
         .expect_err("nothing changed");
     assert_eq!(problem.kind, ErrorKind::NothingToUndo);
     for problem in [
-        world.sessions.undo("nosuch").await.expect_err("there is none"),
+        world.sessions.undo("nosuch", false).await.expect_err("there is none"),
         world.sessions.diff("nosuch").await.expect_err("there is none"),
     ] {
         assert_eq!(problem.kind, ErrorKind::NotFound);
