@@ -478,7 +478,7 @@ fn an_unchanged_file_of_git_lfs_blocks_no_commit_and_a_changed_one_does() {
     let made = commit(&fixture, &[], true).expect("nothing else has changed");
     assert_eq!(made.files, ["a.txt"]);
     assert_eq!(fixture.committed("here.bin"), Some((pointer, 0o100_644)));
-    fixture.write("here.bin", &content.replace("large", "LARGE"));
+    fixture.write("here.bin", content.replace("large", "LARGE"));
     let refused = commit(&fixture, &[], true).expect_err("it has changed");
     assert_eq!(
         refused.message,
