@@ -110,7 +110,7 @@ fn another_agent_lists_and_calls_the_skills_over_http() {
         ("mcp-session-id", session.as_str()),
         ("mcp-protocol-version", "2025-11-25"),
     ];
-    assert!(http::ask(&web.address, "DELETE", &web.path, &headers).status < 300);
+    assert_eq!(http::ask(&web.address, "DELETE", &web.path, &headers).status, 200);
     until("it has ended", || {
         let listed = home
             .run(repository.path(), &["history", "--operation", "mcp"])

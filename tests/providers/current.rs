@@ -4,7 +4,7 @@ use serde_json::json;
 use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ServerStep, Vendor};
 
 use super::{CHAT, GENERATE_CONTENT, LOCAL, MESSAGES, RESPONSES, Wire, repository};
-use crate::support::{Home, holds};
+use crate::support::{Home, holds, until};
 
 fn server(vendor: Vendor, rounds: impl IntoIterator<Item = Round>) -> ModelServer {
     let script = Script {
@@ -169,6 +169,43 @@ fn thinking_is_asked_for_in_a_form_that_can_be_shown() {
         let second = &server.requests()[1].body;
         assert!(second.pointer(place).is_some(), "{place}: {second}");
     }
+}
+
+#[test]
+fn a_server_that_loads_its_model_is_waited_for_with_one_line() {
+    let loading = || Round::status(503, json!({"error": {"code": 503, "message": "Loading model"}}));
+    // More often than any other failure is tried again.
+    let rounds = (0..5).map(|_| loading()).chain([Round::text("It counts crates.")]);
+    let server = ModelServer::start(Script::new(rounds)).expect("loopback has a free port");
+    let home = Home::configured(&LOCAL.config(&server, ""));
+    let said = LOCAL
+        .run(&home, &repository(), &["ask", "what does it count?"])
+        .expect(0);
+    assert_eq!(
+        said.stderr.matches("The server is loading the model").count(),
+        1,
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn the_size_of_a_context_that_an_error_names_is_remembered() {
+    let words = "This model's maximum context length is 32768 tokens. However, your messages resulted in 36012 tokens.";
+    let refusal = Round::status(
+        400,
+        json!({"error": {"message": words, "code": "context_length_exceeded"}}),
+    );
+    let server = server(Vendor::Gpt, [refusal, Round::text("It counts crates.")]);
+    let home = Home::configured(&CHAT.config(&server, ""));
+    let repository = repository();
+    let refused = CHAT.run(&home, &repository, &["ask", "what does it count?"]).expect(1);
+    holds(&refused.stderr, &["Context length exceeded: 32768 tokens"]);
+    until("it is on the disk", || {
+        let kept = std::fs::read_to_string(home.path().join("cache/models.json"));
+        kept.is_ok_and(|kept| kept.contains("\"context_tokens\":32768"))
+    });
+    CHAT.run(&home, &repository, &["ask", "what does it count?"]).expect(0);
 }
 
 /// A way to a model: the wire, the vendor's rules, the model's name, and the identifiers that it gives to calls.

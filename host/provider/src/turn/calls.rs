@@ -150,3 +150,47 @@ pub(super) fn names(calls: &[ToolCall]) -> Vec<String> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(name: &str) -> ToolCall {
+        ToolCall {
+            id: "c".into(),
+            name: name.into(),
+            arguments: json!({"path": "a.py"}).to_string(),
+        }
+    }
+
+    #[test]
+    fn equal_calls_of_one_round_are_no_loop_and_those_of_several_are() {
+        let calls = vec![call("read_file"); 2 * limits::TOOL_CALL_REPEATS_MAX];
+        let results: Vec<ToolResult> = calls.iter().map(|call| refused(call, "the same")).collect();
+        let mut seen = HashMap::new();
+        for round in 1..limits::TOOL_CALL_REPEATS_MAX {
+            assert_eq!(count_repeats(&mut seen, &calls, &results), None, "round {round}");
+        }
+        assert!(count_repeats(&mut seen, &calls, &results).is_some());
+    }
+
+    #[test]
+    fn a_namespace_before_a_known_name_is_taken_out() {
+        let specs = [ToolSpec {
+            name: "read_file".into(),
+            description: String::new(),
+            parameters: json!({"type": "object"}),
+        }];
+        for (given, expected) in [
+            ("functions.read_file", "read_file"),
+            ("functions.other", "functions.other"),
+            ("read_file", "read_file"),
+        ] {
+            let mut call = call(given);
+            drop_namespace(&mut call, &specs);
+            assert_eq!(call.name, expected);
+        }
+    }
+}
