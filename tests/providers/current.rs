@@ -191,7 +191,7 @@ fn a_server_that_loads_its_model_is_waited_for_with_one_line() {
 
 #[test]
 fn the_size_of_a_context_that_an_error_names_is_remembered() {
-    let words = "This model's maximum context length is 32768 tokens. However, your messages resulted in 36012 tokens.";
+    let words = "This model's maximum context length is 12000 tokens. However, your messages resulted in 16012 tokens.";
     let refusal = Round::status(
         400,
         json!({"error": {"message": words, "code": "context_length_exceeded"}}),
@@ -199,11 +199,13 @@ fn the_size_of_a_context_that_an_error_names_is_remembered() {
     let server = server(Vendor::Gpt, [refusal, Round::text("It counts crates.")]);
     let home = Home::configured(&CHAT.config(&server, ""));
     let repository = repository();
-    let refused = CHAT.run(&home, &repository, &["ask", "what does it count?"]).expect(1);
-    holds(&refused.stderr, &["Context length exceeded: 32768 tokens"]);
+    // Some 15,000 tokens by our estimate, with the tools.
+    let question = format!("what does it count? {}", "It is about crates. ".repeat(2_000));
+    let refused = CHAT.run(&home, &repository, &["ask", &question]).expect(1);
+    holds(&refused.stderr, &["Context length exceeded: 12000 tokens"]);
     until("it is on the disk", || {
         let kept = std::fs::read_to_string(home.path().join("cache/models.json"));
-        kept.is_ok_and(|kept| kept.contains("\"context_tokens\":32768"))
+        kept.is_ok_and(|kept| kept.contains("\"context_tokens\":12000"))
     });
     CHAT.run(&home, &repository, &["ask", "what does it count?"]).expect(0);
 }

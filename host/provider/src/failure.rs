@@ -454,7 +454,18 @@ fn refused_option(status: Option<u16>, wording: &str) -> Option<RefusedOption> {
         "does not support thinking",
         "does not support reasoning",
     ]);
-    if wording.contains("temperature") {
+    // A field, and no word of a request that the server repeats.
+    let is_about_temperature = wording.lines().any(|line| line.trim() == "temperature")
+        || names(&[
+            "`temperature`",
+            "'temperature'",
+            "\"temperature\"",
+            "temperature is ",
+            "temperature: ",
+            "temperature must ",
+            "temperature does ",
+        ]);
+    if is_about_temperature {
         Some(RefusedOption::Temperature)
     } else if is_about_reasoning && !is_about_history {
         Some(RefusedOption::Reasoning)

@@ -71,9 +71,16 @@ impl Wire for GenerateContentWire {
     /// A model that does not think refuses to show it.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
         let said = failure.said.to_lowercase();
-        let names_it = said.contains("include_thoughts") || said.contains("includethoughts");
+        let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let names_it = says(&["include_thoughts", "includethoughts"]);
         let has_option = self.learned.options().reasoning.is_some();
-        if failure.status != Some(400) || !(names_it || said.contains("thinking") && !has_option) {
+        let does_not_think = says(&[
+            "thinking is not",
+            "not support thinking",
+            "thinking_config",
+            "thinkingconfig",
+        ]);
+        if failure.status != Some(400) || !(names_it || does_not_think && !has_option) {
             return None;
         }
         Adaptation::silent(!self.learned.hides_thinking.swap(true, Ordering::Relaxed))

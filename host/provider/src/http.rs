@@ -27,6 +27,7 @@ use super::body::{Body, Tap};
 use super::context_size::{self, cut_in_silence, too_long};
 use super::credentials::KeyHolder;
 use super::failure::{Class, Failure, one_line, without_credentials};
+use super::learned::Facts;
 use super::model_list::described;
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};
@@ -39,6 +40,9 @@ use tool_core::api::{ErrorKind, Problem};
 
 /// Number of times that one request may be changed to what the server accepts.
 const ADAPTATIONS_MAX: u32 = 4;
+
+/// Smallest context that an error is believed to name: a packet does not fit into less.
+const LEARNED_CONTEXT_TOKENS_MIN: u64 = 2_000;
 
 /// A provider that is reached over HTTP.
 pub(super) struct HttpProvider {
@@ -126,8 +130,11 @@ impl HttpProvider {
 
     /// Keeps what was learned about the model, on a thread that may wait for the disk.
     fn keep_learned(&self) {
-        if let Some(file) = self.options.learned.clone() {
-            let (learned, tag) = (Arc::clone(self.wire.learned()), self.tag.clone());
+        let learned = self.wire.learned();
+        if let Some(file) = self.options.learned.clone()
+            && learned.take_new()
+        {
+            let (learned, tag) = (Arc::clone(learned), self.tag.clone());
             tokio::task::spawn_blocking(move || learned.keep(&file, &tag, now()));
         }
     }
@@ -224,6 +231,7 @@ impl Provider for HttpProvider {
             begun: Instant::now(),
             told_loading: false,
             adaptations: 0,
+            known_before: None,
             without_thinking: None,
             key_renewed: false,
             put_out: false,
@@ -283,6 +291,8 @@ struct Exchange<'a> {
     /// True once the user knows that the server is loading the model.
     told_loading: bool,
     adaptations: u32,
+    /// What was known of the model before this request was changed.
+    known_before: Option<Facts>,
     /// The messages without the thinking of earlier answers, once the server has refused it.
     without_thinking: Option<Vec<Message>>,
     /// True once the program that prints the key ran again for this request.
@@ -364,6 +374,10 @@ impl Exchange<'_> {
                 self.put_out |= !events.is_empty();
                 self.ready_with_alarm(events);
                 if result? {
+                    // The request that was changed has been answered.
+                    if self.known_before.take().is_some() {
+                        self.provider.wire.learned().mark_new();
+                    }
                     self.provider.keep_learned();
                     self.phase = Phase::Over;
                 }
@@ -417,17 +431,20 @@ impl Exchange<'_> {
         }
         if failure.class == Class::Overflow
             && let Some(tokens) = failure.context_tokens
+            && is_plausible_context(tokens, self.request.estimated_tokens())
         {
             self.provider.wire.learned().learn_context(tokens);
             self.provider.keep_learned();
         }
         let may_adapt = !self.put_out && self.adaptations < ADAPTATIONS_MAX;
         let wire = &self.provider.wire;
+        let known = wire.learned().facts();
         let adapt = || wire.adapt(failure).or_else(|| wire.learned().adapt(failure));
         if let Some(adaptation) = may_adapt.then(adapt).flatten() {
             if let Adaptation::Announced(sentence) = adaptation {
                 self.ready.push_back(Ok(ProviderEvent::Notice(sentence.to_owned())));
             }
+            self.known_before.get_or_insert(known);
             self.adaptations += 1;
             self.phase = Phase::Send;
             return;
@@ -467,6 +484,9 @@ impl Exchange<'_> {
                 self.phase = Phase::Wait(wait);
             }
             None => {
+                if let Some(known) = self.known_before.take() {
+                    self.provider.wire.learned().restore(known);
+                }
                 let problem = failure.problem(settings, self.request.estimated_tokens());
                 tracing::debug!(code = %problem.kind, message = problem.message, "a request failed");
                 self.ready.extend(self.shield.end().into_iter().map(Ok));
@@ -681,6 +701,12 @@ fn unusable_key(settings: &ProviderSettings) -> Problem {
     .with_hint("run `tool init` again, and paste the key without line breaks")
 }
 
+/// True for a size of the context that an error may name about a request of this many tokens. A number in the text may mean
+/// something else, and our estimate of code is up to 40 % low.
+fn is_plausible_context(tokens: u64, estimate: u64) -> bool {
+    tokens >= LEARNED_CONTEXT_TOKENS_MIN && tokens <= estimate + estimate / 2
+}
+
 /// Seconds since 1970.
 fn now() -> i64 {
     chrono::Utc::now().timestamp()
@@ -841,6 +867,22 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect()
+    }
+
+    #[test]
+    fn a_size_is_learned_only_where_the_request_could_have_exceeded_it() {
+        for (tokens, estimate, expected) in [
+            (32_768, 30_000, true),
+            (32_768, 5_000, false),
+            (7, 30_000, false),
+            (0, 30_000, false),
+        ] {
+            assert_eq!(
+                is_plausible_context(tokens, estimate),
+                expected,
+                "{tokens} of {estimate}"
+            );
+        }
     }
 
     #[test]

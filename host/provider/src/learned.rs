@@ -58,12 +58,14 @@ pub(super) struct Learned {
     pub(super) thinks: AtomicBool,
     /// True once the server has missed the reasoning of an earlier answer.
     pub(super) wants_reasoning: AtomicBool,
+    /// True while something is proved that is not on the disk yet.
+    is_new: AtomicBool,
 }
 
-/// The form on the disk.
+/// What was learned, as it is on the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Facts {
+pub(super) struct Facts {
     /// Time until which they count, in seconds since 1970.
     until: i64,
     no_temperature: bool,
@@ -123,12 +125,31 @@ impl Learned {
 
     pub(super) fn learn_context(&self, tokens: u64) {
         self.context_tokens.store(tokens, Ordering::Relaxed);
+        self.mark_new();
     }
 
-    fn facts(&self, now: i64) -> Facts {
+    /// Records that the model has thought without being asked.
+    pub(super) fn learn_thinking(&self) {
+        if !self.thinks.swap(true, Ordering::Relaxed) {
+            self.mark_new();
+        }
+    }
+
+    /// Records that an answer has proved what was learned.
+    pub(super) fn mark_new(&self) {
+        self.is_new.store(true, Ordering::Relaxed);
+    }
+
+    /// True, once, where something is to be kept.
+    pub(super) fn take_new(&self) -> bool {
+        self.is_new.swap(false, Ordering::Relaxed)
+    }
+
+    /// What is known now. It has no date yet.
+    pub(super) fn facts(&self) -> Facts {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         Facts {
-            until: now + LEARNED_DAYS * 24 * 60 * 60,
+            until: 0,
             no_temperature: is(&self.no_temperature),
             reasoning_steps: self.reasoning_steps.load(Ordering::Relaxed),
             context_tokens: self.context_tokens.load(Ordering::Relaxed),
@@ -141,9 +162,13 @@ impl Learned {
 
     /// Takes in what an earlier session has learned about the model with this tag. Whatever cannot be read is learned anew.
     pub(super) fn recall(&self, file: &Path, tag: &str, now: i64) {
-        let Some(facts) = read(file, now).remove(&self.key(tag)) else {
-            return;
-        };
+        if let Some(facts) = read(file, now).remove(&self.key(tag)) {
+            self.restore(facts);
+        }
+    }
+
+    /// Goes back to what was known before: what was changed since has not helped.
+    pub(super) fn restore(&self, facts: Facts) {
         let set = |flag: &AtomicBool, value: bool| flag.store(value, Ordering::Relaxed);
         set(&self.no_temperature, facts.no_temperature);
         set(&self.hides_thinking, facts.hides_thinking);
@@ -157,7 +182,10 @@ impl Learned {
     /// Keeps what is known now, if it is new. Without it the next session learns it again.
     pub(super) fn keep(&self, file: &Path, tag: &str, now: i64) {
         let mut all = read(file, now);
-        let facts = self.facts(now);
+        let facts = Facts {
+            until: now + LEARNED_DAYS * 24 * 60 * 60,
+            ..self.facts()
+        };
         let known = all.get(&self.key(tag)).copied().unwrap_or_default();
         if (Facts {
             until: known.until,
@@ -289,6 +317,10 @@ mod tests {
                 None,
             ),
             ("The model `x` does not exist", None),
+            (
+                "Extra inputs are not permitted: {'content': 'the temperature of the boiler'}",
+                None,
+            ),
         ] {
             assert_eq!(refused(words).refused_option, option, "{words}");
         }
@@ -300,6 +332,19 @@ mod tests {
             Some(RefusedOption::Reasoning),
             "by the field that the server names"
         );
+    }
+
+    #[test]
+    fn what_has_not_helped_is_forgotten() {
+        let learned = with(Reasoning::Budget(4_000));
+        let before = learned.facts();
+        learned.adapt(&refused("`temperature` is deprecated for this model."));
+        learned.adapt(&refused("thinking_budget is not supported"));
+        learned.restore(before);
+        assert_eq!(learned.options(), with(Reasoning::Budget(4_000)).options());
+        assert!(!learned.take_new(), "nothing was proved");
+        learned.learn_thinking();
+        assert!(learned.take_new() && !learned.take_new(), "it is kept once");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Wire for MessagesWire {
     /// An older model says `max_tokens: 32000 > 8192, which is the maximum`, or that it knows no adaptive thinking.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
         let says = |words: &str| failure.status == Some(400) && failure.said.contains(words);
-        if says("display") {
+        if says("thinking") && says("display") {
             return Adaptation::silent(!self.learned.hides_thinking.swap(true, Ordering::Relaxed));
         }
         // Where it refuses another form, it names this one as what to use.
@@ -516,7 +516,7 @@ impl Decoder for MessagesDecoder<'_> {
         };
         self.settle_ids();
         if self.blocks.iter().any(|block| block.is("thinking")) {
-            self.learned.thinks.store(true, Ordering::Relaxed);
+            self.learned.learn_thinking();
         }
         let blocks = std::mem::take(&mut self.blocks);
         let calls: Vec<ToolCall> = blocks

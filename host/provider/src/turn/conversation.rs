@@ -58,7 +58,9 @@ pub(super) fn too_long(context_tokens: u64, tools: &[ToolSpec]) -> Problem {
         ErrorKind::ContextLengthExceeded,
         format!("Context length exceeded: {context_tokens} tokens"),
     )
-    .with_hint(hint)
+    .with_hint(format!(
+        "{hint}; if the model takes more, set `context_tokens` of its provider in config.toml"
+    ))
 }
 
 /// Drops results, oldest first and all but the newest `kept`, until the messages have at most `target` tokens.
@@ -157,7 +159,8 @@ mod tests {
         let hint = |tools: &[ToolSpec]| too_long(1_000, tools).hint.expect("it has one");
         assert_eq!(
             hint(&vec![tool(250); 12]),
-            "load the model with a larger context: the descriptions of 12 tools take about 768 of these tokens"
+            "load the model with a larger context: the descriptions of 12 tools take about 768 of these tokens; if the model \
+             takes more, set `context_tokens` of its provider in config.toml"
         );
         assert!(hint(&vec![tool(50); 12]).starts_with(
             "target fewer or smaller files; the descriptions of 12 tools take about 168 of these tokens, and what is left"
