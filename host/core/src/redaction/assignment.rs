@@ -76,6 +76,9 @@ const PUBLIC_ENDS: [&str; 50] = [
     "index",
 ];
 
+/// Commands that take a name and a value apart: of a Dockerfile, and of the shells fish, csh and cmd.
+const SETTERS: [&str; 6] = ["ENV", "set -gx", "set -Ux", "set -x", "setenv", "setx"];
+
 /// Words before "key" that make the name of a secret. Keys of maps, tables and translations have others.
 const KEY_KINDS: [&str; 46] = [
     "api",
@@ -159,7 +162,9 @@ fn found_at(text: &str, anchor: Range<usize>, seen: &mut usize) -> Option<Range<
     // A name ends before an operator's dot (`token .= "x"`, `$token.="x"`).
     let end = name.end - usize::from(bytes[..name.end].ends_with(b".") && bytes.get(name.end) == Some(&b'='));
     names_secret(&text[name.start..end], before, anchor.len()).then_some(())?;
-    let is_option = text[name.start..].starts_with("--");
+    let before = &text[text.floor_char_boundary(name.start.saturating_sub(NAME_BYTES_MAX))..name.start];
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let is_option = text[name.start..].starts_with("--") || SETTERS.contains(&line.trim());
     let value = value_behind(text, end, is_option, seen)?;
     (!text[value.clone()].contains(START)).then_some(value)
 }
@@ -507,6 +512,9 @@ mod tests {
             "os.environ[\"TOKEN\"] = \"v4lue!\"",
             "dbPass = v4lue!",
             "api_key=v4lue!",
+            "ENV X_TOKEN v4lue!",
+            "a\n  set -gx TOKEN v4lue!",
+            "setenv DB_PASSWORD v4lue!",
         ] {
             assert_eq!(value(line), Some("v4lue!"), "{line}");
         }
@@ -536,6 +544,7 @@ mod tests {
             "tokenizer = \"v4lue!\"",
             "next_page_token = \"v4lue!\"",
             "token = [redacted:generic-secret:1]",
+            "the ENV TOKEN v4lue!",
         ] {
             let found = value(line);
             assert!(found.is_none() || found == Some("$1pass"), "{line}: {found:?}");
