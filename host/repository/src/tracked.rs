@@ -17,6 +17,13 @@ use crate::root;
 /// Largest index that is read. The Linux kernel's has 10 MB.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// Longest path, as long as the kernel opens one.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// Bytes of all paths, written out: version 4 writes only what differs from the path before, so that 4 MB could stand for
+/// 2 GB. A tree of a million files has 60 MB.
+const PATHS_BYTES_MAX: usize = 128 * 1024 * 1024;
+
 /// Bytes of a file of one line: `HEAD`, `.git`, `commondir`.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -95,6 +102,7 @@ impl TrackedPaths {
             return None;
         }
         let (mut tracked, mut path, mut at) = (Self::default(), Vec::new(), 12);
+        let mut paths_bytes = 0;
         for _ in 0..word(8)? {
             let start = at;
             let mode = word(at + MODE_AT)?;
@@ -116,6 +124,10 @@ impl TrackedPaths {
             path.truncate(kept);
             let length = index.get(at..)?.iter().position(|&byte| byte == 0)?;
             path.extend_from_slice(&index[at..at + length]);
+            paths_bytes += path.len();
+            if path.len() > PATH_BYTES_MAX || paths_bytes > PATHS_BYTES_MAX {
+                return None;
+            }
             at += length + 1;
             if version < 4 {
                 // One to eight zeros end an entry, whose length is a multiple of eight.
@@ -481,6 +493,28 @@ mod tests {
     ];
 
     #[test]
+    fn paths_that_grow_from_entry_to_entry_take_a_bounded_memory() {
+        let grown = |letters: usize, others: usize| {
+            let mut bytes = b"DIRC\0\0\0\x04".to_vec();
+            bytes.extend(u32::try_from(letters + others).expect("a few").to_be_bytes());
+            for at in 0..letters + others {
+                bytes.extend([0; ENTRY_BYTES]);
+                // Each takes nothing off and adds a letter; the others replace the last one.
+                bytes.extend(if at < letters {
+                    &b"\0a\0"[..]
+                } else {
+                    [&b"\x01b\0"[..], b"\x01c\0"][at % 2]
+                });
+            }
+            bytes.extend([0; 20]);
+            TrackedPaths::parse(&bytes, "").map(|tracked| tracked.files.len())
+        };
+        assert_eq!(grown(4_000, 10), Some(4_010));
+        assert_eq!(grown(PATH_BYTES_MAX + 1, 0), None);
+        assert_eq!(grown(4_000, PATHS_BYTES_MAX / 4_000), None);
+    }
+
+    #[test]
     fn every_version_of_an_index_gives_the_same_paths() {
         for version in 2..=4 {
             let tracked = TrackedPaths::parse(&index(version, &ENTRIES), "").expect("it is an index");
@@ -490,6 +524,7 @@ mod tests {
                 "{version}"
             );
             assert_eq!(tracked.gitlinks, ["lib"], "{version}");
+            assert_eq!(tracked.links(), ["src/link"], "{version}");
             assert!(tracked.holds("a.py") && !tracked.holds("b.py") && !tracked.holds("src"));
             assert!(tracked.holds_below("src/") && tracked.holds_below("src/deep/"));
             assert!(!tracked.holds_below("sr/") && !tracked.holds_below("lib/"));
