@@ -168,6 +168,34 @@ fn a_formatter_rewrites_a_hundred_files_in_one_call() {
 }
 
 #[test]
+fn a_skill_of_a_team_sees_no_key_and_leaves_those_of_the_files_that_it_changes() {
+    let home = with_toolbox();
+    let hostile = guest("hostile");
+    home.run(
+        home.path(),
+        &["skill", "add", hostile.to_str().expect("a plain path"), "--yes"],
+    )
+    .expect(0);
+    let key = ["ghp", "_", "Zk3qW9xR2mT7vB4nL6cY8dF1gH5jK0sA2eU4"].concat();
+    let root = folder(&[
+        ("a.txt", &format!("token = \"{key}\"  \n")),
+        ("b.txt", &format!("token = \"{key}\"\n")),
+    ]);
+    let text = |path: &str| fs::read_to_string(root.path().join(path)).expect("it is there");
+    let read = |function, arguments: &Value| call(&home, root.path(), function, arguments, &[]).expect(0).stdout;
+    let told = read("hostile", &json!({"attack": "read", "path": "/repo/b.txt"}));
+    holds(&told, &["got token = \"[redacted:github-token:1]\"\n"]);
+    // A skill of ours shows the user what is there.
+    holds(&read("read_file", &json!({"path": "b.txt"})), &[&key]);
+    // By a batch and by path: the digest is that of what the skill has seen.
+    call(&home, root.path(), "format_files", &json!({}), &WRITE).expect(0);
+    assert_eq!(text("a.txt"), text("b.txt"));
+    let moves = json!({"path": "b.txt", "to": "c.txt"});
+    call(&home, root.path(), "move_file", &moves, &WRITE).expect(0);
+    assert_eq!(text("c.txt"), format!("token = \"{key}\"\n"));
+}
+
+#[test]
 fn a_function_is_offered_in_the_operations_that_it_names_and_no_others() {
     let offered = |arguments: &[&str]| {
         let (server, home) = scripted([Round::text("Done.")]);

@@ -160,7 +160,7 @@ impl Redactor {
         })
     }
 
-    /// Replaces nothing: for a call of the user's own, whose result nobody else gets.
+    /// Replaces nothing: for a call of the user's own, whose result only the user gets.
     pub fn off() -> Self {
         Self {
             enabled: Enabled::none(),

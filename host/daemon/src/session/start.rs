@@ -17,7 +17,9 @@ use super::run::{self, OperationTask, Task};
 use super::running::SessionPermit;
 use super::{Launch, Sessions, blocking, denies_history, selection};
 use crate::analyst;
-use crate::api::{self, ErrorKind, ExecuteRequest, Operation, Problem, SessionStart, SkillCallRequest};
+use crate::api::{
+    self, ErrorKind, ExecuteRequest, Operation, Problem, SessionStart, SkillCallRequest, SkillFunction, SkillOrigin,
+};
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::SelectionFilter;
 use crate::provider::LabelMark;
@@ -189,6 +191,11 @@ impl Sessions {
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = self.locked(&repository, &request.policy).await?;
         self.check_skill(name, locked.as_deref())?;
+        let entries = self.engine.entries(locked.as_deref().map(|lock| lock as _));
+        let is_ours = entries.iter().any(|entry| {
+            let is_named = |function: &SkillFunction| function.name == name;
+            entry.origin == SkillOrigin::Builtin && entry.functions.iter().any(is_named)
+        });
         let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
         let root = repository.root().to_string_lossy().into_owned();
@@ -218,8 +225,8 @@ impl Sessions {
             policy,
             locked,
             environment,
-            // The result goes to the user.
-            redactor: Arc::new(Redactor::off()),
+            // The result of a skill of ours goes to the user. One of a team may send on what it reads.
+            redactor: Arc::new(if is_ours { Redactor::off() } else { Redactor::default() }),
             task,
             attached: true,
             inherited: InheritedLayer::default(),
