@@ -202,3 +202,41 @@ fn a_submodule_of_a_linked_worktree_is_read_unasked() {
         Some(true)
     );
 }
+
+#[test]
+fn a_submodule_that_a_sparse_checkout_leaves_out_stays_in_the_commit() {
+    let shop = Shop::new();
+    let root = &shop.root;
+    git(root, &["update-index", "--skip-worktree", "lib"]);
+    fs::remove_dir_all(root.join("lib")).expect("it is there");
+    shop.write("app.py", "import lib  # the shop\n");
+    assert_eq!(shop.status(), " M app.py\n");
+    let before = git(root, &["rev-parse", "HEAD:lib"]);
+    let shown = shop.diff(root, &json!({}));
+    holds(&shown, &["1 file changed", "=== app.py"]);
+    shop.commit(&json!({"message": "Say so", "all": true}), 0);
+    assert_eq!(git(root, &["rev-parse", "HEAD:lib"]), before);
+}
+
+#[test]
+fn a_submodule_that_cannot_be_read_is_named_and_the_rest_is_shown_and_committed() {
+    let shop = Shop::new();
+    let root = &shop.root;
+    git(&root.join("lib"), &["config", "extensions.invented", "true"]);
+    shop.write("app.py", "import lib  # the shop\n");
+    let shown = shop.diff(root, &json!({}));
+    holds(
+        &shown,
+        &[
+            "=== app.py",
+            "Submodule lib: not looked at (This git repository uses `extensions.invented = true`",
+        ],
+    );
+    let refused = shop.commit(&json!({"message": "Move", "paths": ["lib"]}), 1);
+    holds(
+        &refused,
+        &["The submodule `lib` cannot be committed: This git repository uses"],
+    );
+    let done = shop.commit(&json!({"message": "Say so", "all": true}), 0);
+    holds(&done, &["1 file:"]);
+}

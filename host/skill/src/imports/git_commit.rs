@@ -20,7 +20,7 @@ use super::git::layout::Layout;
 use super::git::lock::locked;
 use super::git::patches;
 use super::git::publish::{Movement, Publication, Scratch};
-use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
+use super::git::submodules::{self, SUBMODULE, SUBMODULES_MAX, SubmoduleTree};
 use super::git::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, Submodule, TreeEntry};
 use super::git::{Git, nonsense, plain};
 use super::git_read::{is_at_or_below, normal_paths};
@@ -80,9 +80,9 @@ pub(super) fn create(
 ) -> Result<MadeCommit, CommitError> {
     consent::not_denied(context, Effect::CommitGit)?;
     check_message(message)?;
-    find_moments(context)?;
+    let dates = find_dates(context)?;
     let choice = choose(context, paths, all)?;
-    let prepared = prepare(context, &choice, message)?;
+    let prepared = prepare(context, &choice, message, dates)?;
     consent::obtain(context, &prepared.question)?;
     Ok(finish(context, prepared)?)
 }
@@ -185,12 +185,19 @@ struct Prepared {
     scratch: Scratch,
     start: Start,
     hooks: Vec<&'static str>,
+    /// When it was written and when it is committed, where the caller's environment says so.
+    dates: [Option<Moment>; 2],
     tree: Id,
     entries: Vec<TreeEntry>,
     question: Question,
 }
 
-fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Result<Prepared, CommitError> {
+fn prepare(
+    context: &CallContext,
+    choice: &CommitSelection,
+    message: &str,
+    dates: [Option<Moment>; 2],
+) -> Result<Prepared, CommitError> {
     let (place, submodules) = find_repository(context, choice)?;
     let place = place.as_deref();
     let layout = super::git::layout_at(context, place)?;
@@ -237,9 +244,10 @@ fn prepare(context: &CallContext, choice: &CommitSelection, message: &str) -> Re
     send_entries(&mut preparation.git, &entries)?;
     let tree = stored(preparation.git.ask(&GitRequest::Tree)?)?;
     let hooks = find_hooks(&layout, &start);
-    let question = preparation.question(&chosen, &tree, &start, &hooks)?;
+    let question = preparation.question(&chosen, &tree, &start, (hooks.as_slice(), dates))?;
     Ok(Prepared {
         hooks,
+        dates,
         place: place.map(str::to_owned),
         scratch,
         start,
@@ -270,13 +278,26 @@ fn find_moved(
         CommitSelection::Session(_) => false,
         CommitSelection::Named(paths) => paths.iter().any(|path| is_at_or_below(&submodule.path, path)),
     };
+    if *choice == CommitSelection::All && submodules.len() > SUBMODULES_MAX {
+        return Err(hinted(
+            "limit",
+            format!("This repository has more than {SUBMODULES_MAX} submodules, so not all of them can be looked at."),
+            "name the files and submodules of the commit in `paths`",
+        ));
+    }
     let mut chosen = Vec::new();
-    for submodule in submodules.iter().filter(is_chosen).take(submodules::LOOKED_AT_MAX) {
-        let head = match submodules::look(context, &submodule.path)? {
-            _ if submodule.staged.is_none() => None,
-            SubmoduleTree::Absent => None,
-            SubmoduleTree::Present { head: Some(head), .. } => Some(head),
-            SubmoduleTree::Present { .. } | SubmoduleTree::Empty | SubmoduleTree::Unproven => submodule.staged.clone(),
+    for submodule in submodules.iter().filter(is_chosen) {
+        let head = match &submodule.staged {
+            None => None,
+            Some(staged) => match submodules::look(context, &submodule.path)? {
+                SubmoduleTree::Absent => None,
+                SubmoduleTree::Present(present) => Some(present.head.unwrap_or_else(|| staged.clone())),
+                SubmoduleTree::Unread(reason) if choice.paths().contains(&submodule.path) => {
+                    let message = format!("The submodule `{}` cannot be committed: {reason}.", submodule.path);
+                    return Err(failure("failed", message));
+                }
+                SubmoduleTree::Empty | SubmoduleTree::Unread(_) => Some(staged.clone()),
+            },
         };
         if head != submodule.committed {
             let path = submodule.path.clone();
@@ -488,7 +509,13 @@ impl Preparation<'_> {
     }
 
     /// Builds the user's question: message, author, branch and the exact diff.
-    fn question(&mut self, chosen: &[Chosen], tree: &Id, start: &Start, hooks: &[&str]) -> Result<Question, Failure> {
+    fn question(
+        &mut self,
+        chosen: &[Chosen],
+        tree: &Id,
+        start: &Start,
+        (hooks, dates): (&[&str], [Option<Moment>; 2]),
+    ) -> Result<Question, Failure> {
         let message = &start.message;
         let subject = message.lines().next().unwrap_or_default();
         let files = match chosen.len() {
@@ -505,7 +532,13 @@ impl Preparation<'_> {
         if start.committer != start.author {
             let _ = write!(persons, ", committed by {}", start.committer);
         }
-        let mut detail = format!("Commit {files} on {branch}{place} as {persons}\n\n");
+        let mut detail = format!("Commit {files} on {branch}{place} as {persons}\n");
+        for (what, date) in ["Written", "Committed"].into_iter().zip(dates) {
+            if let Some(date) = date.and_then(shown_date) {
+                let _ = writeln!(detail, "{what} at {date}");
+            }
+        }
+        detail.push('\n');
         for line in message.lines() {
             let indent = if line.is_empty() { "" } else { "    " };
             let _ = writeln!(detail, "{indent}{line}");
@@ -607,13 +640,15 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
         scratch,
         start,
         hooks,
+        dates,
         tree,
         entries,
         ..
     } = prepared;
     let mut git = Git::open_at(context, place.as_deref(), Some(scratch.path()))?;
     let layout = git.layout.clone();
-    let moments = find_moments(context)?;
+    let now = now_here();
+    let moments = dates.map(|date| date.unwrap_or(now));
     let id = stored(git.ask(&GitRequest::Commit {
         tree,
         parent: start.parent.clone(),
@@ -693,12 +728,11 @@ fn find_hooks(layout: &Layout, start: &Start) -> Vec<&'static str> {
     COMMIT_HOOKS.into_iter().filter(is_program).collect()
 }
 
-/// When the author made the change and when it is committed, as the caller's environment says it: now by default.
-fn find_moments(context: &CallContext) -> Result<[Moment; 2], Failure> {
-    let now = now_here();
-    let moment = |name: &str| match context.environment.get(name).filter(|value| !value.is_empty()) {
-        None => Ok(now),
-        Some(value) => parse_date(value).ok_or_else(|| {
+/// When the author made the change and when it is committed, where the caller's environment says so.
+fn find_dates(context: &CallContext) -> Result<[Option<Moment>; 2], Failure> {
+    let date = |name: &str| match context.environment.get(name).filter(|value| !value.is_empty()) {
+        None => Ok(None),
+        Some(value) => parse_date(value).map(Some).ok_or_else(|| {
             hinted(
                 "invalid-arguments",
                 format!("`{name}` is no date that is understood here."),
@@ -707,7 +741,14 @@ fn find_moments(context: &CallContext) -> Result<[Moment; 2], Failure> {
             )
         }),
     };
-    Ok([moment("GIT_AUTHOR_DATE")?, moment("GIT_COMMITTER_DATE")?])
+    Ok([date("GIT_AUTHOR_DATE")?, date("GIT_COMMITTER_DATE")?])
+}
+
+/// A date as a clock in its own time zone shows it; `None` beyond the years that one can show.
+fn shown_date(moment: Moment) -> Option<String> {
+    let zone = chrono::FixedOffset::east_opt(moment.offset_minutes * 60)?;
+    let date = chrono::DateTime::from_timestamp(moment.seconds, 0)?;
+    Some(date.with_timezone(&zone).to_rfc3339())
 }
 
 /// A date of git's internal format, of ISO 8601 or of RFC 2822.
@@ -729,14 +770,15 @@ fn parse_date(text: &str) -> Option<Moment> {
         seconds: date.timestamp(),
         offset_minutes: date.offset().local_minus_utc() / 60,
     };
-    internal()
+    let parsed = internal()
         .or_else(|| chrono::DateTime::parse_from_rfc3339(text).ok().map(of))
         .or_else(|| {
             chrono::DateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S %z")
                 .ok()
                 .map(of)
         })
-        .or_else(|| chrono::DateTime::parse_from_rfc2822(text).ok().map(of))
+        .or_else(|| chrono::DateTime::parse_from_rfc2822(text).ok().map(of));
+    parsed.filter(|&moment| shown_date(moment).is_some())
 }
 
 /// A publication that the journal knows, until nothing of it is left to be finished.

@@ -162,8 +162,8 @@ impl DiffReader<'_> {
         let asked: Vec<_> = asked
             .filter_map(|it| Some((it.path.clone(), it.staged.clone()?)))
             .collect();
-        self.diff.truncated |= asked.len() > submodules::LOOKED_AT_MAX;
-        for (path, staged) in asked.into_iter().take(submodules::LOOKED_AT_MAX) {
+        self.diff.truncated |= asked.len() > submodules::COMPARED_MAX;
+        for (path, staged) in asked.into_iter().take(submodules::COMPARED_MAX) {
             self.add_submodule(&path, &staged)?;
         }
         Ok(())
@@ -172,31 +172,34 @@ impl DiffReader<'_> {
     fn add_submodule(&mut self, path: &str, staged: &Id) -> Result<(), Failure> {
         let is_inside = |layered: &LayeredPath| is_at_or_below(&layered.path, path);
         let layer = self.repository.layer().map(|layer| layer.paths()).unwrap_or_default();
+        let unread = |reason: &str| {
+            (
+                Some(submodules::content(staged, false)),
+                format!("not looked at ({reason})"),
+            )
+        };
         let (new, words) = match submodules::look(self.context, path)? {
             SubmoduleTree::Empty => return Ok(()),
-            SubmoduleTree::Absent => (None, Vec::new()),
-            SubmoduleTree::Unproven => (
-                Some(submodules::content(staged, false)),
-                vec!["not looked at, its git data could be another repository's"],
-            ),
-            SubmoduleTree::Present {
-                head,
-                is_modified,
-                has_untracked,
-            } => {
-                let is_modified = is_modified || layer.iter().any(is_inside);
-                let head = head.unwrap_or_else(|| staged.clone());
-                let words = [
-                    (head != *staged, "new commits"),
-                    (is_modified, "modified content"),
-                    (has_untracked && self.query.untracked, "untracked content"),
-                ];
-                let words: Vec<_> = words.into_iter().filter(|word| word.0).map(|word| word.1).collect();
-                if words.is_empty() {
-                    return Ok(());
+            SubmoduleTree::Absent => (None, String::new()),
+            SubmoduleTree::Unread(reason) => unread(&reason),
+            SubmoduleTree::Present(mut submodule) => match submodule.find_changes() {
+                Err(failure) if self.cancel.is_cancelled() => return Err(failure),
+                Err(failure) => unread(failure.message.trim_end_matches('.')),
+                Ok(changes) => {
+                    let is_modified = changes.is_modified || layer.iter().any(is_inside);
+                    let head = submodule.head.unwrap_or_else(|| staged.clone());
+                    let words = [
+                        (head != *staged, "new commits"),
+                        (is_modified, "modified content"),
+                        (changes.has_untracked && self.query.untracked, "untracked content"),
+                    ];
+                    let words: Vec<&str> = words.into_iter().filter(|word| word.0).map(|word| word.1).collect();
+                    if words.is_empty() {
+                        return Ok(());
+                    }
+                    (Some(submodules::content(&head, is_modified)), words.join(", "))
                 }
-                (Some(submodules::content(&head, is_modified)), words)
-            }
+            },
         };
         let old = SideContent::Bytes(submodules::content(staged, false));
         let (mode, status) = match new {
@@ -208,7 +211,6 @@ impl DiffReader<'_> {
             return Ok(());
         };
         if !words.is_empty() {
-            let words = words.join(", ");
             rendered.patch +=
                 &format!("Submodule {path}: {words}; its own changes are shown where `paths` names it.\n");
         }

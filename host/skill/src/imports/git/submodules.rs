@@ -13,25 +13,35 @@ use tool_boundary::hinted;
 /// git's mode of a submodule.
 pub(in crate::imports) const SUBMODULE: u32 = 0o160_000;
 
-/// Work trees of submodules that one call looks at. Each costs a helper.
-pub(in crate::imports) const LOOKED_AT_MAX: usize = 100;
+/// Work trees of submodules that one diff looks into. Each costs a helper that compares all of it.
+pub(in crate::imports) const COMPARED_MAX: usize = 100;
+
+/// Submodules of a repository. Large ones have some hundred.
+pub(in crate::imports) const SUBMODULES_MAX: usize = 1000;
 
 /// The work tree of a submodule.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::imports) enum SubmoduleTree {
     /// Nothing is there.
     Absent,
     /// It is not checked out, which is no change.
     Empty,
-    /// It is not looked at without a question: its git data could be another repository's.
-    Unproven,
+    /// It is not looked at, for this reason.
+    Unread(String),
     /// It is checked out.
-    Present {
-        /// Its last commit.
-        head: Option<Id>,
-        is_modified: bool,
-        has_untracked: bool,
-    },
+    Present(Box<PresentSubmodule>),
+}
+
+/// A submodule that is checked out.
+pub(in crate::imports) struct PresentSubmodule {
+    git: Git,
+    /// Its last commit.
+    pub(in crate::imports) head: Option<Id>,
+}
+
+/// What of a submodule's work tree is not committed there.
+pub(in crate::imports) struct SubmoduleChanges {
+    pub(in crate::imports) is_modified: bool,
+    pub(in crate::imports) has_untracked: bool,
 }
 
 /// What git stores for a submodule, as its diffs show it.
@@ -40,7 +50,7 @@ pub(in crate::imports) fn content(id: &Id, is_modified: bool) -> Vec<u8> {
     format!("Subproject commit {id}{dirty}\n").into_bytes()
 }
 
-/// Looks at the work tree of the submodule at `path`.
+/// Looks at the work tree of the submodule at `path`. One that cannot be read is no error of its repository.
 pub(in crate::imports) fn look(context: &CallContext, path: &str) -> Result<SubmoduleTree, Failure> {
     let place = context.repository.root().join(path);
     if place.symlink_metadata().is_err() {
@@ -50,36 +60,61 @@ pub(in crate::imports) fn look(context: &CallContext, path: &str) -> Result<Subm
         return Ok(SubmoduleTree::Empty);
     }
     if !Layout::at(&place).is_ok_and(|layout| !layout.is_strange()) {
-        return Ok(SubmoduleTree::Unproven);
+        let reason = "its git data could be another repository's";
+        return Ok(SubmoduleTree::Unread(reason.to_owned()));
     }
-    let mut git = Git::open_at(context, Some(path), None)?;
-    let head = match git.ask(&GitRequest::Revision { name: None })? {
-        GitAnswer::Revision(head) => head.map(|commit| commit.id),
-        _ => return Err(nonsense()),
-    };
-    let (mut is_modified, mut has_untracked) = (false, false);
-    for area in [Area::Index, Area::WorkTree] {
-        let request = GitRequest::Diff {
-            area,
-            untracked: area == Area::WorkTree,
-            paths: Vec::new(),
-        };
-        let (count, mut from) = (git.count(&request)?, 0);
-        while from < count && !(is_modified && has_untracked) {
-            let page = git.deltas(from)?;
-            from += page.len();
-            for delta in page.iter().filter(|delta| !delta.left_in_place) {
-                let is_untracked = delta.status == Status::Untracked;
-                is_modified |= !is_untracked;
-                has_untracked |= is_untracked;
-            }
+    let present = PresentSubmodule::open(context, path).map(Box::new);
+    unless_cancelled(context, present.map(SubmoduleTree::Present))
+}
+
+/// A failure of a submodule as the reason for which it is not looked at; the end of the call stays a failure.
+fn unless_cancelled(context: &CallContext, tree: Result<SubmoduleTree, Failure>) -> Result<SubmoduleTree, Failure> {
+    match tree {
+        Err(failure) if !context.cancel.is_cancelled() => {
+            let reason = failure.message.trim_end_matches('.').to_owned();
+            Ok(SubmoduleTree::Unread(reason))
+        }
+        tree => tree,
+    }
+}
+
+impl PresentSubmodule {
+    fn open(context: &CallContext, path: &str) -> Result<Self, Failure> {
+        let mut git = Git::open_at(context, Some(path), None)?;
+        match git.ask(&GitRequest::Revision { name: None })? {
+            GitAnswer::Revision(head) => Ok(Self {
+                git,
+                head: head.map(|commit| commit.id),
+            }),
+            _ => Err(nonsense()),
         }
     }
-    Ok(SubmoduleTree::Present {
-        head,
-        is_modified,
-        has_untracked,
-    })
+
+    /// Compares its work tree with its index and its last commit.
+    pub(in crate::imports) fn find_changes(&mut self) -> Result<SubmoduleChanges, Failure> {
+        let (mut is_modified, mut has_untracked) = (false, false);
+        for area in [Area::Index, Area::WorkTree] {
+            let request = GitRequest::Diff {
+                area,
+                untracked: area == Area::WorkTree,
+                paths: Vec::new(),
+            };
+            let (count, mut from) = (self.git.count(&request)?, 0);
+            while from < count && !(is_modified && has_untracked) {
+                let page = self.git.deltas(from)?;
+                from += page.len();
+                for delta in page.iter().filter(|delta| !delta.left_in_place) {
+                    let is_untracked = delta.status == Status::Untracked;
+                    is_modified |= !is_untracked;
+                    has_untracked |= is_untracked;
+                }
+            }
+        }
+        Ok(SubmoduleChanges {
+            is_modified,
+            has_untracked,
+        })
+    }
 }
 
 /// The submodule that a path lies in, at its top or deeper.

@@ -22,15 +22,13 @@ pub(crate) use self::configuration::prepare;
 use self::history::CommitWalk;
 use self::past::PastWalk;
 use super::layout::{foreign, not_a_repository};
+use super::submodules::SUBMODULES_MAX;
 use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::limits;
 use crate::task::{GitPerson, GitTask};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::HelperConnection;
-
-/// Submodules that are looked at. Large repositories have some hundred.
-const SUBMODULES_MAX: usize = 1000;
 
 /// Answers until no more requests come.
 pub(crate) fn serve(mut connection: HelperConnection, task: &GitTask) {
@@ -162,13 +160,17 @@ impl Git {
         Ok(Some((id(entry.id)?, entry.mode)))
     }
 
-    /// The submodules of index and last commit, at most `SUBMODULES_MAX`.
+    /// The submodules of index and last commit, but for those that a sparse checkout leaves out; at most one more than
+    /// `SUBMODULES_MAX`.
     fn submodules(&self) -> Result<Vec<Submodule>, Failure> {
         let is_module = |mode: u32| mode == u32::from(FileMode::Commit);
         let index = self.repository.index().map_err(|error| git_failure(&error))?;
         let head = self.head_tree()?;
         let mut found: Vec<Submodule> = Vec::new();
-        for entry in index.iter().filter(|entry| is_module(entry.mode)) {
+        for entry in index
+            .iter()
+            .filter(|entry| is_module(entry.mode) && !not_watched(entry))
+        {
             // The binding panics on a path that leads elsewhere, as in `entry`.
             let committed = std::str::from_utf8(&entry.path)
                 .ok()
@@ -176,7 +178,7 @@ impl Git {
                 .and_then(|path| head.as_ref()?.get_path(Path::new(path)).ok())
                 .filter(|entry| entry.filemode() == i32::from(FileMode::Commit));
             if let Some(path) = self.ours(&entry.path)
-                && found.len() < SUBMODULES_MAX
+                && found.len() <= SUBMODULES_MAX
             {
                 found.push(Submodule {
                     path,
@@ -195,7 +197,7 @@ impl Git {
             let (old, new) = (delta.old_file(), delta.new_file());
             if old.mode() == FileMode::Commit
                 && new.mode() != FileMode::Commit
-                && found.len() < SUBMODULES_MAX
+                && found.len() <= SUBMODULES_MAX
                 && let Some(path) = old.path_bytes().and_then(|path| self.ours(path))
             {
                 let committed = Some(id(old.id())?);

@@ -438,7 +438,16 @@ fn author_and_committer_of_the_callers_environment_count() {
     }
     create(&session, "Say why", &[], true).expect("the user agrees");
     let question = user.questions().remove(0);
-    let first = question.detail().lines().next();
+    let mut lines = question.detail().lines();
+    let first = lines.next();
+    let dates = [lines.next(), lines.next()];
+    assert_eq!(
+        dates,
+        [
+            Some("Written at 2026-03-01T12:30:00+01:00"),
+            Some("Committed at 2026-03-01T10:00:01-01:30")
+        ]
+    );
     assert_eq!(
         first,
         Some("Commit 1 file on branch main as Robot <robot@example.org>, committed by Ada Example <ci@example.org>")
