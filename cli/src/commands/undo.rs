@@ -13,6 +13,9 @@ use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
+/// Merges of one undo.
+const MERGES_MAX: usize = 50;
+
 /// Takes the changes of a session back, or of all turns of its conversation. Exit code 1 where a file was left as it is.
 pub(super) async fn run(
     session: &str,
@@ -33,11 +36,15 @@ pub(super) async fn run(
     };
     let mut results: Vec<UndoResult> = Vec::new();
     for turn in &turns {
-        let mut undone = take_back(turn, merges, &mut client).await?;
-        if !json && agrees_to_merge(&undone, context.output).await? {
-            let merged = take_back(turn, true, &mut client).await?;
+        let mut undone = take_back(turn, &[], &mut client).await?;
+        let agreed: Vec<String> = undone
+            .left
+            .iter()
+            .filter_map(|left| left.merge_digest.clone())
+            .collect();
+        if !agreed.is_empty() && agrees_to_merge(&undone, merges, json, context.output).await? {
             let restored = std::mem::take(&mut undone.restored);
-            undone = merged;
+            undone = take_back(turn, &agreed, &mut client).await?;
             undone.restored.splice(0..0, restored);
         }
         results.push(undone);
@@ -62,18 +69,20 @@ pub(super) async fn run(
     }
 }
 
-async fn take_back(turn: &str, merges: bool, client: &mut Client) -> Result<UndoResult, Error> {
-    let query = if merges { "?merge=true" } else { "" };
-    let route = format!("/api/sessions/{turn}/undo{query}");
+/// Takes the changes of one session back, and makes the merges whose results have these digests.
+async fn take_back(turn: &str, agreed: &[String], client: &mut Client) -> Result<UndoResult, Error> {
+    // More would not fit the address of a request; the others are named as left.
+    let agreed = agreed.iter().take(MERGES_MAX).map(String::as_str).collect::<Vec<_>>();
+    let route = format!("/api/sessions/{turn}/undo?merge={}", agreed.join(","));
     client.post(&route, &serde_json::json!({})).await
 }
 
-/// Shows what merges with later edits would do, and asks on a terminal.
-async fn agrees_to_merge(undone: &UndoResult, output: Output) -> Result<bool, Error> {
-    let merges: Vec<&str> = undone.left.iter().filter_map(|left| left.merge.as_deref()).collect();
-    if merges.is_empty() {
-        return Ok(false);
+/// Shows what merges with later edits would do, and asks on a terminal unless the user said `--merge`.
+async fn agrees_to_merge(undone: &UndoResult, is_wanted: bool, json: bool, output: Output) -> Result<bool, Error> {
+    if json {
+        return Ok(is_wanted);
     }
+    let merges: Vec<&str> = undone.left.iter().filter_map(|left| left.merge.as_deref()).collect();
     let files = match merges.len() {
         1 => "One file has".to_owned(),
         count => format!("{count} files have"),
@@ -84,8 +93,8 @@ async fn agrees_to_merge(undone: &UndoResult, output: Output) -> Result<bool, Er
     for merge in merges {
         output.diff(merge)?;
     }
-    if !Output::can_ask() {
-        return Ok(false);
+    if is_wanted || !Output::can_ask() {
+        return Ok(is_wanted);
     }
     output.ask("Do that? [y/N] ");
     Ok(tokio::task::spawn_blocking(read_yes).await.unwrap_or(false))

@@ -112,6 +112,9 @@ pub struct LeftFile {
     /// them. Its beginning, where it is very long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<String>,
+    /// SHA-256 (hexadecimal) of the merged content, which agrees to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_digest: Option<String>,
 }
 
 /// Body of POST /sessions/{session_id}/apply.

@@ -34,11 +34,11 @@ pub(super) struct UndoQuery {
     #[serde(default)]
     #[param(nullable = false)]
     repo_path: Option<String>,
-    /// Also take changes back beside later edits of the same files that touch other lines: what an undo without it shows
-    /// as `merge`.
+    /// Also take changes back beside later edits of the same files that touch other lines: each `merge_digest` that an undo
+    /// without it gave, separated by commas.
     #[serde(default)]
     #[param(nullable = false)]
-    merge: Option<bool>,
+    merge: Option<String>,
 }
 
 #[derive(IntoParams)]
@@ -105,7 +105,9 @@ pub(super) async fn undo(
 ) -> Answer<Json<UndoResult>> {
     let repo_path = query.repo_path;
     let id = resolve(&state, id, ChangesQuery { repo_path }).await?;
-    Ok(Json(state.sessions().undo(&id, query.merge.unwrap_or(false)).await?))
+    let merges = query.merge.unwrap_or_default();
+    let merges = merges.split(',').filter(|digest| !digest.is_empty()).map(str::to_owned);
+    Ok(Json(state.sessions().undo(&id, merges.collect()).await?))
 }
 
 #[derive(IntoParams)]

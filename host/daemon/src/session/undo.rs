@@ -29,6 +29,7 @@ use crate::repository::Repository;
 use crate::skill::diff::{FileDiff, first_lines, merge_beside};
 use crate::skill::drop_build_caches;
 pub(super) use choice::{can_be_undone, undone};
+use tool_core::digest::sha256_hex;
 use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LaterEdits, LeftAlone, PreparedChange, UndoError, UndoReport,
     WrittenLate,
@@ -70,8 +71,8 @@ impl Sessions {
 
     /// Takes back what a session changed. Goes on to its end where the asker goes away.
     ///
-    /// With `merges` also beside later edits of the same files that touch other lines.
-    pub async fn undo(self: &Arc<Self>, id: &str, merges: bool) -> Result<UndoResult, Problem> {
+    /// Also beside later edits of the same files that touch other lines, where `merges` has the digest of the result.
+    pub async fn undo(self: &Arc<Self>, id: &str, merges: Vec<String>) -> Result<UndoResult, Problem> {
         if self.is_under_way(id).await {
             let message = format!("The session `{id}` is still running and cannot be undone");
             return Err(Problem::new(ErrorKind::SessionRunning, message).with_hint("wait for its end, or cancel it"));
@@ -81,7 +82,7 @@ impl Sessions {
         let sessions = Arc::clone(self);
         blocking(move || {
             let _under_way = under_way;
-            sessions.take_back(&summary, merges)
+            sessions.take_back(&summary, &merges)
         })
         .await
     }
@@ -98,7 +99,7 @@ impl Sessions {
         false
     }
 
-    pub(super) fn take_back(&self, summary: &Summary, merges: bool) -> Result<UndoResult, Problem> {
+    pub(super) fn take_back(&self, summary: &Summary, merges: &[String]) -> Result<UndoResult, Problem> {
         let folder = self.store.folder(summary.id());
         let lines = folder.changes().map_err(|error| unreadable(&error))?;
         let (notices, _) = folder
@@ -126,7 +127,7 @@ impl Sessions {
         };
         let later = LaterEdits {
             merge: &merge_beside,
-            is_agreed: merges,
+            agreed: merges,
         };
         let undone = changes::undo_beside(&repository, &changes, &journal, &later);
         let undo_session_id = journal.end(undone.as_ref());
@@ -157,9 +158,13 @@ impl Sessions {
             restored: report.restored,
             unchanged: report.unchanged,
             left: left
-                .map(|left| LeftFile {
-                    merge: merge_of(&left.path, &report.mergeable),
-                    ..explained(left, summary, &summaries, &repository)
+                .map(|left| {
+                    let merged = report.mergeable.iter().find(|change| change.path == left.path);
+                    LeftFile {
+                        merge: merged.map(merge_diff),
+                        merge_digest: merged.map(merge_digest),
+                        ..explained(left, summary, &summaries, &repository)
+                    }
                 })
                 .collect(),
         })
@@ -194,13 +199,26 @@ fn explained(
         reason,
         hint,
         merge: None,
+        merge_digest: None,
     }
 }
 
-/// The diff of what a merge would make of a file that was left.
-fn merge_of(path: &str, mergeable: &[FileChange]) -> Option<String> {
-    let change = mergeable.iter().find(|change| change.path == path)?;
-    Some(first_lines(&FileDiff::new(change).text, MERGE_DIFF_BYTES_MAX).to_owned())
+/// The diff of what a merge would make of a file that was left. One that is cut names the whole by its digest.
+fn merge_diff(change: &FileChange) -> String {
+    let whole = FileDiff::new(change).text;
+    let mut shown = first_lines(&whole, MERGE_DIFF_BYTES_MAX).to_owned();
+    if shown.len() < whole.len() {
+        let digest = merge_digest(change);
+        shown.push_str(&format!(
+            "[the rest is not shown; the merged file has the SHA-256 {digest}]\n"
+        ));
+    }
+    shown
+}
+
+fn merge_digest(change: &FileChange) -> String {
+    let content = change.after.as_ref().map_or(&[][..], |after| after.content.as_slice());
+    sha256_hex(content)
 }
 
 fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {

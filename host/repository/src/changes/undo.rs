@@ -12,6 +12,7 @@ use super::{
     apply, content, current, found, missing_directories, recover_locked, remove_directories, write_lock,
 };
 use crate::{Repository, path};
+use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
 use tool_core::limits::REPLACED_BYTES_MAX;
 
@@ -36,8 +37,8 @@ pub type MergeEdits<'a> = dyn Fn(&[u8], &[u8], &[u8]) -> Option<Vec<u8>> + 'a;
 pub struct LaterEdits<'a> {
     /// Merges one file.
     pub merge: &'a MergeEdits<'a>,
-    /// True where the user has seen what becomes of the files, and wants it.
-    pub is_agreed: bool,
+    /// SHA-256 (hexadecimal) of the merged contents that the user has seen and wants.
+    pub agreed: &'a [String],
 }
 
 /// Why an undo broke off.
@@ -102,7 +103,7 @@ pub fn undo(
 ) -> Result<UndoReport, UndoError> {
     let later = LaterEdits {
         merge: &|_, _, _| None,
-        is_agreed: false,
+        agreed: &[],
     };
     undo_beside(repository, changes, journal, &later)
 }
@@ -178,7 +179,7 @@ impl Undo<'_> {
                     inverse.push(change);
                 }
                 Ok(Inverse::LeaveAlone) => match self.merged(path, &history) {
-                    Some(change) if self.later.is_agreed => inverse.push(change),
+                    Some(change) if self.is_agreed(&change) => inverse.push(change),
                     merged => {
                         self.report.mergeable.extend(merged);
                         self.leave(path, format!("`{path}` has been changed since"), None);
@@ -188,6 +189,11 @@ impl Undo<'_> {
             }
         }
         inverse.into_iter().partition(|file| file.after.is_none())
+    }
+
+    fn is_agreed(&self, change: &FileChange) -> bool {
+        let digest = change.after.as_ref().map(|after| sha256_hex(&after.content));
+        digest.is_some_and(|digest| self.later.agreed.contains(&digest))
     }
 
     /// The change that takes a file's history back and keeps what another program has edited since.

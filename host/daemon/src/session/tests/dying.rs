@@ -384,9 +384,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
         let summary = scene.open().store.summary(&scene.id).expect("it is kept");
         let undone = {
             let sessions = scene.open();
-            crash_at(moment, || {
-                sessions.take_back(&summary, false).expect("it can be undone")
-            })
+            crash_at(moment, || sessions.take_back(&summary, &[]).expect("it can be undone"))
         };
         let sessions = scene.open();
         let found = scene.tree();
@@ -397,7 +395,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
             assert!(summary.status != Status::Running);
         }
         // Another undo gets to the end, and back.
-        match sessions.undo(&scene.id, false).await {
+        match sessions.undo(&scene.id, Vec::new()).await {
             Ok(undone) => assert_eq!(undone.left, []),
             Err(problem) => assert_eq!((is_before, problem.kind.code()), (true, "nothing-to-undo")),
         }
@@ -408,7 +406,7 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
             .rev()
             .find(|summary| matches!(summary.start.work, Work::Undo(_)) && !summary.files_modified().is_empty());
         sessions
-            .undo(undo.expect("there is one").id(), false)
+            .undo(undo.expect("there is one").id(), Vec::new())
             .await
             .expect("it can be undone");
         assert_eq!(scene.tree(), tree(AFTER), "moment {moment}");

@@ -42,7 +42,7 @@ async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
     let id = refactor(&world).await;
     assert_eq!(world.sessions.newest_change(&root(&world)).await.as_ref(), Ok(&id));
 
-    let undone = world.sessions.undo(&id, false).await.expect("it can be undone");
+    let undone = world.sessions.undo(&id, Vec::new()).await.expect("it can be undone");
     assert_eq!(undone.restored, ["src/main.py", "src/new.py"]);
     assert_eq!((undone.unchanged.len(), undone.left.len()), (0, 0));
     assert_eq!(text(&world, "src/main.py").as_deref(), Some("print()\n"));
@@ -59,11 +59,11 @@ async fn an_undo_is_a_session_of_its_own_that_can_be_undone() {
         .await
         .expect_err("all is undone");
     assert_eq!(problem.kind, ErrorKind::NothingChanged);
-    let problem = world.sessions.undo(&id, false).await.expect_err("it is undone");
+    let problem = world.sessions.undo(&id, Vec::new()).await.expect_err("it is undone");
     assert_eq!(problem.kind, ErrorKind::NothingToUndo);
 
     let undo = undone.undo_session_id.expect("it changed files");
-    let redone = world.sessions.undo(&undo, false).await.expect("it can be undone");
+    let redone = world.sessions.undo(&undo, Vec::new()).await.expect("it can be undone");
     assert_eq!(redone.restored, ["src/main.py", "src/new.py"]);
     assert_eq!(text(&world, "src/main.py").as_deref(), Some("print(1)\n"));
     assert_eq!(text(&world, "src/new.py").as_deref(), Some("x = 1\n"));
@@ -81,7 +81,7 @@ async fn undos_go_back_session_by_session_also_after_a_restart() {
         vec![write("src/main.py", "print(2)\n")],
     ]);
     let (first, second) = (refactor(&world).await, refactor(&world).await);
-    let left = world.sessions.undo(&first, false).await.expect("it answers");
+    let left = world.sessions.undo(&first, Vec::new()).await.expect("it answers");
     assert_eq!((left.restored.len(), left.undo_session_id), (0, None));
     assert_eq!(
         left.left[0].reason,
@@ -93,7 +93,7 @@ async fn undos_go_back_session_by_session_also_after_a_restart() {
         let sessions = sessions();
         let newest = sessions.newest_change(&root(&world)).await.expect("there is one");
         assert_eq!(newest, *expected);
-        sessions.undo(&newest, false).await.expect("it can be undone");
+        sessions.undo(&newest, Vec::new()).await.expect("it can be undone");
         assert_eq!(text(&world, "src/main.py").as_deref(), Some(content));
     }
 }
@@ -109,8 +109,8 @@ async fn nobody_is_sent_to_undo_an_undo() {
     let (_, second) = (refactor(&world).await, refactor(&world).await);
     fs::write(world.repository().join("src/main.py"), "print()\n").expect("it can be written");
     let third = refactor(&world).await;
-    world.sessions.undo(&third, false).await.expect("it can be undone");
-    let left = world.sessions.undo(&second, false).await.expect("it answers");
+    world.sessions.undo(&third, Vec::new()).await.expect("it can be undone");
+    let left = world.sessions.undo(&second, Vec::new()).await.expect("it answers");
     assert_eq!(
         left.left[0].reason,
         format!("`src/main.py` has been changed since, by the undo of the session {third}")
@@ -122,7 +122,7 @@ async fn what_the_user_has_changed_since_is_left_and_can_be_undone_later() {
     let world = refactors(vec![vec![write("src/main.py", "print(1)\n"), write("src/b.py", "b\n")]]);
     let id = refactor(&world).await;
     fs::write(world.repository().join("src/main.py"), "the user's\n").expect("it can be written");
-    let undone = world.sessions.undo(&id, false).await.expect("it answers");
+    let undone = world.sessions.undo(&id, Vec::new()).await.expect("it answers");
     assert_eq!(undone.restored, ["src/b.py"]);
     assert_eq!(undone.left.len(), 1);
     assert_eq!(undone.left[0].reason, "`src/main.py` has been changed since");
@@ -134,7 +134,7 @@ async fn what_the_user_has_changed_since_is_left_and_can_be_undone_later() {
         "it is not wholly undone"
     );
     fs::write(world.repository().join("src/main.py"), "print(1)\n").expect("it can be written");
-    let undone = world.sessions.undo(&id, false).await.expect("it can be undone");
+    let undone = world.sessions.undo(&id, Vec::new()).await.expect("it can be undone");
     assert_eq!(
         (undone.restored, undone.unchanged),
         (vec!["src/main.py".to_owned()], vec!["src/b.py".to_owned()])
@@ -154,7 +154,7 @@ async fn what_was_taken_back_by_hand_or_cannot_be_does_not_hide_earlier_sessions
     fs::write(world.repository().join("src/c.py"), "the user's\n").expect("it can be written");
     let newest = || async { world.sessions.newest_change(&root(&world)).await };
     assert_eq!(newest().await.as_ref(), Ok(&left));
-    let undone = world.sessions.undo(&left, false).await.expect("it answers");
+    let undone = world.sessions.undo(&left, Vec::new()).await.expect("it answers");
     assert_eq!((undone.left.len(), undone.next_session_id.as_ref()), (1, Some(&first)));
     fs::remove_file(world.repository().join("src/c.py")).expect("it is there");
     assert_eq!(
@@ -162,7 +162,7 @@ async fn what_was_taken_back_by_hand_or_cannot_be_does_not_hide_earlier_sessions
         Ok(&first),
         "{left} and {by_hand} are taken back"
     );
-    let undone = world.sessions.undo(&first, false).await.expect("it can be undone");
+    let undone = world.sessions.undo(&first, Vec::new()).await.expect("it can be undone");
     assert_eq!(
         (undone.restored, undone.next_session_id),
         (vec!["src/main.py".to_owned()], None)
@@ -182,12 +182,12 @@ async fn a_session_that_would_be_refused_is_not_recommended() {
     ]);
     let (earlier, first, second) = (refactor(&world).await, refactor(&world).await, refactor(&world).await);
     fs::write(world.repository().join("src/main.py"), "the user's\n").expect("it can be written");
-    let undone = world.sessions.undo(&first, false).await.expect("it answers");
+    let undone = world.sessions.undo(&first, Vec::new()).await.expect("it answers");
     assert_eq!(
         (undone.left.len(), undone.next_session_id.as_ref()),
         (1, Some(&earlier))
     );
-    let undone = world.sessions.undo(&second, false).await.expect("it answers");
+    let undone = world.sessions.undo(&second, Vec::new()).await.expect("it answers");
     assert_eq!(
         (undone.left.len(), undone.next_session_id.as_ref()),
         (1, Some(&earlier)),
@@ -263,7 +263,7 @@ async fn a_running_session_is_shown_but_not_undone() {
         assert!(clock.elapsed().as_secs() < 10, "it never changed anything");
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
-    let problem = world.sessions.undo(&id, false).await.expect_err("it runs");
+    let problem = world.sessions.undo(&id, Vec::new()).await.expect_err("it runs");
     assert_eq!(problem.kind, ErrorKind::SessionRunning);
     assert_eq!(
         problem.message,
@@ -273,7 +273,7 @@ async fn a_running_session_is_shown_but_not_undone() {
     world.idle().await;
     world
         .sessions
-        .undo(&id, false)
+        .undo(&id, Vec::new())
         .await
         .expect("what a cancelled session changed can be undone");
     assert_eq!(text(&world, "src/main.py").as_deref(), Some("print()\n"));
@@ -288,12 +288,16 @@ async fn a_session_without_changes_has_an_empty_diff_and_nothing_to_undo() {
     assert_eq!((diff.diff.as_str(), diff.files.len()), ("", 0));
     let problem = world
         .sessions
-        .undo(&result.session_id, false)
+        .undo(&result.session_id, Vec::new())
         .await
         .expect_err("nothing changed");
     assert_eq!(problem.kind, ErrorKind::NothingToUndo);
     for problem in [
-        world.sessions.undo("nosuch", false).await.expect_err("there is none"),
+        world
+            .sessions
+            .undo("nosuch", Vec::new())
+            .await
+            .expect_err("there is none"),
         world.sessions.diff("nosuch").await.expect_err("there is none"),
     ] {
         assert_eq!(problem.kind, ErrorKind::NotFound);
@@ -320,22 +324,30 @@ async fn an_edit_of_other_lines_is_shown_merged_and_merged_after_a_yes() {
     fs::write(&main, "one()\ntwo()\nthree()\nfour()\n").expect("it is writable");
     let id = refactor(&world).await;
     fs::write(&main, "one()\nTWO()\nTHREE()\nfour()\n").expect("it is writable");
-    let touching = world.sessions.undo(&id, true).await.expect("it answers");
+    let touching = world.sessions.undo(&id, Vec::new()).await.expect("it answers");
     assert_eq!((touching.restored.len(), &touching.left[0].merge), (0, &None));
 
     fs::write(&main, "one()\nTWO()\nthree()\nFOUR()\n").expect("it is writable");
-    let left = world.sessions.undo(&id, false).await.expect("it answers");
+    let left = world.sessions.undo(&id, Vec::new()).await.expect("it answers");
     assert_eq!(left.left[0].reason, "`src/main.py` has been changed since");
     let merge = left.left[0].merge.as_deref().expect("it can be merged");
     assert!(merge.contains("-TWO()\n+two()\n three()\n FOUR()\n"), "{merge}");
-    let merged = world.sessions.undo(&id, true).await.expect("it can be merged");
+    let agreed: Vec<String> = left.left[0].merge_digest.iter().cloned().collect();
+    assert_eq!(agreed.len(), 1);
+    // An edit after the question makes another merge, which was not agreed to.
+    fs::write(&main, "one()\nTWO()\nthree()\nFOUR(4)\n").expect("it is writable");
+    let other = world.sessions.undo(&id, agreed.clone()).await.expect("it answers");
+    assert_eq!((other.restored.len(), other.left.len()), (0, 1));
+    assert_ne!(other.left[0].merge_digest.as_ref(), agreed.first());
+    fs::write(&main, "one()\nTWO()\nthree()\nFOUR()\n").expect("it is writable");
+    let merged = world.sessions.undo(&id, agreed).await.expect("it can be merged");
     assert_eq!(merged.restored, ["src/main.py"]);
     assert_eq!(
         text(&world, "src/main.py").as_deref(),
         Some("one()\ntwo()\nthree()\nFOUR()\n")
     );
     let undo = merged.undo_session_id.expect("it changed a file");
-    world.sessions.undo(&undo, false).await.expect("it can be undone");
+    world.sessions.undo(&undo, Vec::new()).await.expect("it can be undone");
     assert_eq!(
         text(&world, "src/main.py").as_deref(),
         Some("one()\nTWO()\nthree()\nFOUR()\n")
