@@ -11,6 +11,7 @@ mod pem;
 mod randomness;
 mod rules;
 mod session;
+mod units;
 
 #[cfg(test)]
 mod examples;

@@ -14,6 +14,7 @@ use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::rules::{self, Enabled, RULES, RuleMatch};
+use super::units::TextUnits;
 use super::{START, placeholder, replaced};
 use crate::api::{ErrorKind, Problem};
 use crate::digest::sha256_hex;
@@ -64,12 +65,6 @@ pub struct KeyFingerprint {
     /// Number of the key of which this is a further line, from 0.
     pub whole: usize,
 }
-
-/// A NUL in the first bytes marks a file that is not text, and whose bytes stay as they are.
-const SNIFF_BYTES: usize = 8 * 1024;
-
-/// Stands for a byte that is no text: one byte that no key has.
-const NO_TEXT: char = '\u{1}';
 
 struct KnownKey {
     /// Empty where only an earlier turn has seen it.
@@ -193,50 +188,44 @@ impl Redactor {
         (replaced(text, written(&places)), places.len())
     }
 
-    /// The content of a file as a skill may see it: what a skill looks for must not be a question about a key. Other bytes
-    /// stay as they are, and a key without a number too if the skill `writes`: it could not be put back. Nothing has gone
-    /// out by that yet.
+    /// The content of a file as a skill may see it: what a skill looks for must not be a question about a key. It may be
+    /// in UTF-16, and what is no text stays, as does a key without a number if the skill `writes`: it could not be put back.
+    /// Nothing has gone out by that yet.
     pub fn searchable(&self, content: &[u8], writes: bool) -> Option<Vec<u8>> {
-        if memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some() {
-            return None;
-        }
-        let text = same_length_text(content);
-        let mut shown = Vec::new();
-        let mut at = 0;
-        for place in self.places_in(content, &text) {
-            if writes && place.number.is_none() {
-                continue;
+        let mut shown: Option<Vec<u8>> = None;
+        for units in TextUnits::of(content) {
+            let content = shown.as_deref().unwrap_or(content);
+            let mut places = self.places_in(content, *units);
+            places.retain(|place| !writes || place.number.is_some());
+            if !places.is_empty() {
+                shown = Some(units.splice(content, written(&places)));
             }
-            shown.extend_from_slice(&content[at..place.range.start]);
-            shown.extend(placeholder(place.rule, place.number).into_bytes());
-            at = place.range.end;
         }
-        if at == 0 {
-            return None;
-        }
-        shown.extend_from_slice(&content[at..]);
-        Some(shown)
+        shown
     }
 
     /// Like [`Self::searchable`] for a part of a file, whose bytes keep their places: a key becomes its placeholder where
     /// that fits, and stars.
     pub fn cover(&self, content: &mut [u8]) {
-        let text = same_length_text(content).into_owned();
-        for place in self.places_in(content, &text) {
-            let covered = &mut content[place.range];
-            let word = placeholder(place.rule, place.number);
-            covered.fill(b'*');
-            if let Some(start) = covered.get_mut(..word.len()) {
-                start.copy_from_slice(word.as_bytes());
+        for units in TextUnits::of(content) {
+            for place in self.places_in(content, *units) {
+                let stars = units.bytes(&"*".repeat(place.range.len()));
+                let word = units.bytes(&placeholder(place.rule, place.number));
+                let covered = &mut content[units.range(&place.range)];
+                covered.copy_from_slice(&stars);
+                if let Some(start) = covered.get_mut(..word.len()) {
+                    start.copy_from_slice(&word);
+                }
             }
         }
     }
 
-    /// The places of keys, but for what holds bytes that are no text.
-    fn places_in(&self, content: &[u8], text: &str) -> Vec<Replacement> {
-        let found = rules::find(text, self.enabled);
-        let mut places = self.lock().places(text, &found);
-        places.retain(|place| content[place.range.clone()] == text.as_bytes()[place.range.clone()]);
+    /// The places of keys in a content read as text of these units, but for what holds bytes that are no text.
+    fn places_in(&self, content: &[u8], units: TextUnits) -> Vec<Replacement> {
+        let text = units.text(content);
+        let found = rules::find(&text, self.enabled);
+        let mut places = self.lock().places(&text, &found);
+        places.retain(|place| units.is_in(content, &text, &place.range));
         places
     }
 
@@ -286,21 +275,26 @@ impl Redactor {
     ///
     /// A placeholder that the old content holds verbatim stays; it is an error if it could also mean a key of it.
     pub fn restore(&self, new: Vec<u8>, old: Option<&[u8]>) -> Result<Vec<u8>, String> {
-        if !WRITTEN.is_match(&new) {
-            return Ok(new);
-        }
-        let old = old.unwrap_or_default();
-        let state = self.lock();
-        state.rewritten(&new, |written, key| {
-            let is_text = contains(old, written);
-            let is_held = |key: &str| contains(old, key.as_bytes());
-            match key.map(is_held) {
-                Some(true) if !is_text => Ok(key.unwrap_or_default().as_bytes().to_vec()),
-                Some(true) => Err(String::from_utf8_lossy(written).into_owned()),
-                _ if is_text => Ok(written.to_vec()),
-                _ => Err(String::from_utf8_lossy(written).into_owned()),
+        let mut new = new;
+        for units in TextUnits::of(&new) {
+            let text = units.text(&new);
+            if !WRITTEN.is_match(text.as_bytes()) {
+                continue;
             }
-        })
+            let old = units.text(old.unwrap_or_default());
+            let rewritten = self.lock().rewritten(&text, |written, key| {
+                let is_text = old.contains(written);
+                let is_held = |key: &str| old.contains(key);
+                match key.map(is_held) {
+                    Some(true) if !is_text => Ok(key.unwrap_or_default().to_owned()),
+                    Some(true) => Err(written.to_owned()),
+                    _ if is_text => Ok(written.to_owned()),
+                    _ => Err(written.to_owned()),
+                }
+            })?;
+            new = units.splice(&new, rewritten);
+        }
+        Ok(new)
     }
 
     /// Fingerprints of the keys from number `from` on.
@@ -498,54 +492,30 @@ impl SessionKeys {
         }
     }
 
-    /// Puts another text in the place of each placeholder. `with` gets it as it is written, and the key that it stands
-    /// for.
+    /// The placeholders of a text with what goes in their place. `with` gets one as it is written, and the key that it
+    /// stands for.
     fn rewritten<E>(
         &self,
-        text: &[u8],
-        with: impl Fn(&[u8], Option<&str>) -> Result<Vec<u8>, E>,
-    ) -> Result<Vec<u8>, E> {
-        let mut out = Vec::with_capacity(text.len());
-        let mut at = 0;
-        for found in WRITTEN.captures_iter(text) {
+        text: &str,
+        with: impl Fn(&str, Option<&str>) -> Result<String, E>,
+    ) -> Result<Vec<(Range<usize>, String)>, E> {
+        let mut rewritten = Vec::new();
+        for found in WRITTEN.captures_iter(text.as_bytes()) {
             let Some(whole) = found.get(0) else { continue };
-            let rule = std::str::from_utf8(&found[1]).unwrap_or_default();
-            out.extend_from_slice(&text[at..whole.start()]);
-            at = whole.end();
+            let part = |number: usize| found.get(number).map(|part| &text[part.range()]);
+            let rule = part(1).unwrap_or_default();
             if !RULES.iter().any(|known| known.name == rule) {
-                out.extend_from_slice(whole.as_bytes());
                 continue;
             }
-            let number = found
-                .get(2)
-                .and_then(|number| std::str::from_utf8(number.as_bytes()).ok());
-            let number = number.and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
+            let number = part(2).and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
             let kept = number.and_then(|number| self.kept.get(number));
             let key = kept
                 .filter(|kept| RULES[kept.rule].name == rule && !kept.key.is_empty())
                 .map(|kept| kept.key.as_str());
-            out.extend(with(whole.as_bytes(), key)?);
+            rewritten.push((whole.range(), with(&text[whole.range()], key)?));
         }
-        out.extend_from_slice(&text[at..]);
-        Ok(out)
+        Ok(rewritten)
     }
-}
-
-/// The content as text, with one letter for each byte that is none.
-fn same_length_text(content: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(content) {
-        return Cow::Borrowed(text);
-    }
-    let mut text = String::with_capacity(content.len());
-    for chunk in content.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| NO_TEXT));
-    }
-    Cow::Owned(text)
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    memchr::memmem::find(text, part).is_some()
 }
 
 fn unknown(name: &str) -> Problem {

@@ -478,6 +478,33 @@ fn a_skill_sees_placeholders_between_bytes_that_are_no_text() {
 }
 
 #[test]
+fn a_key_in_16_bit_units_or_beside_a_nul_is_a_placeholder() {
+    let key = format!("ghp_{}", any(36));
+    let text = |key: &str| format!("größe = 1\r\ntoken = '{key}' 😀\r\n");
+    let orders: [fn(u16) -> [u8; 2]; 2] = [u16::to_le_bytes, u16::to_be_bytes];
+    for order in orders {
+        for mark in ["", "\u{feff}"] {
+            let redactor = redactor();
+            let wide = |text: &str| -> Vec<u8> {
+                let units = mark.encode_utf16().chain(text.encode_utf16());
+                units.flat_map(order).collect()
+            };
+            let (content, shown) = (wide(&text(&key)), wide(&text("[redacted:github-token:1]")));
+            assert_eq!(redactor.searchable(&content, true).as_ref(), Some(&shown));
+            assert_eq!(redactor.restore(shown.clone(), Some(&content)), Ok(content.clone()));
+            redactor.restore(shown, None).expect_err("a new file holds nothing");
+            let mut covered = content;
+            redactor.cover(&mut covered);
+            assert_eq!(covered, wide(&text("[redacted:github-token:1]***************")));
+            assert_eq!(redactor.searchable(&wide("x = 1\r\n"), false), None);
+        }
+    }
+    let content = format!("\0 token = '{key}'\n");
+    let shown = redactor().searchable(content.as_bytes(), true);
+    assert_eq!(shown.as_deref(), Some(&b"\0 token = '[redacted:github-token:1]'\n"[..]));
+}
+
+#[test]
 fn beyond_the_bound_keys_are_replaced_and_cannot_come_back() {
     let redactor = redactor();
     let key = |number: usize| format!("ghp_{}", drawn(number as u64 + 1, 36, ALPHANUMERIC));

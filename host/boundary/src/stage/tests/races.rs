@@ -1,7 +1,6 @@
 //! Faults, and what others do meanwhile.
 
 use super::*;
-use tool_core::text::ByteOrder;
 
 #[test]
 fn without_a_journal_nothing_changes() {
@@ -89,7 +88,10 @@ fn a_key_is_written_back_only_into_the_file_at_its_path() {
 #[test]
 fn a_key_is_written_back_into_a_file_in_utf16() {
     let key = format!("ghp_{}", "q7Vd0LxN3sKb9TzR5mHc1YwF8gJp2UeA6oXi");
-    let wide = |text: &str| encode_utf16(ByteOrder::Little, text);
+    let wide = |text: &str| -> Vec<u8> {
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        units.flat_map(u16::to_le_bytes).collect()
+    };
     let bench = Bench::new(&[("a.rc", "")]);
     let text = format!("token = {key}\r\n");
     fs::write(bench.root("a.rc"), wide(&text)).expect("the file is written");
