@@ -23,10 +23,11 @@ use tool_core::api::Effect;
 use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
 use tool_core::lfs::LfsPointer;
-use tool_core::text::{decode_utf16, encode_utf16, reveal_line, visible_name};
+use tool_core::text::{reveal_line, visible_name};
 use tool_repository::changes::{
     self, ContentsFull, FileChange, FileState, Obstacle, PreparedChange, ReadError, RolledBack,
 };
+use tool_repository::folded_look;
 use tool_repository::lock_wait;
 use tool_repository::{self, path};
 
@@ -76,10 +77,10 @@ pub fn commit(
         judge_path(context, path)?;
         if content.is_some() {
             judge_new_name(context, path)?;
-            judge_twin(context, path, &proposal)?;
         }
         judge_role(context, path)?;
     }
+    judge_twins(context, &proposal)?;
     judge_shape(context, &proposal)?;
     let decision = context.decide(Effect::WriteRepository);
     let again = (decision == Decision::Ask).then(|| proposal.clone());
@@ -510,21 +511,35 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
     Err(failure("denied", message, Some(&hint)))
 }
 
-/// Refuses a new path that looks like an existing one, which the proposal does not take away.
-fn judge_twin(context: &CallContext, path: &str, proposal: &Proposal) -> Result<(), Failure> {
-    let is_kept = |twin: &String| proposal.files.get(twin).is_none_or(Option::is_some);
-    let Some(twin) = context.repository.find_twin(path).filter(is_kept) else {
-        return Ok(());
-    };
-    if is_allowed(context, path) {
-        return Ok(());
+/// Refuses a new path that looks like another one: one that exists, and that the proposal does not take away, or one that
+/// it makes, too.
+fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
+    let mut made: BTreeMap<String, &str> = BTreeMap::new();
+    for (path, _) in proposal.files.iter().filter(|(_, content)| content.is_some()) {
+        if is_allowed(context, path) {
+            continue;
+        }
+        let is_kept = |twin: &String| proposal.files.get(twin).is_none_or(Option::is_some);
+        let refuse = |twin: &str, whose: &str| {
+            let (path, twin) = (visible_name(path), visible_name(twin));
+            let message = format!("`{path}` would be a twin of `{twin}`, which {whose}: two such names look equal");
+            let hint = format!(
+                "change `{twin}` by `edits`, or choose another name; only the user can allow both, with `--allow-path`"
+            );
+            Err(failure("denied", message, Some(&hint)))
+        };
+        if let Some(twin) = context.repository.find_twin(path).filter(is_kept) {
+            return refuse(&twin, "exists");
+        }
+        let parts = path::ancestors(path).chain(std::iter::once(path.as_str()));
+        for part in parts.filter(|part| !context.repository.is_there(part)) {
+            let other = *made.entry(folded_look(part)).or_insert(part);
+            if other != part {
+                return refuse(other, "is proposed with it");
+            }
+        }
     }
-    let (path, twin) = (visible_name(path), visible_name(&twin));
-    let message = format!("`{path}` would be a twin of `{twin}`, which exists: two such names look equal");
-    let hint = format!(
-        "change `{twin}` by `edits`, or choose another name; only the user can allow both, with `--allow-path`"
-    );
-    Err(failure("denied", message, Some(&hint)))
+    Ok(())
 }
 
 /// Refuses what would decide how tests run where only tests are to be written: they could pass by never running.
@@ -710,26 +725,17 @@ fn restored(
     before: Option<&FileState>,
 ) -> Result<Vec<u8>, Failure> {
     let redactor = &context.conversation.redactor;
-    let restore = |content: Vec<u8>, old: Option<&[u8]>| {
-        redactor.restore(content, old).map_err(|placeholder| {
-            failure(
-                "denied",
-                format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
-                Some(
-                    "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
-                     anywhere else, refer to the secret by name, for example by an environment variable",
-                ),
-            )
-        })
-    };
     let old = before.map(|before| before.content.as_slice());
-    // Keys and placeholders are looked for in the bytes of ASCII.
-    let Some((order, text)) = decode_utf16(&content) else {
-        return restore(content, old);
-    };
-    let old = old.and_then(decode_utf16).map(|(_, text)| text.into_bytes());
-    let text = restore(text.into_bytes(), old.as_deref())?;
-    Ok(encode_utf16(order, &String::from_utf8_lossy(&text)))
+    redactor.restore(content, old).map_err(|placeholder| {
+        failure(
+            "denied",
+            format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
+            Some(
+                "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
+                 anywhere else, refer to the secret by name, for example by an environment variable",
+            ),
+        )
+    })
 }
 
 /// Says why a path cannot be replaced, and what to propose instead.

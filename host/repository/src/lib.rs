@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod alike;
 pub mod attributes;
 pub mod bulk;
 pub mod changes;
@@ -21,6 +20,7 @@ mod ignore_files;
 mod ignores;
 pub mod layer;
 pub mod lock_wait;
+mod lookalikes;
 mod open;
 pub mod origins;
 pub mod path;
@@ -46,7 +46,6 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-pub use alike::{Likeness, Respelled};
 use fingerprint::ScanBasis;
 pub use hidden_entries::HiddenEntriesError;
 use hidden_links::HiddenLinks;
@@ -54,6 +53,7 @@ pub use ignore_files::SkippedIgnores;
 use ignore_files::{IgnoreCache, IgnoreReader};
 use ignores::Ignores;
 use layer::{Layer, LayerEntry, LayeredList};
+pub use lookalikes::{Likeness, Respelled, folded_look};
 pub use open::Identity;
 use open::Unresolved;
 pub use open::{Root, mode};

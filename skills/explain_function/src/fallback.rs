@@ -30,7 +30,7 @@ struct Alias {
 }
 
 /// Definitions that a name stands for.
-pub(crate) struct Meant {
+pub(crate) struct FollowedName {
     /// Sentence that says so; empty for a value of the name itself.
     pub(crate) note: String,
     pub(crate) search: Search,
@@ -38,7 +38,7 @@ pub(crate) struct Meant {
 }
 
 /// Follows a name that nothing defines.
-pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<Meant>, Failure> {
+pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<FollowedName>, Failure> {
     let mut steps: Vec<Alias> = Vec::new();
     let mut current = find::last_segment(name).to_owned();
     while steps.len() < ALIASES_MAX {
@@ -70,10 +70,10 @@ pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<
             .map(|step| format!("{}:{}", step.path, step.line))
             .collect();
         let note = format!("`{name}` is `{current}` ({path}:{line}), by {}\n", by.join(", "));
-        return Ok(Some(Meant { note, search, groups }));
+        return Ok(Some(FollowedName { note, search, groups }));
     }
     let groups = symbols::find_groups(host, name, under, true)?;
-    Ok((!groups.is_empty()).then(|| Meant {
+    Ok((!groups.is_empty()).then(|| FollowedName {
         note: String::new(),
         search: Search::default(),
         groups,

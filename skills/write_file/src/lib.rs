@@ -1,17 +1,17 @@
 //! `write_file`: proposes a new content for one file.
 //!
 //! This file holds the arguments and the order of things; `edits` applies replacements, `newlines` keeps the style of
-//! line breaks, `stored` the encoding, `placeholder` recognises a text that stands for what it left out, and `diff` writes the answer.
+//! line breaks, `file_encoding` the encoding, `placeholder` recognises a text that stands for what it left out, and `diff` writes the answer.
 //! Nothing is changed here: the result goes to the stage, and the host commits it or says why not (it also knows
 //! whether the model has seen the file).
 
 mod diff;
 mod edits;
+mod file_encoding;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod newlines;
 mod placeholder;
-mod stored;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -24,10 +24,10 @@ use skill_sdk::text::{counted, human_size};
 use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, clean_path, code, export_skill};
 
 use edits::Edit;
+use file_encoding::StoredText;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use fuzz::edits as fuzz;
-use stored::StoredText;
 
 /// Larger files are not changed by a model's hand.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -72,7 +72,7 @@ impl Handler for WriteFile {
                     .with_hint("`content` for a new file, `edits` with at least one edit for an existing one"));
             }
         };
-        let (new, encoding) = stored::encode(&path, stored.as_ref(), &text)?;
+        let (new, encoding) = file_encoding::encode(&path, stored.as_ref(), &text)?;
         if new.len() as u64 > FILE_BYTES_MAX {
             let most = human_size(FILE_BYTES_MAX);
             return Err(Failure::new(
@@ -199,7 +199,7 @@ fn edited(path: &str, old: Option<&StoredText<'_>>, edits: &[Edit]) -> Result<Ve
         );
     };
     if old.encoding.is_none() {
-        stored::check_unknown(path, &old.text, edits)?;
+        file_encoding::check_unknown(path, &old.text, edits)?;
     }
     edits::apply(path, &old.text, edits)
 }

@@ -226,6 +226,10 @@ fn a_twin_of_an_existing_name_is_refused_unless_it_takes_its_place() {
     ] {
         bench.refused(&[(twin, "c")], &[], "denied", message);
     }
+    let message = "`src/a.py` would be a twin of `src/A.py`, which is proposed with it: two such names look equal";
+    bench.refused(&[("src/A.py", "c"), ("src/a.py", "d")], &[], "denied", message);
+    let message = "`src/b.py` would be a twin of `Src`, which is proposed with it: two such names look equal";
+    bench.refused(&[("Src/a.py", "c"), ("src/b.py", "d")], &[], "denied", message);
     bench.see("README.md");
     let changed = bench.propose(&[("readme.md", "c")], &["README.md"]);
     assert_eq!(changed.expect("only its case changes"), ["README.md", "readme.md"]);

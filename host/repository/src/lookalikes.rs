@@ -105,7 +105,8 @@ fn look(name: &str) -> String {
         .collect()
 }
 
-fn folded_look(name: &str) -> String {
+/// A path as it looks, without upper case: equal for two that are easily taken for one another.
+pub fn folded_look(name: &str) -> String {
     // Folding can take a composed character apart.
     fold(&look(name)).nfc().collect()
 }
