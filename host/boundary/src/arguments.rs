@@ -4,7 +4,7 @@
 //! came. A schema may come from a foreign component, so it causes no request, its patterns run in linear time, and what
 //! it and the arguments make of work together is bounded before anything is done (`weight`).
 
-mod lenient;
+mod leniency;
 mod weight;
 
 use std::borrow::Cow;
@@ -24,7 +24,7 @@ use tool_core::text::{beginning, clean};
 /// Longest piece of the caller's own words in an error.
 const SHOWN_BYTES_MAX: usize = 100;
 
-pub use lenient::unmarked;
+pub use leniency::unmarked;
 
 /// A schema that arguments can be held to.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub struct CheckedArguments {
     pub changes: Vec<String>,
 }
 
-/// Parses the arguments of a call in the repository at `root`, reads what is plainly meant (`lenient`), and validates.
+/// Parses the arguments of a call in the repository at `root`, reads what is plainly meant (`leniency`), and validates.
 pub fn check_call(
     skill: &str,
     schema: &Schema,
@@ -72,7 +72,7 @@ pub fn check_call(
 ) -> Result<CheckedArguments, CallError> {
     let mut value = parse(skill, arguments)?.into_owned();
     work(skill, schema, &value)?;
-    let changes = lenient::read(schema, &mut value, root);
+    let changes = leniency::read(schema, &mut value, root);
     let value = validate(skill, schema, Cow::Owned(value))?;
     Ok(CheckedArguments { value, changes })
 }
