@@ -110,15 +110,15 @@ impl Drop for TlsRelay {
 #[test]
 fn an_unknown_authority_is_named_by_the_setting_or_by_a_variable_of_the_call() {
     let (certificates, repository) = (folder(&[("note", "")]), repository());
-    let server = serve(vec![Round::text("It counts crates."); 2]);
+    let server = serve(vec![Round::text("It counts crates."); 3]);
     let relay = TlsRelay::start(&server, certificates.path());
     let authority = certificates.path().join("ca.pem");
     let authority = authority.to_str().expect("it is UTF-8");
     let home = Home::configured(&relay.config(""));
-    let explain = |home: &Home, variable: Option<&str>| -> Finished {
+    let explain = |home: &Home, variable: Option<(&str, &str)>| -> Finished {
         let mut command = home.tool(repository.path(), &["explain", "app.py"]);
         command.env_remove("SSL_CERT_FILE").env_remove("SSL_CERT_DIR");
-        command.envs(variable.map(|value| ("SSL_CERT_FILE", value)));
+        command.envs(variable);
         finish(command.output().expect("the binary runs"))
     };
     let hint = "`ca_file` in [providers.local] of config.toml, or the variable SSL_CERT_FILE for one call";
@@ -129,11 +129,21 @@ fn an_unknown_authority_is_named_by_the_setting_or_by_a_variable_of_the_call() {
             &["an authority that is not known here has signed its certificate", hint],
         );
     };
-    refused(explain(&home, None));
-    let known = explain(&home, Some(authority)).expect(0);
+    // The backend starts with the first call, whose variable counts for no other one.
+    let known = explain(&home, Some(("SSL_CERT_FILE", authority))).expect(0);
     holds(&known.stdout, &["It counts crates."]);
     refused(explain(&home, None));
-    let wrong = explain(&home, Some("/no/such/file.pem")).expect(1).stderr;
+    let folder = certificates.path().join("known");
+    std::fs::create_dir(&folder).expect("it is writable");
+    std::fs::copy(authority, folder.join("ca.pem")).expect("it is writable");
+    run(certificates.path(), Path::new("openssl"), &["rehash", "known"]);
+    let list = format!("/no/such/folder:{}", folder.display());
+    let known = explain(&home, Some(("SSL_CERT_DIR", &list))).expect(0);
+    holds(&known.stdout, &["It counts crates."]);
+    refused(explain(&home, None));
+    let wrong = explain(&home, Some(("SSL_CERT_FILE", "/no/such/file.pem")))
+        .expect(1)
+        .stderr;
     holds(
         &wrong,
         &["no certificates were read from `/no/such/file.pem`", "SSL_CERT_FILE"],

@@ -28,25 +28,31 @@ pub fn missing_roots() -> Vec<Vec<u8>> {
 pub(super) struct NamedAuthorities<'a> {
     /// `ca_file`: beside the others.
     own: Option<&'a Path>,
-    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` of the caller: in place of the machine's.
+    /// `SSL_CERT_FILE` of the caller, and the list `SSL_CERT_DIR`: in place of the machine's.
     file: Option<&'a Path>,
-    directory: Option<&'a Path>,
+    directories: Vec<&'a Path>,
 }
 
 impl<'a> NamedAuthorities<'a> {
     pub(super) fn of(own: Option<&'a Path>, environment: &'a BTreeMap<String, String>) -> Self {
-        let path = |name: &str| environment.get(name).filter(|path| !path.is_empty()).map(Path::new);
+        let value = |name: &str| environment.get(name).map(String::as_str).unwrap_or_default();
+        let directories = value("SSL_CERT_DIR").split(':').filter(|path| !path.is_empty());
         Self {
             own,
-            file: path("SSL_CERT_FILE"),
-            directory: path("SSL_CERT_DIR"),
+            file: Some(value("SSL_CERT_FILE"))
+                .filter(|path| !path.is_empty())
+                .map(Path::new),
+            directories: directories.map(Path::new).collect(),
         }
     }
 
     /// Makes a client trust them. The error is the end of a sentence.
     pub(super) fn use_in(&self, builder: ClientBuilder) -> Result<ClientBuilder, String> {
-        let own = self.own.map_or_else(|| Ok(Vec::new()), |own| load(Some(own), None))?;
-        if self.file.is_none() && self.directory.is_none() {
+        let own = match self.own {
+            Some(own) => load(Some(own), &[])?,
+            None => Vec::new(),
+        };
+        if self.file.is_none() && self.directories.is_empty() {
             let builder = use_roots(builder);
             return Ok(if own.is_empty() {
                 builder
@@ -54,23 +60,29 @@ impl<'a> NamedAuthorities<'a> {
                 builder.tls_certs_merge(own)
             });
         }
-        Ok(builder.tls_certs_only(load(self.file, self.directory)?.into_iter().chain(own)))
+        Ok(builder.tls_certs_only(load(self.file, &self.directories)?.into_iter().chain(own)))
     }
 }
 
-/// The certificates of a file and of a directory. The error is the end of a sentence.
-fn load(file: Option<&Path>, directory: Option<&Path>) -> Result<Vec<Certificate>, String> {
-    let found = rustls_native_certs::load_certs_from_paths(file, directory);
-    let certificates = found.certs.iter().filter_map(|der| Certificate::from_der(der).ok());
-    let certificates: Vec<Certificate> = certificates.collect();
-    if !certificates.is_empty() {
-        return Ok(certificates);
+/// The certificates of a file and of directories, at least one. The error is the end of a sentence.
+fn load(file: Option<&Path>, directories: &[&Path]) -> Result<Vec<Certificate>, String> {
+    let files = file.map(|file| (file, Some(file), None));
+    let directories = directories.iter().map(|&directory| (directory, None, Some(directory)));
+    let (mut certificates, mut reasons) = (Vec::new(), Vec::new());
+    for (place, file, directory) in files.into_iter().chain(directories) {
+        let found = rustls_native_certs::load_certs_from_paths(file, directory);
+        certificates.extend(found.certs.iter().filter_map(|der| Certificate::from_der(der).ok()));
+        let why = found
+            .errors
+            .first()
+            .map(|error| format!(" ({error})"))
+            .unwrap_or_default();
+        reasons.push(format!("no certificates were read from `{}`{why}", place.display()));
     }
-    let place = file.or(directory).unwrap_or(Path::new("")).display();
-    Err(match found.errors.first() {
-        Some(error) => format!("no certificates were read from `{place}` ({error})"),
-        None => format!("`{place}` holds no certificate"),
-    })
+    if certificates.is_empty() {
+        return Err(reasons.join(", "));
+    }
+    Ok(certificates)
 }
 
 /// True where the machine has authorities, or where `SSL_CERT_FILE` or `SSL_CERT_DIR` names some that cannot be read: a user
