@@ -19,7 +19,7 @@ use self::printed::{occurs_in, printed_calls};
 use self::text::{Sorted, TextSorter};
 use super::failure::{Class, Failure, is_template_complaint};
 use super::ids::{self, IdForm, arguments_object, calls_of};
-use super::learned::Learned;
+use super::model_facts::Learned;
 use super::sse::Frame;
 use super::usage::{read_timings, read_usage};
 use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};

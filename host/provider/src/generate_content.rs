@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::plain::Chunk;
 use super::failure::{Class, Failure, one_line};
-use super::learned::Learned;
+use super::model_facts::Learned;
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};

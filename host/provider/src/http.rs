@@ -27,7 +27,7 @@ use super::body::{Body, Tap};
 use super::context_size::{self, cut_in_silence, too_long};
 use super::credentials::KeyHolder;
 use super::failure::{Class, Failure, one_line, without_credentials};
-use super::learned::Facts;
+use super::model_facts::Facts;
 use super::model_list::described;
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck, ReceiverLayer};
 use super::redact::{Shield, scrubbed};

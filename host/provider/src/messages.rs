@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::plain::TextDelta;
 use super::failure::{Class, Failure, one_line};
-use super::learned::Learned;
+use super::model_facts::Learned;
 use super::shape::MessagesThinking;
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};

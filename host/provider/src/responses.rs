@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::failure::{Class, Failure, one_line};
-use super::learned::Learned;
+use super::model_facts::Learned;
 use super::sse::Frame;
 use super::usage::read_usage;
 use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::ids::IdForm;
-pub(super) use super::learned::Adaptation;
-use super::learned::Learned;
+pub(super) use super::model_facts::Adaptation;
+use super::model_facts::Learned;
 use super::sse::Frame;
 use super::{ModelRequest, ProviderEvent, Usage, estimated_tokens};
 use crate::limits::SESSION_TOKENS_MAX;
