@@ -119,6 +119,11 @@ fn a_submodule_is_shown_as_git_shows_it_and_its_own_changes_on_request() {
     );
     let file = shop.diff(root, &json!({"paths": ["lib/helper.py"]}));
     holds(&file, &["On branch main: 1 file changed", "+    return 2"]);
+    shop.write("lib/app.py", "another app\n");
+    let both = shop.diff(root, &json!({"paths": ["app.py", "lib/helper.py"]}));
+    holds(&both, &["=== lib/helper.py"]);
+    assert!(!both.contains("lib/app.py"), "{both}");
+    fs::remove_file(root.join("lib/app.py")).expect("it is there");
 
     git(
         &root.join("lib"),

@@ -228,7 +228,9 @@ impl DiffReader<'_> {
     }
 
     fn compare(&mut self, area: Area, untracked: bool) -> Result<usize, Failure> {
-        let paths = self.query.paths.clone();
+        // A path beside a submodule could be one inside of it, too.
+        let is_here = |path: &&String| self.place.as_ref().is_none_or(|place| is_at_or_below(path, place));
+        let paths = self.query.paths.iter().filter(is_here).cloned().collect();
         self.git.count(&GitRequest::Diff { area, untracked, paths })
     }
 
