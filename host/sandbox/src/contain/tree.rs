@@ -57,7 +57,7 @@ fn overlay(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> io::Result<()> {
         whiteout(tree.root, &upper, Path::new(&removed.path))?;
     }
     copy::put_proposed(tree, &upper)?;
-    mount_overlay([&lower, &upper, &index], place)
+    mount_overlay([&lower, &upper, &index], "", place)
 }
 
 /// Puts `layer`, a folder of the machine that takes what the run writes, over a tree at `place`, or over nothing. `work` is
@@ -74,12 +74,17 @@ pub(super) fn layer(tree: Option<&Path>, layer: &Path, place: &Path, work: &Path
         rustix::mount::mount_bind_recursive(tree, &lower)?;
         like(tree, &upper)?;
     }
-    mount_overlay([&lower, &upper, &index], place)
+    // A layer ends with its session, so nothing in it is worth a wait for the disk. The kernel marks such a layer until the
+    // machine has written all of it, and the mark says nothing here: after a crash the session is over.
+    match fs::remove_dir_all(index.join("work/incompat")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => mount_overlay([&lower, &upper, &index], ",volatile", place),
+    }
 }
 
-fn mount_overlay([lower, upper, index]: [&Path; 3], place: &Path) -> io::Result<()> {
+fn mount_overlay([lower, upper, index]: [&Path; 3], further: &str, place: &Path) -> io::Result<()> {
     let options = format!(
-        "lowerdir={},upperdir={},workdir={},userxattr",
+        "lowerdir={},upperdir={},workdir={},userxattr{further}",
         lower.display(),
         upper.display(),
         index.display()
