@@ -77,7 +77,7 @@ pub(super) fn layer(tree: Option<&Path>, layer: &Path, place: &Path, work: &Path
     // A layer ends with its session, so nothing in it is worth a wait for the disk. The kernel marks such a layer until the
     // machine has written all of it, and the mark says nothing here: after a crash the session is over.
     match fs::remove_dir_all(index.join("work/incompat")) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => mount_overlay([&lower, &upper, &index], ",volatile", place),
     }
 }
