@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use skill_sdk::text::human_size;
 use skill_sdk::{Failure, Outcome, code};
 
-use crate::page::{LINE_BYTES_MAX, PART_BYTES_MAX, Page};
-use crate::{Start, decode};
+use crate::page::{LINE_BYTES_MAX, PART_BYTES_MAX, Page, clip_bytes};
+use crate::{LinePart, Start, decode};
 
 /// One read: large enough that the cost of a host call vanishes.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -69,7 +69,7 @@ pub(crate) fn read_part(
         let buffer = reader.fill_buf().map_err(failed)?;
         let passed = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if passed == 0 || memchr::memchr(b'\n', &buffer[..passed]).is_some() {
-            return crate::part(path, line, (column, column), "", None);
+            return crate::part(path, line, (column, column), &LinePart::default());
         }
         reader.consume(passed);
         left -= passed as u64;
@@ -78,8 +78,25 @@ pub(crate) fn read_part(
     // One byte more than is shown tells a part from the end of the line.
     let mut reader = reader.take(PART_BYTES_MAX as u64 + 1);
     reader.read_until(b'\n', &mut rest).map_err(failed)?;
-    let text = String::from_utf8_lossy(rest.strip_suffix(b"\n").unwrap_or(&rest));
-    crate::part(path, line, (column, column), &text, None)
+    let is_whole = rest.len() <= PART_BYTES_MAX || rest.ends_with(b"\n");
+    if is_whole {
+        rest.truncate(rest.strip_suffix(b"\n").unwrap_or(&rest).len());
+        rest.truncate(rest.strip_suffix(b"\r").unwrap_or(&rest).len());
+    } else {
+        // A character that the end of the part may split belongs to the next one.
+        let is_start = |byte: &u8| byte & 0xc0 != 0x80;
+        let last = rest.iter().rev().take(4).position(is_start);
+        rest.truncate(rest.len() - last.map_or(1, |back| back + 1));
+    }
+    let (shown, bytes) = clip_bytes(&rest, PART_BYTES_MAX);
+    let is_cut = !is_whole || bytes < rest.len();
+    let part = LinePart {
+        shown: &shown,
+        bytes: bytes as u64,
+        missing: is_cut.then_some((rest.len() - bytes) as u64 * u64::from(is_whole)),
+        total: None,
+    };
+    crate::part(path, line, (column, column), &part)
 }
 
 /// Refuses what has no lines that could be found without decoding all of it.
@@ -173,8 +190,11 @@ impl Scan {
                 // A character that the cut split is no fault of the file.
                 Err(error) => complete || error.error_len().is_some(),
             };
-            let text = String::from_utf8_lossy(&self.pending).into_owned();
-            self.page.push(&text, self.pending_bytes.saturating_sub(1));
+            let (shown, bytes) = clip_bytes(&self.pending, LINE_BYTES_MAX);
+            let is_cut = !complete || bytes < self.pending.len();
+            let missing = self.pending_bytes.saturating_sub(1 + bytes as u64);
+            let shown = shown.strip_suffix('\r').filter(|_| !is_cut).unwrap_or(&shown);
+            self.page.push_shown(shown, bytes as u64, is_cut.then_some(missing));
         }
         self.at += self.pending_bytes;
         self.line += 1;

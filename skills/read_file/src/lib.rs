@@ -15,7 +15,7 @@ use std::io::Read;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use skill_sdk::text::{counted, human_size};
+use skill_sdk::text::{clip, counted, human_size};
 use skill_sdk::{Failure, Host, Outcome, Skill, clean_path, export_skill};
 
 use decode::DecodedContent;
@@ -167,13 +167,14 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
             .unwrap_or_default();
         let line = line.strip_suffix('\r').unwrap_or(line);
         let from = line.floor_char_boundary(usize::try_from(column - 1).unwrap_or(usize::MAX));
-        return part(
-            path,
-            start.line,
-            (from as u64 + 1, column),
-            &line[from..],
-            Some(line.len() as u64),
-        );
+        let (shown, cut) = clip(&line[from..], page::PART_BYTES_MAX);
+        let shown = LinePart {
+            shown,
+            bytes: shown.len() as u64,
+            missing: (cut > 0).then_some(cut as u64),
+            total: Some(line.len() as u64),
+        };
+        return part(path, start.line, (from as u64 + 1, column), &shown);
     }
     let mut page = Page::new(start.line, limit);
     for line in text.split_terminator('\n').skip(start.line as usize - 1) {
@@ -204,29 +205,32 @@ fn rest_of_line(page: &Page) -> Option<String> {
     page.cut().map(|(line, column)| format!("{line}:{column}"))
 }
 
-/// A part of a line, from one column on, which is at or before the one that was asked for. `text` is the rest of the line, or
-/// its beginning; `total` is the length of the line in bytes, where it is known.
-fn part(
-    path: &str,
-    line: u64,
-    (column, asked): (u64, u64),
-    text: &str,
+/// A part of one line.
+#[derive(Debug, Default)]
+struct LinePart<'a> {
+    shown: &'a str,
+    /// Bytes of the line that are shown.
+    bytes: u64,
+    /// Bytes that follow, where the line is cut; 0 where their number is not known.
+    missing: Option<u64>,
+    /// Bytes of the whole line, where they are known.
     total: Option<u64>,
-) -> Result<Outcome, Failure> {
-    if text.is_empty() {
-        let bytes = total.map_or_else(String::new, |total| {
+}
+
+/// Answers with a part of a line from one column on, which is at or before the one that was asked for.
+fn part(path: &str, line: u64, (column, asked): (u64, u64), part: &LinePart<'_>) -> Result<Outcome, Failure> {
+    if part.shown.is_empty() {
+        let bytes = part.total.map_or_else(String::new, |total| {
             format!(": it has {}", counted(total, "byte", "bytes"))
         });
         let message = format!("column {asked} is past the end of line {line} of `{path}`{bytes}");
         return Err(Failure::invalid(message).with_hint("use a smaller column"));
     }
     let mut page = Page::of_part(line, column);
-    let bytes = total.map_or(text.len() as u64, |total| total - (column - 1));
-    page.push(text, bytes);
-    let end = page.cut().map_or(column - 1 + text.len() as u64, |(_, next)| next - 1);
-    let of = total.map_or_else(String::new, |total| format!(" of {total}"));
+    page.push_shown(part.shown, part.bytes, part.missing);
+    let of = part.total.map_or_else(String::new, |total| format!(" of {total}"));
+    let notes = vec![format!("line {line}, bytes {column}-{}{of}", column - 1 + part.bytes)];
     let cursor = rest_of_line(&page);
-    let notes = vec![format!("line {line}, bytes {column}-{end}{of}")];
     Ok(Outcome::page(page.text(notes), cursor))
 }
 

@@ -18,7 +18,6 @@ pub(crate) struct Page {
     next: u64,
     left: u64,
     has_controls: bool,
-    line_bytes_max: usize,
     /// Bytes of the line before what is pushed of it.
     before: u64,
     /// The first line that was cut, and the column at which it goes on.
@@ -33,7 +32,6 @@ impl Page {
             next: line,
             left: limit,
             has_controls: false,
-            line_bytes_max: LINE_BYTES_MAX,
             before: 0,
             cut: None,
         }
@@ -42,7 +40,6 @@ impl Page {
     /// A page with a part of one line, from a column on.
     pub(crate) fn of_part(line: u64, column: u64) -> Self {
         Self {
-            line_bytes_max: PART_BYTES_MAX,
             before: column - 1,
             ..Self::new(line, 1)
         }
@@ -66,18 +63,25 @@ impl Page {
     /// Adds a line. `bytes` is its length in the file, of which `line` may be the beginning.
     pub(crate) fn push(&mut self, line: &str, bytes: u64) {
         let line = line.strip_suffix('\r').unwrap_or(line);
-        let (shown, cut) = clip(line, self.line_bytes_max);
+        let (shown, cut) = clip(line, LINE_BYTES_MAX);
+        let shown_bytes = shown.len() as u64;
+        self.push_shown(shown, shown_bytes, (cut > 0).then(|| bytes.saturating_sub(shown_bytes)));
+    }
+
+    /// Adds what is shown of a line, which are so many bytes of the file, and how many more the line has where it is cut.
+    pub(crate) fn push_shown(&mut self, shown: &str, bytes: u64, missing: Option<u64>) {
         let _ = write!(self.text, "\n{:>6}\t", self.next);
         for character in shown.chars() {
             let visible = visible(character);
             self.has_controls |= visible != character;
             self.text.push(visible);
         }
-        if cut > 0 {
-            let missing = bytes.saturating_sub(shown.len() as u64);
-            self.cut
-                .get_or_insert((self.next, self.before + shown.len() as u64 + 1));
-            let _ = write!(self.text, "… [line cut: {missing} more bytes]");
+        if let Some(missing) = missing {
+            self.cut.get_or_insert((self.next, self.before + bytes + 1));
+            let _ = match missing {
+                0 => write!(self.text, "… [line cut]"),
+                _ => write!(self.text, "… [line cut: {missing} more bytes]"),
+            };
         }
         self.next += 1;
         self.left -= 1;
@@ -99,6 +103,26 @@ impl Page {
             notes.join("; ") + &self.text
         }
     }
+}
+
+/// The beginning of a line as text of at most `bytes_max` bytes, and how many bytes of the line that is: a character that is
+/// no UTF-8 is shown by another one of three bytes.
+pub(crate) fn clip_bytes(line: &[u8], bytes_max: usize) -> (String, usize) {
+    let (mut shown, mut bytes) = (String::new(), 0);
+    for chunk in line.utf8_chunks() {
+        let (valid, cut) = clip(chunk.valid(), bytes_max - shown.len());
+        shown.push_str(valid);
+        bytes += valid.len();
+        let invalid = chunk.invalid().len();
+        if cut > 0 || invalid > 0 && shown.len() + char::REPLACEMENT_CHARACTER.len_utf8() > bytes_max {
+            break;
+        }
+        if invalid > 0 {
+            shown.push(char::REPLACEMENT_CHARACTER);
+            bytes += invalid;
+        }
+    }
+    (shown, bytes)
 }
 
 /// A control character as the symbol for it, because answers carry none but tabs and line breaks.

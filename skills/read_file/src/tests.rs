@@ -194,6 +194,30 @@ fn a_cut_line_is_read_on_to_its_end() {
 }
 
 #[test]
+fn a_huge_line_of_another_encoding_is_read_on_without_a_gap() {
+    let long: Vec<u8> = b"caf\xe9 0123456789 ".repeat(700_000);
+    let host = FakeHost::new(&[("latin.txt", long.as_slice())]);
+    let mut arguments = json!({"path": "latin.txt"});
+    let mut seen = String::new();
+    for _ in 0..4 {
+        let answer = call(&host, arguments).expect("the file is readable");
+        seen.push_str(
+            answer
+                .text
+                .split_once('\t')
+                .expect("a line is shown")
+                .1
+                .split("… [line cut")
+                .next()
+                .unwrap_or_default(),
+        );
+        arguments = json!({"path": "latin.txt", "cursor": answer.cursor.expect("there is more")});
+    }
+    let expected = String::from_utf8_lossy(&long[..200_000]).into_owned();
+    assert!(seen.len() > 90_000 && expected.starts_with(&seen));
+}
+
+#[test]
 fn a_page_of_long_lines_ends_early() {
     let text = "x".repeat(1500) + "\n";
     let host = FakeHost::new(&[("wide", text.repeat(300).as_str())]);
