@@ -109,6 +109,9 @@ pub struct CallBudget {
     live_lines: AtomicUsize,
     /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
+    /// The last path that the list leaves out and that the call has named, with the files below it: its pages and parts
+    /// must agree.
+    pub(crate) named: Mutex<Option<(String, Names)>>,
     /// Files that `.gitattributes` calls generated.
     pub(crate) generated: OnceLock<GeneratedFiles>,
     /// File names for reading in bulk, which needs no more of the list.
@@ -254,6 +257,7 @@ impl CallBudget {
             copied: AtomicU64::new(0),
             live_lines: AtomicUsize::new(0),
             files: Mutex::default(),
+            named: Mutex::default(),
             generated: OnceLock::new(),
             names: Mutex::default(),
             search: Mutex::default(),

@@ -60,8 +60,19 @@ pub(super) fn names_below(
     if is_listed(names.list(), &opened) {
         return Ok((names, true));
     }
-    let named = context.repository.names_beneath(&opened.path, &call.token);
-    Ok((named.map_err(unlisted)?, false))
+    Ok((named(call, context, &opened.path)?, false))
+}
+
+/// The files below a path that the list leaves out, walked once for a call that asks about one such path.
+pub(super) fn named(call: &CallBudget, context: &CallContext, path: &str) -> Result<Names, Failure> {
+    // Held while walking: another part that asks now waits for this answer.
+    let mut known = call.named.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, names)) = known.as_ref().filter(|(named, _)| named == path) {
+        return Ok(names.clone());
+    }
+    let names = context.repository.names_beneath(path, &call.token).map_err(unlisted)?;
+    *known = Some((path.to_owned(), names.clone()));
+    Ok(names)
 }
 
 /// The globs of readers: those that a reader of the call has are compiled once, and few are held at a time.
@@ -275,6 +286,39 @@ mod tests {
     use crate::bindings::tool::skill::repository::Query;
     use crate::imports::repository::list;
     use crate::imports::testing::context;
+
+    #[test]
+    fn a_named_folder_that_the_list_leaves_out_is_walked_once_a_call() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let add = |path: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders can be made");
+            std::fs::write(path, "x\n").expect("files can be written");
+        };
+        add("node_modules/a.js");
+        add("b.js");
+        let context = Arc::new(context(folder.path()));
+        let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
+        let paths = |under: &str| {
+            let query = Query {
+                under: under.to_owned(),
+                recursive: true,
+                globs: Vec::new(),
+                after: None,
+            };
+            let page = list(&call, &context, &query).unwrap_or_else(|failure| panic!("{}", failure.message));
+            page.entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(""), ["b.js"]);
+        assert_eq!(paths("node_modules"), ["node_modules/a.js"]);
+        add("node_modules/later.js");
+        assert_eq!(paths("node_modules"), ["node_modules/a.js"], "its pages agree");
+        let under = "node_modules".to_owned();
+        let opened = SelectionReader::open(&call, &context, &Selection { under, ..selection() });
+        let mut reader = opened.ok().and_then(Result::ok).expect("it is opened");
+        let batch = reader.next().unwrap_or_else(|_| panic!("it is read"));
+        assert_eq!(batch.paths, "node_modules/a.js");
+    }
 
     fn selection() -> Selection {
         Selection {

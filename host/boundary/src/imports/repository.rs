@@ -35,10 +35,7 @@ pub(super) fn list_wanted(
             .open_within(&under, &call.token)
             .map_err(|error| refusal(&error))?;
         if !is_listed(&list, &opened) {
-            list = context
-                .repository
-                .list_named(&opened.path, &call.token)
-                .map_err(unlisted)?;
+            list = Arc::clone(super::bulk::named(call, context, &opened.path)?.list());
         }
         let files = match opened.kind {
             EntryKind::Directory => list.beneath(&opened.path),
