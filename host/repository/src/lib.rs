@@ -386,6 +386,22 @@ impl Repository {
         self.tracked.read_committed(&self.path)
     }
 
+    /// True where git's index is there and is not understood, so that any file may be tracked.
+    pub fn tracks_unknown(&self) -> bool {
+        let tracked = self.tracked.read(&self.path);
+        tracked.is_some_and(|tracked| tracked.is_unknown())
+    }
+
+    /// The symbolic links that git tracks, also before the first commit; an empty path stands for all, where the index is not
+    /// understood.
+    pub fn tracked_links(&self) -> Vec<String> {
+        match self.tracked.read(&self.path) {
+            Some(tracked) if tracked.is_unknown() => vec![String::new()],
+            Some(tracked) => tracked.links().to_vec(),
+            None => Vec::new(),
+        }
+    }
+
     /// The real path of the root.
     pub fn root(&self) -> &Path {
         &self.path

@@ -2,7 +2,7 @@
 //!
 //! [`foreign`] knows names. Here the rest is decided: a file below another `.git` than the root's, or in a gitlink of the
 //! index, belongs to another repository; and in a repository with commits a file that git does not track may come from
-//! anywhere. Outside git, names alone decide.
+//! anywhere, and so may any file where the index is not understood. Outside git, names alone decide.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,6 +27,8 @@ pub enum FileOrigin {
 pub struct FileOrigins {
     repository: Arc<Repository>,
     tracked: Option<Arc<TrackedPaths>>,
+    /// There is an index, and it is not understood.
+    is_unknown: bool,
     /// Every directory that was judged.
     directories: Mutex<HashMap<String, DirectoryOrigin>>,
 }
@@ -46,6 +48,7 @@ impl FileOrigins {
     pub fn of(repository: &Arc<Repository>) -> Self {
         Self {
             tracked: repository.tracked(),
+            is_unknown: repository.tracks_unknown(),
             repository: Arc::clone(repository),
             directories: Mutex::default(),
         }
@@ -63,6 +66,7 @@ impl FileOrigins {
         }
         match (&self.tracked, &around.untracked) {
             _ if around.is_linked => FileOrigin::Own,
+            (None, _) if self.is_unknown => FileOrigin::Untracked(path.to_owned()),
             (None, _) => FileOrigin::Own,
             (Some(_), Some(directory)) => FileOrigin::Untracked(directory.as_ref().to_owned()),
             (Some(tracked), None) if tracked.holds(path) => FileOrigin::Own,

@@ -2,7 +2,7 @@
 //!
 //! The index is a list of names that a repository's owner may have forged, so it is parsed within bounds. It decides whose
 //! text a file is, and which files a walk lists although their names or an ignore rule speak against it; it names no file
-//! that the walk has not found. A split index, and one with names by SHA-256, is not read.
+//! that the walk has not found. A split index is not read.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
@@ -30,10 +30,13 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Largest list of packed references that is searched.
 const PACKED_REFS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Bytes of an entry before its path: times, place, mode, owner, size, name of the content, flags.
-const ENTRY_BYTES: usize = 62;
+/// Bytes of an entry before the name of its content: times, place, mode, owner, size. Flags follow the name.
+const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
-const FLAGS_AT: usize = 60;
+
+/// Bytes of the name of a content.
+const SHA1_BYTES: usize = 20;
+const SHA256_BYTES: usize = 32;
 
 /// Another two bytes of flags follow.
 const IS_EXTENDED: u16 = 0x4000;
@@ -55,6 +58,8 @@ pub struct TrackedPaths {
     links: Vec<String>,
     /// Those of them that a sparse checkout keeps out of the work tree; a directory of a sparse index is one.
     not_on_disk: Vec<String>,
+    /// There is an index that is not understood: any file may be tracked.
+    is_unknown: bool,
 }
 
 impl TrackedPaths {
@@ -83,8 +88,13 @@ impl TrackedPaths {
         count_below(&self.not_on_disk, directory)
     }
 
+    /// True where there is an index that is not understood.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.is_unknown
+    }
+
     fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.gitlinks.is_empty()
+        self.files.is_empty() && self.gitlinks.is_empty() && !self.is_unknown
     }
 
     /// True for a directory that the index names as another repository.
@@ -94,8 +104,14 @@ impl TrackedPaths {
     }
 
     /// Reads an index. `prefix` is the place of the root in the work tree, with a `/` at its end unless it is empty.
-    /// `None` for a damaged index, and for a format that this parser does not read (split, or with SHA-256 names).
+    /// `None` for a damaged index, and for a format that this parser does not read (split). Contents are named by SHA-1.
     pub fn parse(index: &[u8], prefix: &str) -> Option<Self> {
+        Self::parse_named(index, prefix, SHA1_BYTES)
+    }
+
+    /// As [`Self::parse`], where the name of a content has so many bytes.
+    fn parse_named(index: &[u8], prefix: &str, name_bytes: usize) -> Option<Self> {
+        let (flags_at, entry_bytes) = (STAT_BYTES + name_bytes, STAT_BYTES + name_bytes + 2);
         let word = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
         let version = word(4).filter(|version| (2..=4).contains(version))?;
         if !index.starts_with(b"DIRC") {
@@ -106,8 +122,8 @@ impl TrackedPaths {
         for _ in 0..word(8)? {
             let start = at;
             let mode = word(at + MODE_AT)?;
-            let flags = u16::from_be_bytes(index.get(at + FLAGS_AT..at + ENTRY_BYTES)?.try_into().ok()?);
-            at += ENTRY_BYTES;
+            let flags = u16::from_be_bytes(index.get(at + flags_at..at + entry_bytes)?.try_into().ok()?);
+            at += entry_bytes;
             let mut is_on_disk = true;
             if version > 2 && flags & IS_EXTENDED != 0 {
                 let more = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
@@ -202,8 +218,7 @@ pub(crate) struct TrackedCache(Mutex<Option<(IndexStamp, Option<Arc<TrackedPaths
 type IndexStamp = (u64, u64, u64, i64, i64, i64, i64);
 
 impl TrackedCache {
-    /// The tracked paths below `root`. `None` outside git, where nothing below the root is tracked, and where the index is
-    /// not understood.
+    /// The tracked paths below `root`. `None` outside git, and where nothing below the root is tracked.
     pub(crate) fn read(&self, root: &Path) -> Option<Arc<TrackedPaths>> {
         self.read_index(&GitLayout::find(root)?)
     }
@@ -224,8 +239,13 @@ impl TrackedCache {
         {
             return tracked.clone();
         }
-        let tracked = read(index, INDEX_BYTES_MAX).and_then(|index| TrackedPaths::parse(&index, &layout.prefix));
-        let tracked = tracked.filter(|tracked| !tracked.is_empty());
+        let parse = |index: Vec<u8>| TrackedPaths::parse_named(&index, &layout.prefix, layout.name_bytes());
+        let unknown = || TrackedPaths {
+            is_unknown: true,
+            ..TrackedPaths::default()
+        };
+        let tracked = read(index, INDEX_BYTES_MAX).and_then(parse).unwrap_or_else(unknown);
+        let tracked = Some(tracked).filter(|tracked| !tracked.is_empty());
         // An index that git has only refreshed gives the same paths, and the same answer to who holds them.
         let before = kept.take().and_then(|(_, before)| before);
         let tracked = match (tracked, before) {
@@ -402,6 +422,21 @@ impl GitLayout {
         is_loose() || is_packed()
     }
 
+    /// Bytes of the name of a content, by the repository's settings.
+    fn name_bytes(&self) -> usize {
+        let config = open(&self.common.join("config")).and_then(|(file, _)| read(file, LINE_BYTES_MAX));
+        let config = String::from_utf8_lossy(&config.unwrap_or_default()).to_ascii_lowercase();
+        let is_sha256 = |line: &str| {
+            let setting = line.trim().split_once('=');
+            setting.is_some_and(|(key, value)| (key.trim(), value.trim()) == ("objectformat", "sha256"))
+        };
+        if config.lines().any(is_sha256) {
+            SHA256_BYTES
+        } else {
+            SHA1_BYTES
+        }
+    }
+
     /// True where `work_tree`, a directory with a `.git`, is a linked work tree of this very repository: its `.git` leads to
     /// a record that this repository keeps, and the record leads back. A stranger's files cannot write such a record.
     pub(crate) fn has_linked(&self, work_tree: &Path) -> bool {
@@ -461,11 +496,11 @@ mod tests {
         let mut before = 0;
         for (mode, path) in entries {
             let start = bytes.len();
-            let mut entry = [0; ENTRY_BYTES];
+            let mut entry = [0; STAT_BYTES + SHA1_BYTES + 2];
             entry[MODE_AT..MODE_AT + 4].copy_from_slice(&mode.to_be_bytes());
             let is_extended = version > 2;
             if is_extended {
-                entry[FLAGS_AT..].copy_from_slice(&IS_EXTENDED.to_be_bytes());
+                entry[STAT_BYTES + SHA1_BYTES..].copy_from_slice(&IS_EXTENDED.to_be_bytes());
             }
             bytes.extend(entry);
             bytes.extend(if is_extended { &[0, 0][..] } else { &[] });
@@ -498,7 +533,7 @@ mod tests {
             let mut bytes = b"DIRC\0\0\0\x04".to_vec();
             bytes.extend(u32::try_from(letters + others).expect("a few").to_be_bytes());
             for at in 0..letters + others {
-                bytes.extend([0; ENTRY_BYTES]);
+                bytes.extend([0; STAT_BYTES + SHA1_BYTES + 2]);
                 // Each takes nothing off and adds a letter; the others replace the last one.
                 bytes.extend(if at < letters {
                     &b"\0a\0"[..]

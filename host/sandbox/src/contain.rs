@@ -189,7 +189,7 @@ pub struct Enclosure {
     /// Entries of the repository that are not there for the run, relative to the root.
     pub hidden: Vec<OsString>,
     /// Links of the repository that git tracks, relative to the root: an environment that one leads to is not the user's
-    /// choice.
+    /// choice. An empty one stands for every link.
     pub tracked_links: Vec<String>,
     /// This program's state directory, which is never made visible.
     pub state_directory: Option<PathBuf>,

@@ -351,9 +351,37 @@ proptest! {
 }
 
 #[test]
+fn contents_may_be_named_by_sha256() {
+    let folder = tree(&SKIPPED_SOURCES);
+    git(folder.path(), &["init", "--quiet", "--object-format=sha256"]);
+    symlink("main.ts", folder.path().join("link")).expect("a link is made");
+    git(folder.path(), &["add", "."]);
+    let repository = open(&folder);
+    assert_eq!(
+        paths(&repository),
+        git_files(folder.path(), true)
+            .into_iter()
+            .filter(|path| path != "link")
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        (repository.tracked_links(), repository.tracks_unknown()),
+        (vec!["link".to_owned()], false)
+    );
+}
+
+#[test]
 fn a_damaged_index_tracks_nothing() {
     let folder = tree(&SKIPPED_SOURCES);
     commit_all(folder.path());
     fs::write(folder.path().join(".git/index"), b"DIRC\0\0\0\x02\xff\xff\xff\xff").expect("it is written");
-    assert_eq!(paths(&open(&folder)), ["main.ts"]);
+    let repository = open(&folder);
+    assert_eq!(paths(&repository), ["main.ts"]);
+    // What it tracks is not known: no file is surely the user's own, and every link may be a stranger's.
+    assert_eq!(
+        (repository.tracked_links(), repository.tracks_unknown()),
+        (vec![String::new()], true)
+    );
+    let origin = crate::origins::FileOrigins::of(&repository).of_file("main.ts");
+    assert_eq!(origin, crate::origins::FileOrigin::Untracked("main.ts".to_owned()));
 }

@@ -296,7 +296,8 @@ impl Sight<'_> {
         let base = text.lines().find_map(value).and_then(|base| self.follow(&base));
         let base = base.map(|base| base.join("python3"));
         let is_own = !folder.starts_with(self.root);
-        let is_linked = |link: &String| folder.starts_with(self.root.join(link));
+        let is_link = || folder.canonicalize().ok().as_deref() != Some(folder);
+        let is_linked = |link: &String| folder.starts_with(self.root.join(link)) && (!link.is_empty() || is_link());
         let is_tracked = self.tracked_links.iter().any(is_linked);
         let is_usual = |real: &Path| {
             base.as_ref().is_some_and(|base| self.is_usual(base))

@@ -221,10 +221,7 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
         sandbox,
         root: context.repository.root().to_owned(),
         hidden: context.repository.hidden_entries(&context.cancel).map_err(unlisted)?,
-        tracked_links: context
-            .repository
-            .tracked()
-            .map_or_else(Vec::new, |tracked| tracked.links().to_vec()),
+        tracked_links: context.repository.tracked_links(),
         state_directory: context.repository.state_directory().map(Path::to_owned),
         bounds: RunBounds::default(),
         installation: None,
