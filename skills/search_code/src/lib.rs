@@ -48,10 +48,10 @@ impl SearchCodeArguments {
     }
 
     /// The place after which to go on.
-    fn after(&self) -> Result<Option<Place<'_>>, Failure> {
+    fn after(&self) -> Result<Option<SearchCursor<'_>>, Failure> {
         match self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
             None => Ok(None),
-            Some(cursor) => Place::parse(cursor).map(Some).ok_or_else(|| {
+            Some(cursor) => SearchCursor::parse(cursor).map(Some).ok_or_else(|| {
                 Failure::invalid(format!("`{cursor}` is not a cursor of this skill"))
                     .with_hint("give the cursor of the answer before, or none")
             }),
@@ -98,7 +98,7 @@ pub(crate) enum Phase {
 
 /// A matching line that was shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SearchCursor<'a> {
     phase: Phase,
     path: &'a str,
     line: u64,
@@ -114,7 +114,7 @@ impl Phase {
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> SearchCursor<'a> {
     fn parse(cursor: &'a str) -> Option<Self> {
         let marks = Phase::MARKS.into_iter();
         let (phase, place) = marks

@@ -10,7 +10,7 @@ use skill_sdk::pattern::Pattern;
 use skill_sdk::{Content, Failure, Host, Narrowed, Narrowing, Selection};
 
 use crate::answer::{FileFound, MatchLine, SearchResult};
-use crate::{Phase, Place};
+use crate::{Phase, SearchCursor};
 
 /// Larger files are generated or data; the engine reads none of them whole.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -31,7 +31,7 @@ pub(crate) struct Search<'a> {
     /// Matching lines to keep.
     pub(crate) limit: usize,
     /// The place up to which lines were shown before.
-    pub(crate) after: Option<Place<'a>>,
+    pub(crate) after: Option<SearchCursor<'a>>,
 }
 
 impl Search<'_> {
