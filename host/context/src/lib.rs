@@ -192,8 +192,16 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
         return Err(ContextError::Timeout);
     }
     // What git tracks in a directory that the specification's scanner skips is a part of everything but the counts.
-    let counted = list.files.iter().map(|entry| entry.path.as_str());
-    let summary = file_role::summary(counted.filter(|path| !is_beyond_scan(path)));
+    let mut directory = ("", false);
+    let counted = list.files.iter().map(|entry| entry.path.as_str()).filter(|path| {
+        // Once for each directory: a large tree has some hundred thousand files.
+        let parent = file_role::parent(path);
+        if parent != directory.0 {
+            directory = (parent, is_beyond_scan(path));
+        }
+        !directory.1
+    });
+    let summary = file_role::summary(counted);
     if summary.files == 0 {
         return Err(ContextError::Empty);
     }
