@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::fingerprint;
 use super::walk::{FileList, Scan, ScanError};
 use super::{EntryKind, Identity, OpenError, Repository, io_error};
+use tool_core::text::decode_utf16;
 
 /// A list with the names of the files that exist now. Their sizes and times may be older.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ pub enum Read {
 pub struct Wanted {
     /// Bytes of one file at most; a longer one is left out.
     pub bytes_max: u64,
-    /// True to leave binary files out.
+    /// True to leave binary files out, and to decode UTF-16 with a mark.
     pub text_only: bool,
 }
 
@@ -223,7 +224,8 @@ impl Repository {
     fn take_bytes(&self, handle: &OwnedFd, size: u64, wanted: Wanted, into: &mut Vec<u8>) -> Result<Read, Errno> {
         if wanted.text_only && size > SNIFFED_APART_BYTES {
             let mut head = [0; SNIFF_BYTES];
-            if is_binary(super::open::read_head(handle, &mut head)) {
+            let head = super::open::read_head(handle, &mut head);
+            if is_binary(head) && !has_utf16_mark(head) {
                 return Ok(Read::Binary);
             }
         }
@@ -246,11 +248,19 @@ impl Repository {
                 break;
             }
         }
-        if wanted.text_only && is_binary(&into[start..]) {
-            Ok(Read::Binary)
-        } else {
-            Ok(Read::Whole)
+        if !wanted.text_only {
+            return Ok(Read::Whole);
         }
+        match decode_utf16(&into[start..]) {
+            Some((_, text)) if text.len() as u64 > wanted.bytes_max => return Ok(Read::Large),
+            Some((_, text)) => {
+                into.truncate(start);
+                into.extend(text.into_bytes());
+            }
+            None if is_binary(&into[start..]) => return Ok(Read::Binary),
+            None => {}
+        }
+        Ok(Read::Whole)
     }
 
     /// Refuses what begins like a secret.
@@ -263,7 +273,12 @@ impl Repository {
     }
 }
 
-/// True for a content that is no text. Search by index answers as a full search does, because both ask this.
+fn has_utf16_mark(head: &[u8]) -> bool {
+    head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff")
+}
+
+/// True for a content that is no text in UTF-8. What is UTF-16 with a mark is decoded where text is wanted. Search by index
+/// answers as a full search does, because both ask this.
 pub fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some()
 }
@@ -340,6 +355,8 @@ mod tests {
         write(root, "d.txt", vec![b'x'; 100_000]);
         write(root, "e.txt", vec![b'x'; 100_001]);
         write(root, "f.bin", [vec![0], vec![b'x'; 99_999]].concat());
+        write(root, "h.txt", b"\xff\xfet\0e\0x\0t\0");
+        write(root, "i.txt", b"\xff\xfet\0e\0x");
         write(root, "g.txt", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n");
         let repository = open(root);
         let expected = [
@@ -354,6 +371,8 @@ mod tests {
                 Err("`g.txt` is not accessible: it is a private key".to_owned()),
                 0,
             ),
+            ("h.txt", Ok(Read::Whole), 4),
+            ("i.txt", Ok(Read::Binary), 0),
         ];
         assert_eq!(
             read(&repository, &names(&repository)),

@@ -17,6 +17,7 @@ use super::trigrams::TrigramCollector;
 use super::update::IndexUpdate;
 use super::{Indexes, yield_to_others};
 use crate::codec::put;
+use tool_core::text::decode_utf16;
 use tool_repository::{FileList, Repository, bulk};
 
 /// Attributes of documents. A content with a NUL near its beginning is binary, and its trigrams are not stored.
@@ -128,10 +129,11 @@ impl FileIndexer {
         if postings.is_full || postings.place_of(digest).is_some() {
             return None;
         }
-        let (attribute, keys) = if bulk::is_binary(content) {
-            (BINARY, Box::default())
-        } else {
-            (TEXT, self.collect_trigrams(content))
+        // As a full search reads it.
+        let (attribute, keys) = match decode_utf16(content) {
+            Some((_, text)) => (TEXT, self.collect_trigrams(text.as_bytes())),
+            None if bulk::is_binary(content) => (BINARY, Box::default()),
+            None => (TEXT, self.collect_trigrams(content)),
         };
         Some(PostedDocument {
             digest: *digest,

@@ -66,7 +66,7 @@ pub(super) fn is_postings_file(name: &str) -> bool {
 }
 
 /// First bytes of a list of segments.
-const FORMAT: &[u8; 16] = b"tool plist 0001\n";
+const FORMAT: &[u8; 16] = b"tool plist 0002\n";
 
 /// Maximum length of a list of segments.
 const LIST_BYTES_MAX: u64 = 64 * 1024;
