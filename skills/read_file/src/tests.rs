@@ -19,7 +19,7 @@ fn shown(content: &[u8]) -> String {
 fn description() {
     check_description::<ReadFile>();
     // Another schema is another contract with every model: change it knowingly.
-    insta::assert_snapshot!(schema::of::<ReadFileArguments>().to_string(), @r#"{"type":"object","properties":{"path":{"type":"string","minLength":1,"format":"path","description":"File, relative to the repository root."},"offset":{"type":"integer","minimum":1,"description":"First line, from 1. Default: 1."},"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"Lines at most. Default: 400."},"cursor":{"type":"string","description":"Cursor of a truncated answer, instead of offset."}},"required":["path"],"additionalProperties":false}"#);
+    insta::assert_snapshot!(schema::of::<ReadFileArguments>().to_string(), @r#"{"type":"object","properties":{"path":{"type":"string","minLength":1,"format":"path","description":"File, relative to the repository root."},"offset":{"type":"integer","minimum":1,"description":"First line, from 1. Default: 1."},"limit":{"type":"integer","minimum":1,"maximum":2000,"description":"Lines at most. Default: 400."},"column":{"type":"integer","minimum":1,"description":"First byte to show of the line at offset, from 1: reads on in a line that was cut, and shows this line alone."},"cursor":{"type":"string","description":"Cursor of a truncated answer, instead of offset."}},"required":["path"],"additionalProperties":false}"#);
 }
 
 #[test]
