@@ -91,7 +91,8 @@ fn another_agent_lists_and_calls_the_skills() {
 fn each_half_of_a_result_answers_the_call_alone() {
     let log = ("server.log", "ERROR the pump stopped\n");
     let test = ("test_app.py", "def test_app():\n    assert True\n");
-    let files = [FILES[0], test, log, ("requirements.txt", "click==8.1.8\n")];
+    let ignore = (".gitignore", ".venv\n");
+    let files = [FILES[0], test, log, ignore, ("requirements.txt", "click==8.1.8\n")];
     let (home, repository) = (Home::offline(), repository(&files));
     git(repository.path(), &["init", "--quiet", "--initial-branch=main"]);
     git(repository.path(), &["config", "user.name", "Ada"]);
