@@ -122,8 +122,7 @@ fn harmless_and_existing_dot_names_need_no_allow_path() {
         (".storybook/main.js", "new"),
         (".storybook/new.js", "new"),
         (".gitignore", "target/"),
-        (".GitIgnore", "target/"),
-        (".editorconfig", "root = true"),
+        (".EditorConfig", "root = true"),
         (".env.example", "KEY="),
         ("sub/.unheard-of/a", "x"),
     ];
