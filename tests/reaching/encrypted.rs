@@ -48,7 +48,7 @@ fn encrypted_server() -> (u16, mpsc::Receiver<String>) {
 }
 
 #[test]
-fn a_certificate_of_an_authority_that_the_backend_trusts_is_accepted() {
+fn a_certificate_of_an_authority_that_the_call_names_is_accepted() {
     let (port, requests) = encrypted_server();
     let world = World::at(&format!("https://localhost:{port}"), requests, TRUSTING);
     world.set_secret("authorization");

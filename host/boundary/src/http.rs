@@ -7,6 +7,7 @@
 mod shown;
 mod types;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wasmtime::component::{HasSelf, Linker, Resource};
@@ -144,6 +145,7 @@ impl StoreState {
             fields,
             body,
             timeout: self.call.time_left(),
+            authorities: authorities(&context.environment),
         };
         if matches!(effect, Effect::HttpWrite(_)) {
             self.ask(&context, effect, &request, &masks)?;
@@ -215,6 +217,13 @@ impl StoreState {
             hint: failure.hint.unwrap_or(failure.message),
         })
     }
+}
+
+/// The variables of the calling command that name certificate authorities.
+fn authorities(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(|name| environment.get_key_value(name));
+    let set = named.into_iter().flatten().filter(|(_, value)| !value.is_empty());
+    set.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The code of the interface for an end without a response.

@@ -3,6 +3,7 @@
 //! This crate opens no connection. It decides whether a request may be sent; [`HttpTransport`] decides whether the address
 //! behind the host may be connected to, and sends the request there.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct OutboundRequest {
     pub body: Vec<u8>,
     /// Time for all of it.
     pub timeout: Duration,
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` of the calling command, as far as they are set.
+    pub authorities: BTreeMap<String, String>,
 }
 
 /// A response, whole.

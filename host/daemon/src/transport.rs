@@ -5,6 +5,7 @@
 //! resolver alone, which drops all that are not public, so that no second look at the name can lead elsewhere. It follows no
 //! redirect and uses no proxy, because a proxy would look at the name again.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Environment};
 use crate::process::proxy::is_public;
-use crate::provider::use_roots;
+use crate::provider::use_authorities;
 use crate::skill::transport::{FIELDS_BYTES_MAX, RESPONSE_BODY_BYTES_MAX};
 use crate::skill::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
 
@@ -120,8 +121,8 @@ impl TransportEngine {
         Some(Self {
             runtime,
             permits: Arc::new(tokio::sync::Semaphore::new(CONCURRENT_MAX)),
-            public: client(PublicResolver { is_public_only: true })?,
-            named: client(PublicResolver { is_public_only: false })?,
+            public: client(true, &BTreeMap::new())?,
+            named: client(false, &BTreeMap::new())?,
         })
     }
 
@@ -133,7 +134,15 @@ impl TransportEngine {
     ) -> Result<InboundResponse, TransportError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let _permit = permit.map_err(|_| TransportError::Unavailable)?;
-        let client = if is_named { &self.named } else { &self.public };
+        let of_the_caller;
+        let client = match is_named {
+            _ if !request.authorities.is_empty() => {
+                of_the_caller = client(!is_named, &request.authorities).ok_or(TransportError::Encryption)?;
+                &of_the_caller
+            }
+            true => &self.named,
+            false => &self.public,
+        };
         let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| TransportError::Invalid)?;
         let mut builder = client.request(method, url).headers(headers(&request)?);
         if !request.body.is_empty() {
@@ -145,9 +154,12 @@ impl TransportEngine {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
-fn client(resolver: PublicResolver) -> Option<Client> {
-    let built = use_roots(Client::builder())
-        .dns_resolver(Arc::new(resolver))
+fn client(is_public_only: bool, authorities: &BTreeMap<String, String>) -> Option<Client> {
+    let builder = use_authorities(Client::builder(), authorities)
+        .inspect_err(|error| tracing::warn!(%error, "no authorities for the requests of skills"));
+    let built = builder
+        .ok()?
+        .dns_resolver(Arc::new(PublicResolver { is_public_only }))
         .redirect(redirect::Policy::none())
         .referer(false)
         .no_proxy()

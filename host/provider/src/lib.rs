@@ -67,7 +67,7 @@ pub use mark::LabelMark;
 pub use model_list::ListedModel;
 pub use models::{ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
-pub use roots::{missing_roots, use_roots};
+pub use roots::{missing_roots, use_authorities, use_roots};
 pub use tool_core::api::ToolSpec;
 pub use tool_core::text::estimated_tokens;
 pub use trial::{find_local_server, try_out};

@@ -15,6 +15,19 @@ pub fn use_roots(builder: ClientBuilder) -> ClientBuilder {
     builder.tls_certs_only(embedded_roots().filter_map(|der| Certificate::from_der(der).ok()))
 }
 
+/// Makes a client trust the authorities that `SSL_CERT_FILE` and `SSL_CERT_DIR` of a calling command name, else those of
+/// [`use_roots`].
+///
+/// # Errors
+///
+/// The end of a sentence, where no certificate could be read.
+pub fn use_authorities(
+    builder: ClientBuilder,
+    environment: &BTreeMap<String, String>,
+) -> Result<ClientBuilder, String> {
+    NamedAuthorities::of(None, environment).use_in(builder)
+}
+
 /// The embedded authorities as DER where the machine has none; else nothing.
 pub fn missing_roots() -> Vec<Vec<u8>> {
     if machine_has_roots() {

@@ -33,6 +33,7 @@ pub(super) fn describe(request: &OutboundRequest, masks: &[SecretMask]) -> Strin
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
     use proptest::prelude::*;
@@ -56,6 +57,7 @@ mod tests {
             fields,
             body: body.to_vec(),
             timeout: Duration::ZERO,
+            authorities: BTreeMap::new(),
         }
     }
 
