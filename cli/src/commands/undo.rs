@@ -13,7 +13,7 @@ use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
-/// Merges of one undo.
+/// Most merges that one undo makes.
 const MERGES_MAX: usize = 50;
 
 /// Takes the changes of a session back, or of all turns of its conversation. Exit code 1 where a file was left as it is.
@@ -71,7 +71,7 @@ pub(super) async fn run(
 
 /// Takes the changes of one session back, and makes the merges whose results have these digests.
 async fn take_back(turn: &str, agreed: &[String], client: &mut Client) -> Result<UndoResult, Error> {
-    // More would not fit the address of a request; the others are named as left.
+    // More digests do not fit the URL of a request; the other files are reported as left.
     let agreed = agreed.iter().take(MERGES_MAX).map(String::as_str).collect::<Vec<_>>();
     let route = format!("/api/sessions/{turn}/undo?merge={}", agreed.join(","));
     client.post(&route, &serde_json::json!({})).await

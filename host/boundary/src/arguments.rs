@@ -59,11 +59,11 @@ pub fn compile(schema: &Value) -> Result<Schema, String> {
 pub struct CheckedArguments {
     /// The JSON object that the skill gets.
     pub value: Value,
-    /// What was read otherwise than it was given, a sentence each.
+    /// One sentence for each value that was corrected.
     pub changes: Vec<String>,
 }
 
-/// Parses the arguments of a call in the repository at `root`, reads what is plainly meant (`leniency`), and validates.
+/// Parses the arguments of a call in the repository at `root`, corrects them (`leniency`), and validates.
 pub fn check_call(
     skill: &str,
     schema: &Schema,

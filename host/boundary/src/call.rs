@@ -84,7 +84,7 @@ pub struct PreparedCall<'a> {
     pub output: Option<&'a Schema>,
     /// Checked arguments.
     pub arguments: Value,
-    /// What of them was read otherwise than it was given.
+    /// One sentence for each argument that was corrected.
     pub changes: Vec<String>,
     /// The session of the call.
     pub context: &'a Arc<CallContext>,

@@ -1,7 +1,8 @@
 //! Open files of the repository that a guest reads, and the permits that bound how many a call holds open.
 //!
-//! A guest sees placeholders for keys, so that nothing it looks for or compares is a question about one. Of a file of
-//! ordinary size it sees a copy; of a larger one, keys are covered in what it reads, and nothing moves.
+//! A guest sees placeholders for keys, so that it cannot find out a key by searching or comparing. A file of at most
+//! `COPY_BYTES_MAX` is read as a copy with placeholders. In a larger file, keys are replaced at the same length, so that
+//! no offset changes.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;

@@ -225,7 +225,8 @@ pub struct RunScope {
     pub builds: Arc<SessionBuilds>,
 }
 
-/// Build output of the runs that the model of a session asks for, above what is kept for all. It ends with the session.
+/// Build output of the runs that a session's model asks for: a layer above the kept output. It is deleted with the
+/// session.
 #[derive(Debug, Default)]
 pub struct SessionBuilds(Mutex<Option<ScratchFolder>>);
 

@@ -47,7 +47,7 @@ pub struct StageContent<'a> {
 pub struct MadeChange {
     /// What changed, relative to the root.
     pub paths: Vec<String>,
-    /// Those that had other names, which keep the old content: a change replaces the file of one name.
+    /// Changed files that had hard links. The other names keep the old content, because a change replaces one name.
     pub hard_linked: Vec<String>,
 }
 
@@ -511,8 +511,8 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
     Err(failure("denied", message, Some(&hint)))
 }
 
-/// Refuses a new path that looks like another one: one that exists, and that the proposal does not take away, or one that
-/// it makes, too.
+/// Refuses a new path that looks like an existing one that the proposal does not delete, or like another path that it
+/// creates.
 fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
     let mut made: BTreeMap<String, &str> = BTreeMap::new();
     for (path, _) in proposal.files.iter().filter(|(_, content)| content.is_some()) {
@@ -702,7 +702,7 @@ fn judge_content(
     }
 }
 
-/// Refuses to edit what stands for a content that is elsewhere.
+/// Refuses to edit a Git LFS pointer.
 fn judge_pointer(path: &str, before: Option<&FileState>) -> Result<(), Failure> {
     match before.and_then(|before| LfsPointer::parse(&before.content)) {
         None => Ok(()),

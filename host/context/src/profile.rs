@@ -35,7 +35,7 @@ pub(super) enum SymbolSource {
     LinesOnly = 2,
 }
 
-/// In the first byte: a program wrote the text.
+/// Flag in the first byte: a program wrote the text.
 const IS_GENERATED: u8 = 0x80;
 
 /// Bytes before the words: the source, and the number of words and of definitions.

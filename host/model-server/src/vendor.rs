@@ -1,7 +1,7 @@
-//! Rules of vendors' current models beyond the form of their API, in much the same words.
+//! Rules of vendors' current models beyond the form of their API. The error texts resemble those of the vendors.
 //!
-//! They are made from the vendors' documentation and from errors that users have published: what passes here was not tried
-//! with a vendor.
+//! The rules come from the vendors' documentation and from errors that users have published. They were not compared with
+//! the vendors' servers.
 
 use std::collections::HashSet;
 

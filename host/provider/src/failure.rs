@@ -454,7 +454,7 @@ fn refused_option(status: Option<u16>, wording: &str) -> Option<RefusedOption> {
         "does not support thinking",
         "does not support reasoning",
     ]);
-    // A field, and no word of a request that the server repeats.
+    // Only the name of a field counts, and no word of the request that the server repeats.
     let is_about_temperature = wording.lines().any(|line| line.trim() == "temperature")
         || names(&[
             "`temperature`",

@@ -669,8 +669,8 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     Failure::new(class, said)
 }
 
-/// True for a certificate by an unknown authority. An `io::Error` passes over the error that it wraps when it is asked for
-/// its source, so that one is looked at, too.
+/// True for a certificate by an unknown authority. `io::Error::source` skips the error that it wraps, so that error is
+/// compared, too.
 fn is_unknown_issuer(error: &(dyn std::error::Error + 'static)) -> bool {
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);

@@ -59,7 +59,7 @@ pub(super) enum IdForm {
 /// OpenAI's bound on Chat Completions, the narrowest of those known.
 const WORD_BYTES_MAX: usize = 40;
 
-/// An identifier of another API in the form of this one: the same one always for the same.
+/// An identifier of another API in the form of this one. The same identifier always gives the same result.
 pub(super) fn in_form(id: &str, form: IdForm) -> String {
     let fits = match form {
         IdForm::Word => {

@@ -1,7 +1,7 @@
-//! What a model has refused so far, or shown of itself: its requests fit it from then on.
+//! Facts about a model that its refusals and answers have shown. Later requests are adapted to them.
 //!
-//! An option that a model refuses is mapped to the nearest one that it may take, and at last left out. What was learned is
-//! kept in the home for a model at an address, so that the next session does not have to be refused again.
+//! An option that a model refuses is mapped to the nearest one that it may take, and at last left out. The facts are stored
+//! in the home for each model and address, so that the next session is not refused again.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,7 +17,7 @@ use tool_config::{Effort, Reasoning, RequestOptions};
 /// Days for which something learned counts: vendors change what their models take.
 const LEARNED_DAYS: i64 = 30;
 
-/// Models that are kept. A user works with a dozen.
+/// Most models that are stored. A user works with a dozen.
 const LEARNED_MODELS_MAX: usize = 200;
 
 const NO_TEMPERATURE: &str = "The model takes no `temperature`: it was left out.";
@@ -28,14 +28,14 @@ const NO_REASONING: &str = "The model takes no `reasoning_effort` and no `thinki
 /// A change of the requests after a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Adaptation {
-    /// The answer is none the worse.
+    /// The answer does not get worse by it.
     Silent,
     /// The user should know, in this sentence.
     Announced(&'static str),
 }
 
 impl Adaptation {
-    /// A silent change, where there is one.
+    /// [`Self::Silent`] if something was changed.
     pub(super) fn silent(is_changed: bool) -> Option<Self> {
         is_changed.then_some(Self::Silent)
     }
@@ -56,9 +56,9 @@ pub(super) struct Learned {
     pub(super) no_cache_key: AtomicBool,
     /// True once the model has thought without being asked.
     pub(super) thinks: AtomicBool,
-    /// True once the server has missed the reasoning of an earlier answer.
+    /// True once the server has refused a conversation because the reasoning of an earlier answer was missing.
     pub(super) wants_reasoning: AtomicBool,
-    /// True while something is proved that is not on the disk yet.
+    /// True while an answer has confirmed facts that are not on the disk yet.
     is_new: AtomicBool,
 }
 
@@ -135,17 +135,17 @@ impl Learned {
         }
     }
 
-    /// Records that an answer has proved what was learned.
+    /// Records that an answer has confirmed the facts.
     pub(super) fn mark_new(&self) {
         self.is_new.store(true, Ordering::Relaxed);
     }
 
-    /// True, once, where something is to be kept.
+    /// True if facts are to be stored. Clears the flag.
     pub(super) fn take_new(&self) -> bool {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 
-    /// What is known now. It has no date yet.
+    /// The facts known now, without a date of expiry.
     pub(super) fn facts(&self) -> Facts {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         Facts {
@@ -160,14 +160,14 @@ impl Learned {
         }
     }
 
-    /// Takes in what an earlier session has learned about the model with this tag. Whatever cannot be read is learned anew.
+    /// Loads the facts that earlier sessions have stored for the model with this tag. An unreadable file counts as empty.
     pub(super) fn recall(&self, file: &Path, tag: &str, now: i64) {
         if let Some(facts) = read(file, now).remove(&self.key(tag)) {
             self.restore(facts);
         }
     }
 
-    /// Goes back to what was known before: what was changed since has not helped.
+    /// Restores earlier facts, because the adaptations since then have not helped.
     pub(super) fn restore(&self, facts: Facts) {
         let set = |flag: &AtomicBool, value: bool| flag.store(value, Ordering::Relaxed);
         set(&self.no_temperature, facts.no_temperature);
@@ -179,7 +179,7 @@ impl Learned {
         self.context_tokens.store(facts.context_tokens, Ordering::Relaxed);
     }
 
-    /// Keeps what is known now, if it is new. Without it the next session learns it again.
+    /// Stores the facts known now, if they differ. After an error the next session learns them again.
     pub(super) fn keep(&self, file: &Path, tag: &str, now: i64) {
         let mut all = read(file, now);
         let facts = Facts {
@@ -207,7 +207,7 @@ impl Learned {
         }
     }
 
-    /// The steps away from one option say nothing about another.
+    /// Key of the facts in the file. It names the configured reasoning, because steps away from it hold for no other.
     fn key(&self, tag: &str) -> String {
         match self.options.reasoning {
             None => tag.to_owned(),

@@ -92,7 +92,7 @@ impl Wire for ResponsesWire {
         if says(&["prompt_cache_key"]) {
             return Adaptation::silent(!self.learned.no_cache_key.swap(true, Ordering::Relaxed));
         }
-        // What comes from an earlier answer and cannot be read any more is no matter of fields.
+        // This refusal is about the reasoning of an earlier answer, which the server cannot read, and not about a field.
         if says(&["verified", "decrypted"]) {
             return None;
         }

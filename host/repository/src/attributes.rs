@@ -30,7 +30,7 @@ impl GeneratedFiles {
         Self(rules)
     }
 
-    /// True for a file that is called generated.
+    /// True for a file that the rules call generated.
     pub fn holds(&self, path: &str) -> bool {
         let answer = self.0.iter().rev().find_map(|(directory, rules)| {
             let below = match directory.as_str() {

@@ -30,18 +30,18 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Largest list of packed references that is searched.
 const PACKED_REFS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Bytes of an entry before the name of its content: times, place, mode, owner, size. Flags follow the name.
+/// Bytes of an entry before its object id: times, place, mode, owner, size. Flags follow the id.
 const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
 
-/// Bytes of the name of a content.
+/// Bytes of an object id.
 const SHA1_BYTES: usize = 20;
 const SHA256_BYTES: usize = 32;
 
-/// Another two bytes of flags follow.
+/// Flag of an entry: another two bytes of flags follow.
 const IS_EXTENDED: u16 = 0x4000;
 
-/// In these: git keeps the entry out of the work tree (sparse checkout).
+/// Flag in those two bytes: git keeps the entry out of the work tree (sparse checkout).
 const IS_NOT_ON_DISK: u16 = 0x4000;
 
 const GITLINK: u32 = 0o160_000;
@@ -54,9 +54,9 @@ pub struct TrackedPaths {
     files: Vec<String>,
     /// Directories that the index names as other repositories, sorted.
     gitlinks: Vec<String>,
-    /// Those of the files that are symbolic links.
+    /// The tracked files that are symbolic links.
     links: Vec<String>,
-    /// Those of them that a sparse checkout keeps out of the work tree; a directory of a sparse index is one.
+    /// The tracked files that a sparse checkout keeps out of the work tree. A directory of a sparse index is one entry.
     not_on_disk: Vec<String>,
     /// There is an index that is not understood: any file may be tracked.
     is_unknown: bool,
@@ -104,12 +104,12 @@ impl TrackedPaths {
     }
 
     /// Reads an index. `prefix` is the place of the root in the work tree, with a `/` at its end unless it is empty.
-    /// `None` for a damaged index, and for a format that this parser does not read (split). Contents are named by SHA-1.
+    /// `None` for a damaged index, and for a format that this parser does not read (split). Object ids are SHA-1.
     pub fn parse(index: &[u8], prefix: &str) -> Option<Self> {
         Self::parse_named(index, prefix, SHA1_BYTES)
     }
 
-    /// As [`Self::parse`], where the name of a content has so many bytes.
+    /// As [`Self::parse`], with object ids of `name_bytes` bytes.
     fn parse_named(index: &[u8], prefix: &str, name_bytes: usize) -> Option<Self> {
         let (flags_at, entry_bytes) = (STAT_BYTES + name_bytes, STAT_BYTES + name_bytes + 2);
         let word = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
@@ -422,7 +422,7 @@ impl GitLayout {
         is_loose() || is_packed()
     }
 
-    /// Bytes of the name of a content, by the repository's settings.
+    /// Bytes of an object id, by the repository's settings.
     fn name_bytes(&self) -> usize {
         let config = open(&self.common.join("config")).and_then(|(file, _)| read(file, LINE_BYTES_MAX));
         let config = String::from_utf8_lossy(&config.unwrap_or_default()).to_ascii_lowercase();

@@ -93,7 +93,7 @@ impl FileList {
         self.at(&format!("{directory}/"))..self.at(&format!("{directory}0"))
     }
 
-    /// The list with the files of others in it.
+    /// The union of this list and others.
     #[must_use]
     pub fn joined(&self, others: &[Arc<Self>]) -> Self {
         let mut joined = self.clone();

@@ -1,11 +1,11 @@
-//! Handles that a helper has from its starter, and that no work of it may reach.
+//! Closes the handles that a helper inherits from the process that started it.
 
 use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Closes every handle but the three standard ones and the socket. This program opens all of its own so that they close
-/// by themselves; these are what its starter left open.
+/// Closes every handle but the three standard ones and the socket. This program opens its own handles with `CLOEXEC`; the
+/// others were left open by the process that started it.
 pub(crate) fn close_inherited() -> io::Result<()> {
     let socket = rustix::fs::fstat(io::stdin())?;
     let names = fs::read_dir("/proc/self/fd")?.flatten();

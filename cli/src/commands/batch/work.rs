@@ -238,7 +238,7 @@ impl BatchSettings {
     }
 }
 
-/// What a machine needs for the sandbox.
+/// Advice for a machine without namespaces.
 const NAMESPACES: &str = "allow user namespaces (on Ubuntu by `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, in a \
                           container by `--privileged`)";
 

@@ -133,7 +133,8 @@ fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
     unless_trusted(environment.get("BUILDKITE_SOURCE"), &BUILDKITE_TRUSTED)
 }
 
-/// Other systems say of a fork what they say: CircleCI names its owner, Azure Pipelines answers, Travis CI names both sides.
+/// Other systems tell of a fork by variables: CircleCI names its owner, Azure Pipelines says `True`, and Travis CI names
+/// both repositories.
 fn other_distrust(environment: &Environment) -> Option<&'static str> {
     let (source, own) = (
         environment.get("TRAVIS_PULL_REQUEST_SLUG"),

@@ -1,9 +1,9 @@
-//! The lenient step before validation: what is plainly meant is read as what the schema wants.
+//! Corrects arguments before validation, where their meaning is clear.
 //!
-//! Models, small ones above all, write numbers and booleans as texts, null for a field that they leave out, one value for
-//! a list of one, and a path as it is on disk. A value is read otherwise only where its own type is not allowed, so a
-//! field that may be any text keeps its text. The one exception are paths: a schema marks them with `"format": "path"`,
-//! on a string or on an array of them.
+//! Models, small ones above all, write numbers and booleans as strings, null for a field that they leave out, one value
+//! instead of a list, and absolute paths. A value is corrected only if the schema does not allow its type, so a field
+//! that may be any string keeps its string. Paths are the exception: a schema marks them with `"format": "path"`, on a
+//! string or on an array of strings.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use super::{Schema, shown, weight};
 use crate::limits;
 use tool_repository::path;
 
-/// Changes that a receipt names.
+/// Most corrections that a receipt lists.
 const CHANGES_MAX: usize = 20;
 
 /// The value of `format` that marks a path within the repository.
 const PATH: &str = "path";
 
-/// Reads arguments as they are meant. Gives a sentence for each change, with the JSON pointer of its value.
+/// Corrects arguments. Returns a sentence for each correction, with the JSON pointer of its value.
 pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> Vec<String> {
     let mut reader = LenientReader {
         schema,
@@ -149,7 +149,7 @@ impl<'a> LenientReader<'a> {
         }
     }
 
-    /// What a value of a type that is not allowed here stands for, and how to say that.
+    /// The corrected form of a value whose type is not allowed here, and a description of the correction.
     fn meant(&self, part: &'a Value, value: &Value) -> Option<(Value, String)> {
         let allowed = self.types(part);
         if allowed.has(Types::of(value)) {
@@ -175,7 +175,7 @@ impl<'a> LenientReader<'a> {
         fits.then(|| (Value::Array(vec![value.clone()]), "read as a list of one".to_owned()))
     }
 
-    /// A number, a boolean, a list or an object that stands in a text.
+    /// The number, boolean, list or object that is written in a string.
     fn meant_by_text(&self, allowed: Types, text: &str) -> Option<Value> {
         if allowed.has(Types::BOOLEAN) && ["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
             return Some(Value::Bool(text.eq_ignore_ascii_case("true")));
@@ -196,7 +196,7 @@ impl<'a> LenientReader<'a> {
         }
     }
 
-    /// A path in the one form that the skills know, where it is absolute or goes up and stays inside.
+    /// Makes an absolute path, or one with `..`, relative to the root if it stays below the root.
     fn read_path(&mut self, value: &mut Value, at: &str) {
         let Value::String(text) = value else { return };
         // Runners name a test within a file as `file::test`.
@@ -283,7 +283,7 @@ fn is_marked(part: &Value) -> bool {
 
 /// A number without a fraction as an integer.
 fn whole(number: f64) -> Option<Value> {
-    // Above 2^53 neighbours are the same number.
+    // Above 2^53, neighbouring integers are the same `f64`.
     let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
     is_whole.then(|| Value::from(number as i64))

@@ -94,7 +94,7 @@ fn file_list(call: &CallBudget, context: &CallContext) -> Result<Arc<FileList>, 
     Ok(files)
 }
 
-/// False for what the list of everything leaves out, and a caller names.
+/// False for an entry that the caller named and that the list from the root leaves out.
 pub(super) fn is_listed(list: &FileList, opened: &Opened) -> bool {
     match opened.kind {
         EntryKind::Directory => list.has_walked(&opened.path),

@@ -188,9 +188,9 @@ impl Redactor {
         (replaced(text, written(&places)), places.len())
     }
 
-    /// The content of a file as a skill may see it: what a skill looks for must not be a question about a key. It may be
-    /// in UTF-16, and what is no text stays, as does a key without a number if the skill `writes`: it could not be put back.
-    /// Nothing has gone out by that yet.
+    /// The content of a file with placeholders, as a skill may see it: a skill must not find out a key by searching. The
+    /// content may be UTF-16. Bytes that are not text stay, and so does a key without a number if the skill `writes`, because
+    /// it could not be put back. This does not count as showing the keys to a model.
     pub fn searchable(&self, content: &[u8], writes: bool) -> Option<Vec<u8>> {
         let mut shown: Option<Vec<u8>> = None;
         for units in TextUnits::of(content) {
@@ -263,7 +263,8 @@ impl Redactor {
         true
     }
 
-    /// Replaces those known keys in what a model wrote that `holds` says its file holds: the skill sees placeholders there.
+    /// Replaces the known keys for which `holds` is true in a text that a model wrote. `holds` says whether the file of the
+    /// call contains a key: the skill sees a placeholder there.
     pub fn hide_where(&self, text: &str, holds: &dyn Fn(&str) -> bool) -> String {
         let mut state = self.lock();
         let mut places = state.places(text, &[]);

@@ -1,12 +1,12 @@
 //! The characters of a content in which keys are looked for: of single bytes, or of 16-bit units.
 //!
-//! Keys, and what tells of them, are nearly all ASCII. So text in UTF-16 is read as the ASCII of it, one byte for each unit:
-//! a place in that text is a place in the content, whatever stands around it, and no byte is decoded and encoded again.
+//! Keys, and the words by which they are recognised, are nearly all ASCII. So UTF-16 is reduced to its ASCII characters, one
+//! byte for each unit. Each offset in that text then belongs to one offset in the content, and no byte is encoded again.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Stands for what is no text: one byte that no key has.
+/// Replaces a unit that is not text. No key contains this byte.
 const NO_TEXT: char = '\u{1}';
 
 /// A way to read a content.
@@ -78,7 +78,7 @@ impl TextUnits {
     }
 }
 
-/// The ASCII of 16-bit units, with one letter for each unit that is none.
+/// The ASCII of 16-bit units, with [`NO_TEXT`] for each other unit.
 fn ascii_of(content: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     let letter = |&pair: &[u8; 2]| {
         let ascii = u8::try_from(unit(pair)).ok().filter(u8::is_ascii);
@@ -87,7 +87,7 @@ fn ascii_of(content: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     content.as_chunks::<2>().0.iter().map(letter).collect()
 }
 
-/// The content as text, with one letter for each byte that is none.
+/// The content as text, with [`NO_TEXT`] for each byte that is not UTF-8.
 fn same_length_text(content: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(content) {
         return Cow::Borrowed(text);

@@ -9,7 +9,8 @@ pub enum ByteOrder {
     Big,
 }
 
-/// The text without its mark, where it is UTF-16 with one and the same bytes come of it again.
+/// Decodes UTF-16 with a byte order mark, without the mark. `None` for any other content: encoding the text must give the
+/// same bytes.
 pub fn decode_utf16(bytes: &[u8]) -> Option<(ByteOrder, String)> {
     let (order, unit): (_, fn([u8; 2]) -> u16) = match bytes {
         // A longer mark is that of UTF-32.
@@ -23,7 +24,7 @@ pub fn decode_utf16(bytes: &[u8]) -> Option<(ByteOrder, String)> {
     text.ok().filter(|_| rest.is_empty()).map(|text| (order, text))
 }
 
-/// A text in UTF-16, with a mark.
+/// Encodes a text as UTF-16 with a byte order mark.
 pub fn encode_utf16(order: ByteOrder, text: &str) -> Vec<u8> {
     let bytes = match order {
         ByteOrder::Little => u16::to_le_bytes,

@@ -49,7 +49,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
     };
     let forwarded = environment.forwarded().into_iter();
     let mut variables: BTreeMap<String, OsString> = forwarded.map(|(name, value)| (name, value.into())).collect();
-    // Who commits, and whose certificates count, is said with each call.
+    // Each call sends its own author and certificates; the backend must not keep those of its first caller.
     variables.retain(|name, _| !name.starts_with("GIT_") && !name.starts_with("SSL_CERT_"));
     variables.insert("TOOL_HOME".to_owned(), home.into());
     let mut child = process::start_detached(program, arguments, &variables).map_err(|error| failed(&error))?;

@@ -207,7 +207,7 @@ impl ChangingSession<'_> {
         let change = |denial: &Denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial);
         let mut writes = missed.open(RefusedPurpose::Writes).filter(|denial| !denial.is_mistake);
         let write = writes.next().filter(|_| !is_elsewhere).map(change);
-        // A model may take another way after a mistake; where it changed nothing, it took none.
+        // After a mistake a model may make the change in another way. If no file changed, it did not.
         let mistake = || {
             let mistakes = missed.open(RefusedPurpose::Writes).filter(|denial| denial.is_mistake);
             mistakes.last().filter(|_| self.changed.is_empty()).map(change)

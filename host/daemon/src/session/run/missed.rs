@@ -1,6 +1,6 @@
 //! Missed work of a session: calls that were refused, changes that could not be made (a full disk, a directory that
-//! may not be written), changes that the model asked for wrongly, and changes whose call was cut off. Each counts until
-//! it is made good.
+//! may not be written), changes that failed because of the model's mistake, and changes whose call was cut off. Each
+//! counts until the same is done after all.
 //!
 //! `judge` decides the outcome of the session from them.
 
@@ -34,8 +34,8 @@ pub(super) struct Denial {
     pub(super) kind: RefusedPurpose,
     /// True if the call failed without a refusal.
     pub(super) has_failed: bool,
-    /// True for a change that the model could have asked for rightly: its `old` text is not in the file, its path lies
-    /// outside. It fails the session where nothing else was changed.
+    /// True for a change that failed because of the model's mistake: its `old` text is not in the file, or its path lies
+    /// outside. It fails the session only if no file was changed.
     pub(super) is_mistake: bool,
     /// True if the user was asked and said no: that user needs no hint to allow it.
     pub(super) by_user: bool,

@@ -132,7 +132,7 @@ impl SessionRun {
     }
 }
 
-/// Advice to a user whose model asked for a change wrongly.
+/// Advice to the user after a change that failed because of the model's mistake.
 const RETRY_HINT: &str = "run it again, put the request in other words, or choose another model: `--model MODEL`";
 
 pub(super) enum OwnedArguments {
@@ -425,7 +425,7 @@ impl<'a> SessionTools<'a> {
         lock(&self.missed).deny(denial, &effects);
     }
 
-    /// Takes note of a change that the model asked for wrongly. A wrong call that changes nothing is no matter.
+    /// Records a change that failed because of the model's mistake. Wrong calls that would change nothing are ignored.
     fn note_mistake(&self, call: &ToolCall, message: &str) {
         let effects = self.effects(&call.name);
         if RefusedPurpose::of(&effects) != RefusedPurpose::Writes {

@@ -183,9 +183,9 @@ fn leads_back(top: &Path, git: &Path) -> bool {
     })
 }
 
-/// True where a git directory that leads back to a work tree is the one that the work tree belongs to, and no other's with
-/// a record that an unpacked archive brought along: the repository itself keeps the record of a linked worktree, and a
-/// submodule's git directory is whole. All belong to this user.
+/// True if the work tree really belongs to a git directory that leads back to it. An unpacked archive can bring a record
+/// that claims another repository. So the record of a linked worktree must lie in the repository itself, a submodule's git
+/// directory must be complete, and all of them must belong to this user.
 fn is_linked(top: &Path, link: &Path, git: &Path, common: &Path) -> bool {
     let is_recorded = match first_line(&git.join("gitdir")) {
         Some(line) => {

@@ -19,7 +19,7 @@ pub(super) fn is_kept(home: &Path, place: &Path) -> bool {
     list.split(|&byte| byte == b'\n').any(|line| line == place.as_bytes())
 }
 
-/// Adds `place`, a real path, to the list. One that a line cannot hold is not kept.
+/// Adds `place`, a real path, to the list. A path with a line break, or that is not UTF-8, is not stored.
 pub(super) fn keep(home: &Path, place: &Path) -> io::Result<()> {
     let Some(place) = place.to_str().filter(|place| !place.contains('\n')) else {
         return Ok(());

@@ -184,7 +184,7 @@ pub(in crate::imports) struct NewFile {
 }
 
 impl NewFile {
-    /// A submodule at a commit. git notes nothing else of it.
+    /// A submodule at a commit. git stores nothing else about it.
     pub(in crate::imports) fn submodule(id: Id) -> Self {
         Self {
             id,
