@@ -10,7 +10,7 @@ pub use invisible::{
     is_ignorable, is_invisible, is_reordering, is_visible, reveal, reveal_bytes, reveal_line, reveal_marks,
     without_invisible,
 };
-pub use utf16::{ByteOrder, decode_utf16, encode_utf16};
+pub use utf16::decode_utf16;
 
 /// Removes terminal escape sequences, control characters other than tab and newline, and marks that change the
 /// direction of writing. Borrows where there is nothing to remove, which is nearly always.

@@ -252,8 +252,8 @@ impl Repository {
             return Ok(Read::Whole);
         }
         match decode_utf16(&into[start..]) {
-            Some((_, text)) if text.len() as u64 > wanted.bytes_max => return Ok(Read::Large),
-            Some((_, text)) => {
+            Some(text) if text.len() as u64 > wanted.bytes_max => return Ok(Read::Large),
+            Some(text) => {
                 into.truncate(start);
                 into.extend(text.into_bytes());
             }

@@ -131,7 +131,7 @@ impl FileIndexer {
         }
         // As a full search reads it.
         let (attribute, keys) = match decode_utf16(content) {
-            Some((_, text)) => (TEXT, self.collect_trigrams(text.as_bytes())),
+            Some(text) => (TEXT, self.collect_trigrams(text.as_bytes())),
             None if bulk::is_binary(content) => (BINARY, Box::default()),
             None => (TEXT, self.collect_trigrams(content)),
         };
