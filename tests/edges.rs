@@ -213,11 +213,13 @@ async fn names_that_are_not_utf_8_are_counted_and_told() {
     let scan: Value = serde_json::from_slice(&response.bytes().await.expect("a body")).expect("JSON");
     assert_eq!((&scan["files"], &scan["not_utf8"]), (&2.into(), &4.into()), "{scan}");
 
-    for arguments in ["{}", "{\"recursive\": true}"] {
+    for (arguments, told) in [
+        ("{}", "4 left out (ignored, skipped, hidden or not UTF-8)"),
+        ("{\"recursive\": true}", "not listed: 4 names that are not UTF-8"),
+    ] {
         let listed = home
             .run(repository.path(), &["skill", "call", "list_files", arguments])
             .expect(0);
-        let told = "4 left out (ignored, skipped, hidden or not UTF-8)";
         assert!(
             listed.stdout.contains(told) && listed.stdout.contains("app.py"),
             "{}",
