@@ -298,6 +298,7 @@ mod tests {
             fields: vec![("x-a".to_owned(), b"1".to_vec())],
             body: Vec::new(),
             timeout: Duration::from_secs(20),
+            authorities: BTreeMap::new(),
         }
     }
 
