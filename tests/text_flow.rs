@@ -126,6 +126,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "skills/details/src/test_run.rs",
         "output of test runners",
         &[
+            " short test summary info ",
             "  ● Test suite failed to run",
             "# {word}",
             "ImportError while loading conftest",
@@ -163,6 +164,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("skills/read_logs/src/parse.rs", "logs", &[r#"] \""#]),
+    ("skills/read_file/src/lib.rs", "pointers of Git LFS", &["oid sha256:"]),
     (
         "skills/test_results/src/cargo.rs",
         "output of cargo",
@@ -218,6 +220,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "skills/test_results/src/pytest.rs",
         "output of pytest and Python",
         &[
+            " failed subtest",
             " short test summary info ",
             ": in ",
             r#"File \""#,

@@ -315,7 +315,7 @@ fn slips_in_a_call_are_told_with_what_was_meant() {
 #[test]
 fn tests_that_fail_fail_the_call() {
     let home = Home::configured(ANALYST);
-    let script = |code: u8| json!({"scripts": {"test": format!("exit {code}")}}).to_string();
+    let script = |code: u8| json!({"scripts": {"test": format!("node -e 'process.exit({code})'")}}).to_string();
     for (exit, code) in [(0, 0), (1, 1)] {
         let repository = folder(&[("package.json", &script(exit))]);
         let call = ["skill", "call", "run_tests", "{}", "--allow", "run-process"];

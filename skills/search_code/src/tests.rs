@@ -274,7 +274,7 @@ fn large_files_are_named_and_left_out() {
     assert!(
         call(&host, json!({"pattern": "a"}))
             .text
-            .ends_with("\n\n1 match in 1 file")
+            .ends_with("\n\n1 match in 1 file, 1 of them generated and listed last")
     );
     big.push(b'a');
     host.write("big.sql", &big);

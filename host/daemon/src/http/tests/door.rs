@@ -671,7 +671,7 @@ async fn a_tool_that_changes_something_is_refused_to_a_client_that_may_be_confin
     let write = |id| send(id, "write_file", json!({"path": "new.txt", "content": "x"}));
     let refused = server.text(write(1).confined()).await;
     assert!(
-        refused.contains("\"code\":\"unauthorized\"") && refused.contains("does more than read"),
+        refused.contains("\"isError\":true") && refused.contains("does more than read"),
         "{refused}"
     );
     let read = server
