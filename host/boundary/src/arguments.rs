@@ -61,6 +61,8 @@ pub struct CheckedArguments {
     pub value: Value,
     /// One sentence for each value that was corrected.
     pub changes: Vec<String>,
+    /// JSON pointers of the paths among them, which the schema marks with `"format": "path"`.
+    pub paths: Vec<String>,
 }
 
 /// Parses the arguments of a call in the repository at `root`, corrects them (`leniency`), and validates.
@@ -72,9 +74,9 @@ pub fn check_call(
 ) -> Result<CheckedArguments, CallError> {
     let mut value = parse(skill, arguments)?.into_owned();
     work(skill, schema, &value)?;
-    let changes = leniency::read(schema, &mut value, root);
+    let (changes, paths) = leniency::read(schema, &mut value, root);
     let value = validate(skill, schema, Cow::Owned(value))?;
-    Ok(CheckedArguments { value, changes })
+    Ok(CheckedArguments { value, changes, paths })
 }
 
 /// Parses and validates. Gives the JSON object back.

@@ -86,6 +86,8 @@ pub struct PreparedCall<'a> {
     pub arguments: Value,
     /// One sentence for each argument that was corrected.
     pub changes: Vec<String>,
+    /// JSON pointers of the paths among the arguments.
+    pub paths: Vec<String>,
     /// The session of the call.
     pub context: &'a Arc<CallContext>,
     /// The work behind the imports.
@@ -173,7 +175,7 @@ impl PreparedCall<'_> {
         } else {
             Likeness::Case
         };
-        let spelling = Spelling::apply(&mut self.arguments, &self.context.repository, likeness);
+        let spelling = Spelling::apply(&mut self.arguments, &self.paths, &self.context.repository, likeness);
         self.changes.extend(spelling.replaced.iter().cloned());
         spelling
     }

@@ -4,9 +4,6 @@ use serde_json::Value;
 use tool_core::text::visible_name;
 use tool_repository::{Likeness, Repository, Respelled};
 
-/// Fields of arguments that hold paths.
-const PATH_FIELDS: [&str; 2] = ["path", "paths"];
-
 /// Answer to the paths of a call that do not exist as they were written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spelling {
@@ -17,16 +14,13 @@ pub(crate) struct Spelling {
 }
 
 impl Spelling {
-    /// Replaces each path that stands for exactly one existing name by that name.
-    pub(crate) fn apply(arguments: &mut Value, repository: &Repository, likeness: Likeness) -> Self {
+    /// Replaces each path that stands for exactly one existing name by that name. `paths` are the JSON pointers of the paths.
+    pub(crate) fn apply(arguments: &mut Value, paths: &[String], repository: &Repository, likeness: Likeness) -> Self {
         let mut spelling = Self::default();
-        let fields = arguments.as_object_mut().into_iter().flatten();
-        let fields = fields.filter(|(name, _)| PATH_FIELDS.contains(&name.as_str()));
-        for value in fields.flat_map(|(_, value)| match value {
-            Value::Array(items) => items.iter_mut().collect(),
-            value => vec![value],
-        }) {
-            let Value::String(path) = value else { continue };
+        for pointer in paths {
+            let Some(Value::String(path)) = arguments.pointer_mut(pointer) else {
+                continue;
+            };
             match repository.respell(path, likeness) {
                 Some(Respelled::Path(found)) => {
                     spelling.replaced.push(format!(

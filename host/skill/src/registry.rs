@@ -438,6 +438,7 @@ impl SkillHost {
                 output: function.output(),
                 arguments: arguments.value,
                 changes: arguments.changes,
+                paths: arguments.paths,
                 context,
                 services: &self.services,
                 limits: self.limits,

@@ -19,15 +19,17 @@ const CHANGES_MAX: usize = 20;
 /// The value of `format` that marks a path within the repository.
 const PATH: &str = "path";
 
-/// Corrects arguments. Returns a sentence for each correction, with the JSON pointer of its value.
-pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> Vec<String> {
+/// Corrects arguments. Returns a sentence for each correction, with the JSON pointer of its value, and the pointers of all
+/// paths among the arguments.
+pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> (Vec<String>, Vec<String>) {
     let mut reader = LenientReader {
         schema,
         root,
         changes: Vec::new(),
+        paths: Vec::new(),
     };
     reader.read(&schema.source, arguments, "");
-    reader.changes
+    (reader.changes, reader.paths)
 }
 
 /// The schema without the marks of paths, which say nothing to a model; some servers refuse a format that they do not know.
@@ -95,6 +97,7 @@ struct LenientReader<'a> {
     schema: &'a Schema,
     root: &'a Path,
     changes: Vec<String>,
+    paths: Vec<String>,
 }
 
 impl<'a> LenientReader<'a> {
@@ -138,13 +141,13 @@ impl<'a> LenientReader<'a> {
             .collect();
         for name in absent {
             fields.shift_remove(&name);
-            self.note(&format!("{at}/{name}"), "null, taken as absent");
+            self.note(&pointer(at, &name), "null, taken as absent");
         }
         let others = part.get("additionalProperties");
         for (name, value) in fields {
             let field = known.and_then(|known| known.get(name)).or(others);
             if let Some(field) = field.filter(|field| field.is_object()) {
-                self.read(field, value, &format!("{at}/{name}"));
+                self.read(field, value, &pointer(at, name));
             }
         }
     }
@@ -199,6 +202,7 @@ impl<'a> LenientReader<'a> {
     /// Makes an absolute path, or one with `..`, relative to the root if it stays below the root.
     fn read_path(&mut self, value: &mut Value, at: &str) {
         let Value::String(text) = value else { return };
+        self.paths.push(at.to_owned());
         // Runners name a test within a file as `file::test`.
         let (place, test) = text.split_at(text.find("::").unwrap_or(text.len()));
         if !place.starts_with('/') && !place.split('/').any(|name| name == "..") {
@@ -277,6 +281,11 @@ fn branches(part: &Value) -> Option<&[Value]> {
     branches.as_array().map(Vec::as_slice)
 }
 
+/// The JSON pointer of a field below another one.
+fn pointer(at: &str, name: &str) -> String {
+    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
 fn is_marked(part: &Value) -> bool {
     part.get("format").and_then(Value::as_str) == Some(PATH)
 }
@@ -310,6 +319,7 @@ mod tests {
                 "content": {"type": "string"},
                 "place": {"type": ["string", "null"], "format": "path"},
                 "places": {"type": "array", "format": "path", "items": {"type": "string"}},
+                "a/b~": {"type": "string", "format": "path"},
             },
             "additionalProperties": {"type": "boolean"},
             "$defs": {"item": {"type": "integer"}},
@@ -319,6 +329,19 @@ mod tests {
 
     fn read(arguments: &Value) -> Option<CheckedArguments> {
         check_call("demo", &schema(), &RawArguments::Value(arguments), Path::new("/shop")).ok()
+    }
+
+    #[test]
+    fn the_paths_of_a_call_are_those_that_the_schema_marks() {
+        let given = json!({"place": "a", "places": ["b", "c"], "a/b~": "d", "name": "e", "content": "f"});
+        let read = read(&given).expect("it is accepted");
+        let found = read
+            .paths
+            .iter()
+            .map(|path| read.value.pointer(path).expect("it is there"));
+        let mut found: Vec<&str> = found.filter_map(Value::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["a", "b", "c", "d"]);
     }
 
     #[test]
