@@ -104,7 +104,7 @@ impl Wire for ChatWire {
     fn body(&self, request: &ModelRequest<'_>) -> Value {
         let options = self.learned.options();
         let mut messages = messages(request);
-        if self.learned.wants_reasoning.load(Ordering::Relaxed) {
+        if self.learned.facts().wants_reasoning {
             messages.iter_mut().for_each(add_reasoning);
         }
         let mut body = json!({
@@ -160,7 +160,7 @@ impl Wire for ChatWire {
         }
         let said = failure.said.to_lowercase();
         if said.contains("reasoning_content") {
-            return Adaptation::silent(!self.learned.wants_reasoning.swap(true, Ordering::Relaxed));
+            return Adaptation::silent(self.learned.learn(|facts| facts.wants_reasoning = true));
         }
         if said.contains("stream_options") || said.contains("include_usage") {
             return Adaptation::silent(self.stream_options.swap(false, Ordering::Relaxed));

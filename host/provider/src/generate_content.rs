@@ -9,7 +9,6 @@ mod request;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
@@ -54,7 +53,7 @@ impl Wire for GenerateContentWire {
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
         let mut body = request::body(request, &self.learned.options());
-        if !self.learned.hides_thinking.load(Ordering::Relaxed) {
+        if !self.learned.facts().hides_thinking {
             body["generationConfig"]["thinkingConfig"]["includeThoughts"] = true.into();
         }
         body
@@ -83,7 +82,7 @@ impl Wire for GenerateContentWire {
         if failure.status != Some(400) || !(names_it || does_not_think && !has_option) {
             return None;
         }
-        Adaptation::silent(!self.learned.hides_thinking.swap(true, Ordering::Relaxed))
+        Adaptation::silent(self.learned.learn(|facts| facts.hides_thinking = true))
     }
 }
 

@@ -79,11 +79,11 @@ impl Wire for MessagesWire {
         if !request.tools.is_empty() {
             body["tools"] = tools(request);
         }
-        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let facts = self.learned.facts();
         let thinking = MessagesThinking {
-            is_adaptive: is(&self.is_adaptive),
-            is_shown: !is(&self.learned.hides_thinking),
-            is_usual: is(&self.learned.thinks),
+            is_adaptive: self.is_adaptive.load(Ordering::Relaxed),
+            is_shown: !facts.hides_thinking,
+            is_usual: facts.thinks,
         };
         shape::shape_messages(&mut body, &options, thinking);
         body
@@ -101,7 +101,7 @@ impl Wire for MessagesWire {
     fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
         let says = |words: &str| failure.status == Some(400) && failure.said.contains(words);
         if says("thinking") && says("display") {
-            return Adaptation::silent(!self.learned.hides_thinking.swap(true, Ordering::Relaxed));
+            return Adaptation::silent(self.learned.learn(|facts| facts.hides_thinking = true));
         }
         // Where it refuses another form, it names this one as what to use.
         if says("adaptive") && !says("thinking.type.enabled") && !says("thinking.type.disabled") {

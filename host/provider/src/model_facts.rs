@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,19 +46,7 @@ impl Adaptation {
 #[derive(Debug, Default)]
 pub(super) struct Learned {
     options: RequestOptions,
-    no_temperature: AtomicBool,
-    /// Number of times that the option for reasoning was replaced by [`nearest`].
-    reasoning_steps: AtomicU8,
-    /// Tokens of the context, as an error has named them; 0 where none has.
-    context_tokens: AtomicU64,
-    /// True once the server has refused to show thinking.
-    pub(super) hides_thinking: AtomicBool,
-    /// True once the server has refused a key for its cache.
-    pub(super) no_cache_key: AtomicBool,
-    /// True once the model has thought without being asked.
-    pub(super) thinks: AtomicBool,
-    /// True once the server has refused a conversation because the reasoning of an earlier answer was missing.
-    pub(super) wants_reasoning: AtomicBool,
+    facts: Mutex<Facts>,
     /// True while an answer has confirmed facts that are not on the disk yet.
     is_new: AtomicBool,
 }
@@ -69,12 +58,18 @@ pub(super) struct Facts {
     /// Time until which they count, in seconds since 1970.
     until: i64,
     no_temperature: bool,
+    /// Number of times that the option for reasoning was replaced by [`nearest`].
     reasoning_steps: u8,
+    /// Tokens of the context, as an error has named them; 0 where none has.
     context_tokens: u64,
-    hides_thinking: bool,
-    no_cache_key: bool,
-    thinks: bool,
-    wants_reasoning: bool,
+    /// The server has refused to show thinking.
+    pub(super) hides_thinking: bool,
+    /// The server has refused a key for its cache.
+    pub(super) no_cache_key: bool,
+    /// The model has thought without being asked.
+    pub(super) thinks: bool,
+    /// The server has refused a conversation because the reasoning of an earlier answer was missing.
+    pub(super) wants_reasoning: bool,
 }
 
 impl Learned {
@@ -88,10 +83,11 @@ impl Learned {
     /// The user's options as the model takes them.
     pub(super) fn options(&self) -> RequestOptions {
         let mut options = self.options.clone();
-        if self.no_temperature.load(Ordering::Relaxed) {
+        let facts = self.facts();
+        if facts.no_temperature {
             options.temperature = None;
         }
-        for _ in 0..self.reasoning_steps.load(Ordering::Relaxed) {
+        for _ in 0..facts.reasoning_steps {
             options.reasoning = options.reasoning.and_then(nearest);
         }
         options
@@ -103,12 +99,12 @@ impl Learned {
         match failure.refused_option? {
             RefusedOption::Temperature => {
                 sent.temperature?;
-                self.no_temperature.store(true, Ordering::Relaxed);
+                self.learn(|facts| facts.no_temperature = true);
                 Some(Adaptation::Announced(NO_TEMPERATURE))
             }
             RefusedOption::Reasoning => {
                 let is_mapped = nearest(sent.reasoning?).is_some();
-                self.reasoning_steps.fetch_add(1, Ordering::Relaxed);
+                self.learn(|facts| facts.reasoning_steps += 1);
                 Some(Adaptation::Announced(if is_mapped {
                     OTHER_REASONING
                 } else {
@@ -120,17 +116,17 @@ impl Learned {
 
     /// Tokens of the context, where an error has named them.
     pub(super) fn context_tokens(&self) -> Option<u64> {
-        Some(self.context_tokens.load(Ordering::Relaxed)).filter(|tokens| *tokens > 0)
+        Some(self.facts().context_tokens).filter(|tokens| *tokens > 0)
     }
 
     pub(super) fn learn_context(&self, tokens: u64) {
-        self.context_tokens.store(tokens, Ordering::Relaxed);
+        self.learn(|facts| facts.context_tokens = tokens);
         self.mark_new();
     }
 
     /// Records that the model has thought without being asked.
     pub(super) fn learn_thinking(&self) {
-        if !self.thinks.swap(true, Ordering::Relaxed) {
+        if self.learn(|facts| facts.thinks = true) {
             self.mark_new();
         }
     }
@@ -147,17 +143,15 @@ impl Learned {
 
     /// The facts known now, without a date of expiry.
     pub(super) fn facts(&self) -> Facts {
-        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        Facts {
-            until: 0,
-            no_temperature: is(&self.no_temperature),
-            reasoning_steps: self.reasoning_steps.load(Ordering::Relaxed),
-            context_tokens: self.context_tokens.load(Ordering::Relaxed),
-            hides_thinking: is(&self.hides_thinking),
-            no_cache_key: is(&self.no_cache_key),
-            thinks: is(&self.thinks),
-            wants_reasoning: is(&self.wants_reasoning),
-        }
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a fact. True if it was not known before.
+    pub(super) fn learn(&self, change: impl FnOnce(&mut Facts)) -> bool {
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *facts;
+        change(&mut facts);
+        *facts != before
     }
 
     /// Loads the facts that earlier sessions have stored for the model with this tag. An unreadable file counts as empty.
@@ -169,14 +163,7 @@ impl Learned {
 
     /// Restores earlier facts, because the adaptations since then have not helped.
     pub(super) fn restore(&self, facts: Facts) {
-        let set = |flag: &AtomicBool, value: bool| flag.store(value, Ordering::Relaxed);
-        set(&self.no_temperature, facts.no_temperature);
-        set(&self.hides_thinking, facts.hides_thinking);
-        set(&self.no_cache_key, facts.no_cache_key);
-        set(&self.thinks, facts.thinks);
-        set(&self.wants_reasoning, facts.wants_reasoning);
-        self.reasoning_steps.store(facts.reasoning_steps, Ordering::Relaxed);
-        self.context_tokens.store(facts.context_tokens, Ordering::Relaxed);
+        self.learn(|known| *known = Facts { until: 0, ..facts });
     }
 
     /// Stores the facts known now, if they differ. After an error the next session learns them again.

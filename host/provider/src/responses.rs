@@ -67,7 +67,7 @@ impl Wire for ResponsesWire {
         if self.summaries.load(Ordering::Relaxed) {
             body["reasoning"] = json!({"summary": "auto"});
         }
-        if !self.learned.no_cache_key.load(Ordering::Relaxed) {
+        if !self.learned.facts().no_cache_key {
             body["prompt_cache_key"] = request.mark.cache_key().into();
         }
         shape::shape_responses(&mut body, &options);
@@ -90,7 +90,7 @@ impl Wire for ResponsesWire {
         let said = failure.said.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
         if says(&["prompt_cache_key"]) {
-            return Adaptation::silent(!self.learned.no_cache_key.swap(true, Ordering::Relaxed));
+            return Adaptation::silent(self.learned.learn(|facts| facts.no_cache_key = true));
         }
         // This refusal is about the reasoning of an earlier answer, which the server cannot read, and not about a field.
         if says(&["verified", "decrypted"]) {
