@@ -63,6 +63,13 @@ fn a_certificate_of_an_authority_that_the_call_names_is_accepted() {
         &received,
         &["GET /issues/7 HTTP/1.1", &format!("authorization: Bearer {SECRET}\r\n")],
     );
+    // The backend that this call started trusts the authority in no later call.
+    let later = World {
+        variables: &[],
+        ..world
+    };
+    holds(&later.call(&asked, &[]).expect(1).stderr, &["TlsCertificateError"]);
+    assert!(later.requests.try_recv().is_err(), "nothing was sent");
 }
 
 #[test]
