@@ -164,7 +164,6 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("skills/read_logs/src/parse.rs", "logs", &[r#"] \""#]),
-    ("skills/read_file/src/lib.rs", "pointers of Git LFS", &["oid sha256:"]),
     (
         "skills/test_results/src/cargo.rs",
         "output of cargo",

@@ -8,7 +8,8 @@ pub mod api;
 pub mod authors;
 pub mod digest;
 pub mod disk;
-pub mod lfs;
 pub mod limits;
 pub mod redaction;
 pub mod text;
+
+pub use skill_details::lfs;

@@ -4,9 +4,10 @@
 //! input: it shows them, and takes what it decides by from its own records. [`test_run`] is the exception, because both
 //! sides read the output of test runners by it: the skill for its answer, the host for its own record.
 //!
-//! Lists are bounded by the skills; fields may be added. [`is_generated`] is here because both sides judge by it.
+//! Lists are bounded by the skills; fields may be added. [`is_generated`] and [`lfs`] are here because both sides judge by them.
 
 mod generated;
+pub mod lfs;
 mod not_searched;
 pub mod test_run;
 

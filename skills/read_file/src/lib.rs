@@ -15,6 +15,7 @@ use std::io::Read;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use skill_details::lfs::LfsPointer;
 use skill_sdk::text::{clip, counted, human_size};
 use skill_sdk::{Failure, Host, Outcome, Skill, clean_path, export_skill};
 
@@ -142,7 +143,7 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
         host.shown(path, content);
         return Ok(Outcome::text(format!("`{path}` is empty (0 bytes).")));
     }
-    if let Some(bytes) = pointer_of(content) {
+    if let Some(LfsPointer { bytes, .. }) = LfsPointer::parse(content) {
         return Ok(Outcome::text(format!(
             "`{path}` is a Git LFS pointer: its content ({}) is not here. `git lfs pull` fetches it.",
             human_size(bytes)
@@ -239,15 +240,6 @@ fn binary(path: &str, kind: &str, size: u64) -> Outcome {
     Outcome::text(format!(
         "`{path}` is a binary file ({kind}, {size}); its content is not shown."
     ))
-}
-
-/// The size of the content that a pointer of Git LFS stands for; `None` for any other file.
-fn pointer_of(content: &[u8]) -> Option<u64> {
-    let lines = content.strip_prefix(b"version https://git-lfs.github.com/spec/v1\n")?;
-    let lines = std::str::from_utf8(lines).ok().filter(|lines| lines.len() < 1000)?;
-    let has_digest = lines.lines().any(|line| line.starts_with("oid sha256:"));
-    let size = lines.lines().find_map(|line| line.strip_prefix("size "))?;
-    size.parse().ok().filter(|_| has_digest)
 }
 
 fn past_end(path: &str, line: u64, total: u64) -> Failure {
