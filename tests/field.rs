@@ -17,7 +17,7 @@ const ROWS_AT_ONCE: usize = 4;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct Situation {
     /// Addresses of the reports; empty for a situation of our own.
     sources: Vec<String>,
     /// The promise.
@@ -26,12 +26,12 @@ struct Row {
     setup: String,
     /// `config.toml` of the user; without it the analyst answers, which needs no model.
     config: Option<String>,
-    step: Vec<Step>,
+    step: Vec<SituationStep>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Step {
+struct SituationStep {
     /// A shell command in the folder: `tool` is the product, `sc` is `tool skill call`.
     run: String,
     #[serde(default)]
@@ -74,7 +74,7 @@ fn next(rows: &Mutex<std::vec::IntoIter<PathBuf>>) -> Option<PathBuf> {
 
 fn check(path: &Path) -> Result<(), String> {
     let text = fs::read_to_string(path).expect("a row is text");
-    let row: Row = toml::from_str(&text).map_err(|error| error.to_string())?;
+    let row: Situation = toml::from_str(&text).map_err(|error| error.to_string())?;
     if row.claim.is_empty() || row.sources.iter().any(|source| !source.starts_with("https://")) {
         return Err("a row has a claim, and its sources are addresses".to_owned());
     }

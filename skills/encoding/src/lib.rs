@@ -22,7 +22,7 @@ const UTF32LE_MARK: &[u8] = b"\xff\xfe\0\0";
 pub enum Encoding {
     /// UTF-8.
     Utf8,
-    /// UTF-16 in one of its byte orders. The mark is no part of the text.
+    /// UTF-16. The decoded text does not contain the byte order mark.
     Utf16 {
         /// Order of the two bytes of a unit.
         is_big_endian: bool,
@@ -37,7 +37,7 @@ pub enum Encoding {
 
 /// Why an encoding is believed to be a file's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Evidence {
+pub enum EncodingEvidence {
     /// The bytes themselves: valid UTF-8, or a byte order mark.
     Bytes,
     /// The file or the repository names it.
@@ -54,7 +54,7 @@ pub struct FileText<'a> {
     /// What turns it into the same bytes again.
     pub encoding: Encoding,
     /// Why.
-    pub evidence: Evidence,
+    pub evidence: EncodingEvidence,
 }
 
 impl fmt::Display for Encoding {
@@ -182,25 +182,25 @@ pub fn read<'a>(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Option<FileText
         return None;
     }
     if bytes.starts_with(UTF16LE_MARK) || bytes.starts_with(UTF16BE_MARK) {
-        return found(marked(bytes.starts_with(UTF16BE_MARK)), Evidence::Bytes, bytes);
+        return found(marked(bytes.starts_with(UTF16BE_MARK)), EncodingEvidence::Bytes, bytes);
     }
     let is_utf8 = std::str::from_utf8(bytes).is_ok();
     if is_utf8 && !bytes.is_ascii() {
-        return found(Encoding::Utf8, Evidence::Bytes, bytes);
+        return found(Encoding::Utf8, EncodingEvidence::Bytes, bytes);
     }
     let has_nul = bytes.contains(&0);
     // Text without a NUL is no UTF-16, whatever is declared.
     let declared = declared::of_file(host, path, bytes)
         .filter(|encoding| matches!(encoding, Encoding::Utf16 { .. }) == has_nul)
-        .and_then(|encoding| found(encoding, Evidence::Declared, bytes));
+        .and_then(|encoding| found(encoding, EncodingEvidence::Declared, bytes));
     declared.or_else(|| match is_utf8 {
-        true => found(Encoding::Utf8, Evidence::Bytes, bytes),
+        true => found(Encoding::Utf8, EncodingEvidence::Bytes, bytes),
         false if has_nul || is_broken_utf8(bytes) => None,
-        false => found(guessed(bytes), Evidence::Guessed, bytes),
+        false => found(guessed(bytes), EncodingEvidence::Guessed, bytes),
     })
 }
 
-fn found(encoding: Encoding, evidence: Evidence, bytes: &[u8]) -> Option<FileText<'_>> {
+fn found(encoding: Encoding, evidence: EncodingEvidence, bytes: &[u8]) -> Option<FileText<'_>> {
     let text = encoding.decode(bytes)?;
     Some(FileText {
         text,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use skill_sdk::Host;
-use text_encoding::{Encoding, Evidence};
+use text_encoding::{Encoding, EncodingEvidence};
 
 /// Bytes of a file that decide whether it is text.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
@@ -121,9 +121,9 @@ pub(crate) fn decode<'a>(host: &dyn Host, path: &str, content: &'a [u8]) -> Deco
         return DecodedContent::Text {
             text: found.text,
             note: match found.evidence {
-                Evidence::Declared => Some(format!("{encoding} (declared), shown as UTF-8")),
-                Evidence::Guessed => Some(format!("perhaps {encoding}, shown as UTF-8")),
-                Evidence::Bytes => Some(format!("{encoding}, shown as UTF-8")),
+                EncodingEvidence::Declared => Some(format!("{encoding} (declared), shown as UTF-8")),
+                EncodingEvidence::Guessed => Some(format!("perhaps {encoding}, shown as UTF-8")),
+                EncodingEvidence::Bytes => Some(format!("{encoding}, shown as UTF-8")),
             },
         };
     }
