@@ -231,7 +231,8 @@ pub struct RunScope {
 pub struct SessionBuilds(Mutex<Option<ScratchFolder>>);
 
 impl SessionBuilds {
-    /// Returns its folder, which the first call makes. None where there is no room. `home` is the program's own directory.
+    /// Returns the folder of the session's build output, and creates it in the first call; `None` if it cannot be created.
+    /// `home` is `tool`'s own directory.
     pub fn folder(&self, home: &Path) -> Option<PathBuf> {
         let mut folder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if folder.is_none() {

@@ -277,8 +277,8 @@ fn has_utf16_mark(head: &[u8]) -> bool {
     head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff")
 }
 
-/// True for a content that is no text in UTF-8. What is UTF-16 with a mark is decoded where text is wanted. Search by index
-/// answers as a full search does, because both ask this.
+/// True if a content is binary: its beginning holds a NUL. Callers that want text decode UTF-16 with a byte order mark before they
+/// ask. The index and the full search both ask this, so their answers agree.
 pub fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some()
 }

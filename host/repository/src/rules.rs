@@ -202,8 +202,8 @@ pub(crate) fn may_hold_sources(name: &str) -> bool {
     PERHAPS_SOURCES.contains(&name)
 }
 
-/// True for a path in a directory that the specification's scanner skips, whatever git tracks in it: it is counted in no
-/// scan, and is no key file and no entry point.
+/// True for a path in a directory that the specification's scanner skips, whatever git tracks in it: `POST /scan`
+/// does not count it, and it is never a key file or an entry point.
 pub fn is_beyond_scan(path: &str) -> bool {
     path::ancestors(path).any(|directory| SKIPPED.contains(&path::split(directory).1))
 }

@@ -7,9 +7,9 @@
 //! work tree are read through the guard, contents are judged, questions are asked, and branches and index are moved.
 //!
 //! libgit2 runs no hook, no external diff, no textconv, no fsmonitor and no `filter.*` driver: it has no code for the
-//! first four, and of filters only its own two (line ends, `$Id$`). Of the caller's `GIT_*` variables it gets author,
-//! committer and dates, and no other. Where there is no helper, a thread of this process does the same work without the
-//! confinement.
+//! first four, and of filters only its own two (line ends, `$Id$`). Of the caller's `GIT_*` variables the helper gets
+//! only those that name author, committer and dates. On a machine that cannot confine a helper, a thread of this process does
+//! the same work.
 
 pub(super) mod content;
 pub(super) mod large;

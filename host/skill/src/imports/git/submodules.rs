@@ -23,7 +23,7 @@ pub(in crate::imports) const SUBMODULES_MAX: usize = 1000;
 pub(in crate::imports) enum SubmoduleTree {
     /// Nothing is there.
     Absent,
-    /// It is not checked out, which is no change.
+    /// Its folder is empty because it is not checked out. Git does not count that as a change.
     Empty,
     /// It is not looked at, for this reason.
     Unread(String),
@@ -50,7 +50,8 @@ pub(in crate::imports) fn content(id: &Id, is_modified: bool) -> Vec<u8> {
     format!("Subproject commit {id}{dirty}\n").into_bytes()
 }
 
-/// Looks at the work tree of the submodule at `path`. One that cannot be read is no error of its repository.
+/// Reads the state of the submodule's work tree at `path`. If the submodule cannot be read, the answer is
+/// [`SubmoduleTree::Unread`], so that the diff of the repository around it succeeds.
 pub(in crate::imports) fn look(context: &CallContext, path: &str) -> Result<SubmoduleTree, Failure> {
     let place = context.repository.root().join(path);
     if place.symlink_metadata().is_err() {

@@ -248,7 +248,7 @@ impl<'a> Making<'a> {
         ])
     }
 
-    /// A person whom the caller's environment names before git's configuration does.
+    /// The author or committer: name and address from the caller's environment, and what it lacks from git's configuration.
     fn person(&self, given: &GitPerson, moment: Option<Moment>) -> Result<Signature<'static>, Failure> {
         let config = self.git.repository.config().map_err(|error| git_failure(&error))?;
         let find = |given: Option<&String>, key: &str| match given {
