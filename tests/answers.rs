@@ -253,6 +253,20 @@ fn an_answer_that_is_cut_off_refused_or_goes_in_circles_exits_1() {
 }
 
 #[test]
+fn a_question_without_a_whole_answer_is_called_a_question() {
+    let (_server, home) = scripted([Round::new([
+        ServerStep::Text("It pars".into()),
+        ServerStep::Finish("length".into()),
+        ServerStep::Done,
+    ])]);
+    let asked = home.run(fixture("click-8.1.8").path(), &["ask", "what parses options?"]);
+    let asked = asked.expect(1);
+    let error = asked.stderr.lines().find(|line| line.starts_with("[error] "));
+    let said = "the answer to the question is incomplete: the model's output limit cut off its answer; the rest of it is missing";
+    assert_eq!(error, Some(&*format!("[error] {said}")), "{}", asked.stderr);
+}
+
+#[test]
 fn a_bound_of_nothing_is_a_usage_error() {
     let (server, home) = scripted([]);
     let repository = fixture("inherits-2.0.1");

@@ -33,7 +33,7 @@ pub(super) fn judge(
             };
             session.undone(missed, found)
         }
-        Ok(TurnEnd::Refused) => Some(refused(task.operation)),
+        Ok(TurnEnd::Refused) => Some(refused(task)),
         Ok(TurnEnd::Exhausted(budget)) => Some(exhausted(task, report, *budget)),
         Err(ProviderError::Failed(problem)) => Some(problem.clone()),
         Err(ProviderError::Cancelled) => return cancelled(report),
@@ -52,10 +52,13 @@ fn cancelled(report: &TurnReport) -> Outcome {
     }
 }
 
-fn refused(operation: Operation) -> Problem {
+fn refused(task: &OperationTask) -> Problem {
     Problem::new(
         ErrorKind::ModelRefused,
-        format!("{operation} is incomplete: the model declined to answer, or to go on"),
+        format!(
+            "{} is incomplete: the model declined to answer, or to go on",
+            subject(task)
+        ),
     )
     .with_hint("put the request in other words, or ask another model: `--model MODEL`")
 }
@@ -147,11 +150,17 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
 }
 
 fn incomplete(task: &OperationTask, why: &str, hint: String) -> Problem {
-    Problem::new(
-        ErrorKind::BudgetExhausted,
-        format!("{} is incomplete: {why}", task.operation),
-    )
-    .with_hint(hint)
+    let message = format!("{} is incomplete: {why}", subject(task));
+    Problem::new(ErrorKind::BudgetExhausted, message).with_hint(hint)
+}
+
+/// Names what is incomplete. The user of `tool ask` asked a question, and need not know which operation answers it.
+fn subject(task: &OperationTask) -> &'static str {
+    let has_question = task.task.as_deref().is_some_and(|text| !text.trim().is_empty());
+    match task.operation {
+        Operation::Explain if has_question => "the answer to the question",
+        operation => operation.name(),
+    }
 }
 
 fn requests(count: u32) -> String {
