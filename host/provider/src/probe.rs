@@ -29,8 +29,9 @@ use crate::limits::{self, CONTEXT_TOKENS};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
 
-/// Output tokens of one answer to a probe: a sentence, or two calls; models that think first need some hundred more.
-const PROBE_OUTPUT_TOKENS: u32 = 2000;
+/// Output tokens of one answer to a probe: a sentence, or two calls, and some hundred for models that think first. A small
+/// model on a processor writes as many within `PROBE_CHECK_SECONDS_MAX`.
+const PROBE_OUTPUT_TOKENS: u32 = 1000;
 
 /// One check of a probe. The first may have to wait until a large local model is loaded.
 const PROBE_CHECK_SECONDS_MAX: u64 = 120;
@@ -84,12 +85,10 @@ pub async fn probe(settings: &ProviderSettings, options: &Options) -> ProbeRepor
         Err(problem) => return all_alike(Fails, &problem.message),
     };
     let prober = Prober { provider, tap };
-    let mut checks = vec![prober.streaming().await];
-    let fallback = match checks[0].verdict {
-        Fails => Fails,
-        Works | WorkedAround => WorkedAround,
-    };
-    if fallback == Fails {
+    let (streaming, is_reached) = prober.streaming().await;
+    let mut checks = vec![streaming];
+    let fallback = if is_reached { WorkedAround } else { Fails };
+    if !is_reached {
         let skipped = TURNS[1..]
             .iter()
             .map(|name| check(name, Fails, "not tried, since streaming fails".to_owned()));
@@ -158,10 +157,22 @@ impl ProbeAnswer {
 }
 
 impl Prober {
-    async fn streaming(&self) -> ProbeCheck {
+    /// Also returns false where the model sent no part of an answer: asking it more would be as useless.
+    async fn streaming(&self) -> (ProbeCheck, bool) {
         let answer = self
             .ask("Count from one to ten, in words, separated by commas.", &[])
             .await;
+        let is_part = |event: &ProviderEvent| {
+            matches!(
+                event,
+                ProviderEvent::Text(_) | ProviderEvent::Reasoning(_) | ProviderEvent::ToolCall(_)
+            )
+        };
+        let is_reached = answer.failure.is_none() || answer.events.iter().any(is_part);
+        (self.judge_stream(answer), is_reached)
+    }
+
+    fn judge_stream(&self, answer: ProbeAnswer) -> ProbeCheck {
         let name = TURNS[0];
         if let Some(failure) = answer.failure {
             return check(name, Fails, failure);
@@ -292,12 +303,11 @@ impl Prober {
         let messages = [Message::User {
             text: question.to_owned(),
         }];
-        let settings = self.provider.settings();
         let request = ModelRequest {
             system: "You take part in a test of an interface. Do exactly what the user asks, and nothing else.",
             messages: &messages,
             tools,
-            max_tokens: (settings.name != ProviderName::Local).then_some(PROBE_OUTPUT_TOKENS),
+            max_tokens: Some(PROBE_OUTPUT_TOKENS),
             mark: LabelMark::random(),
         };
         let mut stream = self.provider.stream(request, CancellationToken::new());

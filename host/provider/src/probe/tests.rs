@@ -257,13 +257,31 @@ async fn a_check_of_a_probe_has_a_bounded_time() {
 }
 
 #[tokio::test]
-async fn a_probe_bounds_the_answers_that_cost_money() {
-    let server = ModelServer::start(Script::new([counting()])).expect("loopback has a free port");
-    let settings = ProviderSettings {
-        name: ProviderName::Router,
-        ..settings(&server.url())
-    };
-    probe(&settings, &options()).await;
-    let body = &server.requests()[0].body;
-    assert_eq!(body["max_tokens"], PROBE_OUTPUT_TOKENS);
+async fn one_slow_answer_does_not_end_the_other_checks() {
+    let shown = report([
+        Round::new([ServerStep::Text("one, ".into()), ServerStep::Stall]),
+        counted(vec![call("weather", json!({"city": "Oslo"}))]),
+        Round::new([ServerStep::Stall]),
+        counted(vec![call("clock", json!({}))]),
+    ])
+    .await;
+    let verdicts: Vec<&str> = shown.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert!(verdicts[0].starts_with("streaming: fails: "), "{shown}");
+    assert_eq!(verdicts[1], "one tool: works: called with its argument");
+    assert!(verdicts[2].starts_with("parallel tools: fails: "), "{shown}");
+    assert_eq!(verdicts[3], "empty arguments: works: called without arguments");
+}
+
+#[tokio::test]
+async fn a_probe_bounds_its_answers() {
+    for name in [ProviderName::Router, ProviderName::Local] {
+        let server = ModelServer::start(Script::new([counting()])).expect("loopback has a free port");
+        let settings = ProviderSettings {
+            name,
+            ..settings(&server.url())
+        };
+        probe(&settings, &options()).await;
+        let body = &server.requests()[0].body;
+        assert_eq!(body["max_tokens"], PROBE_OUTPUT_TOKENS);
+    }
 }
