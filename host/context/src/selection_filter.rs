@@ -5,7 +5,7 @@
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use tool_core::api::{ErrorKind, Problem, SelectionRequest};
+use tool_core::api::{ErrorKind, PATTERN_CHARS_MAX, Problem, SelectionRequest};
 use tool_repository::FileEntry;
 
 /// Files that `--include` may name: the selection and its near misses hold fewer.
@@ -13,9 +13,6 @@ const FILTER_FILES_MAX: usize = 20;
 
 /// Patterns of `--include` and `--exclude` together; each is matched against every path of the repository.
 const FILTER_PATTERNS_MAX: usize = 100;
-
-/// Longest of these patterns; longer than any path that matters.
-const FILTER_PATTERN_BYTES_MAX: usize = 1024;
 
 /// See the module. The default changes nothing.
 #[derive(Debug, Default)]
@@ -128,7 +125,7 @@ fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let normal = pattern.trim_start_matches("./").trim_end_matches('/');
-        if normal.is_empty() || pattern.len() > FILTER_PATTERN_BYTES_MAX {
+        if normal.is_empty() || pattern.chars().count() > PATTERN_CHARS_MAX {
             return Err(wrong(pattern, "it is empty or too long".to_owned()));
         }
         for form in [normal.to_owned(), format!("{normal}/**")] {
@@ -183,7 +180,7 @@ mod tests {
         let problem = filter(&many, &many).expect_err("there are too many");
         assert!(problem.message.contains(&FILTER_PATTERNS_MAX.to_string()), "{problem}");
         assert!(filter(&many, &[]).is_ok());
-        let long = "a".repeat(FILTER_PATTERN_BYTES_MAX);
+        let long = "é".repeat(PATTERN_CHARS_MAX);
         assert!(filter(&[&long], &[]).is_ok());
         assert!(filter(&[], &[&format!("{long}a")]).is_err());
     }

@@ -33,7 +33,7 @@ pub use event::{ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, 
 pub use graph::{GraphRequest, ModuleEdge, ModuleGraph, ModuleNode};
 pub use provider_name::ProviderName;
 pub use run_purpose::{RunPurpose, UnknownCheck};
-pub use schema::{FORWARDED, TEST_COMMAND, TEST_RESULTS};
+pub use schema::{FORWARDED, PATTERN_CHARS_MAX, TEST_COMMAND, TEST_RESULTS};
 pub use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};
 
 /// A point in time, written as ISO 8601 in UTC.
@@ -400,9 +400,11 @@ impl VerificationRule {
 pub struct SelectionRequest {
     /// Taken first, in this order, as far as there is room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::PathPattern>)]
     pub include: Vec<String>,
     /// Never considered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::PathPattern>)]
     pub exclude: Vec<String>,
     /// True leaves out the instruction files of the project, such as `AGENTS.md`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -23,6 +23,26 @@ impl PartialSchema for JsonObject {
 
 impl ToSchema for JsonObject {}
 
+/// Most characters of a pattern of [`SelectionRequest`](super::SelectionRequest): more than a path that matters has.
+pub const PATTERN_CHARS_MAX: usize = 1024;
+
+/// Schema of a pattern for paths. Not every string that it allows is a glob.
+pub(super) struct PathPattern;
+
+impl PartialSchema for PathPattern {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
+        text.description(Some("A path, or a glob, from the root."))
+            .min_length(Some(1))
+            .max_length(Some(PATTERN_CHARS_MAX))
+            // Without its leading `./` and its trailing `/` it would be empty.
+            .pattern(Some("[^./]"))
+            .into()
+    }
+}
+
+impl ToSchema for PathPattern {}
+
 /// Variable with the user's own test command. Quotes group words as in a shell, and no shell runs.
 pub const TEST_COMMAND: &str = "TOOL_TEST_COMMAND";
 
