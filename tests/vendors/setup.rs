@@ -137,25 +137,30 @@ fn the_first_command_sets_up_ollama_and_goes_on() {
     assert!(screen.contains(ANSWER), "{screen}");
     insta::assert_snapshot!(without_differences(&questions(&screen)), @"
     Which vendor?
-       1  ollama      Ollama: runs on port 11434, 2 models
-       2  analyst     no model, no key, no network: a deterministic overview
-       3  anthropic   Anthropic
-       4  openai      OpenAI
-       5  gemini      Google Gemini
-       6  openrouter  OpenRouter
-       7  lmstudio    LM Studio
-       8  llamacpp    llama.cpp
-       9  vllm        vLLM
-      10  azure       Azure OpenAI
-      11  bedrock     Amazon Bedrock
-      12  vertex      Google Vertex AI
-      13  mistral     Mistral
-      14  groq        Groq
-      15  deepseek    DeepSeek
-      16  xai         xAI
-      17  together    Together AI
-      18  fireworks   Fireworks AI
-      19  litellm     LiteLLM proxy
+       1  ollama       Ollama: runs on port 11434, 2 models
+       2  analyst      no model, no key, no network: a deterministic overview
+       3  anthropic    Anthropic
+       4  openai       OpenAI
+       5  gemini       Google Gemini
+       6  openrouter   OpenRouter
+       7  lmstudio     LM Studio
+       8  llamacpp     llama.cpp
+       9  vllm         vLLM
+      10  azure        Azure OpenAI
+      11  bedrock      Amazon Bedrock
+      12  vertex       Google Vertex AI
+      13  mistral      Mistral
+      14  groq         Groq
+      15  deepseek     DeepSeek
+      16  xai          xAI
+      17  together     Together AI
+      18  fireworks    Fireworks AI
+      19  huggingface  Hugging Face Inference Providers
+      20  cerebras     Cerebras
+      21  moonshot     Moonshot AI (Kimi)
+      22  zai          Z.AI
+      23  qwen         Alibaba Cloud Model Studio (Qwen)
+      24  litellm      LiteLLM proxy
     Number or name [FIRST]:
     Which model?
        1  qwen3-coder

@@ -25,13 +25,13 @@ pub(crate) struct Init {
     /// Model identifier
     #[arg(long, requires = "server")]
     pub(crate) model: Option<String>,
-    /// Region, for bedrock and vertex
+    /// Region, for bedrock, vertex and qwen
     #[arg(long, requires = "vendor")]
     pub(crate) region: Option<String>,
     /// Project, for vertex
     #[arg(long, requires = "vendor")]
     pub(crate) project: Option<String>,
-    /// Name of the resource, for azure
+    /// Name of the resource, for azure; of the workspace, for qwen
     #[arg(long, requires = "vendor")]
     pub(crate) resource: Option<String>,
     /// Read the API key from standard input and store it in the file; an environment variable is safer

@@ -99,7 +99,7 @@ const LOCAL: Preset = Preset {
 };
 
 /// Every vendor that is known by name, in the order in which a list shows them.
-pub const PRESETS: [Preset; 18] = [
+pub const PRESETS: [Preset; 23] = [
     Preset {
         name: "anthropic",
         title: "Anthropic",
@@ -244,6 +244,56 @@ pub const PRESETS: [Preset; 18] = [
         title: "Fireworks AI",
         url: "https://api.fireworks.ai/inference/v1",
         usual_variables: &["FIREWORKS_API_KEY"],
+        ..HOSTED
+    },
+    Preset {
+        // huggingface/hub-docs, docs/inference-providers/hub-api.md and integrations/codex.md, read November 2026.
+        name: "huggingface",
+        title: "Hugging Face Inference Providers",
+        url: "https://router.huggingface.co/v1",
+        usual_variables: &["HF_TOKEN"],
+        ..HOSTED
+    },
+    Preset {
+        // inference-docs.cerebras.ai/resources/openai and /api-reference/chat-completions, read November 2026.
+        name: "cerebras",
+        title: "Cerebras",
+        url: "https://api.cerebras.ai/v1",
+        usual_variables: &["CEREBRAS_API_KEY"],
+        quirks: Quirks::OPENAI,
+        ..HOSTED
+    },
+    Preset {
+        // platform.kimi.ai/docs/api/quickstart, read November 2026.
+        name: "moonshot",
+        title: "Moonshot AI (Kimi)",
+        url: "https://api.moonshot.ai/v1",
+        usual_variables: &["MOONSHOT_API_KEY"],
+        ..HOSTED
+    },
+    Preset {
+        // docs.z.ai/api-reference/introduction, read November 2026. It describes no list of models.
+        name: "zai",
+        title: "Z.AI",
+        url: "https://api.z.ai/api/paas/v4",
+        usual_variables: &["ZAI_API_KEY"],
+        quirks: Quirks {
+            has_model_list: false,
+            ..Quirks::PLAIN
+        },
+        ..HOSTED
+    },
+    Preset {
+        // alibabacloud.com/help, "OpenAI-compatible - Chat" of October 2026: each workspace has a host of its own. It
+        // describes no list of models.
+        name: "qwen",
+        title: "Alibaba Cloud Model Studio (Qwen)",
+        url: "https://{resource}.{region}.maas.aliyuncs.com/compatible-mode/v1",
+        usual_variables: &["DASHSCOPE_API_KEY"],
+        quirks: Quirks {
+            has_model_list: false,
+            ..Quirks::PLAIN
+        },
         ..HOSTED
     },
     Preset {

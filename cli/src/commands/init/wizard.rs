@@ -98,7 +98,7 @@ fn choose_vendor(findings: &Findings, context: &Context) -> Result<Init, Error> 
     }
     let mut question = "Which vendor?\n".to_owned();
     for (number, (name, words)) in (1..).zip(&choices) {
-        question.push_str(&format!("  {number:2}  {name:10}  {words}\n"));
+        question.push_str(&format!("  {number:2}  {name:11}  {words}\n"));
     }
     output.ask(&question);
     loop {

@@ -51,7 +51,7 @@ pub const TEST_RESULTS: &str = "TOOL_TEST_RESULTS";
 
 /// Names of the environment variables that configure the product or that recipes may see. A client sends these with a
 /// session, those that `headers` of the user's configuration name, and no others.
-pub const FORWARDED: [&str; 73] = [
+pub const FORWARDED: [&str; 78] = [
     "HOSTED_API_KEY",
     "VENDOR_B_API_KEY",
     "VENDOR_C_API_KEY",
@@ -74,6 +74,11 @@ pub const FORWARDED: [&str; 73] = [
     "XAI_API_KEY",
     "TOGETHER_API_KEY",
     "FIREWORKS_API_KEY",
+    "HF_TOKEN",
+    "CEREBRAS_API_KEY",
+    "MOONSHOT_API_KEY",
+    "ZAI_API_KEY",
+    "DASHSCOPE_API_KEY",
     "LITELLM_API_KEY",
     "HOSTED_MODEL",
     "TOOL_LOG_LEVEL",
