@@ -146,35 +146,66 @@ fn another_user_of_the_machine_gets_nothing_without_the_token() {
     assert_eq!(log.matches(" code=unauthorized").count(), 9, "{log}");
 }
 
-/// Asks for an operation as a program of the same user in namespaces of its own; gives the answer.
-#[expect(clippy::disallowed_methods, reason = "a confined program is another process")]
-fn asked_by_a_confined_program(namespaces: &[&str], address: &str, body: &str) -> String {
-    let script = "exec 3<>\"/dev/tcp/127.0.0.1/$1\"; printf %s \"$2\" >&3; cat <&3";
-    let request = format!(
-        "POST /execute HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+/// A request of an operation; `connection` says what becomes of the connection.
+fn execute_request(connection: &str, address: &str, body: &str) -> String {
+    format!(
+        "POST /execute HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: {connection}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{body}",
         port(address),
         body.len()
-    );
-    let mut command = Command::new("unshare");
-    command
-        .args(namespaces)
-        .args(["bash", "-euc", script, "bash", port(address), &request]);
-    finish(command.output().expect("there is unshare")).expect(0).stdout
+    )
 }
 
-/// Flatpak and rootless containers with the host's network are such programs.
+/// Asks for an operation as a program of the same user that another program confines; gives the answer.
+#[expect(clippy::disallowed_methods, reason = "a confined program is another process")]
+fn asked_by_a_confined_program(confined_by: &[&str], address: &str, body: &str) -> String {
+    let script = "exec 3<>\"/dev/tcp/127.0.0.1/$1\"; printf %s \"$2\" >&3; cat <&3";
+    let request = execute_request("close", address, body);
+    let mut command = Command::new(confined_by[0]);
+    command
+        .args(&confined_by[1..])
+        .args(["bash", "-euc", script, "bash", port(address), &request]);
+    finish(command.output().expect("it is there")).expect(0).stdout
+}
+
+/// A shell of the user asks over a connection; then a confined program, which inherits it, asks over it again.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a confined program is another process")]
+fn a_connection_that_a_confined_program_inherits_changes_nothing() {
+    let (home, repository) = (Home::offline(), folder(&[("app.py", "x = 1\n")]));
+    let address = home.serve();
+    let body = json!({"operation": "refactor", "target": "app.py", "repo_path": repository.path()}).to_string();
+    // The status line is the answer's first: the shell was looked at then.
+    let script = "exec 3<>\"/dev/tcp/127.0.0.1/$1\"; printf %s \"$2\" >&3; read -r status <&3; echo \"$status\"
+        exec unshare -U -r bash -euc 'printf %s \"$0\" >&3; cat <&3' \"$3\"";
+    let requests = ["keep-alive", "close"].map(|connection| execute_request(connection, &address, &body));
+    let mut command = Command::new("bash");
+    command.args(["-euc", script, "bash", port(&address), &requests[0], &requests[1]]);
+    let answers = finish(command.output().expect("there is a shell")).expect(0).stdout;
+    assert!(!answers.starts_with("HTTP/1.1 401"), "{answers}");
+    holds(
+        &answers,
+        &["HTTP/1.1 401 Unauthorized", "does more than read, and needs the token"],
+    );
+}
+
+/// Flatpak, rootless containers with the host's network, and programs under seccomp or Landlock are such programs.
 #[test]
 fn a_confined_program_of_the_same_user_changes_nothing_without_the_token() {
     let (home, repository) = (Home::offline(), folder(&[("app.py", "x = 1\n")]));
     let address = home.serve();
     let body = |operation: &str| json!({"operation": operation, "target": "app.py", "repo_path": repository.path()});
-    for namespaces in [&["-U", "-r", "-m"][..], &["-U", "-r", "-p", "-f"], &["-U", "-r"]] {
+    for confined_by in [
+        &["unshare", "-U", "-r", "-m"][..],
+        &["unshare", "-U", "-r", "-p", "-f"],
+        &["unshare", "-U", "-r"],
+        &["setpriv", "--no-new-privs"],
+    ] {
         for operation in ["refactor", "test-gen"] {
-            let answer = asked_by_a_confined_program(namespaces, &address, &body(operation).to_string());
+            let answer = asked_by_a_confined_program(confined_by, &address, &body(operation).to_string());
             assert!(
                 answer.starts_with("HTTP/1.1 401 Unauthorized\r\n"),
-                "{namespaces:?}: {answer}"
+                "{confined_by:?}: {answer}"
             );
             holds(
                 &answer,
@@ -184,8 +215,8 @@ fn a_confined_program_of_the_same_user_changes_nothing_without_the_token() {
                 ],
             );
         }
-        let answer = asked_by_a_confined_program(namespaces, &address, &body("explain").to_string());
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{namespaces:?}: {answer}");
+        let answer = asked_by_a_confined_program(confined_by, &address, &body("explain").to_string());
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{confined_by:?}: {answer}");
     }
     // The analyst behind this server only explains: a model is missing, and no credential.
     for operation in ["refactor", "test-gen"] {
@@ -194,7 +225,7 @@ fn a_confined_program_of_the_same_user_changes_nothing_without_the_token() {
     }
     http::post(&address, "/execute", &body("explain")).expect(200);
     let log = fs::read_to_string(home.path().join("logs/access.log")).expect("it is there");
-    assert_eq!(log.matches(" status=401 ").count(), 6, "{log}");
+    assert_eq!(log.matches(" status=401 ").count(), 8, "{log}");
     assert!(log.contains(" caller=own-namespaces "), "{log}");
 }
 

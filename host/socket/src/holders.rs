@@ -16,8 +16,12 @@ use rustix::path::Arg;
 /// directory: that of a `chroot` is another one.
 const NAMESPACES: [&str; 4] = ["ns/mnt", "ns/user", "ns/pid", "root"];
 
+/// What `/proc/PID/status` says of the limits that a process puts on itself; 0 is none. Landlock has no line of its own,
+/// and a user needs the first of these to use it. A program that is as limited as this one, as in a container, is as free.
+const LIMITS: [&str; 3] = ["NoNewPrivs:", "Seccomp:", "Seccomp_filters:"];
+
 /// True where at least one process holds the socket with this inode, and each that holds it is in the mount, user and
-/// PID namespace of this process. False where the namespaces of one of them cannot be read.
+/// PID namespace of this process and not more limited by seccomp or Landlock. False where one of them cannot be read.
 ///
 /// Takes some ten microseconds for each process of the machine.
 pub fn are_in_our_namespaces(inode: u32) -> bool {
@@ -28,7 +32,8 @@ fn are_like_self(proc: &Path, inode: u32) -> bool {
     let Some(proc) = open_folder(CWD, proc) else {
         return false;
     };
-    let Some(own) = open_folder(&proc, "self").and_then(|this| namespaces(&this)) else {
+    let own = open_folder(&proc, "self").and_then(|this| Some((namespaces(&this)?, limits(&this)?)));
+    let Some((own_namespaces, own_limits)) = own else {
         return false;
     };
     let Ok(entries) = Dir::read_from(&proc) else {
@@ -45,7 +50,9 @@ fn are_like_self(proc: &Path, inode: u32) -> bool {
         let Some(process) = open_folder(&proc, name).filter(|process| holds(process, link.as_bytes())) else {
             continue;
         };
-        if namespaces(&process).as_ref() != Some(&own) {
+        let is_as_free = namespaces(&process).is_some_and(|namespaces| namespaces == own_namespaces)
+            && limits(&process).is_some_and(|limits| limits.iter().zip(own_limits).all(|(limit, own)| *limit <= own));
+        if !is_as_free {
             return false;
         }
         is_held = true;
@@ -62,6 +69,18 @@ fn open_folder(at: impl AsFd, name: impl Arg) -> Option<OwnedFd> {
 fn namespaces(process: &OwnedFd) -> Option<Vec<Vec<u8>>> {
     let read = |name| Some(readlinkat(process, name, Vec::new()).ok()?.into_bytes());
     NAMESPACES.into_iter().map(read).collect()
+}
+
+/// The limits of a process, in the order of [`LIMITS`]. An older kernel does not count the filters.
+fn limits(process: &OwnedFd) -> Option<[u32; 3]> {
+    let file = openat(process, "status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let status = std::io::read_to_string(std::fs::File::from(file)).ok()?;
+    let value = |name| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    Some(LIMITS.map(|name| value(name).unwrap_or(0)))
 }
 
 /// True where a descriptor of a process leads to `link`.
@@ -104,6 +123,14 @@ mod tests {
             // The numbers from 20 on are of processes in a `chroot`.
             let root = if number.starts_with('2') { "/jail" } else { "/" };
             symlink(root, process.join("root")).expect("it can be made");
+            // Those from 30 on are confined by Landlock, and those from 40 on by seccomp.
+            let (landlock, seccomp) = (number.starts_with('3'), number.starts_with('4'));
+            let status = format!(
+                "Name:\tx\nNoNewPrivs:\t{}\nSeccomp:\t{}\n",
+                u8::from(landlock),
+                2 * u8::from(seccomp)
+            );
+            std::fs::write(process.join("status"), status).expect("it can be made");
             for (kind, inode) in kinds.into_iter().filter_map(|(kind, inode)| Some((kind, inode?))) {
                 symlink(format!("{kind}:[{inode}]"), process.join("ns").join(kind)).expect("it can be made");
             }
@@ -123,6 +150,8 @@ mod tests {
             (&[("11", HOLDS, Some("9"))], false),
             (&[ours, ("11", HOLDS, None)], false),
             (&[("20", HOLDS, Some("1"))], false),
+            (&[("30", HOLDS, Some("1"))], false),
+            (&[ours, ("40", HOLDS, Some("1"))], false),
             (&[("11", OTHERS, Some("1"))], false),
             (&[("thread-self", HOLDS, Some("1"))], false),
             (&[], false),

@@ -10,7 +10,7 @@ use crate::session::same_secret;
 pub(super) enum Caller {
     /// The request carried the token, or came over `backend.sock`, which is for the owner alone.
     Token,
-    /// The request came over TCP from processes of the same user, all in the daemon's own mount, user and PID namespace.
+    /// The request came over TCP from processes of the same user, each as free as the daemon.
     OwnNamespaces,
     /// The request came over TCP from a process of the same user, which may be confined or was not looked at.
     SameUser,

@@ -254,8 +254,8 @@ fn without_prefix(path: &str) -> &str {
 
 /// The refusal of a request that does more than read, of a caller who may be confined.
 pub(super) fn confined(state: &AppState) -> Problem {
-    let message = "This request does more than read, and needs the token: the process that sent it is not known to run \
-        in the backend's own mount, user and PID namespaces";
+    let message = "This request does more than read, and needs the token: the process that sent it is not known to be in \
+        the backend's own mount, user and PID namespaces, and under no other seccomp or Landlock rules";
     Problem::new(ErrorKind::Unauthorized, message).with_hint(format!(
         "send the header `Authorization: Bearer TOKEN` with the content of {}, or use the socket `backend.sock` beside it",
         state.home().join("token").display()

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 use tool_socket::diag::SocketOwner;
 
@@ -56,7 +56,8 @@ pub struct Peer {
     stream: Option<Weak<PeerStream>>,
     /// The other end, where a process of our user holds it.
     end: Arc<OnceLock<Option<SocketOwner>>>,
-    in_our_namespaces: Arc<OnceCell<bool>>,
+    /// The answer of a test; otherwise the kernel is asked.
+    in_our_namespaces: Option<bool>,
     streams: Arc<AtomicUsize>,
     heads: Arc<Heads>,
 }
@@ -94,7 +95,7 @@ impl Peer {
             ours,
             stream,
             end: Arc::default(),
-            in_our_namespaces: Arc::default(),
+            in_our_namespaces: None,
             streams: Arc::default(),
             heads: Arc::default(),
         }
@@ -106,7 +107,7 @@ impl Peer {
         let uid = rustix::process::geteuid().as_raw();
         Self {
             end: Arc::new(OnceLock::from(same_user.then_some(SocketOwner { uid, inode: 0 }))),
-            in_our_namespaces: Arc::new(OnceCell::new_with(Some(same_user))),
+            in_our_namespaces: Some(same_user),
             ..Self::unknown(PeerAddress::Tcp(address), None, None)
         }
     }
@@ -115,7 +116,7 @@ impl Peer {
     #[cfg(test)]
     pub(super) fn confined(address: SocketAddr) -> Self {
         Self {
-            in_our_namespaces: Arc::new(OnceCell::new_with(Some(false))),
+            in_our_namespaces: Some(false),
             ..Self::new(address, true)
         }
     }
@@ -147,17 +148,17 @@ impl Peer {
         self.end.get().is_some_and(Option::is_some)
     }
 
-    /// True where each process that holds the other end runs in our mount, user and PID namespace. Looked up once for a
-    /// connection.
+    /// True where each process that holds the other end now is in our mount, user and PID namespace and not more limited
+    /// than we are. Looked up for each request: a confined child inherits the connections of its parent.
     pub(super) async fn is_in_our_namespaces(&self) -> bool {
-        let look_up = || async {
-            let stream = self.stream.as_ref().and_then(Weak::upgrade);
-            match (stream, self.end.get()) {
-                (Some(stream), Some(Some(end))) => is_held_in_our_namespaces(&stream, *end).await,
-                _ => false,
-            }
-        };
-        *self.in_our_namespaces.get_or_init(look_up).await
+        if let Some(known) = self.in_our_namespaces {
+            return known;
+        }
+        let stream = self.stream.as_ref().and_then(Weak::upgrade);
+        match (stream, self.end.get()) {
+            (Some(stream), Some(Some(end))) => is_held_in_our_namespaces(&stream, *end).await,
+            _ => false,
+        }
     }
 
     /// Marks a request as arrived, and as being answered until the mark is dropped.

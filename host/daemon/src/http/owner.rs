@@ -71,7 +71,7 @@ impl OwnerLookup {
     }
 }
 
-/// True where every process that holds the other end of a connection is in our mount, user and PID namespace.
+/// True where every process that holds the other end of a connection now is as free as we are.
 pub(super) async fn is_held_in_our_namespaces(stream: &PeerStream, end: SocketOwner) -> bool {
     static PERMITS: Semaphore = Semaphore::const_new(HOLDER_LOOKUPS_MAX);
     let _permit = PERMITS.acquire().await.expect("the semaphore is never closed");

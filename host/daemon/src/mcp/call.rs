@@ -108,8 +108,8 @@ fn begun(
 
 /// The refusal of a tool that does more than read, for a client that may be confined.
 fn confined() -> Problem {
-    let message = "This tool does more than read, and the process that calls it is not known to run in the backend's own \
-        mount, user and PID namespaces";
+    let message = "This tool does more than read, and the process that calls it is not known to be in the backend's own \
+        mount, user and PID namespaces, and under no other seccomp or Landlock rules";
     Problem::new(ErrorKind::Unauthorized, message).with_hint(
         "send `Authorization: Bearer TOKEN` with the content of `~/.tool/token`, or start `tool mcp` instead",
     )
