@@ -14,6 +14,7 @@ use crate::process::contain;
 
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+const SEARCHABLE_BY_OTHERS: u32 = 0o011;
 
 /// Links that are followed on the way to a home, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
@@ -22,8 +23,11 @@ const OTHER_HOME: &str = "leave TOOL_HOME out, or set it to a folder that `mktem
 
 /// Refuses a home that other users can replace or write to, or that test runs can see.
 pub fn check_home(home: &Path) -> Result<(), Problem> {
-    let path = resolve(home);
-    Viewer::current().check(home, &path)?;
+    let (path, viewer) = (resolve(home), Viewer::current());
+    viewer.check(home, &path)?;
+    if let Some(file) = exposed_configuration(&path) {
+        viewer.check_way(&file.path.clone(), &[file])?;
+    }
     // A run sees the system's directories as they are, and could connect to the socket there.
     if contain::shows_to_runs(&path.target) {
         let hint = format!(
@@ -43,13 +47,32 @@ pub(super) fn make_home(home: &Path) -> Result<(), Problem> {
     check_home(home)
 }
 
-/// A folder or a link that a lookup passes.
+/// The configuration of a home, where it is no link and other users can reach it.
+fn exposed_configuration(home: &ResolvedPath) -> Option<Component> {
+    let folder = home.components.last().filter(|last| last.path == home.target)?;
+    let file = Component::at(home.target.join("config.toml"))?;
+    (folder.mode & SEARCHABLE_BY_OTHERS != 0 && !file.is_link).then_some(file)
+}
+
+/// A folder, a link or a file that a lookup passes.
 #[derive(Debug)]
 struct Component {
     path: PathBuf,
     owner: u32,
     mode: u32,
     is_link: bool,
+}
+
+impl Component {
+    fn at(path: PathBuf) -> Option<Self> {
+        let metadata = fs::symlink_metadata(&path).ok()?;
+        Some(Self {
+            path,
+            owner: metadata.uid(),
+            mode: metadata.mode(),
+            is_link: metadata.is_symlink(),
+        })
+    }
 }
 
 /// A path as the kernel walks it.
@@ -60,14 +83,13 @@ struct ResolvedPath {
     target: PathBuf,
 }
 
-/// Walks a path and notes every step of it, up to what does not exist or cannot be used by us either.
+/// Walks a path and notes every step of it that exists and that we can reach.
 fn resolve(path: &Path) -> ResolvedPath {
     let reversed = |path: &Path| {
         let parts = path.components().rev().map(|part| part.as_os_str().to_owned());
         parts.collect::<Vec<OsString>>()
     };
     let (mut rest, mut target, mut components, mut links) = (reversed(path), PathBuf::new(), Vec::new(), 0);
-    let mut is_at_end = false;
     while let Some(part) = rest.pop() {
         match part.as_encoded_bytes() {
             b"." => continue,
@@ -78,20 +100,12 @@ fn resolve(path: &Path) -> ResolvedPath {
             b"/" => target = PathBuf::from("/"),
             _ => target.push(&part),
         }
-        if is_at_end {
-            continue;
-        }
-        let Ok(metadata) = fs::symlink_metadata(&target) else {
-            is_at_end = true;
+        // What is missing may be followed by `..`, and what is below that by something that is there.
+        let Some(component) = Component::at(target.clone()) else {
             continue;
         };
-        let is_link = metadata.is_symlink();
-        components.push(Component {
-            path: target.clone(),
-            owner: metadata.uid(),
-            mode: metadata.mode(),
-            is_link,
-        });
+        let is_link = component.is_link;
+        components.push(component);
         if is_link {
             links += 1;
             match fs::read_link(&target) {
@@ -99,7 +113,7 @@ fn resolve(path: &Path) -> ResolvedPath {
                     rest.extend(reversed(&leads_to));
                     target.pop();
                 }
-                _ => is_at_end = true,
+                _ => break,
             }
         }
     }
@@ -130,7 +144,8 @@ impl Viewer {
 
     /// Refuses a home if another user owns it, can write to it, or can put something else at its path.
     fn check(self, home: &Path, path: &ResolvedPath) -> Result<(), Problem> {
-        let last = path.components.last().filter(|last| last.path == path.target);
+        let last = path.components.last();
+        let last = last.filter(|last| last.path == path.target && !last.is_link);
         if let Some(last) = last {
             if last.owner != self.user {
                 return Err(foreign(home, last));
@@ -139,8 +154,13 @@ impl Viewer {
                 return Err(writable(home, last));
             }
         }
+        self.check_way(home, &path.components)
+    }
+
+    /// Refuses a path if another user owns a folder or a link on it, or can write to a folder that is not sticky.
+    fn check_way(self, home: &Path, components: &[Component]) -> Result<(), Problem> {
         let mut is_parent_shared = false;
-        for component in &path.components {
+        for component in components {
             let is_root = component.owner == 0 || self.unmapped == Some(component.owner) && !is_parent_shared;
             if !is_root && component.owner != self.user {
                 return Err(foreign(home, component));
@@ -223,6 +243,33 @@ mod tests {
         let said = format!("Other users may write to `{path}` (mode 702)");
         assert_eq!((problem.kind.code(), problem.message), ("open-home", said));
         assert_eq!(problem.hint, Some(format!("run `chmod go-w {path}`")));
+    }
+
+    #[test]
+    fn a_configuration_that_other_users_can_write_is_refused() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let file = home.path().join("config.toml");
+        fs::write(&file, "").expect("it is writable");
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        for (folder, configuration, is_allowed) in [
+            (0o755, 0o644, true),
+            (0o755, 0o664, false),
+            (0o710, 0o602, false),
+            // Other users cannot reach it.
+            (0o700, 0o666, true),
+        ] {
+            mode(home.path(), folder);
+            mode(&file, configuration);
+            let result = check_home(home.path());
+            assert_eq!(result.is_ok(), is_allowed, "{folder:o} {configuration:o}: {result:?}");
+        }
+        mode(home.path(), 0o755);
+        // Only root can give a file away.
+        if rustix::process::geteuid().is_root() {
+            mode(&file, 0o644);
+            std::os::unix::fs::chown(&file, Some(MALLORY), None).expect("root may");
+            assert!(check_home(home.path()).is_err(), "it is another user's");
+        }
     }
 
     /// Checks a home by the facts of its components: path, owner, mode; a link has mode 0.
@@ -321,7 +368,13 @@ mod tests {
         let home = shared.join("a/home");
         fs::create_dir_all(&home).expect("the folder is writable");
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).expect("it is ours");
-        for home in [&*home, &shared.join("not/there")] {
+        let by_detour = shared.join("not/../../shared/a/home");
+        for home in [
+            &*home,
+            &shared.join("not/there"),
+            &folder.path().join("not/../shared/a/home"),
+            &by_detour,
+        ] {
             let problem = check_home(home).expect_err("others may replace it");
             let said = format!("Other users may write to `{}` (mode 777)", shared.display());
             assert_eq!((problem.kind.code(), problem.message), ("open-home", said));
@@ -346,6 +399,7 @@ mod tests {
         symlink("first", &second).expect("the folder is writable");
         let path = resolve(&first.join("home"));
         assert!(path.components.len() > LINKS_MAX, "it ends");
+        check_home(&first.join("home")).expect("nothing can be opened there");
         // Only root can give a link away.
         if rustix::process::geteuid().is_root() {
             lchown(&link, Some(MALLORY), None).expect("root may");
