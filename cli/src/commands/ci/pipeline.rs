@@ -28,13 +28,10 @@ impl Pipeline {
     /// Finds the system and its event. Refuses an event that gives a stranger's change the rights of the project.
     pub(super) fn detect(chosen: Option<CiHost>, environment: &Environment) -> Result<Self, Error> {
         let host = chosen.unwrap_or_else(|| detect_host(environment));
-        let distrust = match host {
-            CiHost::Github => github_distrust(environment)?,
-            CiHost::Gitlab => gitlab_distrust(environment),
-            CiHost::Buildkite => buildkite_distrust(environment),
-            CiHost::Jenkins => environment.get("CHANGE_FORK").map(|_| OF_A_FORK),
-            CiHost::Other => other_distrust(environment),
-        };
+        // `--host` chooses the reports: a change is judged by the variables of every system.
+        let distrust = github_distrust(environment)?
+            .or_else(|| gitlab_distrust(environment))
+            .or_else(|| other_distrust(environment));
         let workspace = match host {
             CiHost::Github => environment.get("GITHUB_WORKSPACE"),
             CiHost::Gitlab => environment.get("CI_PROJECT_DIR"),
@@ -83,8 +80,39 @@ const GITHUB_TRUSTED: [&str; 5] = ["push", "schedule", "workflow_dispatch", "rel
 /// do not say what caused the other pipeline.
 const GITLAB_TRUSTED: [&str; 5] = ["push", "schedule", "web", "api", "webide"];
 
-/// Sources of Buildkite's builds: a webhook is a push or a pull request. Not `trigger_job`, a step of another pipeline.
-const BUILDKITE_TRUSTED: [&str; 4] = ["webhook", "schedule", "ui", "api"];
+/// Of other systems: a variable that it sets always, the variable with the event, and the events that are trusted. A
+/// webhook of Buildkite is a push or a pull request; `trigger_job` and `BuildCompletion` do not say what caused the other
+/// build. Drone and Woodpecker do not say whether a pull request comes from a fork.
+const OTHER_TRUSTED: [(&str, &str, &[&str]); 5] = [
+    ("BUILDKITE", "BUILDKITE_SOURCE", &["webhook", "schedule", "ui", "api"]),
+    (
+        "TF_BUILD",
+        "BUILD_REASON",
+        &["Manual", "IndividualCI", "BatchedCI", "Schedule", "PullRequest"],
+    ),
+    ("TRAVIS", "TRAVIS_EVENT_TYPE", &["push", "pull_request", "api", "cron"]),
+    (
+        "DRONE",
+        "DRONE_BUILD_EVENT",
+        &["push", "tag", "cron", "promote", "rollback"],
+    ),
+    (
+        "CI_SYSTEM_NAME",
+        "CI_PIPELINE_EVENT",
+        &["push", "tag", "release", "manual", "cron", "deployment"],
+    ),
+];
+
+/// Variables that a system sets for a change from a fork alone: Jenkins and CircleCI.
+const FORK_VARIABLES: [&str; 3] = ["CHANGE_FORK", "CIRCLE_PR_USERNAME", "CIRCLE_PR_REPONAME"];
+
+/// The repository of a pull request, and the one that the job belongs to.
+const REPOSITORY_PAIRS: [(&str, &str); 4] = [
+    ("BUILDKITE_PULL_REQUEST_REPO", "BUILDKITE_REPO"),
+    ("TRAVIS_PULL_REQUEST_SLUG", "TRAVIS_REPO_SLUG"),
+    ("APPVEYOR_PULL_REQUEST_HEAD_REPO_NAME", "APPVEYOR_REPO_NAME"),
+    ("SEMAPHORE_GIT_PR_SLUG", "SEMAPHORE_GIT_REPO_SLUG"),
+];
 
 /// A pull request counts by where it comes from, any other event by [`GITHUB_TRUSTED`].
 fn github_distrust(environment: &Environment) -> Result<Option<&'static str>, Error> {
@@ -118,34 +146,29 @@ fn gitlab_distrust(environment: &Environment) -> Option<&'static str> {
     }
 }
 
-fn buildkite_distrust(environment: &Environment) -> Option<&'static str> {
-    let is_pull_request = environment
-        .get("BUILDKITE_PULL_REQUEST")
-        .is_some_and(|number| number != "false");
-    let (source, own) = (
-        environment.get("BUILDKITE_PULL_REQUEST_REPO"),
-        environment.get("BUILDKITE_REPO"),
-    );
+/// Any other system says where a change comes from, or what caused the job, by its own variables.
+fn other_distrust(environment: &Environment) -> Option<&'static str> {
+    let get = |name: &str| environment.get(name);
     // A repository has an https and an ssh URL. If only their form differs, the change is not trusted, which is safe.
-    if is_pull_request && source != own {
+    let is_from_elsewhere = |(source, own): &(&str, &str)| get(source).is_some() && get(source) != get(own);
+    // Azure Pipelines says for each pull request whether it comes from a fork.
+    let is_azure_fork = get("SYSTEM_PULLREQUEST_ISFORK").map_or_else(
+        || get("TF_BUILD").is_some() && get("BUILD_REASON") == Some("PullRequest"),
+        |answer| !answer.eq_ignore_ascii_case("false"),
+    );
+    let is_of_a_fork = FORK_VARIABLES.iter().any(|name| get(name).is_some())
+        || REPOSITORY_PAIRS.iter().any(is_from_elsewhere)
+        || is_azure_fork
+        || get("CIRCLE_BRANCH").is_some_and(|branch| branch.starts_with("pull/"))
+        || get("BUILDKITE_PULL_REQUEST").is_some_and(|number| number != "false")
+            && get("BUILDKITE_PULL_REQUEST_REPO").is_none();
+    if is_of_a_fork {
         return Some(OF_A_FORK);
     }
-    unless_trusted(environment.get("BUILDKITE_SOURCE"), &BUILDKITE_TRUSTED)
-}
-
-/// Other systems tell of a fork by variables: CircleCI names its owner, Azure Pipelines says `True`, and Travis CI names
-/// both repositories.
-fn other_distrust(environment: &Environment) -> Option<&'static str> {
-    let (source, own) = (
-        environment.get("TRAVIS_PULL_REQUEST_SLUG"),
-        environment.get("TRAVIS_REPO_SLUG"),
-    );
-    let is_of_a_fork = environment.get("CIRCLE_PR_USERNAME").is_some()
-        || environment
-            .get("SYSTEM_PULLREQUEST_ISFORK")
-            .is_some_and(|answer| answer.eq_ignore_ascii_case("true"))
-        || source.is_some() && source != own;
-    is_of_a_fork.then_some(OF_A_FORK)
+    let systems = OTHER_TRUSTED.iter().filter(|(system, ..)| get(system).is_some());
+    systems
+        .map(|(_, event, trusted)| unless_trusted(get(event), trusted))
+        .find_map(|distrust| distrust)
 }
 
 /// Distrusts an event that is not in the list. A job without an event is a shell that sets the system's variables.
@@ -271,6 +294,20 @@ mod tests {
             (&[("CIRCLE_PR_USERNAME", "mallory")][..], Some(OF_A_FORK)),
             (&[("SYSTEM_PULLREQUEST_ISFORK", "True")], Some(OF_A_FORK)),
             (&[("SYSTEM_PULLREQUEST_ISFORK", "False")], None),
+            (
+                &[("TF_BUILD", "True"), ("BUILD_REASON", "PullRequest")],
+                Some(OF_A_FORK),
+            ),
+            (&[("CIRCLE_BRANCH", "pull/7")], Some(OF_A_FORK)),
+            (&[("CIRCLE_BRANCH", "pulley")], None),
+            (
+                &[("BUILDKITE_PULL_REQUEST_REPO", "b"), ("BUILDKITE_REPO", "a")],
+                Some(OF_A_FORK),
+            ),
+            (
+                &[("BUILDKITE_PULL_REQUEST", "3"), ("BUILDKITE_REPO", "a")],
+                Some(OF_A_FORK),
+            ),
             (&slugs("mallory/b"), Some(OF_A_FORK)),
             (&slugs("a/b"), None),
         ] {
@@ -283,8 +320,8 @@ mod tests {
         let systems = [
             ("GITHUB_ACTIONS", "GITHUB_EVENT_NAME", &GITHUB_TRUSTED[..]),
             ("GITLAB_CI", "CI_PIPELINE_SOURCE", &GITLAB_TRUSTED),
-            ("BUILDKITE", "BUILDKITE_SOURCE", &BUILDKITE_TRUSTED),
         ];
+        let systems = systems.into_iter().chain(OTHER_TRUSTED);
         // The first eleven were trusted once.
         let others = [
             "issues",
@@ -309,6 +346,9 @@ mod tests {
             "external",
             "external_pull_request_event",
             "trigger_job",
+            "BuildCompletion",
+            "ResourceTrigger",
+            "pull_request_closed",
             "an event of next year",
             "PUSH",
             "push ",
@@ -316,7 +356,7 @@ mod tests {
         ];
         for (system, variable, trusted) in systems {
             let of = |event: &str| distrust(&[(system, "true"), (variable, event)]);
-            for event in trusted {
+            for event in trusted.iter().filter(|event| **event != "PullRequest") {
                 assert_eq!(of(event), None, "{system} {event}");
             }
             for event in others {
@@ -334,7 +374,15 @@ mod tests {
     fn an_event_that_gives_strangers_secrets_is_refused() {
         let variables = [("GITHUB_ACTIONS", "true"), ("GITHUB_EVENT_NAME", "pull_request_target")];
         assert!(Pipeline::detect(None, &environment(&variables)).is_err());
-        let pipeline = Pipeline::detect(Some(CiHost::Other), &environment(&variables)).expect("the user has chosen");
-        assert_eq!(pipeline.host, CiHost::Other);
+        assert!(Pipeline::detect(Some(CiHost::Other), &environment(&variables)).is_err());
+    }
+
+    #[test]
+    fn the_choice_of_reports_trusts_no_change() {
+        let variables = [("GITHUB_ACTIONS", "true"), ("GITHUB_EVENT_NAME", "issues")];
+        for host in [CiHost::Other, CiHost::Gitlab, CiHost::Github] {
+            let pipeline = Pipeline::detect(Some(host), &environment(&variables)).expect("the event is allowed");
+            assert_eq!((pipeline.host, pipeline.distrust), (host, Some(OF_ANYBODY)));
+        }
     }
 }
