@@ -80,14 +80,17 @@ const UV: &str = ".local/share/uv/python";
 /// Folders of an installation that hold settings and data. Homebrew keeps the first ones of a package in `.bottle`.
 const DATA: [&str; 3] = ["etc", "var", ".bottle"];
 
-/// Settings of package managers that hold tokens, wherever they lie in what is shown.
-const SETTINGS: [&str; 6] = [
+/// Settings of package managers that hold tokens and passwords, wherever they lie in what is shown. The last two are those
+/// of a Maven and a Gradle that a version manager has installed.
+const SETTINGS: [&str; 8] = [
     "npmrc",
     ".npmrc",
     "pip.conf",
     "pydistutils.cfg",
     ".pydistutils.cfg",
     ".pypirc",
+    "settings.xml",
+    "gradle.properties",
 ];
 
 /// Where they lie in the system's directories, which are not searched.
@@ -724,6 +727,15 @@ mod tests {
         }
         machine.file("home/.sdkman/candidates/java/17/bin/java", "");
         machine.file("home/.sdkman/candidates/java/17/conf/security/java.security", "");
+        for name in [
+            "maven/3.9/bin/mvn",
+            "maven/3.9/conf/logging/log.properties",
+            "maven/3.9/conf/settings.xml",
+            "gradle/8/gradle.properties",
+            "gradle/8/lib/gradle.jar",
+        ] {
+            machine.file(&format!("home/.sdkman/candidates/{name}"), "");
+        }
         machine.file("home/.sdkman/etc/config", "");
         machine.link("home/.sdkman/candidates/java/current", "17");
         insta::assert_snapshot!(machine.visible("home/.nvm/versions/node/v20/bin"), @r"
@@ -740,7 +752,12 @@ mod tests {
         home/.pyenv/version
         home/.pyenv/versions/3.12/bin
         ");
-        insta::assert_snapshot!(machine.visible("home/.sdkman/candidates/java/current/bin"), @"home/.sdkman/candidates");
+        insta::assert_snapshot!(machine.visible("home/.sdkman/candidates/java/current/bin"), @r"
+        home/.sdkman/candidates/gradle/8/lib
+        home/.sdkman/candidates/java
+        home/.sdkman/candidates/maven/3.9/bin
+        home/.sdkman/candidates/maven/3.9/conf/logging
+        ");
     }
 
     #[test]
