@@ -186,6 +186,7 @@ pub const PROTECTED: &[Rule] = &[
     all(".drone.*", CI),
     all(".woodpecker*", CI),
     all(".buildkite", CI),
+    all("buildkite.*", CI),
     all(".cirrus.*", CI),
     all(".semaphore", CI),
     all(".teamcity", CI),
@@ -434,6 +435,10 @@ pub const PROTECTED: &[Rule] = &[
     file("*.lnk", DESKTOP),
     file("*.url", DESKTOP),
     file("*.scf", DESKTOP),
+    file("*.library-ms", DESKTOP),
+    file("*.command", DESKTOP),
+    file("*.terminal", DESKTOP),
+    file("*.webloc", DESKTOP),
     // Editors and their language servers.
     all(".vscode", SETTINGS),
     all("*.code-workspace", SETTINGS),
