@@ -95,10 +95,11 @@ impl Repository {
     }
 }
 
-/// A name as it looks: one Unicode form, one kind of space, nothing without a width.
+/// A name as it looks: one Unicode form, one kind of space and none at an end, nothing without a width.
 fn look(name: &str) -> String {
     let spaced = |character: char| if character.is_whitespace() { ' ' } else { character };
-    name.chars()
+    name.trim()
+        .chars()
         .filter(|&character| !is_ignorable(character))
         .nfc()
         .map(spaced)
@@ -176,7 +177,9 @@ mod tests {
         let (_folder, repository) = repository(&[NFD, "src/a.py"]);
         assert_eq!(repository.find_twin("caf\u{e9}.py").as_deref(), Some(NFD));
         assert_eq!(repository.find_twin("SRC/b.py").as_deref(), Some("src"));
-        assert_eq!(repository.find_twin("src/\u{200b}a.py").as_deref(), Some("src/a.py"));
+        for twin in ["src/\u{200b}a.py", "src/a.py\u{a0}", "src/ a.py"] {
+            assert_eq!(repository.find_twin(twin).as_deref(), Some("src/a.py"), "{twin:?}");
+        }
         for fine in [NFD, "src/a.py", "src/b.py", "new/a.py"] {
             assert_eq!(repository.find_twin(fine), None, "{fine}");
         }
