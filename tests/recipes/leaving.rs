@@ -351,6 +351,40 @@ fn tests_of_the_users_own_state_leave_nothing_either() {
     holds(&broken, &["FAILED: 1 failed", "price_is_kept"]);
 }
 
+/// A build script leaves a mark in the folder of build output.
+const MARKING: &str = r#"fn main() {
+    let out = std::path::PathBuf::from(std::env::var("OUT_DIR").unwrap());
+    std::fs::write(out.ancestors().nth(4).unwrap().join("mark"), "").unwrap();
+}
+"#;
+
+#[test]
+fn a_file_of_a_session_that_comes_back_is_not_the_users_own() {
+    let repository = project();
+    let root = repository.path();
+    let aside = tempfile::tempdir().expect("a temporary folder");
+    let (script, stashed) = (root.join("build.rs"), aside.path().join("build.rs"));
+    let (_server, home) = scripted([
+        call("write_file", json!({"path": "build.rs", "content": MARKING})),
+        Round::text("Added a build script."),
+    ]);
+    with_tools(&home, root, &["refactor", "add a script"]).expect(0);
+    std::fs::copy(&script, &stashed).expect("the session has written it");
+    let marks = || kept(&home).into_keys().filter(|path| path.ends_with("mark")).count();
+    // As `git stash` and `git stash pop` do, and then an editor.
+    std::fs::remove_file(&script).expect("it is there");
+    run_tests(&home, root, &[]).expect(0);
+    std::fs::copy(&stashed, &script).expect("it can be written");
+    run_tests(&home, root, &[]).expect(0);
+    assert_eq!(marks(), 0, "it came back");
+    std::fs::write(&script, format!("{MARKING}// Mine.\n")).expect("it can be written");
+    run_tests(&home, root, &[]).expect(0);
+    assert_eq!(marks(), 0, "it came back and was edited");
+    commit(root, "keep the script");
+    run_tests(&home, root, &[]).expect(0);
+    assert_eq!(marks(), 1, "the user has taken it over");
+}
+
 #[test]
 fn a_branch_of_others_decides_no_verdict_on_another_branch() {
     let repository = project();

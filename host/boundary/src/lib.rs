@@ -58,6 +58,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -269,16 +270,16 @@ pub enum RunAsker {
 
 /// Tells which files are as sessions have left them.
 pub trait SessionChanges: Send + Sync {
-    /// The files that sessions after `since`, all of them where it is absent, have changed, and that are not what they
-    /// were before the first of these changes. Blocks.
-    fn left_by_sessions(&self, repository: &Repository, since: Option<&str>) -> LeftFiles;
+    /// The files that sessions after the `seen` ones have changed, and those that were put back when these were seen,
+    /// where they are not what they were before the first of these changes. Blocks.
+    fn left_by_sessions(&self, repository: &Repository, seen: &SeenSessions) -> LeftFiles;
 }
 
 /// No session has changed anything.
 pub struct NoChanges;
 
 impl SessionChanges for NoChanges {
-    fn left_by_sessions(&self, _: &Repository, _: Option<&str>) -> LeftFiles {
+    fn left_by_sessions(&self, _: &Repository, _: &SeenSessions) -> LeftFiles {
         LeftFiles::default()
     }
 }
@@ -286,10 +287,20 @@ impl SessionChanges for NoChanges {
 /// Files that sessions have changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftFiles {
-    /// Identifier of the newest session.
-    pub newest: Option<String>,
+    /// The sessions that were looked at.
+    pub seen: SeenSessions,
     /// Paths relative to the root.
     pub paths: BTreeSet<String>,
+}
+
+/// Sessions whose changes have been looked at. The default is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeenSessions {
+    /// Identifier of the newest one.
+    pub newest: Option<String>,
+    /// Files that were as before all sessions: a session's content can come back, as by `git stash pop`.
+    pub put_back: BTreeSet<String>,
 }
 
 /// State of the conversation that calls belong to. The default has just begun, in a trusted repository.

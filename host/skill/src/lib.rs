@@ -38,9 +38,9 @@ pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
     ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, FileVerdict, FunctionDescriptor, HeldTurn,
     HostNotes, HttpTransport, InboundResponse, Interfaces, LeftFiles, Limits, LockedSkills, NoChanges, NoServices,
-    Nobody, OutboundRequest, Outliners, PatternKind, Question, RawArguments, RunAsker, RunScope, SessionChanges,
-    SessionFiles, SoughtPattern, SymbolLookup, TransportError, Unrecorded, audit, bindings, details, embedded,
-    failures, hinted, outline, policy, precompile_outliner, read_interfaces, runner, stage, taint, transport,
+    Nobody, OutboundRequest, Outliners, PatternKind, Question, RawArguments, RunAsker, RunScope, SeenSessions,
+    SessionChanges, SessionFiles, SoughtPattern, SymbolLookup, TransportError, Unrecorded, audit, bindings, details,
+    embedded, failures, hinted, outline, policy, precompile_outliner, read_interfaces, runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target, both packed ([`embedded`]).

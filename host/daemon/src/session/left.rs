@@ -11,39 +11,40 @@ use super::history::{FileMark, Summary};
 use crate::api::Status;
 use crate::limits;
 use crate::repository::Repository;
-use crate::skill::{LeftFiles, SessionChanges};
+use crate::skill::{LeftFiles, SeenSessions, SessionChanges};
 use tool_repository::changes;
 
 /// The changes that the journals of all sessions tell of.
 pub(super) struct JournalChanges(pub(super) Arc<Sessions>);
 
 impl SessionChanges for JournalChanges {
-    fn left_by_sessions(&self, repository: &Repository, since: Option<&str>) -> LeftFiles {
+    fn left_by_sessions(&self, repository: &Repository, seen: &SeenSessions) -> LeftFiles {
         let root = repository.root().to_string_lossy();
         let summaries = self.0.summaries();
         let here = summaries.values().filter(|summary| summary.start.repository == root);
-        let (newest, touched) = touched(here, since);
+        let (newest, touched) = touched(here, seen);
         let is_left = |(path, before): &(&str, Option<&FileMark>)| {
             let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX);
             // One that cannot be read is not known to be what it was.
             current.map_or(true, |current| current.as_ref().map(FileMark::from).as_ref() != *before)
         };
+        let (left, put_back): (BTreeMap<_, _>, BTreeMap<_, _>) = touched.into_iter().partition(is_left);
+        let paths = |files: BTreeMap<&str, _>| files.into_keys().map(str::to_owned).collect();
         LeftFiles {
-            newest: newest.map(str::to_owned),
-            paths: touched
-                .into_iter()
-                .filter(is_left)
-                .map(|(path, _)| path.to_owned())
-                .collect(),
+            seen: SeenSessions {
+                newest: newest.map(str::to_owned),
+                put_back: paths(put_back),
+            },
+            paths: paths(left),
         }
     }
 }
 
-/// The newest session with only ended ones before it, and the files that sessions after `since` have changed, with their
-/// state before the first change. The sessions come in the order in which they began.
+/// The newest session with only ended ones before it, and the files that sessions after the `seen` ones have changed or
+/// that were put back then, with their state before the first change. The sessions come in the order in which they began.
 fn touched<'s>(
     sessions: impl Iterator<Item = &'s Summary>,
-    since: Option<&str>,
+    seen: &SeenSessions,
 ) -> (Option<&'s str>, BTreeMap<&'s str, Option<&'s FileMark>>) {
     let (mut newest, mut touched, mut has_running) = (None, BTreeMap::new(), false);
     for session in sessions {
@@ -53,10 +54,15 @@ fn touched<'s>(
             newest = Some(session.id());
         }
         // The files of a preview are in its layer.
-        if session.start.preview || since.is_some_and(|since| session.id() <= since) {
+        if session.start.preview {
             continue;
         }
-        for (path, file) in &session.files {
+        let is_seen = seen.newest.as_deref().is_some_and(|newest| session.id() <= newest);
+        let files = session
+            .files
+            .iter()
+            .filter(|(path, _)| !is_seen || seen.put_back.contains(*path));
+        for (path, file) in files {
             touched.entry(path.as_str()).or_insert(file.before.as_ref());
         }
     }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::tree_state::TreeState;
 use crate::CallContext;
-use crate::RunAsker;
+use crate::{RunAsker, SeenSessions};
 use tool_core::digest::hexadecimal;
 use tool_repository::{FileEntry, FileList, REPORTS_FOLDER};
 use tool_sandbox::contain::{BuildFolder, BuildWrites, LAYER_FILES};
@@ -103,9 +103,9 @@ struct SessionLayer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
-    /// The newest session at the last build, whose state was the user's own.
+    /// The sessions at the last build, whose state was the user's own.
     #[serde(default)]
-    session: Option<String>,
+    sessions: SeenSessions,
     /// What a layer of a session lies above; absent for a kept cache.
     #[serde(default)]
     base: Option<String>,
@@ -196,8 +196,8 @@ impl BuildCache {
             .flatten()
             .find(|folder| folder.is_dir());
         let record = found.as_ref().and_then(|folder| Record::read(folder));
-        let since = record.as_ref().and_then(|record| record.session.as_deref());
-        let (is_own, newest) = state.is_own(context, since);
+        let seen = record.map(|record| record.sessions).unwrap_or_default();
+        let (is_own, seen) = state.is_own(context, &seen);
         self.commit = Some(state.commit);
         if is_own && !is_disk_full(context.repository.state_directory().unwrap_or(caches)) {
             self.kept = KeptCache::for_writing(found.as_deref(), &own);
@@ -218,7 +218,7 @@ impl BuildCache {
             // Until the run has ended well the cache has no record: one that was cut short is deleted by the next run.
             let _ = fs::remove_file(kept.folder.join(RECORD));
         }
-        self.record.session = newest;
+        self.record.sessions = seen;
     }
 
     /// Takes the layer of the session, where no other run of it holds it. One above another build of the kept cache
@@ -342,7 +342,7 @@ impl BuildCache {
         }
         // A session may have changed files meanwhile, and the user may have checked out another commit.
         let now = TreeState::read(context, &[]).filter(|now| self.commit.as_ref() == Some(&now.commit));
-        let is_own = now.is_some_and(|now| now.is_own(context, self.record.session.as_deref()).0);
+        let is_own = now.is_some_and(|now| now.is_own(context, &self.record.sessions).0);
         let Some(kept) = &self.kept else { return };
         let is_kept = is_own
             && !is_over_bound(&self.written(), self.bytes_max)

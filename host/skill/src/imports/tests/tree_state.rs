@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::CallContext;
 use crate::imports::git::talk::{GitAnswer, GitRequest, Id, Lineage};
 use crate::imports::git::{Git, nonsense};
 use crate::imports::{past, read_team};
+use crate::{CallContext, SeenSessions};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::changes;
 
@@ -70,17 +70,17 @@ impl TreeState {
         })
     }
 
-    /// True where no file is as a session left it, after those up to `since`. A file is the user's own where it is as
-    /// it was before the sessions, or as in the last commit. Gives the newest session beside it.
-    pub(super) fn is_own(&self, context: &CallContext, since: Option<&str>) -> (bool, Option<String>) {
+    /// True where no file is as a session left it, as far as that was not `seen` before. A file is the user's own where it
+    /// is as it was before the sessions, or as in the last commit. Gives the sessions that were looked at beside it.
+    pub(super) fn is_own(&self, context: &CallContext, seen: &SeenSessions) -> (bool, SeenSessions) {
         let Some(sessions) = &context.runs.changes else {
-            return (false, None);
+            return (false, SeenSessions::default());
         };
         if !self.is_settled || context.repository.layer().is_some() {
-            return (false, None);
+            return (false, SeenSessions::default());
         }
-        let left = sessions.left_by_sessions(&context.repository, since);
-        (self.are_committed(context, &left.paths), left.newest)
+        let left = sessions.left_by_sessions(&context.repository, seen);
+        (self.are_committed(context, &left.paths), left.seen)
     }
 
     fn are_committed(&self, context: &CallContext, paths: &BTreeSet<String>) -> bool {
