@@ -145,6 +145,8 @@ fn readings() -> Vec<(ScriptedCall, &'static str)> {
         (names("lib"), "`lib/`"),
         (names("tools/nested"), "`tools/nested/`"),
         (names("external"), "`external/`"),
+        (names("raw"), "`raw/`"),
+        (ScriptedCall::new("list_files", json!({"recursive": true})), "`raw/`"),
         (names("node_modules/pad"), "`node_modules/`"),
         (
             ScriptedCall::new("read_file", json!({"path": "node_modules/pad/strange.py"})),
@@ -447,7 +449,13 @@ fn the_packet_follows_the_same_rule_as_the_skills() {
 
 #[test]
 fn untracked_files_that_the_user_names_or_a_session_made_are_the_users_own() {
-    let read = |path: &str| vec![call("read_file", json!({"path": path}))];
+    let read = |path: &str| {
+        let (directory, _) = path.rsplit_once('/').unwrap_or_default();
+        vec![
+            call("read_file", json!({"path": path})),
+            call("list_files", json!({"path": directory})),
+        ]
+    };
     let flags = without(&OF_OTHERS);
     for (task, path, is_own) in [
         ("tidy up", "download.py", false),
@@ -465,10 +473,18 @@ fn untracked_files_that_the_user_names_or_a_session_made_are_the_users_own() {
     let (repository, _others) = with_strangers();
     let root = repository.path();
     let rounds = [
-        call("write_file", json!({"path": "made.py", "content": "z = 3\n"})),
+        call("write_file", json!({"path": "new/deep/made.py", "content": "z = 3\n"})),
         Round::text("Made."),
     ];
-    let server = serve(rounds.into_iter().chain(commits_after(read("made.py"))));
+    let server = serve(
+        rounds.into_iter().chain(commits_after(
+            [
+                read("new/deep/made.py"),
+                vec![call("list_files", json!({"path": "new"}))],
+            ]
+            .concat(),
+        )),
+    );
     let home = Home::configured(&(LOCAL.config(&server, "") + TEAM));
     let flags = [&without(&OF_OTHERS)[..], &["--deny", "run-process", "--unverified"]].concat();
     home.run(root, &[&["refactor", "make a file"][..], &flags].concat())

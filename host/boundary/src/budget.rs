@@ -306,26 +306,24 @@ impl CallBudget {
         self.keep_place(place.unwrap_or(path), found);
     }
 
-    /// Records a path that a list shows to the guest: a name in a directory of packages or in another repository is text
-    /// from outside, too.
-    pub fn note_listed(&self, path: &str) {
-        if let Some((directory, _)) = path.rsplit_once('/')
-            && let Some(place) = self.find_directory(directory)
-        {
-            self.note_found(path, Some(&place), true);
+    /// Records entries of a directory that a list shows to the guest: a name in a directory of packages, in another
+    /// repository or where git tracks nothing is text from outside, too.
+    pub fn note_listed<'a>(&self, directory: &str, entries: impl Iterator<Item = &'a str>) {
+        if let Some(place) = self.find_directory(directory, entries) {
+            self.note_found(directory, Some(&place), true);
         }
     }
 
     /// Records a directory that the guest lists. Its names count also where the list is empty or cut short.
     pub(crate) fn note_directory(&self, directory: &str) {
-        if let Some(place) = self.find_directory(directory) {
+        if let Some(place) = self.find_directory(directory, std::iter::empty()) {
             self.note_found(directory, Some(&place), false);
         }
     }
 
-    fn find_directory(&self, directory: &str) -> Option<String> {
+    fn find_directory<'a>(&self, directory: &str, entries: impl Iterator<Item = &'a str>) -> Option<String> {
         match self.files_outside.get() {
-            Some(outside) => outside.find_directory(directory),
+            Some(outside) => outside.find_directory(directory, entries),
             None => foreign::find_directory(&format!("{directory}/")).map(str::to_owned),
         }
     }
@@ -831,7 +829,8 @@ mod tests {
             "vendor/lib/a.py",
             "vendor/b.py",
         ] {
-            call.note_listed(path);
+            let (directory, _) = path.rsplit_once('/').unwrap_or_default();
+            call.note_listed(directory, std::iter::once(path));
         }
         let place = WritablePlace {
             is_named: true,

@@ -559,7 +559,8 @@ impl types::HostDescriptor for StoreState {
                 let context = self.repository()?;
                 let opened = context.repository.open_within(&path, &self.call.token);
                 let opened = opened.map_err(|error| open_error(&error))?;
-                self.call.note_listed(&format!("{}/.", opened.path));
+                let any = format!("{}/.", opened.path);
+                self.call.note_listed(&opened.path, std::iter::once(&*any));
                 if let Some(recorder) = self.call.recorder() {
                     recorder.listed(&opened.path, false);
                 }

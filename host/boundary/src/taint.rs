@@ -127,13 +127,19 @@ impl VouchedFiles {
     }
 
     /// True for a file that a session made or the user named: by its path, by an end of it with more than its name, or by
-    /// a directory that is written with a `/`.
+    /// a directory that is written with a `/`. The same for a directory in which a session made a file.
     pub fn holds(&self, path: &str) -> bool {
         let is_named = |part: &str| self.named.contains(part);
         let slashes = || path.match_indices('/').map(|(at, _)| at);
         let ends = || slashes().map(|at| &path[at + 1..]).filter(|end| end.contains('/'));
         let directories = || slashes().map(|at| &path[..=at]);
-        self.made.contains(path) || is_named(path) || ends().any(is_named) || directories().any(is_named)
+        let below = format!("{path}/");
+        let next = self.made.range(below.clone()..).next();
+        self.made.contains(path)
+            || next.is_some_and(|next| next.starts_with(&below))
+            || is_named(path)
+            || ends().any(is_named)
+            || directories().any(is_named)
     }
 }
 
@@ -164,14 +170,23 @@ impl OutsideFiles {
         }
     }
 
-    /// The place of others that a directory is or lies in. That git tracks nothing in it makes it none.
-    pub fn find_directory(&self, directory: &str) -> Option<String> {
-        self.origins.place_of_directory(directory)
+    /// The place that a list of a directory names: one of others, or one in which git tracks nothing, where an entry is
+    /// not the user's all the same.
+    pub fn find_directory<'a>(&self, directory: &str, mut entries: impl Iterator<Item = &'a str>) -> Option<String> {
+        match self.origins.of_directory(directory) {
+            FileOrigin::Own => None,
+            FileOrigin::Foreign(place) => Some(place),
+            FileOrigin::Untracked(place) => entries.any(|path| !self.is_vouched_for(path)).then_some(place),
+        }
     }
 
     fn is_vouched_for(&self, path: &str) -> bool {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.changed.contains_key(path) || self.conversation.vouched.holds(path)
+        let below = format!("{path}/");
+        let next = files.changed.range(below.clone()..).next();
+        files.changed.contains_key(path)
+            || next.is_some_and(|(next, _)| next.starts_with(&below))
+            || self.conversation.vouched.holds(path)
     }
 }
 

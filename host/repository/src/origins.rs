@@ -74,10 +74,17 @@ impl FileOrigins {
         }
     }
 
-    /// The place of others that `directory` is or lies in, by its name or as another repository.
-    pub fn place_of_directory(&self, directory: &str) -> Option<String> {
-        let place = self.directory(directory).place;
-        place.map(|place| place.as_ref().to_owned())
+    /// Whose names the entries of `directory` are.
+    pub fn of_directory(&self, directory: &str) -> FileOrigin {
+        match self.directory(directory) {
+            DirectoryOrigin { place: Some(place), .. } => FileOrigin::Foreign(place.as_ref().to_owned()),
+            DirectoryOrigin {
+                untracked: Some(place),
+                is_linked: false,
+                ..
+            } => FileOrigin::Untracked(place.as_ref().to_owned()),
+            _ => FileOrigin::Own,
+        }
     }
 
     fn directory(&self, directory: &str) -> DirectoryOrigin {

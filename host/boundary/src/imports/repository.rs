@@ -189,12 +189,12 @@ fn page<'a>(
 
 /// Records the paths of a page for the taint, once for each directory.
 pub(super) fn note_listed(call: &CallBudget, page: &Page) {
-    let mut known = None;
-    for entry in &page.entries {
-        let directory = entry.path.rsplit_once('/').map(|(directory, _)| directory);
-        if directory != known {
-            call.note_listed(&entry.path);
-            known = directory;
+    fn directory(entry: &Entry) -> Option<&str> {
+        entry.path.rsplit_once('/').map(|(directory, _)| directory)
+    }
+    for entries in page.entries.chunk_by(|a, b| directory(a) == directory(b)) {
+        if let Some(directory) = directory(&entries[0]) {
+            call.note_listed(directory, entries.iter().map(|entry| &*entry.path));
         }
     }
 }

@@ -69,9 +69,14 @@ fn files_of_other_repositories_and_untracked_ones_are_not_the_users_own() {
         ],
     );
     let origins = FileOrigins::of(&repository);
-    let place = |directory: &str| origins.place_of_directory(directory);
-    assert_eq!(place("lib/deep").as_deref(), Some("lib/"));
-    assert_eq!([place(""), place("src"), place("raw")], [None, None, None]);
+    for (directory, origin) in [
+        ("", FileOrigin::Own),
+        ("src", FileOrigin::Own),
+        ("lib/deep", FileOrigin::Foreign("lib/".to_owned())),
+        ("raw/x", FileOrigin::Untracked("raw/".to_owned())),
+    ] {
+        assert_eq!(origins.of_directory(directory), origin, "{directory}");
+    }
     // What the index says now counts for the next judgement.
     git(root, &["add", "src/new.py"]);
     check(&repository, &["src/new.py"], &[], &[("download.html", "download.html")]);

@@ -108,9 +108,10 @@ fn check_message(message: &str) -> Result<(), Failure> {
     }
 }
 
-/// Records the paths of a commit for the taint: the answer lists them.
+/// Records the places of others in a commit for the taint: the answer lists its files. Git tracks all of them now.
 pub(super) fn note_places(call: &CallBudget, commit: &Commit) {
-    commit.files.iter().for_each(|path| call.note_listed(path));
+    let directories = commit.files.iter().filter_map(|path| path.rsplit_once('/'));
+    directories.for_each(|(directory, _)| call.note_listed(directory, std::iter::empty()));
 }
 
 /// Longest author or branch that a question shows, in characters. A longer one could push the rest out of sight.
