@@ -517,8 +517,8 @@ fn beyond_the_bound_keys_are_replaced_and_cannot_come_back() {
 
 #[test]
 fn time_grows_with_the_text_and_not_with_what_it_holds() {
-    // Anchors of every rule, over and over; a MiB takes about a second in a build without optimisation, and the square
-    // of that would take days.
+    // Anchors of every rule, over and over. A text is compared with one of a sixteenth: the square would be 256 times.
+    const BYTES: usize = 16 * 1024;
     let anchors = [
         "sk-",
         "eyJ",
@@ -542,11 +542,15 @@ fn time_grows_with_the_text_and_not_with_what_it_holds() {
         "-sntrys_sample",
     ];
     for piece in std::iter::once(anchors.concat()).chain(others.map(str::to_owned)) {
-        let text = piece.repeat(1024 * 1024 / piece.len());
-        let started = std::time::Instant::now();
-        assert!(!mask(&text).is_empty());
-        let took = started.elapsed();
-        assert!(took < std::time::Duration::from_secs(10), "{piece}: {took:?}");
+        let time = |bytes: usize| {
+            let text = piece.repeat(bytes / piece.len());
+            let started = std::time::Instant::now();
+            assert!(!mask(&text).is_empty());
+            started.elapsed()
+        };
+        // A busy machine spoils a comparison, and not all of them.
+        let is_in_proportion = (0..20).any(|_| time(16 * BYTES) < 64 * time(BYTES));
+        assert!(is_in_proportion, "{piece}");
     }
 }
 

@@ -605,23 +605,23 @@ mod tests {
 
     #[test]
     fn long_arguments_with_the_name_on_every_piece_cost_one_look_each() {
-        let mut calls = Calls::default();
-        let begun = std::time::Instant::now();
         let more = "x".repeat(100);
-        calls
-            .take(&[piece(json!(0), "a", "write_file", "{\"content\":\"")])
-            .expect("one call");
-        for _ in 0..40_000 {
+        let time = |pieces: usize| {
+            let mut calls = Calls::default();
+            let begun = std::time::Instant::now();
             calls
-                .take(&[piece(json!(0), "a", "write_file", &more)])
+                .take(&[piece(json!(0), "a", "write_file", "{\"content\":\"")])
                 .expect("one call");
-        }
-        // 4 MB, which was parsed again with each of its pieces.
-        assert!(
-            begun.elapsed() < std::time::Duration::from_secs(20),
-            "{:?}",
+            for _ in 0..pieces {
+                calls
+                    .take(&[piece(json!(0), "a", "write_file", &more)])
+                    .expect("one call");
+            }
+            assert_eq!(calls.slots.len(), 1);
             begun.elapsed()
-        );
-        assert_eq!(calls.slots.len(), 1);
+        };
+        // Sixteen times the pieces, each of which had all before it parsed again: the square would be 256 times. A busy
+        // machine spoils a comparison, and not all of them.
+        assert!((0..20).any(|_| time(16_000) < 64 * time(1_000)));
     }
 }

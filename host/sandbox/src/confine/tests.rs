@@ -65,14 +65,9 @@ fn a_helper_that_says_nothing_is_given_up_at_its_time_or_at_once_when_cancelled(
         std::thread::sleep(Duration::from_millis(50));
         trigger.cancel();
     });
-    let started = Instant::now();
+    // Its time would end it, too, with another error.
     let long = Until::within(Duration::from_secs(60), &cancel);
     assert!(matches!(helper.hear::<()>(0, &long), Err(HelperError::Cancelled)));
-    assert!(
-        started.elapsed() < Duration::from_millis(500),
-        "{:?}",
-        started.elapsed()
-    );
     drop(release);
 }
 

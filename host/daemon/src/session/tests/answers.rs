@@ -722,7 +722,7 @@ async fn a_session_that_does_not_end_by_itself_is_ended_from_outside() {
         "{events:?}"
     );
     assert!(
-        cancelled.elapsed() < Duration::from_millis(2_500),
+        cancelled.elapsed() < Duration::from_secs(15),
         "{:?}",
         cancelled.elapsed()
     );
@@ -736,11 +736,7 @@ async fn a_stop_waits_for_sessions_within_a_bound() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let started = std::time::Instant::now();
     world.sessions.drain().await;
-    assert!(
-        started.elapsed() < Duration::from_millis(2_500),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
