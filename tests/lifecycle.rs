@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -17,7 +18,7 @@ use tool_model_server::{Round, ServerStep};
 
 use crate::conformance::http::{self, Connection};
 use crate::conformance::world::{SHOP, World, says};
-use crate::support::{Finished, Home, finish, folder, holds, is_alive, until};
+use crate::support::{Finished, Home, finish, folder, holds, is_alive, stopper, until};
 
 const NOWHERE: &str = "/";
 
@@ -58,6 +59,20 @@ fn daemons(home: &Home) -> BTreeSet<String> {
     daemons
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect()
+}
+
+#[test]
+fn a_daemon_ends_with_the_test_run_that_started_it() {
+    let home = Home::offline();
+    home.serve();
+    assert_eq!(daemons(&home).len(), 1);
+    let (mut stopper, mut pipe) = stopper();
+    writeln!(pipe, "{}", home.path().display()).expect("it reads");
+    // As the kernel does when the process is killed.
+    drop(pipe);
+    stopper.wait().expect("it is ours");
+    assert_eq!(daemons(&home).len(), 0);
+    assert!(!home.path().exists());
 }
 
 /// A model that waits at a gate after its first words.

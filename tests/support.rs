@@ -1,10 +1,11 @@
 //! A user with a home of their own: the real binary, a daemon on a free port, and both gone when the test ends.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
@@ -13,6 +14,29 @@ use tempfile::TempDir;
 /// A temporary `TOOL_HOME` whose daemon, where one was started, is stopped when this is dropped.
 pub(crate) struct Home {
     folder: TempDir,
+}
+
+/// A process that is told of homes, and stops their daemons and deletes them when the pipe closes: a test run that is
+/// killed drops nothing, and the kernel closes its pipes all the same.
+#[expect(clippy::disallowed_methods, reason = "it outlives the tests")]
+pub(crate) fn stopper() -> (Child, ChildStdin) {
+    let script = "homes=; while read -r home; do homes=\"$homes $home\"; done
+        for home in $homes; do
+            [ ! -e \"$home/backend.json\" ] || TOOL_HOME=$home \"$0\" service stop
+            rm -rf \"$home\"
+        done";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_tool")]);
+    command.env_remove("TOOL_BACKEND_PORT").current_dir("/");
+    // Whoever ends the tests by a key or by their process group does not end it.
+    command.process_group(0);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("there is a shell");
+    let pipe = child.stdin.take().expect("it is piped");
+    (child, pipe)
 }
 
 /// Result of a finished command.
@@ -35,9 +59,12 @@ impl Finished {
 impl Home {
     /// A home without a configuration.
     pub(crate) fn empty() -> Self {
-        Self {
-            folder: TempDir::new().expect("a temporary folder"),
-        }
+        static STOPPER: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
+        let folder = TempDir::new().expect("a temporary folder");
+        let stopper = STOPPER.get_or_init(|| Mutex::new(stopper().1));
+        let mut stopper = stopper.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(stopper, "{}", folder.path().display()).expect("it reads until this process ends");
+        Self { folder }
     }
 
     /// A home that uses the embedded analyst.
