@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{RequestContext, RoleServer};
@@ -20,13 +21,14 @@ use crate::session::connection::{CallAnswer, ConnectionCall, Meanwhile};
 /// Lines of a call's output that wait to be sent as progress. A client that does not keep up misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;
 
+/// Time between two signs of life of a call whose work says nothing: below the shortest time-out of the usual clients.
+pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+
 /// A call under way. It ends when this value is dropped.
 pub(super) struct UnderWay {
     name: String,
     answered: Pin<Box<dyn Future<Output = Option<CallAnswer>> + Send>>,
     meanwhile: mpsc::Receiver<Meanwhile>,
-    /// Lines of output so far, which is the progress that there is.
-    lines: u32,
     _cancel: DropGuard,
     _permit: OwnedSemaphorePermit,
 }
@@ -78,14 +80,9 @@ fn begun(
     if line.reach == Reach::Reads && sessions.changes_something(&request.name, lock) {
         return Ok(Err(confined()));
     }
-    let Some(permit) = line.take_call_place() else {
-        if line.calls.is_closed() {
-            return Err(ended());
-        }
-        let message = format!("{} calls of this connection are under way", limits::MCP_CALLS_MAX);
-        return Ok(Err(
-            Problem::new(ErrorKind::Busy, message).with_hint("wait for one of them to end, and call again")
-        ));
+    let permit = match take_permit(line)? {
+        Ok(permit) => permit,
+        Err(busy) => return Ok(Err(busy)),
     };
     let cancel = CancellationToken::new();
     let (watcher, meanwhile) = watch();
@@ -100,10 +97,24 @@ fn begun(
         name: request.name.to_string(),
         answered: Box::pin(line.connection.call(call)),
         meanwhile,
-        lines: 0,
         _cancel: cancel.drop_guard(),
         _permit: permit,
     }))
+}
+
+/// Takes a permit for one more call. A problem where there are too many; an error of the protocol once the session has
+/// ended.
+pub(super) fn take_permit(line: &McpSession) -> Result<Result<OwnedSemaphorePermit, Problem>, ErrorData> {
+    if let Some(permit) = line.take_call_place() {
+        return Ok(Ok(permit));
+    }
+    if line.calls.is_closed() {
+        return Err(ended());
+    }
+    let message = format!("{} calls of this connection are under way", limits::MCP_CALLS_MAX);
+    Ok(Err(
+        Problem::new(ErrorKind::Busy, message).with_hint("wait for one of them to end, and call again")
+    ))
 }
 
 /// The refusal of a tool that does more than read, for a client that may be confined.
@@ -139,7 +150,9 @@ async fn drive(
     mut under_way: UnderWay,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let token = context.meta.get_progress_token();
+    let mut progress = Progress::of(context);
+    let mut signs = tokio::time::interval(SIGN_OF_LIFE);
+    signs.reset();
     loop {
         tokio::select! {
             biased;
@@ -147,10 +160,9 @@ async fn drive(
             () = context.ct.cancelled() => return Err(gone()),
             Some(meanwhile) = under_way.meanwhile.recv() => match meanwhile {
                 Meanwhile::Line(text) => {
-                    under_way.lines += 1;
-                    let told = tell(context, token.as_ref(), under_way.lines, text);
                     // A client that takes nothing more does not keep a cancelled call.
-                    context.ct.run_until_cancelled(told).await.ok_or_else(gone)?;
+                    context.ct.run_until_cancelled(progress.tell(text)).await.ok_or_else(gone)?;
+                    signs.reset();
                 }
                 Meanwhile::Question(asking) if ask::goes_with_result(context) => {
                     return Ok(parked(line, under_way, *asking));
@@ -167,15 +179,39 @@ async fn drive(
                 let answer = answer.ok_or_else(ended)?;
                 return Ok(tools::result(answer).into());
             }
+            // Some clients give up a call that says nothing for a minute.
+            _ = signs.tick() => {
+                let told = progress.tell("at work".to_owned());
+                context.ct.run_until_cancelled(told).await.ok_or_else(gone)?;
+            }
         }
     }
 }
 
-/// Sends a line of output to a client that asked for progress. A client that has gone is ignored.
-async fn tell(context: &RequestContext<RoleServer>, token: Option<&ProgressToken>, lines: u32, text: String) {
-    let Some(token) = token else { return };
-    let progress = ProgressNotificationParam::new(token.clone(), f64::from(lines)).with_message(text);
-    let _ = context.peer.notify_progress(progress).await;
+/// Progress of one request, as far as its client asked for it.
+pub(super) struct Progress<'a> {
+    context: &'a RequestContext<RoleServer>,
+    token: Option<ProgressToken>,
+    /// Messages so far, which is the progress that there is.
+    count: u32,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn of(context: &'a RequestContext<RoleServer>) -> Self {
+        Self {
+            context,
+            token: context.meta.get_progress_token(),
+            count: 0,
+        }
+    }
+
+    /// Sends one message. A client that has gone is ignored.
+    pub(super) async fn tell(&mut self, text: String) {
+        let Some(token) = self.token.clone() else { return };
+        self.count += 1;
+        let progress = ProgressNotificationParam::new(token, f64::from(self.count)).with_message(text);
+        let _ = self.context.peer.notify_progress(progress).await;
+    }
 }
 
 /// The result that asks, with the call put aside until the answer comes.
@@ -187,11 +223,11 @@ fn parked(line: &McpSession, under_way: UnderWay, asking: Asking) -> CallToolRes
     result.into()
 }
 
-fn gone() -> ErrorData {
+pub(super) fn gone() -> ErrorData {
     ErrorData::internal_error("The call was cancelled", Some(json!({"code": "cancelled"})))
 }
 
-fn ended() -> ErrorData {
+pub(super) fn ended() -> ErrorData {
     ErrorData::internal_error(
         "The session of this connection has ended: it was cancelled, or the backend is stopping. Connect again",
         Some(json!({"code": "session-ended"})),
