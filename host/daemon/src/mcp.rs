@@ -8,6 +8,7 @@
 mod ask;
 mod call;
 mod lines;
+mod resources;
 mod roots;
 mod serve;
 mod tools;
@@ -20,8 +21,9 @@ use std::time::Instant;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest, CustomResult,
-    ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, ServerJsonRpcMessage,
+    ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, ServerJsonRpcMessage,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::json;
@@ -135,11 +137,11 @@ impl Server {
     fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>, is_structured: bool) -> Self {
         Self {
             sessions,
+            is_structured,
             connecting: None,
             stop: line.stop.clone(),
             line: OnceCell::new_with(Some(line)),
             roots: Roots::default(),
-            is_structured,
         }
     }
 
@@ -167,6 +169,15 @@ impl Server {
 }
 
 impl Server {
+    /// The session of a request for resources, where the client may see its repository.
+    async fn find_reader(&self, context: &RequestContext<RoleServer>) -> Result<Arc<McpSession>, ErrorData> {
+        let line = self.line(context).await?;
+        line.touch();
+        self.roots.check(&line, context).await.map_err(refused)?;
+        line.connection.check_may_read("resources").map_err(refused)?;
+        Ok(line)
+    }
+
     /// Leaves out the structured form unless the client asked for it: some agents give a model that form in place of the
     /// text, where source code would be escaped as JSON.
     fn formed(&self, mut answer: CallToolResponse) -> CallToolResponse {
@@ -181,7 +192,7 @@ impl Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
         let info = Implementation::new("tool", env!("CARGO_PKG_VERSION")).with_title("tool: sandboxed skills");
         let mut config = ServerConfig::new(capabilities)
             .with_server_info(info)
@@ -254,6 +265,39 @@ impl ServerHandler for Server {
         answer.map(|answer| self.formed(answer))
     }
 
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let line = self.find_reader(&context).await?;
+        Ok(ListResourcesResult::with_all_items(resources::list(
+            &self.sessions,
+            &line.connection,
+        )))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let line = self.find_reader(&context).await?;
+        let read = resources::read(&self.sessions, &line, &request.uri).await;
+        read.map(Into::into).map_err(|problem| match problem.kind {
+            ErrorKind::NotFound => ErrorData::resource_not_found(problem.message, None),
+            _ => refused(problem),
+        })
+    }
+
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
         self.roots.forget().await;
     }
@@ -270,7 +314,12 @@ impl ServerHandler for Server {
                 "`tools/call` needs `params` with a `name`, a string, and `arguments`, an object",
                 None,
             ),
-            method @ ("ping" | "tools/list" | "server/discover") => {
+            method @ ("ping"
+            | "tools/list"
+            | "server/discover"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read") => {
                 ErrorData::invalid_params(format!("The parameters of `{method}` have another form"), None)
             }
             method => ErrorData::new(

@@ -22,7 +22,7 @@ use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::skill::lock::Lock;
-use crate::skill::policy::{Cause, GrantPlace};
+use crate::skill::policy::{Cause, Decision, GrantPlace};
 use crate::skill::{CallError, CallOutcome, LockedSkills, SkillScope};
 
 /// One call, as it comes over a connection.
@@ -58,10 +58,15 @@ pub struct CallAnswer {
     pub text: String,
 }
 
-/// A call on its way to the session's owner.
-pub(super) struct Incoming {
-    pub(super) call: ConnectionCall,
-    pub(super) answer: oneshot::Sender<CallAnswer>,
+/// What goes to the session's owner.
+pub(super) enum Incoming {
+    /// A call, and where its answer goes.
+    Call {
+        call: ConnectionCall,
+        answer: oneshot::Sender<CallAnswer>,
+    },
+    /// The client gets text that no call has read. `noted` is dropped once the conversation counts as tainted.
+    Outside { place: String, noted: oneshot::Sender<()> },
 }
 
 /// A session under way, for as long as this value lives.
@@ -72,6 +77,8 @@ pub struct Connection {
     calls: mpsc::Sender<Incoming>,
     /// Nothing may be asked.
     is_frozen: bool,
+    /// The denial of reading the repository, if the policy denies it.
+    unreadable: Option<String>,
     /// The repository's lock file.
     locked: Option<Arc<Lock>>,
 }
@@ -98,10 +105,31 @@ impl Connection {
         let calls = self.calls.clone();
         async move {
             let (answer, answered) = oneshot::channel();
-            calls.send(Incoming { call, answer }).await.ok()?;
+            calls.send(Incoming::Call { call, answer }).await.ok()?;
             // A call that waits for its user must not keep a session alive whose client has gone.
             drop(calls);
             answered.await.ok()
+        }
+    }
+
+    /// Refuses to show anything of the repository where the policy does.
+    pub fn check_may_read(&self, what: &str) -> Result<(), Problem> {
+        match &self.unreadable {
+            Some(remedy) => Err(Problem::new(
+                ErrorKind::Denied,
+                format!("`{what}` reads the repository, which is denied"),
+            )
+            .with_hint(remedy.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the conversation as tainted before the client gets text that no call has read.
+    pub async fn note_outside(&self, place: &str) {
+        let (noted, is_noted) = oneshot::channel();
+        let place = place.to_owned();
+        if self.calls.send(Incoming::Outside { place, noted }).await.is_ok() {
+            let _ = is_noted.await;
         }
     }
 
@@ -144,6 +172,8 @@ impl Sessions {
         let policy_request = merged(&settings, &request.policy, repository.narrowing());
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
         let policy = policy.granted_in(place_of_grants);
+        let unreadable = (policy.decide(Effect::ReadRepository, false) == Decision::Deny)
+            .then(|| policy.remedy(Effect::ReadRepository, false));
         let root = repository.root().to_owned();
         let start = Start {
             session_id: self.ids.next(crate::api::now()),
@@ -184,6 +214,7 @@ impl Sessions {
             recorder: Arc::clone(&live.recorder),
             calls,
             is_frozen: request.policy.frozen,
+            unreadable,
             locked,
         })
     }

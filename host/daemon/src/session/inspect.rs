@@ -1,13 +1,14 @@
 //! Answers about a repository without a session: nothing is recorded, and no model is asked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::checks::{open_repository, working_directory};
+use super::history::Summary;
 use super::selection::{self, Selecting};
-use super::{Sessions, blocking, denies_history};
+use super::{Sessions, blocking, denies_history, report, unknown};
 use crate::api::{
     CallGraph, CallGraphRequest, ContextRequest, ContextResult, GraphRequest, ModuleGraph, Problem, ScanRequest,
     ScanResult,
@@ -75,6 +76,32 @@ impl Sessions {
             Ok(selection::describe_packet(packet))
         })
         .await
+    }
+
+    /// The report of an ended session in a repository, as it may be passed on.
+    pub async fn shared_report(self: &Arc<Self>, id: &str, root: &Path) -> Result<String, Problem> {
+        let summary = self.summary_in(id, root)?;
+        let sessions = Arc::clone(self);
+        blocking(move || {
+            let folder = sessions.store.folder(summary.id());
+            let report = sessions.store.report_of(&summary, &folder, None);
+            report.map_err(|error| report::problem_of(&error))
+        })
+        .await
+    }
+
+    /// What an ended session in a repository changed or proposes, as it may be passed on.
+    pub async fn shared_diff(self: &Arc<Self>, id: &str, root: &Path) -> Result<String, Problem> {
+        self.summary_in(id, root)?;
+        let diff = self.diff(id).await?.diff;
+        let sessions = Arc::clone(self);
+        blocking(move || Ok(sessions.store.share(&diff))).await
+    }
+
+    fn summary_in(&self, id: &str, root: &Path) -> Result<Summary, Problem> {
+        let summary = self.store.summary(id);
+        let here = |summary: &Summary| Path::new(&summary.start.repository) == root;
+        summary.filter(here).ok_or_else(|| unknown(id))
     }
 
     /// Draws the modules of a directory and the imports between them. Asks no model and records nothing.

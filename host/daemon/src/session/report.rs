@@ -62,7 +62,12 @@ pub fn render<L: Borrow<JournalLine>>(
     text.push_str("\n## Transcript\n");
     transcript(&mut text, summary, lines);
     // Once more as a whole, so that no field of a journal is forgotten.
-    without_keys(clean(&text), keys)
+    share(&text, keys)
+}
+
+/// A text in the form in which it may be passed on: without `keys`, what looks like a key, and control characters.
+pub fn share(text: &str, keys: &BTreeSet<String>) -> String {
+    without_keys(clean(text), keys)
 }
 
 /// Reports are collected and passed on: whatever looks like a key in one is a placeholder, and the report says so.

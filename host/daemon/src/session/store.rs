@@ -288,7 +288,12 @@ impl Store {
 
     /// The report of what the journal holds, and of a last line that it does not hold yet. The journal is read twice, so
     /// that no more of it is in memory than a report shows, however long it is.
-    fn report_of(&self, summary: &Summary, folder: &SessionFolder, last: Option<JournalLine>) -> io::Result<String> {
+    pub(super) fn report_of(
+        &self,
+        summary: &Summary,
+        folder: &SessionFolder,
+        last: Option<JournalLine>,
+    ) -> io::Result<String> {
         let (outline, _) = folder.view(|lines| JournalOutline::of(lines))?;
         // Contents that cannot be read any more cost the report their diff, not the session its report.
         let changed = folder.net(&outline.changes).filter_map(Result::ok);
@@ -297,6 +302,12 @@ impl Store {
         let render =
             |lines: &mut _| report::render(summary, &outline.selected, diffs, Iterator::chain(lines, last), &keys);
         Ok(folder.view(render)?.0)
+    }
+
+    /// A text of a session in the form in which reports are passed on: without keys and control characters.
+    pub(super) fn share(&self, text: &str) -> String {
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        report::share(text, &keys)
     }
 
     /// No report shows this key from now on.

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::keys;
@@ -50,7 +50,11 @@ pub(super) async fn serve(job: &SessionRun, calls: &Calls) -> Result<Outcome, Pr
             () = job.cancel.cancelled() => break,
             Some(()) = under_way.next() => {}
             next = incoming.recv() => match next {
-                Some(next) => under_way.push(serving.answer(next)),
+                Some(Incoming::Call { call, answer }) => under_way.push(serving.answer(call, answer)),
+                Some(Incoming::Outside { place, noted }) => {
+                    serving.tools.context().conversation.taint.note(&[place]);
+                    drop(noted);
+                }
                 None => break,
             },
         }
@@ -76,8 +80,7 @@ struct Serving<'a> {
 }
 
 impl Serving<'_> {
-    async fn answer(&self, incoming: Incoming) {
-        let Incoming { call, answer } = incoming;
+    async fn answer(&self, call: ConnectionCall, answer: oneshot::Sender<CallAnswer>) {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let asked = ToolCall {
             id: number.to_string(),

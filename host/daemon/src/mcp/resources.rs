@@ -1,0 +1,169 @@
+//! Reports and diffs of earlier sessions of the repository, as resources of the protocol.
+
+use std::sync::Arc;
+
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+
+use super::McpSession;
+use crate::api::{ErrorKind, HistoryEntry, Problem};
+use crate::redaction::mask;
+use crate::session::Sessions;
+use crate::session::connection::Connection;
+use crate::session::history::Filter;
+use crate::text::clean_line;
+
+/// Sessions that are listed, the newest ones. Others can be read, too.
+const LISTED_SESSIONS_MAX: usize = 50;
+
+/// One resource: more than a person reads, and a part of what a model reads.
+const RESOURCE_BYTES_MAX: usize = 256 * 1024;
+
+/// What all addresses begin with; the identifier of a session follows.
+const PREFIX: &str = "tool://sessions/";
+
+/// Text of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SessionText {
+    Report,
+    Diff,
+}
+
+impl SessionText {
+    const ALL: [Self; 2] = [Self::Report, Self::Diff];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Diff => "diff",
+        }
+    }
+
+    fn mime_type(self) -> &'static str {
+        match self {
+            Self::Report => "text/markdown",
+            Self::Diff => "text/x-diff",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Report => "What an earlier session was asked, read, called, answered and changed",
+            Self::Diff => "What an earlier session changed, or a preview proposes, as a unified diff",
+        }
+    }
+}
+
+/// The resources of the newest ended sessions in a repository.
+pub(super) fn list(sessions: &Sessions, connection: &Connection) -> Vec<Resource> {
+    let filter = Filter {
+        repo_path: Some(connection.root().to_string_lossy().into_owned()),
+        limit: Some(LISTED_SESSIONS_MAX),
+        ..Filter::default()
+    };
+    let ended = sessions.history(&filter).sessions;
+    let resources = ended.iter().flat_map(|entry| {
+        let has_changes = entry.files_modified + entry.files_proposed > 0;
+        let texts = SessionText::ALL.into_iter();
+        texts
+            .filter(move |text| *text == SessionText::Report || has_changes)
+            .map(move |text| resource(entry, text))
+    });
+    resources.collect()
+}
+
+fn resource(entry: &HistoryEntry, text: SessionText) -> Resource {
+    let title = format!(
+        "{} of {} {}: {}",
+        text.name(),
+        entry.operation,
+        entry.started.format("%Y-%m-%d %H:%M"),
+        mask(&clean_line(&entry.target))
+    );
+    Resource::new(
+        format!("{PREFIX}{}/{}", entry.id, text.name()),
+        format!("{}-{}", text.name(), entry.id),
+    )
+    .with_title(title)
+    .with_description(text.description())
+    .with_mime_type(text.mime_type())
+}
+
+/// The forms of the addresses.
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    let template = |text: SessionText| {
+        ResourceTemplate::new(format!("{PREFIX}{{session_id}}/{}", text.name()), text.name())
+            .with_description(text.description())
+            .with_mime_type(text.mime_type())
+    };
+    SessionText::ALL.map(template).into()
+}
+
+/// Reads a resource. Its text counts as text from outside: programs may have printed a part of it.
+pub(super) async fn read(
+    sessions: &Arc<Sessions>,
+    line: &McpSession,
+    uri: &str,
+) -> Result<ReadResourceResult, Problem> {
+    let (id, text) = parse(uri).ok_or_else(|| unknown(uri))?;
+    let root = line.connection.root();
+    let whole = match text {
+        SessionText::Report => sessions.shared_report(id, root).await,
+        SessionText::Diff => sessions.shared_diff(id, root).await,
+    };
+    let whole = whole.map_err(|problem| match problem.kind {
+        ErrorKind::NotFound => unknown(uri),
+        _ => problem,
+    })?;
+    line.connection
+        .note_outside(&format!("the {} of a session", text.name()))
+        .await;
+    let contents = ResourceContents::text(bounded(whole), uri).with_mime_type(text.mime_type());
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+fn parse(uri: &str) -> Option<(&str, SessionText)> {
+    let (id, name) = uri.strip_prefix(PREFIX)?.split_once('/')?;
+    let text = SessionText::ALL.into_iter().find(|text| text.name() == name)?;
+    Some((id, text))
+}
+
+fn bounded(mut text: String) -> String {
+    if text.len() > RESOURCE_BYTES_MAX {
+        let total = text.len();
+        text.truncate(text.floor_char_boundary(RESOURCE_BYTES_MAX));
+        text.push_str(&format!(
+            "\n[cut here: the whole text has {total} bytes; `tool diff` and the report file have it]\n"
+        ));
+    }
+    text
+}
+
+fn unknown(uri: &str) -> Problem {
+    let message = format!("There is no resource `{uri}` in this repository");
+    Problem::new(ErrorKind::NotFound, message).with_hint("`resources/list` names the newest ones")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_a_session_and_a_text_of_it() {
+        assert_eq!(parse("tool://sessions/abc/diff"), Some(("abc", SessionText::Diff)));
+        for uri in [
+            "tool://sessions/abc",
+            "tool://sessions/abc/report/x",
+            "file:///etc/passwd",
+            "",
+        ] {
+            assert_eq!(parse(uri), None, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_says_so() {
+        let text = bounded("é".repeat(RESOURCE_BYTES_MAX));
+        assert!(text.len() < RESOURCE_BYTES_MAX + 200);
+        assert!(text.contains("[cut here: the whole text has 524288 bytes"));
+    }
+}
