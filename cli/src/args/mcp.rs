@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use host::api::McpOperation;
 
 use super::PolicyFlags;
 
@@ -16,6 +17,9 @@ pub(crate) struct Mcp {
     /// For programs: declare a schema of results, and send them structured beside the text
     #[arg(long)]
     pub(crate) structured: bool,
+    /// Also offer an operation: `context`, or `explain`, which spends tokens of your model
+    #[arg(long, value_name = "OPERATION")]
+    pub(crate) operation: Vec<McpOperation>,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     #[command(subcommand)]

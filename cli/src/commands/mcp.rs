@@ -53,6 +53,7 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
         policy: policy(&mcp.policy),
         overrides: Overrides(context.backend.forwarded()),
         structured: mcp.structured,
+        operations: mcp.operation.clone(),
     };
     let (client, connection) = context
         .backend

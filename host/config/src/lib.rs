@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use tool_core::api::{ErrorKind, FORWARDED, Problem, ProviderName};
+use tool_core::api::{ErrorKind, FORWARDED, McpOperation, Problem, ProviderName};
 use tool_core::text::nearest_key;
 
 mod edit;
@@ -410,6 +410,8 @@ pub struct PolicySettings {
     pub untrusted: bool,
     /// A repository may hold the whole home directory.
     pub home: bool,
+    /// Operations that other agents may start.
+    pub mcp: Vec<McpOperation>,
 }
 
 /// The file, as written.

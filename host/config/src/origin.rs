@@ -222,7 +222,9 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         require_sandbox,
         untrusted,
         home: home_is_repository,
+        mcp,
     } = policy;
+    let operations: Vec<String> = mcp.iter().map(|operation| operation.name().to_owned()).collect();
     let SkillsSettings {
         require_signature,
         identities,
@@ -317,6 +319,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         ),
         lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
         lists.written("policy.home", home_is_repository.then(|| json!(true)), json!(false)),
+        lists.array("policy.mcp", &operations),
         lists.written(
             "skills.require_signature",
             require_signature.then(|| json!(true)),

@@ -68,6 +68,38 @@ impl Operation {
     }
 }
 
+/// An operation that other agents may start over the Model Context Protocol where their user grants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum McpOperation {
+    /// Selects the files that matter for a task.
+    Context,
+    /// Explains the repository, or answers a question about it. Spends tokens of the user's model.
+    Explain,
+}
+
+impl McpOperation {
+    /// Both, in the order of a list.
+    pub const ALL: [Self; 2] = [Self::Context, Self::Explain];
+
+    /// The name of its tool, in the configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Context => "context",
+            Self::Explain => "explain",
+        }
+    }
+}
+
+impl std::str::FromStr for McpOperation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|operation| operation.name() == text);
+        known.ok_or_else(|| "expected context or explain".to_owned())
+    }
+}
+
 /// Work of a listed session: one of the four operations, or calls of skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -961,6 +993,9 @@ pub struct ConnectRequest {
     /// Tools have a schema of their results, and results a structured form beside the text.
     #[serde(default)]
     pub structured: bool,
+    /// Operations that the agent may start. Taken from the holder of the token alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operations: Vec<McpOperation>,
 }
 
 /// Body of POST /approvals/{id}.

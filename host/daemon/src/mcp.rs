@@ -8,6 +8,7 @@
 mod ask;
 mod call;
 mod lines;
+mod operations;
 mod resources;
 mod roots;
 mod serve;
@@ -23,7 +24,7 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CustomRequest, CustomResult,
     ErrorCode, ErrorData, Implementation, InitializeRequestParams, InitializeResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, ServerJsonRpcMessage,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, ServerJsonRpcMessage, Tool,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::json;
@@ -37,6 +38,7 @@ use crate::session::connection::Connection;
 use call::Pending;
 use roots::Roots;
 
+pub(crate) use operations::Operations;
 pub(crate) use serve::{Connecting, Mcp, Reach};
 
 /// A session under way with its place among those that may be.
@@ -131,13 +133,16 @@ pub(crate) struct Server {
     roots: Roots,
     /// Tools and results have a structured form beside the text.
     is_structured: bool,
+    /// Operations that the user grants.
+    operations: Arc<Operations>,
 }
 
 impl Server {
-    fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>, is_structured: bool) -> Self {
+    fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>, connecting: &Connecting) -> Self {
         Self {
             sessions,
-            is_structured,
+            is_structured: connecting.request.structured,
+            operations: Arc::clone(&connecting.operations),
             connecting: None,
             stop: line.stop.clone(),
             line: OnceCell::new_with(Some(line)),
@@ -150,6 +155,7 @@ impl Server {
         Self {
             sessions,
             is_structured: connecting.request.structured,
+            operations: Arc::clone(&connecting.operations),
             connecting: Some(connecting),
             stop,
             line: OnceCell::new(),
@@ -237,13 +243,14 @@ impl ServerHandler for Server {
         }
         let sessions = Arc::clone(&self.sessions);
         let lock = self.line.get().and_then(|line| line.connection.lock().cloned());
-        let is_structured = self.is_structured;
-        let list = move || {
+        let (is_structured, operations) = (self.is_structured, Arc::clone(&self.operations));
+        let list = move || -> Vec<Tool> {
             let functions = sessions.tools(lock.as_deref());
             let tools = functions
                 .iter()
+                .filter(|function| operations.find(&function.name).is_none())
                 .filter_map(|function| tools::tool(function, is_structured));
-            tools.collect()
+            tools.chain(operations.tools()).collect()
         };
         let tools = tokio::task::spawn_blocking(list);
         let tools = tools.await.map_err(|_| failed())?;
@@ -260,7 +267,14 @@ impl ServerHandler for Server {
         if let Err(refusal) = self.roots.check(&line, &context).await {
             return Ok(self.formed(tools::problem(&refusal).into()));
         }
-        let answer = call::answer(&self.sessions, &line, request, context).await;
+        let answer = match self.operations.find(&request.name) {
+            Some(operation) => {
+                operations::answer(&self.operations, operation, &self.sessions, &line, request, &context)
+                    .await
+                    .map(CallToolResponse::from)
+            }
+            None => call::answer(&self.sessions, &line, request, context).await,
+        };
         line.touch();
         answer.map(|answer| self.formed(answer))
     }

@@ -22,8 +22,9 @@ use super::error::{Answer, ApiError};
 use super::sessions::MaybePeer;
 use super::{AppState, check_reach, narrow, visible_to_recipes};
 use crate::api::{ConnectRequest, ErrorKind, Overrides, PolicyRequest, Problem};
+use crate::config::PolicySettings;
 use crate::limits;
-use crate::mcp::{Connecting, Reach};
+use crate::mcp::{Connecting, Operations, Reach};
 
 /// Protocol of the `Upgrade` header.
 const PROTOCOL: &str = "tool-mcp";
@@ -56,7 +57,6 @@ async fn connect(
             .into());
     };
     let JsonBody(request) = JsonBody::<ConnectRequest>::from_request(request, &()).await?;
-    let is_structured = request.structured;
     let connecting = connecting(&state, caller, request)?;
     let line = connecting.line().await?;
     let id = HeaderValue::from_str(line.session()).expect("an identifier is hexadecimal");
@@ -67,7 +67,7 @@ async fn connect(
         match upgrade.await {
             Ok(connection) => {
                 let (reader, writer) = tokio::io::split(TokioIo::new(connection));
-                mcp.serve_lines(line, is_structured, reader, writer).await;
+                mcp.serve_lines(line, &connecting, reader, writer).await;
             }
             Err(error) => tracing::info!(%error, "a connection of another agent did not come about"),
         }
@@ -82,26 +82,43 @@ async fn connect(
 
 /// Collects the parts of a session from a request.
 fn connecting(state: &AppState, caller: Caller, mut request: ConnectRequest) -> Result<Arc<Connecting>, Problem> {
-    check_reach(state, caller, request.policy.widens(), &request.overrides)?;
+    let widens = request.policy.widens() || !request.operations.is_empty();
+    check_reach(state, caller, widens, &request.overrides)?;
     narrow(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
-    let settings = state.common(&environment)?.policy;
+    let common = state.common(&environment)?;
     // Without a provider there is no key of one.
-    let provider = state.settings(&environment).ok().map(|settings| settings.provider);
+    let settings = state.settings(&environment);
+    let provider = settings.as_ref().ok().map(|settings| &settings.provider);
+    let keys = provider
+        .into_iter()
+        .flat_map(|provider| provider.secrets().map(str::to_owned));
+    let keys = keys.collect();
+    let environment = visible_to_recipes(&environment);
+    let operations = Arc::new(Operations {
+        granted: [&request.operations[..], &common.policy.mcp].concat(),
+        settings,
+        policy: PolicySettings {
+            deny: [&common.policy.deny[..], &request.policy.deny].concat(),
+            untrusted: common.policy.untrusted || request.policy.untrusted,
+            ..common.policy.clone()
+        },
+        vault: common.vault,
+        request: request.policy.clone(),
+        environment: environment.clone(),
+    });
     Ok(Arc::new(Connecting {
         mcp: Arc::clone(state.mcp()),
         request,
-        settings,
-        keys: provider
-            .iter()
-            .flat_map(|provider| provider.secrets().map(str::to_owned))
-            .collect(),
-        environment: visible_to_recipes(&environment),
+        settings: common.policy,
+        keys,
+        environment,
         reach: match caller {
             Caller::Token => Reach::Answers,
             Caller::OwnNamespaces => Reach::Works,
             Caller::SameUser => Reach::Reads,
         },
+        operations,
     }))
 }
 
@@ -128,6 +145,8 @@ async fn streamable(
         policy: PolicyRequest::default(),
         overrides: Overrides::default(),
         structured: query.structured,
+        // A client grants itself nothing: over HTTP the configuration does.
+        operations: Vec::new(),
     };
     let connecting = connecting(&state, caller, request_of_root)?;
     let (parts, body) = request.into_parts();

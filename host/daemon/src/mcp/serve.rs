@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
-use super::{McpSession, Server, locked};
+use super::{McpSession, Operations, Server, locked};
 use crate::api::{ConnectRequest, ErrorKind, Problem};
 use crate::config::PolicySettings;
 use crate::limits;
@@ -81,6 +81,8 @@ pub(crate) struct Connecting {
     pub(crate) environment: BTreeMap<String, String>,
     /// What the client may do.
     pub(crate) reach: Reach,
+    /// Operations that the user grants.
+    pub(crate) operations: Arc<Operations>,
 }
 
 impl Connecting {
@@ -222,14 +224,14 @@ impl Mcp {
     pub(crate) async fn serve_lines<R, W>(
         self: &Arc<Self>,
         line: Arc<McpSession>,
-        is_structured: bool,
+        connecting: &Connecting,
         reader: R,
         writer: W,
     ) where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let server = Server::of_line(Arc::clone(&self.sessions), Arc::clone(&line), is_structured);
+        let server = Server::of_line(Arc::clone(&self.sessions), Arc::clone(&line), connecting);
         let stop = CancellationToken::new();
         let serving = async {
             match serve_server_with_ct(server, Lines::new(reader, writer, line.hung_up.clone()), stop.clone()).await {
@@ -381,11 +383,20 @@ mod tests {
                 policy: PolicyRequest::default(),
                 overrides: Overrides::default(),
                 structured: false,
+                operations: Vec::new(),
             },
             settings: PolicySettings::default(),
             keys: Vec::new(),
             environment: BTreeMap::new(),
             reach: Reach::Answers,
+            operations: Arc::new(Operations {
+                granted: Vec::new(),
+                settings: Err(Problem::new(ErrorKind::ConfigMissing, "there is none")),
+                policy: PolicySettings::default(),
+                vault: None,
+                request: PolicyRequest::default(),
+                environment: BTreeMap::new(),
+            }),
         })
     }
 
@@ -409,6 +420,7 @@ mod tests {
             keys: Vec::new(),
             environment: BTreeMap::new(),
             reach: Reach::Answers,
+            operations: Arc::clone(&connecting.operations),
         };
         let fresh = narrowed.shared("a client".to_owned()).await.expect("there is room");
         assert_ne!(
@@ -438,6 +450,7 @@ mod tests {
             keys: Vec::new(),
             environment: BTreeMap::new(),
             reach: Reach::Answers,
+            operations: Arc::clone(&connecting.operations),
         }
     }
 

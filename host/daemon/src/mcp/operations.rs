@@ -1,0 +1,282 @@
+//! Operations of the service as tools. A user grants each by its name, because `explain` spends tokens of the user's model;
+//! without a grant it is not listed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::service::{RequestContext, RoleServer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::call::{self, Progress, SIGN_OF_LIFE};
+use super::{McpSession, tools};
+use crate::api::{
+    BudgetRequest, ContextRequest, ContextResult, ErrorKind, Event, ExecuteRequest, McpOperation, Operation, Overrides,
+    PolicyRequest, Problem, SelectedFile, SelectionRequest, SessionResult, Status, VerificationRule,
+};
+use crate::config::{PolicySettings, Settings};
+use crate::session::Sessions;
+use crate::turn::bounded_text;
+
+/// The granted operations, and what they work with.
+pub(crate) struct Operations {
+    /// Those that the user grants.
+    pub(crate) granted: Vec<McpOperation>,
+    /// The provider that `explain` asks, and the rest of the configuration.
+    pub(crate) settings: Result<Settings, Problem>,
+    /// The user's policy, with the denials of the connection.
+    pub(crate) policy: PolicySettings,
+    /// Folder of markdown notes.
+    pub(crate) vault: Option<PathBuf>,
+    /// What the connection asks for. An operation gets its denials, and none of its grants.
+    pub(crate) request: PolicyRequest,
+    /// Variables that recipes may see.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+impl Operations {
+    /// The granted operation that a tool of this name is.
+    pub(super) fn find(&self, name: &str) -> Option<McpOperation> {
+        self.granted.iter().copied().find(|operation| operation.name() == name)
+    }
+
+    /// The granted operations as tools.
+    pub(super) fn tools(&self) -> impl Iterator<Item = Tool> {
+        McpOperation::ALL
+            .into_iter()
+            .filter(|operation| self.granted.contains(operation))
+            .map(tool)
+    }
+
+    /// The policy of a session that works on a question of another agent: whoever wrote it, it may only read.
+    fn policy_of_question(&self) -> PolicyRequest {
+        PolicyRequest {
+            allow: Vec::new(),
+            allow_paths: Vec::new(),
+            unsandboxed: false,
+            untrusted_task: true,
+            ..self.request.clone()
+        }
+    }
+}
+
+fn tool(operation: McpOperation) -> Tool {
+    let target = json!({
+        "type": "string",
+        "description": "A file, a directory, PATH:10-40, or the name of a definition. Default: the whole repository.",
+    });
+    let (title, description, properties) = match operation {
+        McpOperation::Context => (
+            "Select context",
+            "Selects the 4 to 6 files that matter for a task, with the reasons, and shows their relevant parts. Asks no \
+             model.",
+            json!({
+                "task": {"type": "string", "description": "What is to be done, in words."},
+                "target": target,
+                "operation": {"type": "string", "enum": Operation::ALL.map(Operation::name), "default": "explain"},
+            }),
+        ),
+        McpOperation::Explain => (
+            "Explain the code",
+            "Lets the user's model answer a question about the repository, or explain a part of it. Its citations are \
+             checked. It takes minutes, and costs the user tokens.",
+            json!({
+                "question": {"type": "string", "description": "A question about the code, in words."},
+                "target": target,
+            }),
+        ),
+    };
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let schema = schema.as_object().cloned().unwrap_or_else(JsonObject::new);
+    let annotations = ToolAnnotations::new()
+        .read_only(true)
+        .open_world(operation == McpOperation::Explain);
+    Tool::new(operation.name(), description, schema)
+        .with_title(title)
+        .with_annotations(annotations)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContextArguments {
+    task: Option<String>,
+    target: Option<String>,
+    operation: Option<Operation>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExplainArguments {
+    question: Option<String>,
+    target: Option<String>,
+}
+
+/// Runs an operation that the user has granted. Its answer counts as text from outside: others may have written what it
+/// shows.
+pub(super) async fn answer(
+    operations: &Operations,
+    operation: McpOperation,
+    sessions: &Arc<Sessions>,
+    line: &Arc<McpSession>,
+    request: CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Result<CallToolResult, ErrorData> {
+    let _permit = match call::take_permit(line)? {
+        Ok(permit) => permit,
+        Err(busy) => return Ok(tools::problem(&busy)),
+    };
+    if let Err(denied) = line.connection.check_may_read(operation.name()) {
+        return Ok(tools::problem(&denied));
+    }
+    let arguments = Value::Object(request.arguments.unwrap_or_default());
+    let mut progress = Progress::of(context);
+    let working = async {
+        match operation {
+            McpOperation::Context => select(operations, sessions, line, arguments).await,
+            McpOperation::Explain => explain(operations, sessions, line, arguments, &mut progress).await,
+        }
+    };
+    let result = tokio::select! {
+        biased;
+        // The stream that ends with this future is the only one of its session, which ends with it.
+        () = context.ct.cancelled() => return Err(call::gone()),
+        () = line.connection.ended() => return Err(call::ended()),
+        result = working => result,
+    };
+    line.connection
+        .note_outside(&format!("an answer of `{}`", operation.name()))
+        .await;
+    Ok(result.unwrap_or_else(|problem| tools::problem(&problem)))
+}
+
+fn parse<T: DeserializeOwned>(operation: McpOperation, arguments: Value) -> Result<T, Problem> {
+    serde_json::from_value(arguments).map_err(|error| {
+        let message = format!("Invalid arguments for `{}`: {error}", operation.name());
+        Problem::new(ErrorKind::InvalidArguments, message)
+    })
+}
+
+async fn select(
+    operations: &Operations,
+    sessions: &Sessions,
+    line: &McpSession,
+    arguments: Value,
+) -> Result<CallToolResult, Problem> {
+    let ContextArguments {
+        task,
+        target,
+        operation,
+    } = parse(McpOperation::Context, arguments)?;
+    let root = line.connection.root().to_string_lossy().into_owned();
+    let request = ContextRequest {
+        operation: operation.unwrap_or(Operation::Explain),
+        // Without a task and a target it is the whole repository, whose path is the root.
+        target: target.or_else(|| task.is_none().then(|| root.clone())),
+        repo_path: root,
+        task,
+        focus: None,
+        working_directory: None,
+        selection: SelectionRequest::default(),
+    };
+    let selected = sessions
+        .context(request, operations.policy.clone(), operations.vault.clone())
+        .await?;
+    let text = bounded_text(describe_selection(&selected));
+    let mut result = CallToolResult::success(vec![ContentBlock::text(&text)]);
+    result.structured_content = Some(json!({"text": text, "selected_files": selected.selected_files}));
+    Ok(result)
+}
+
+fn describe_selection(selected: &ContextResult) -> String {
+    let line = |file: &SelectedFile| format!("- `{}`: {}\n", file.path, file.reasons.join("; "));
+    let files: String = selected.selected_files.iter().map(line).collect();
+    let near: String = selected.near_misses.iter().map(line).collect();
+    let notices: String = selected.notices.iter().map(|notice| format!("{notice}\n")).collect();
+    format!(
+        "Selected:\n{files}\nNearly selected:\n{near}\n{notices}\n{}",
+        selected.context
+    )
+}
+
+async fn explain(
+    operations: &Operations,
+    sessions: &Arc<Sessions>,
+    line: &McpSession,
+    arguments: Value,
+    progress: &mut Progress<'_>,
+) -> Result<CallToolResult, Problem> {
+    let ExplainArguments { question, target } = parse(McpOperation::Explain, arguments)?;
+    let request = ExecuteRequest {
+        operation: Operation::Explain,
+        target,
+        repo_path: line.connection.root().to_string_lossy().into_owned(),
+        provider: None,
+        task: question,
+        focus: None,
+        working_directory: None,
+        model: None,
+        interactive: false,
+        policy: operations.policy_of_question(),
+        overrides: Overrides::default(),
+        attached: true,
+        selection: SelectionRequest::default(),
+        budget: BudgetRequest::default(),
+        verification: VerificationRule::default(),
+        preview: false,
+    };
+    let settings = operations.settings.clone()?;
+    let started = sessions
+        .start(request, settings, operations.environment.clone())
+        .await?;
+    let mut stream = sessions.events(&started.session_id, 0)?;
+    let mut signs = tokio::time::interval(SIGN_OF_LIFE);
+    loop {
+        tokio::select! {
+            events = stream.next() => match events {
+                Some(events) => for (_, event) in events {
+                    if let Some(news) = news(&event) {
+                        progress.tell(news).await;
+                    }
+                },
+                None => break,
+            },
+            _ = signs.tick() => progress.tell("at work".to_owned()).await,
+        }
+    }
+    let ended = sessions.result(&started.session_id).await?;
+    Ok(result_of(&ended))
+}
+
+/// What a person who waits would want to know.
+fn news(event: &Event) -> Option<String> {
+    match event {
+        Event::Selection { files } => Some(format!("{} files were selected", files.len())),
+        Event::Skill { name, .. } => Some(format!("skill {name}")),
+        Event::Notice { message, .. } => Some(message.clone()),
+        _ => None,
+    }
+}
+
+fn result_of(ended: &SessionResult) -> CallToolResult {
+    let mut text = ended.output.clone();
+    if let Some(problem) = &ended.error {
+        let hint = problem
+            .hint
+            .as_ref()
+            .map(|hint| format!("\n{hint}"))
+            .unwrap_or_default();
+        text = format!("{text}\n\n{}{hint}", problem.message);
+    }
+    let text = bounded_text(text.trim().to_owned());
+    let content = vec![ContentBlock::text(&text)];
+    let mut result = if ended.status == Status::Complete {
+        CallToolResult::success(content)
+    } else {
+        CallToolResult::error(content)
+    };
+    result.structured_content = Some(json!({"text": text, "session_id": ended.session_id, "usage": ended.usage}));
+    result
+}
