@@ -4,6 +4,7 @@
 mod clients;
 mod install;
 mod lines;
+mod operations;
 mod web;
 
 use std::io::{BufRead, BufReader, Write};
