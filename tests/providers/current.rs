@@ -265,3 +265,58 @@ fn a_conversation_goes_from_every_wire_and_vendor_to_every_other() {
         );
     }
 }
+
+#[test]
+fn a_compaction_drops_the_thinking_that_is_bound_to_what_it_replaces() {
+    let server = server(
+        Vendor::Claude,
+        [
+            looks("First.", ["", ""]),
+            Round::text(&"The crates are counted, one after the other, and once more. ".repeat(1_200)),
+            looks("Second.", ["", ""]),
+            Round::text("Second answer."),
+            Round::text("The crates are counted."),
+            looks("Third.", ["", ""]),
+            Round::text("Third answer."),
+            Round::text("Fourth answer."),
+        ],
+    );
+    let home = Home::configured(&MESSAGES.config(&server, "context_tokens = 32768"));
+    let repository = repository();
+    let long_question = format!("and now? {}", "Say more about it. ".repeat(1_500));
+    let mut stderr = String::new();
+    for arguments in [
+        ["ask", "what does it count?"],
+        ["continue", "is it tested?"],
+        ["continue", &long_question],
+        ["continue", "and then?"],
+    ] {
+        stderr += &MESSAGES.run(&home, &repository, &arguments).expect(0).stderr;
+    }
+    holds(&stderr, &["a summary has replaced turn"]);
+    assert!(!stderr.contains(REFUSED), "{stderr}");
+    let requests = server.requests();
+    let last = requests.last().expect("there are some").body.to_string();
+    assert!(!last.contains("First.") && last.contains("Third."), "{last}");
+}
+
+#[test]
+fn each_conversation_has_a_cache_key_of_its_own() {
+    let script = Script {
+        vendor: Some(Vendor::Gpt),
+        repeat: true,
+        ..Script::new([Round::text("It counts crates.")])
+    };
+    let server = ModelServer::start(script).expect("loopback has a free port");
+    let home = Home::configured(&RESPONSES.config(&server, ""));
+    let repository = repository();
+    for arguments in [["ask", "what?"], ["continue", "why?"], ["ask", "what else?"]] {
+        RESPONSES.run(&home, &repository, &arguments).expect(0);
+    }
+    let requests = server.requests();
+    let keys: Vec<&str> = requests
+        .iter()
+        .filter_map(|request| request.body["prompt_cache_key"].as_str())
+        .collect();
+    assert!(keys.len() == 3 && keys[0] == keys[1] && keys[1] != keys[2], "{keys:?}");
+}
