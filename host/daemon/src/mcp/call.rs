@@ -9,6 +9,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorData, ProgressNo
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{McpSession, Reach, ask, refused, tools};
@@ -21,8 +22,8 @@ use crate::session::connection::{CallAnswer, ConnectionCall, Meanwhile};
 /// Lines of a call's output that wait to be sent as progress. A client that does not keep up misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;
 
-/// Time between two signs of life of a call whose work says nothing: below the shortest time-out of the usual clients.
-pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+/// Time between two heartbeats of a call whose work says nothing: below the shortest time-out of the usual clients.
+const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
 
 /// A call under way. It ends when this value is dropped.
 pub(super) struct UnderWay {
@@ -151,8 +152,7 @@ async fn drive(
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
     let mut progress = Progress::of(context);
-    let mut signs = tokio::time::interval(SIGN_OF_LIFE);
-    signs.reset();
+    let mut heartbeat = heartbeat();
     loop {
         tokio::select! {
             biased;
@@ -162,7 +162,7 @@ async fn drive(
                 Meanwhile::Line(text) => {
                     // A client that takes nothing more does not keep a cancelled call.
                     context.ct.run_until_cancelled(progress.tell(text)).await.ok_or_else(gone)?;
-                    signs.reset();
+                    heartbeat.reset();
                 }
                 Meanwhile::Question(asking) if ask::goes_with_result(context) => {
                     return Ok(parked(line, under_way, *asking));
@@ -179,13 +179,18 @@ async fn drive(
                 let answer = answer.ok_or_else(ended)?;
                 return Ok(tools::result(answer).into());
             }
-            // Some clients give up a call that says nothing for a minute.
-            _ = signs.tick() => {
-                let told = progress.tell("at work".to_owned());
-                context.ct.run_until_cancelled(told).await.ok_or_else(gone)?;
+            _ = heartbeat.tick() => {
+                context.ct.run_until_cancelled(progress.beat()).await.ok_or_else(gone)?;
             }
         }
     }
+}
+
+/// Ticks when the next heartbeat of a call is due. One that a question to the user has delayed is not made up for.
+pub(super) fn heartbeat() -> Interval {
+    let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_PERIOD, HEARTBEAT_PERIOD);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat
 }
 
 /// Progress of one request, as far as its client asked for it.
@@ -203,6 +208,11 @@ impl<'a> Progress<'a> {
             token: context.meta.get_progress_token(),
             count: 0,
         }
+    }
+
+    /// Says that the call goes on. Some clients give up a call that says nothing for a minute.
+    pub(super) async fn beat(&mut self) {
+        self.tell("at work".to_owned()).await;
     }
 
     /// Sends one message. A client that has gone is ignored.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::call::{self, Progress, SIGN_OF_LIFE};
+use super::call::{self, Progress};
 use super::{McpSession, tools};
 use crate::api::{
     BudgetRequest, ContextRequest, ContextResult, ErrorKind, Event, ExecuteRequest, McpOperation, Operation, Overrides,
@@ -232,7 +232,7 @@ async fn explain(
         .start(request, settings, operations.environment.clone())
         .await?;
     let mut stream = sessions.events(&started.session_id, 0)?;
-    let mut signs = tokio::time::interval(SIGN_OF_LIFE);
+    let mut heartbeat = call::heartbeat();
     loop {
         tokio::select! {
             events = stream.next() => match events {
@@ -243,7 +243,7 @@ async fn explain(
                 },
                 None => break,
             },
-            _ = signs.tick() => progress.tell("at work".to_owned()).await,
+            _ = heartbeat.tick() => progress.beat().await,
         }
     }
     let ended = sessions.result(&started.session_id).await?;
