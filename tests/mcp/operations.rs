@@ -98,13 +98,17 @@ fn a_granted_operation_answers_and_tells_how_far_it_is() {
 }
 
 #[test]
-fn a_cancelled_explanation_ends_its_session() {
+fn an_explanation_sends_heartbeats_and_one_that_is_cancelled_ends_its_session() {
     let (_server, home) = scripted([Round::new([ServerStep::Stall])], "[\"explain\"]");
     let repository = folder(FILES);
     let mut agent = Agent::start(&home, repository.path(), &[], &json!({}));
-    let id = agent.send_call("explain", json!({"question": "why?"}));
+    let arguments = json!({"question": "why?"});
+    let id = agent.send(
+        "tools/call",
+        json!({"name": "explain", "arguments": arguments, "_meta": {"progressToken": "p"}}),
+    );
+    agent.wait("a heartbeat", |message| message["params"]["message"] == "at work");
     let history = |status: &str| home.run(repository.path(), &["history", "--status", status]).expect(0);
-    until("it runs", || history("running").stdout.contains("why?"));
     agent.tell("notifications/cancelled", json!({"requestId": id}));
     until("it has ended", || history("cancelled").stdout.contains("why?"));
     agent.end().expect(0);
