@@ -83,7 +83,11 @@ fn a_granted_operation_answers_and_tells_how_far_it_is() {
     let explained = agent.answer(id)["result"].clone();
     assert_eq!(explained["isError"], false, "{explained}");
     holds(text(&explained), &["It doubles a price (app.py:2).", "citation"]);
-    let asked = server.requests()[0].body.to_string();
+    let asked: String = server
+        .requests()
+        .iter()
+        .map(|request| request.body.to_string())
+        .collect();
     holds(&asked, &["what does price do?"]);
     let listed = home.run(repository.path(), &["history"]).expect(0).stdout;
     holds(&listed, &["explain    what does price do?"]);
