@@ -11,10 +11,7 @@ use super::{DEPTH_MAX, plain_object};
 /// properties.
 pub(crate) fn declared_parameters(schema: &Value) -> Option<Value> {
     let converted = converted(&plain_object(schema), schema, DEPTH_MAX);
-    let has_properties = converted["properties"]
-        .as_object()
-        .is_some_and(|fields| !fields.is_empty());
-    has_properties.then_some(converted)
+    converted.as_object().is_some_and(has_properties).then_some(converted)
 }
 
 /// One schema, its references looked up in `root`. Below the bound of depth anything is a string.
@@ -47,7 +44,14 @@ fn converted(schema: &Value, root: &Value, depth: usize) -> Value {
             out.insert("anyOf".into(), branches.collect());
         }
         _ => {
-            let kind = kind.unwrap_or("STRING");
+            let kind = match kind {
+                // The wire refuses an object without properties.
+                Some("OBJECT") if !has_properties(fields) => {
+                    description = format!("{description} A JSON object as text.").trim_start().to_owned();
+                    "STRING"
+                }
+                kind => kind.unwrap_or("STRING"),
+            };
             out.insert("type".into(), json!(kind));
             choices(fields, kind, &mut out, &mut description);
             keep_bounds(fields, kind, &mut out);
@@ -101,6 +105,11 @@ fn branches(fields: &Map<String, Value>) -> Vec<&Value> {
         .into_iter()
         .filter_map(|key| fields.get(key)?.as_array());
     unions.flatten().filter(|branch| branch["type"] != "null").collect()
+}
+
+fn has_properties(fields: &Map<String, Value>) -> bool {
+    let properties = fields.get("properties").and_then(Value::as_object);
+    properties.is_some_and(|properties| !properties.is_empty())
 }
 
 /// The type in the wire's words: the first that is not null.
