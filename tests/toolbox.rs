@@ -196,20 +196,28 @@ fn a_skill_of_a_team_sees_no_key_and_leaves_those_of_the_files_that_it_changes()
 }
 
 #[test]
-fn a_function_is_offered_in_the_operations_that_it_names_and_no_others() {
-    let offered = |arguments: &[&str]| {
-        let (server, home) = scripted([Round::text("Done.")]);
+fn a_function_is_found_in_the_operations_that_it_names_and_no_others() {
+    let asked = |arguments: &[&str]| {
+        let find = ScriptedCall::new("find_skill", json!({"query": "format_files"}));
+        let (server, home) = scripted([Round::calls([find]), Round::text("Done.")]);
         add(&home, &guest("toolbox")).expect(0);
         let root = folder(&[("a.txt", "one\n")]);
         home.run(root.path(), arguments);
         let requests = server.requests();
-        let tools = requests.first().expect("the model was asked").body["tools"].clone();
-        let tools = tools.as_array().expect("a list").clone();
-        let name = |tool: &Value| tool["function"]["name"].as_str().map(str::to_owned);
-        ["format_files", "count_lines"].map(|wanted| tools.iter().any(|tool| name(tool).as_deref() == Some(wanted)))
+        let (first, second) = (&requests[0], &requests[1]);
+        let tools = first.body["tools"].as_array().expect("a list").clone();
+        let has = |wanted: &str| tools.iter().any(|tool| tool["function"]["name"] == wanted);
+        let offered = ["format_files", "count_lines", "find_skill", "call_skill"].map(has);
+        let is_found = second.body["messages"].to_string().contains("`format_files`: ");
+        (offered, is_found, first.body["tools"].clone())
     };
-    assert_eq!(offered(&["explain", "a.txt"]), [false, true]);
-    assert_eq!(offered(&["refactor", "tidy up"]), [true, true]);
+    let (explain, refactor) = (asked(&["explain", "a.txt"]), asked(&["refactor", "tidy up"]));
+    assert_eq!((explain.0, explain.1), ([false, true, true, true], false));
+    assert_eq!((refactor.0, refactor.1), ([false, true, true, true], true));
+    assert_eq!(
+        explain.2, refactor.2,
+        "a conversation keeps its tools when its operation changes"
+    );
 }
 
 #[test]

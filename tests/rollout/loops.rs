@@ -104,13 +104,16 @@ fn a_lock_file_narrows_what_a_model_can_do_with_a_teams_skill() {
 }
 
 #[test]
-fn many_skills_of_a_team_are_found_by_a_tool_and_join_the_end_of_the_list() {
+fn many_skills_of_a_team_are_found_by_one_tool_and_called_by_another() {
     let root = folder(&[("a.py", "def a():\n    return 1\n")]);
     let find = ScriptedCall::new("find_skill", json!({"query": "team_s07"}));
-    let call = ScriptedCall::new("team_s07", json!({"staged": true}));
+    // The step that reads arguments leniently is for those of the skill: the model has written a boolean as text.
+    let call = |arguments: Value| ScriptedCall::new("call_skill", json!({"name": "team_s07", "arguments": arguments}));
     let (server, home) = scripted([
         Round::calls([find]),
-        Round::calls([call]),
+        Round::calls([call(json!({"staged": "true"}))]),
+        Round::calls([call(json!({"stage": true}))]),
+        Round::calls([ScriptedCall::new("call_skill", json!({"name": "team_7"}))]),
         Round::text("Done (a.py:1)."),
     ]);
     let names: Vec<String> = (0..10).map(|number| format!("team_s{number:02}")).collect();
@@ -124,27 +127,33 @@ fn many_skills_of_a_team_are_found_by_a_tool_and_join_the_end_of_the_list() {
         &["add", text(team.path()), "--yes", "--allow-effects", "read-git"],
     )
     .expect(0);
-    home.run(root.path(), &["explain", "."]);
+    let shown = home.run(root.path(), &["explain", ".", "--json"]).stdout;
     let requests = server.requests();
     let lists: Vec<_> = requests.iter().map(|request| offered(&request.body)).collect();
-    assert_eq!(lists[0].len(), 13, "{:?}", lists[0]);
-    assert_eq!(lists[0][12].0, "find_skill");
+    assert_eq!(lists[0].len(), 14, "{:?}", lists[0]);
+    assert_eq!((&*lists[0][12].0, &*lists[0][13].0), ("find_skill", "call_skill"));
     assert!(
         names.iter().all(|name| lists[0][12].1.contains(name.as_str())),
         "{}",
         lists[0][12].1
     );
-    assert_eq!(
-        lists[1][..13],
-        lists[0][..],
-        "a provider's cache of the beginning stays good"
-    );
-    assert_eq!(lists[1][13].0, "team_s07");
-    assert_eq!(lists[2], lists[1]);
-    let messages = requests[2].body["messages"].to_string();
+    assert!(lists.iter().all(|list| *list == lists[0]), "the list stays as it is");
+    let messages = requests[4].body["messages"].to_string();
     holds(
         &messages,
-        &["`team_s07` is now in your tools", r#"tool=\"team_s07\" status="#],
+        &[
+            "Run a skill with `call_skill`.",
+            "`team_s07`: A skill of the user's team",
+            r#"tool=\"call_skill\" status=\"ok\""#,
+            "Invalid arguments for `team_s07`",
+            "There is no tool named `team_7`. Did you mean `team_s07`? `find_skill` finds",
+        ],
+    );
+    let named = |name: &str| shown.matches(&format!(r#""type":"skill","name":"{name}""#)).count();
+    assert_eq!(
+        ["find_skill", "team_s07", "call_skill"].map(named),
+        [1, 2, 1],
+        "a call is shown under the name of the skill: {shown}"
     );
 }
 

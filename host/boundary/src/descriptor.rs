@@ -90,7 +90,7 @@ pub struct FunctionMetadata {
     /// Words by which it is found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Operations in which it is offered; absent means all.
+    /// Operations in which it can be called; absent means all.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known_operations")]
     pub operations: Option<Vec<Operation>>,
     /// Calls that show its use.
@@ -99,15 +99,6 @@ pub struct FunctionMetadata {
     /// JSON Schema of the details of its answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-}
-
-impl FunctionMetadata {
-    /// True where the function is offered in this operation.
-    pub fn is_for(&self, operation: Operation) -> bool {
-        self.operations
-            .as_ref()
-            .is_none_or(|operations| operations.contains(&operation))
-    }
 }
 
 /// One call as an example.

@@ -49,9 +49,17 @@ pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Runner of the tools.
 pub trait Tools: Send + Sync {
-    /// Tools that the model is offered. Asked again after each round of calls: tools that calls have added stand at the end,
-    /// so that a provider's cache of the list's beginning stays good.
+    /// Tools that the model is offered, the same in a whole conversation.
     fn specs(&self) -> Vec<ToolSpec>;
+
+    /// The call that this one stands for, with its id: that one is shown and runs. Nothing where it stands for itself.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot run, in words for the model.
+    fn resolve(&self, _call: &ToolCall) -> Result<Option<ToolCall>, String> {
+        Ok(None)
+    }
 
     /// Runs one call. Never fails: what went wrong is a result with `is_error`.
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>>;
@@ -430,12 +438,10 @@ impl<'a> TurnState<'a> {
                 .map(|call| calls::refused(call, "Not run: the limit of rounds is reached."));
             let results = results.collect();
             self.turn.messages.push(Message::ToolResults { results });
-            self.undone = calls::names(&round.calls);
+            self.undone = calls::names(&round.calls, self.turn.tools);
             return self.close(Budget::Steps).await;
         }
         let ran = self.run_calls(&round.calls).await;
-        // A call may have added tools.
-        self.specs = self.turn.tools.specs();
         let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &ran.results);
         self.turn.messages.push(Message::ToolResults { results: ran.results });
         self.show_messages();
@@ -444,7 +450,7 @@ impl<'a> TurnState<'a> {
             return Err(stop);
         }
         if let Some(again) = repeated {
-            self.undone = calls::names(std::slice::from_ref(again));
+            self.undone = calls::names(std::slice::from_ref(again), self.turn.tools);
             return self.close(Budget::Repetition).await;
         }
         Ok(None)

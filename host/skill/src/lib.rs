@@ -30,8 +30,8 @@ pub use imports::{
     runnable_purposes, settle_commit, walk_commits,
 };
 pub use registry::{
-    ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned, SkillHost,
-    SkillScope, TeamTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,
+    CALL_SKILL, ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned,
+    SkillHost, SkillScope, SkillTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,
 };
 use tool_boundary::embedded::Packed;
 pub use tool_boundary::{

@@ -51,8 +51,12 @@ pub use trial::Trial;
 /// First sentence of a team skill's description for a model.
 const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
 
-/// The tool that adds skills of a team to a model's tools. A session runs it itself; no skill can have its name.
+/// The tool that finds skills which do not stand in a model's list of tools. A session runs it itself; no skill can have
+/// its name.
 pub const FIND_SKILL: &str = "find_skill";
+
+/// The tool that stands for the call of a skill. No skill can have its name either.
+pub const CALL_SKILL: &str = "call_skill";
 
 /// Session for which a model is offered tools.
 #[derive(Clone, Copy, Default)]
@@ -69,16 +73,18 @@ pub struct OfferedTools {
     /// The built-in skills.
     pub builtin: Vec<ToolSpec>,
     /// Functions of a team's skills.
-    pub team: Vec<TeamTool>,
+    pub team: Vec<SkillTool>,
 }
 
-/// A function of a team's skill.
+/// A function of a skill as a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TeamTool {
-    /// Its specification; the description says that it is a team's.
+pub struct SkillTool {
+    /// Its specification. The description of a team's function says that it is a team's.
     pub spec: ToolSpec,
     /// Words by which it is found.
     pub tags: Vec<String>,
+    /// Operations in which it can be called; absent means all.
+    pub operations: Option<Vec<Operation>>,
 }
 
 /// All skills of this machine.
@@ -355,7 +361,7 @@ impl SkillHost {
     }
 
     /// Tools that a model is offered: the built-in functions, and each function of a team's skills that are ready and in
-    /// scope.
+    /// scope. Those for other operations are among them: a conversation keeps its tools when its operation changes.
     pub fn specs(&self, scope: SkillScope<'_>) -> OfferedTools {
         let builtin = self.builtins.values().flat_map(|skill| skill.functions());
         let builtin = builtin.map(|function| function.spec()).collect();
@@ -368,14 +374,16 @@ impl SkillHost {
             // A schema that is refused here was added under another version; no model or provider is to work through
             // it. A name that another component serves would call that one.
             let is_offered = |function: &SkillFunctionRef<'_>| {
-                let FunctionDescriptor { name, metadata, .. } = function.descriptor();
-                let is_meant = scope.operation.is_none_or(|operation| metadata.is_for(operation));
-                let owner = self.component_of(name, scope.lock);
-                is_meant && owner.as_deref() == Some(component.as_str()) && function.schema().is_ok()
+                let owner = self.component_of(&function.descriptor().name, scope.lock);
+                owner.as_deref() == Some(component.as_str()) && function.schema().is_ok()
             };
-            team.extend(skill.functions().filter(is_offered).map(|function| TeamTool {
-                spec: function.spec(),
-                tags: function.descriptor().metadata.tags.clone(),
+            team.extend(skill.functions().filter(is_offered).map(|function| {
+                let metadata = &function.descriptor().metadata;
+                SkillTool {
+                    spec: function.spec(),
+                    tags: metadata.tags.clone(),
+                    operations: metadata.operations.clone(),
+                }
             }));
         }
         OfferedTools { builtin, team }
@@ -450,7 +458,9 @@ impl SkillHost {
 
     /// True for a name that no skill or function of a team can have.
     fn is_reserved(&self, name: &str) -> bool {
-        name == FIND_SKILL || self.builtins.contains_key(name) || self.builtin_functions.contains_key(name)
+        [FIND_SKILL, CALL_SKILL].contains(&name)
+            || self.builtins.contains_key(name)
+            || self.builtin_functions.contains_key(name)
     }
 
     /// Whether a team's skill is offered: one that the lock file names, or one that the user has added without it.

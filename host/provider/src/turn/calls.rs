@@ -2,26 +2,44 @@
 //!
 //! Schemas are not checked here; the runner of the tool does that.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
+use super::Tools;
 use crate::limits;
 use crate::{TextOrigin, ToolCall, ToolResult, ToolSpec};
 use tool_core::text::nearest;
 
-/// Why a call cannot run at all, in words for the model. `at` is its place in the round.
-pub(super) fn objection(call: &ToolCall, at: usize, specs: &[ToolSpec]) -> Option<String> {
-    if at >= limits::TOOL_CALLS_PER_ROUND_MAX {
+/// A call as it runs, with the reason why it cannot, in words for the model.
+pub(super) struct MeantCall<'c> {
+    pub(super) call: Cow<'c, ToolCall>,
+    pub(super) objection: Option<String>,
+}
+
+impl<'c> MeantCall<'c> {
+    /// What the call at this place of a round asks for.
+    pub(super) fn of(call: &'c ToolCall, at: usize, specs: &[ToolSpec], tools: &dyn Tools) -> Self {
+        let (call, objection) = match tools.resolve(call) {
+            Ok(Some(meant)) => (Cow::Owned(meant), None),
+            Ok(None) if specs.iter().any(|spec| spec.name == call.name) => (Cow::Borrowed(call), None),
+            Ok(None) => (Cow::Borrowed(call), Some(unknown(&call.name, specs))),
+            Err(reason) => (Cow::Borrowed(call), Some(reason)),
+        };
         let max = limits::TOOL_CALLS_PER_ROUND_MAX;
-        return Some(format!(
-            "Not run: at most {max} calls may be made at once. Make the rest in the next message."
-        ));
+        let surplus =
+            || format!("Not run: at most {max} calls may be made at once. Make the rest in the next message.");
+        let objection = (at >= max).then(surplus).or(objection);
+        Self {
+            objection: objection.or_else(|| object_to_arguments(&call)),
+            call,
+        }
     }
-    if !specs.iter().any(|spec| spec.name == call.name) {
-        return Some(unknown(&call.name, specs));
-    }
+}
+
+fn object_to_arguments(call: &ToolCall) -> Option<String> {
     let got = match serde_json::from_str::<Value>(&call.arguments) {
         _ if call.arguments.trim().is_empty() => return None,
         Ok(Value::Object(_)) => return None,
@@ -140,12 +158,14 @@ pub(super) fn count_repeats<'c>(
     too_often
 }
 
-/// The names of calls, each once.
-pub(super) fn names(calls: &[ToolCall]) -> Vec<String> {
+/// The names of the calls that these stand for, each once.
+pub(super) fn names(calls: &[ToolCall], tools: &dyn Tools) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for call in calls {
-        if !names.contains(&call.name) {
-            names.push(call.name.clone());
+        let meant = tools.resolve(call).ok().flatten();
+        let name = meant.map_or_else(|| call.name.clone(), |meant| meant.name);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     names

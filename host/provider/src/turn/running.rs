@@ -8,6 +8,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::calls::MeantCall;
 use super::{Budget, Stop, TurnState, TurnStep, calls, until};
 use crate::limits;
 use crate::{ProviderError, ToolCall, ToolResult};
@@ -30,22 +31,25 @@ impl TurnState<'_> {
     /// Runs the calls of one round, a bounded number at a time. Results come in the calls' order, one each, also
     /// where the turn is interrupted meanwhile.
     pub(super) async fn run_calls(&self, calls: &[ToolCall]) -> Ran {
+        let (specs, tools) = (&self.specs, self.turn.tools);
+        let meant = calls.iter().enumerate();
+        let meant: Vec<MeantCall<'_>> = meant.map(|(at, call)| MeantCall::of(call, at, specs, tools)).collect();
         let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
         // Boxed and collected: the compiler does not see that a lazy map over borrowed calls may change threads.
         type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
         let mut before = None;
-        let jobs: Vec<Job<'_>> = calls
+        let jobs: Vec<Job<'_>> = meant
             .iter()
             .enumerate()
-            .map(|(at, call)| {
-                let place = self.turn.tools.is_ordered(&call.name).then(|| {
+            .map(|(at, meant)| {
+                let place = tools.is_ordered(&meant.call.name).then(|| {
                     let (done, next) = oneshot::channel();
                     QueuedCall {
                         before: before.replace(next),
                         _done: done,
                     }
                 });
-                Box::pin(self.run_call(at, call, place)) as Job<'_>
+                Box::pin(self.run_call(at, meant, place)) as Job<'_>
             })
             .collect();
         let mut jobs = Box::pin(stream::iter(jobs).buffer_unordered(limits::TOOL_CALLS_CONCURRENT_MAX));
@@ -70,19 +74,24 @@ impl TurnState<'_> {
                 Some(Some((at, result))) => results[at] = Some(result),
                 Some(None) => break,
                 None => {
-                    let open = calls.iter().zip(&results).filter(|(_, result)| result.is_none());
-                    unfinished = open.map(|(call, _)| call.name.clone()).collect();
-                    self.turn.tools.stop();
+                    let open = meant.iter().zip(&results).filter(|(_, result)| result.is_none());
+                    unfinished = open.map(|(meant, _)| meant.call.name.clone()).collect();
+                    tools.stop();
                     patience = Some(Instant::now() + limits::seconds(limits::TOOLS_STOP_SECONDS_MAX));
                 }
             }
         }
-        let answered = results.into_iter().zip(calls).map(|(result, call)| {
+        let answered = results.into_iter().zip(&meant).map(|(result, MeantCall { call, .. })| {
             result.unwrap_or_else(|| {
                 let result = calls::refused(call, "Stopped: the session ended while it ran.");
                 self.turn.observer.step(TurnStep::ToolFinished(call, &result));
                 result
             })
+        });
+        // A result goes back under the name by which the model has called.
+        let answered = answered.zip(calls).map(|(result, ToolCall { name, .. })| ToolResult {
+            name: name.clone(),
+            ..result
         });
         Ran {
             results: answered.collect(),
@@ -91,19 +100,20 @@ impl TurnState<'_> {
         }
     }
 
-    async fn run_call(&self, at: usize, call: &ToolCall, mut place: Option<QueuedCall>) -> (usize, ToolResult) {
+    async fn run_call(&self, at: usize, meant: &MeantCall<'_>, mut place: Option<QueuedCall>) -> (usize, ToolResult) {
+        let call = &*meant.call;
         if let Some(before) = place.as_mut().and_then(|place| place.before.take()) {
             // Nothing is ever sent: the call before is over when its end of the channel is gone.
             let _ = before.await;
         }
         self.turn.observer.step(TurnStep::ToolStarted(call));
-        let result = match calls::objection(call, at, &self.specs) {
+        let result = match &meant.objection {
             Some(objection) => {
                 if calls::is_unreadable(call) {
                     let (name, arguments) = (&call.name, &call.arguments);
                     self.turn.observer.step(TurnStep::CallCutOff { name, arguments });
                 }
-                calls::refused(call, &objection)
+                calls::refused(call, objection)
             }
             None => calls::bounded(call, self.turn.tools.run(call).await),
         };

@@ -171,16 +171,21 @@ impl Missed {
 
 /// The path within `root` that arguments name, also where they break off after it.
 pub(super) fn path_of(root: &Path, arguments: &str) -> Option<String> {
-    let found = match serde_json::from_str::<Value>(arguments) {
-        Ok(value) => value.get("path").and_then(Value::as_str).map(str::to_owned),
+    let found = text_field(arguments, "path")?;
+    Some(path::inside(root, &found).unwrap_or(found))
+}
+
+/// A field of arguments that is a text, also where they break off after it.
+pub(super) fn text_field(arguments: &str, name: &str) -> Option<String> {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => value.get(name).and_then(Value::as_str).map(str::to_owned),
         Err(_) => {
-            let (_, rest) = arguments.split_once("\"path\"")?;
+            let (_, rest) = arguments.split_once(&format!("\"{name}\""))?;
             let rest = rest.trim_start().strip_prefix(':')?;
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
             values.next().and_then(Result::ok)
         }
-    };
-    found.map(|found| path::inside(root, &found).unwrap_or(found))
+    }
 }
 
 #[cfg(test)]

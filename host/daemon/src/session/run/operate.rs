@@ -269,7 +269,7 @@ async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Opti
             lock: locked.as_deref().map(|lock| lock as _),
             operation: Some(operation),
         };
-        Ok(ToolList::new(engine.specs(scope), context_tokens))
+        Ok(ToolList::new(engine.specs(scope), operation, None, context_tokens))
     })
     .await
 }

@@ -1,36 +1,34 @@
-//! The tools that the model of a session is offered: the built-in skills, and those of a team.
+//! The tools that the model of a session is offered. They stay the same in a whole conversation: a provider caches the
+//! beginning of a request, and some models bind their thinking to it.
 //!
-//! Every request carries the whole list, so a team's skills stand in it only where they take little. Otherwise the tool
-//! `find_skill` stands in their place, which the session answers itself: skills that it finds join the end of the list
-//! until the session ends, so that the beginning of a request stays the one that a provider has cached.
+//! Every request carries the whole list, so a team's skills stand in it only where they take little. Of skills that do not,
+//! `find_skill` tells the model how they are called, and `call_skill` stands for their call. A skill for some operations alone
+//! is one of them, because the operation may change within a conversation.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api::Operation;
 use crate::limits;
 use crate::provider::{TextOrigin, ToolCall, ToolResult, ToolSpec};
-use crate::skill::{FIND_SKILL, OfferedTools, TeamTool};
-use crate::text::estimated_tokens;
+use crate::skill::{CALL_SKILL, FIND_SKILL, OfferedTools, SkillTool};
+use crate::text::{estimated_tokens, nearest};
 
 /// Tokens that a team's skills take of each request at most without `find_skill`: half of the built-in skills' own.
 const TEAM_TOOLS_TOKENS_MAX: u64 = 2_000;
 
-/// A team's skills take at most this part of the context without `find_skill`.
-const TEAM_CONTEXT_PART: u64 = 10;
+/// A team's skills take at most this part of the context without `find_skill`, and so does the answer to one search.
+const CONTEXT_PART: u64 = 10;
 
-/// Found skills take at most this part of the context: a fifth leaves the greater part to the conversation.
-const FOUND_CONTEXT_PART: u64 = 5;
-
-/// Skills that one search adds. A question that needs more has not said what it wants.
+/// Skills that one search finds. A question that needs more has not said what it wants.
 const FOUND_MAX: usize = 5;
 
 /// Bytes of skill names in the description of `find_skill` and in an answer without a match: some 60 names.
 const NAMES_BYTES_MAX: usize = 1_200;
 
-/// Characters of a skill's description in an answer; the whole text joins the list of tools.
+/// Characters of a skill's description in an answer that has no room for the whole.
 const SHOWN_CHARACTERS_MAX: usize = 160;
 
 /// Keywords that bound a length.
@@ -44,12 +42,11 @@ const STEM_LETTERS: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct ToolList {
     /// Tools of every request.
-    always: Vec<ToolSpec>,
+    specs: Vec<ToolSpec>,
     /// Skills that `find_skill` finds.
-    hidden: Vec<TeamTool>,
-    /// Positions in `hidden`, in the order in which they were found.
-    found: Mutex<Vec<usize>>,
-    /// Tokens that found skills may take together.
+    hidden: Vec<SkillTool>,
+    operation: Option<Operation>,
+    /// Tokens of an answer of `find_skill`.
     found_tokens_max: u64,
 }
 
@@ -60,36 +57,83 @@ struct FindSkillArguments {
     query: String,
 }
 
+/// Arguments of `call_skill`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallSkillArguments {
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
 impl ToolList {
-    /// The list for a model with a context of so many tokens.
-    pub(super) fn new(offered: OfferedTools, context_tokens: Option<u64>) -> Self {
+    /// The list for a model with a context of so many tokens. `direct` names the only skills that are to stand in it;
+    /// without it all built-in skills do, and those of the team where they are few.
+    pub(super) fn new(
+        offered: OfferedTools,
+        operation: Operation,
+        direct: Option<&[&str]>,
+        context_tokens: Option<u64>,
+    ) -> Self {
         let context_tokens = context_tokens
             .unwrap_or(limits::CONTEXT_TOKENS)
             .min(limits::CONTEXT_TOKENS);
-        let team_tokens_max = TEAM_TOOLS_TOKENS_MAX.min(context_tokens / TEAM_CONTEXT_PART);
-        let OfferedTools { mut builtin, team } = offered;
-        builtin.iter_mut().for_each(|spec| drop_bounds(&mut spec.parameters));
-        let is_small = team.iter().map(|tool| tokens(&tool.spec)).sum::<u64>() <= team_tokens_max;
-        let hidden = if is_small {
-            builtin.extend(team.into_iter().map(|tool| tool.spec));
-            Vec::new()
-        } else {
-            builtin.push(find_skill(&team));
-            team
-        };
+        let OfferedTools { builtin, team } = offered;
+        let team_tokens = team.iter().filter(|tool| tool.operations.is_none());
+        let team_tokens: u64 = team_tokens.map(|tool| estimated_tokens(tool.spec.bytes())).sum();
+        let is_small = team_tokens <= TEAM_TOOLS_TOKENS_MAX.min(context_tokens / CONTEXT_PART);
+        let builtin = builtin.into_iter().map(|mut spec| {
+            drop_bounds(&mut spec.parameters);
+            let (tags, operations) = (Vec::new(), None);
+            (true, SkillTool { spec, tags, operations })
+        });
+        let team = team
+            .into_iter()
+            .map(|tool| (is_small && tool.operations.is_none(), tool));
+        let (mut specs, mut hidden) = (Vec::new(), Vec::new());
+        for (is_usual, tool) in builtin.chain(team) {
+            if direct.map_or(is_usual, |names| names.contains(&tool.spec.name.as_str())) {
+                specs.push(tool.spec);
+            } else {
+                hidden.push(tool);
+            }
+        }
+        if !hidden.is_empty() {
+            specs.extend([find_skill(&hidden), call_skill()]);
+        }
         Self {
-            always: builtin,
+            specs,
             hidden,
-            found: Mutex::default(),
-            found_tokens_max: context_tokens / FOUND_CONTEXT_PART,
+            operation: Some(operation),
+            found_tokens_max: context_tokens / CONTEXT_PART,
         }
     }
 
-    /// All tools that the model has now.
+    /// The tools of every request.
     pub(super) fn specs(&self) -> Vec<ToolSpec> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = found.iter().map(|&at| &self.hidden[at].spec);
-        self.always.iter().chain(found).cloned().collect()
+        self.specs.clone()
+    }
+
+    /// The call of a skill that another call stands for. A skill that is hidden may be called by its own name as well.
+    pub(super) fn resolve(&self, call: &ToolCall) -> Result<Option<ToolCall>, String> {
+        if self.hidden.is_empty() {
+            return Ok(None);
+        }
+        let stands_for_another = call.name == CALL_SKILL;
+        let meant = if stands_for_another {
+            read_call(call)?
+        } else {
+            call.clone()
+        };
+        let is_offered = self.specs.iter().any(|spec| spec.name == meant.name);
+        if is_offered && meant.name != CALL_SKILL {
+            return Ok(stands_for_another.then_some(meant));
+        }
+        match self.hidden.iter().find(|tool| tool.spec.name == meant.name) {
+            Some(tool) if self.is_for(tool) => Ok(Some(meant)),
+            Some(tool) => Err(refuse_operation(tool)),
+            None => Err(self.refuse_unknown(&meant.name)),
+        }
     }
 
     /// The answer to a call of `find_skill`; nothing where the call is one of a skill.
@@ -112,38 +156,57 @@ impl ToolList {
         })
     }
 
-    /// Adds the skills that fit a question best, and says which.
+    fn is_for(&self, tool: &SkillTool) -> bool {
+        match (self.operation, &tool.operations) {
+            (Some(operation), Some(operations)) => operations.contains(&operation),
+            _ => true,
+        }
+    }
+
+    fn refuse_unknown(&self, name: &str) -> String {
+        let hidden = self.hidden.iter().map(|tool| &tool.spec);
+        let known = self.specs.iter().chain(hidden).map(|spec| spec.name.as_str());
+        let suggestion = nearest(&name.to_lowercase(), known);
+        let suggestion = suggestion.map_or_else(String::new, |nearest| format!(" Did you mean `{nearest}`?"));
+        format!(
+            "There is no tool named `{name}`.{suggestion} `{FIND_SKILL}` finds the skills that your list of tools does not \
+             show."
+        )
+    }
+
+    /// How the skills are called that fit a question best.
     fn find(&self, query: &str) -> Result<String, String> {
         let matches = self.ranked(query);
         if matches.is_empty() {
-            let names = names(&self.hidden);
-            return Err(format!(
-                "No skill matches. Ask with other words, or by a name: {names}."
-            ));
+            if let Some(named) = self.hidden.iter().find(|tool| tool.spec.name == query.trim()) {
+                return Err(refuse_operation(named));
+            }
+            let usable: Vec<&SkillTool> = self.hidden.iter().filter(|tool| self.is_for(tool)).collect();
+            return Err(match &names(&usable)[..] {
+                "" => "No skill matches.".to_owned(),
+                names => format!("No skill matches. Ask with other words, or by a name: {names}."),
+            });
         }
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lines = Vec::new();
-        for at in matches.into_iter().take(FOUND_MAX) {
-            let spec = &self.hidden[at].spec;
-            let used: u64 = found.iter().map(|&at| tokens(&self.hidden[at].spec)).sum();
-            let state = if found.contains(&at) {
-                "is already in your tools"
-            } else if used + tokens(spec) > self.found_tokens_max {
-                "has no room: the tools that were found before fill their part of the context"
+        let mut text = format!("Run a skill with `{CALL_SKILL}`.");
+        for (place, SkillTool { spec, .. }) in matches.into_iter().take(FOUND_MAX).enumerate() {
+            let (name, description) = (&spec.name, &spec.description);
+            let whole = format!("\n\n`{name}`: {description}\nIts arguments: {}", spec.parameters);
+            if place == 0 || estimated_tokens(text.len() + whole.len()) <= self.found_tokens_max {
+                text.push_str(&whole);
             } else {
-                found.push(at);
-                "is now in your tools"
-            };
-            let text: String = spec.description.chars().take(SHOWN_CHARACTERS_MAX).collect();
-            lines.push(format!("`{}` {state}: {text}", spec.name));
+                let shown: String = description.chars().take(SHOWN_CHARACTERS_MAX).collect();
+                text.push_str(&format!(
+                    "\n\n`{name}`: {shown} (Ask for it by its name to see its arguments.)"
+                ));
+            }
         }
-        Ok(lines.join("\n"))
+        Ok(text)
     }
 
-    /// Positions of the hidden skills that share a word with the question, the best first; of one alone that it names.
-    fn ranked(&self, query: &str) -> Vec<usize> {
+    /// The hidden skills that share a word with the question, the best first; of one alone that it names.
+    fn ranked(&self, query: &str) -> Vec<&SkillTool> {
         let wanted = words(query);
-        let score = |TeamTool { spec, tags }: &TeamTool| {
+        let score = |SkillTool { spec, tags, .. }: &SkillTool| {
             let (mut name, description) = (words(&spec.name), words(&spec.description));
             name.extend(tags.iter().flat_map(|tag| words(tag)));
             let parameters = spec.parameters["properties"].as_object().into_iter().flatten();
@@ -158,28 +221,53 @@ impl ToolList {
             };
             wanted.iter().map(weigh).sum::<u32>()
         };
-        let named = self.hidden.iter().position(|tool| tool.spec.name == query.trim());
-        if let Some(named) = named {
+        let usable = self.hidden.iter().filter(|tool| self.is_for(tool));
+        if let Some(named) = usable.clone().find(|tool| tool.spec.name == query.trim()) {
             return vec![named];
         }
-        let scored = self.hidden.iter().map(score).enumerate();
-        let mut scored: Vec<(usize, u32)> = scored.filter(|(_, score)| *score > 0).collect();
-        scored.sort_by_key(|(at, score)| (std::cmp::Reverse(*score), *at));
+        let scored = usable.map(|tool| (tool, score(tool)));
+        let mut scored: Vec<(&SkillTool, u32)> = scored.filter(|(_, score)| *score > 0).collect();
+        scored.sort_by_key(|(_, score)| std::cmp::Reverse(*score));
         // A match by a word that many skills have says little beside a good one.
         let best = scored.first().map_or(0, |(_, score)| *score);
         scored.retain(|(_, score)| score * 2 >= best);
-        scored.into_iter().map(|(at, _)| at).collect()
+        scored.into_iter().map(|(tool, _)| tool).collect()
     }
 }
 
-/// The tool that stands for a team's skills.
-fn find_skill(team: &[TeamTool]) -> ToolSpec {
-    let (count, names) = (team.len(), names(team));
+fn refuse_operation(SkillTool { spec, operations, .. }: &SkillTool) -> String {
+    let operations: Vec<String> = operations.iter().flatten().map(Operation::to_string).collect();
+    format!("`{}` is only for {}.", spec.name, operations.join(" and "))
+}
+
+/// The call that a call of `call_skill` asks for.
+fn read_call(call: &ToolCall) -> Result<ToolCall, String> {
+    let read = serde_json::from_str::<CallSkillArguments>(&call.arguments);
+    let CallSkillArguments { name, arguments } = read.map_err(|error| {
+        format!(
+            "Invalid arguments for `{CALL_SKILL}`: {error}. Give `name`, the name of a skill, and `arguments`, an object."
+        )
+    })?;
+    Ok(ToolCall {
+        id: call.id.clone(),
+        name,
+        arguments: match arguments {
+            Value::Null => String::new(),
+            // Some models, and all on a wire without free objects, write the object as text.
+            Value::String(text) => text,
+            arguments => arguments.to_string(),
+        },
+    })
+}
+
+/// The tool that tells how hidden skills are called.
+fn find_skill(hidden: &[SkillTool]) -> ToolSpec {
+    let (count, names) = (hidden.len(), names(&hidden.iter().collect::<Vec<_>>()));
     ToolSpec {
         name: FIND_SKILL.to_owned(),
         description: format!(
-            "Finds skills of the user's team and adds them to your tools. Look here before you do by hand what one of the \
-             {count} skills may do: {names}."
+            "Finds skills beside these tools, and tells their arguments. Look here before you do by hand what one of the \
+             {count} may do: {names}."
         ),
         parameters: json!({
             "type": "object",
@@ -190,6 +278,23 @@ fn find_skill(team: &[TeamTool]) -> ToolSpec {
                 }
             },
             "required": ["query"],
+            "additionalProperties": false
+        }),
+    }
+}
+
+/// The tool that stands for the call of a hidden skill.
+fn call_skill() -> ToolSpec {
+    ToolSpec {
+        name: CALL_SKILL.to_owned(),
+        description: format!("Runs a skill that `{FIND_SKILL}` has found."),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "The skill's name."},
+                "arguments": {"type": "object", "description": "The skill's own arguments."}
+            },
+            "required": ["name", "arguments"],
             "additionalProperties": false
         }),
     }
@@ -210,11 +315,11 @@ fn drop_bounds(schema: &mut Value) {
 }
 
 /// The names of skills for a sentence, as many as have room.
-fn names(team: &[TeamTool]) -> String {
+fn names(tools: &[&SkillTool]) -> String {
     let mut text = String::new();
-    for (at, TeamTool { spec, .. }) in team.iter().enumerate() {
+    for (at, SkillTool { spec, .. }) in tools.iter().enumerate() {
         if text.len() + spec.name.len() > NAMES_BYTES_MAX {
-            return format!("{text} and {} more", team.len() - at);
+            return format!("{text} and {} more", tools.len() - at);
         }
         if at > 0 {
             text.push_str(", ");
@@ -222,10 +327,6 @@ fn names(team: &[TeamTool]) -> String {
         text.push_str(&spec.name);
     }
     text
-}
-
-fn tokens(spec: &ToolSpec) -> u64 {
-    estimated_tokens(spec.bytes())
 }
 
 /// The words of a text or a name, in lower case. Words of one or two letters tell skills apart only by chance.
@@ -260,14 +361,18 @@ mod tests {
         }
     }
 
+    fn tool(name: &str, description: &str) -> SkillTool {
+        SkillTool {
+            spec: spec(name, description),
+            tags: Vec::new(),
+            operations: None,
+        }
+    }
+
     /// A team with so many skills, of about a hundred tokens each.
     fn offered(count: usize) -> OfferedTools {
         let filler = "It reads files and reports each place. ".repeat(8);
-        let tool = |name: &str, description: &str| TeamTool {
-            spec: spec(name, description),
-            tags: Vec::new(),
-        };
-        let mut team: Vec<TeamTool> = (0..count.saturating_sub(3))
+        let mut team: Vec<SkillTool> = (0..count.saturating_sub(3))
             .map(|number| tool(&format!("report_{number:02}"), &filler))
             .collect();
         let named = [
@@ -282,45 +387,45 @@ mod tests {
         }
     }
 
+    fn list(count: usize, context_tokens: Option<u64>) -> ToolList {
+        ToolList::new(offered(count), Operation::Explain, None, context_tokens)
+    }
+
     fn names_of(list: &ToolList) -> Vec<String> {
         list.specs().into_iter().map(|spec| spec.name).collect()
     }
 
-    fn ask(list: &ToolList, arguments: &str) -> ToolResult {
-        let call = ToolCall {
+    fn call(name: &str, arguments: &str) -> ToolCall {
+        ToolCall {
             id: "a".to_owned(),
-            name: FIND_SKILL.to_owned(),
+            name: name.to_owned(),
             arguments: arguments.to_owned(),
-        };
-        list.answer(&call).expect("it is a call of `find_skill`")
+        }
+    }
+
+    fn ask(list: &ToolList, arguments: &str) -> ToolResult {
+        list.answer(&call(FIND_SKILL, arguments))
+            .expect("it is a call of `find_skill`")
     }
 
     #[test]
     fn a_few_skills_are_offered_as_they_are() {
-        let list = ToolList::new(offered(3), None);
+        let few = list(3, None);
         assert_eq!(
-            names_of(&list),
+            names_of(&few),
             ["read_file", "write_file", "sql_linter", "licence_headers", "ticket"]
         );
-        assert!(
-            list.answer(&ToolCall {
-                id: "a".to_owned(),
-                name: FIND_SKILL.to_owned(),
-                arguments: "{}".to_owned(),
-            })
-            .is_none(),
-            "nothing is to be found"
-        );
-        assert_eq!(names_of(&ToolList::new(offered(0), None)).len(), 5);
+        assert!(few.answer(&call(FIND_SKILL, "{}")).is_none(), "nothing is to be found");
+        assert_eq!(few.resolve(&call(CALL_SKILL, "{}")), Ok(None));
+        assert_eq!(names_of(&list(0, None)).len(), 5);
     }
 
     #[test]
     fn the_bound_is_2000_tokens_or_a_tenth_of_the_context() {
         let is_hidden = |count: usize, context_tokens: Option<u64>| {
-            let list = ToolList::new(offered(count), context_tokens);
-            names_of(&list).contains(&FIND_SKILL.to_owned())
+            names_of(&list(count, context_tokens)).contains(&FIND_SKILL.to_owned())
         };
-        let each = tokens(&offered(4).team[0].spec);
+        let each = estimated_tokens(offered(4).team[0].spec.bytes());
         let most = usize::try_from(TEAM_TOOLS_TOKENS_MAX / each).expect("it is small");
         assert!(!is_hidden(most - 1, None));
         assert!(is_hidden(most + 1, None));
@@ -329,34 +434,97 @@ mod tests {
     }
 
     #[test]
-    fn found_skills_join_the_end_of_the_list() {
-        let list = ToolList::new(offered(60), None);
+    fn a_search_tells_how_a_skill_is_called_and_leaves_the_list_as_it_is() {
+        let list = list(60, None);
         let before = list.specs();
-        assert_eq!(names_of(&list), ["read_file", "write_file", "find_skill"]);
+        assert_eq!(names_of(&list), ["read_file", "write_file", FIND_SKILL, CALL_SKILL]);
         let answer = ask(&list, r#"{"query": "lint the sql of a migration"}"#);
         assert!(!answer.is_error);
-        assert!(
-            answer.text.starts_with("`sql_linter` is now in your tools: Checks SQL"),
-            "{}",
-            answer.text
-        );
-        let after = list.specs();
-        assert_eq!(after[..3], before, "the beginning of the list stays");
-        assert_eq!(after[3].name, "sql_linter");
-        let again = ask(&list, r#"{"query": "sql_linter"}"#);
-        assert!(again.text.starts_with("`sql_linter` is already in your tools"));
-        assert_eq!(list.specs(), after);
-        ask(&list, r#"{"query": " report_07 "}"#);
+        let told = "Run a skill with `call_skill`.\n\n`sql_linter`: Checks SQL statements in migrations.";
+        assert!(answer.text.starts_with(told), "{}", answer.text);
+        let schema = r#"Its arguments: {"type":"object","properties":{"path":{"type":"string"}}}"#;
+        assert!(answer.text.contains(schema), "{}", answer.text);
+        let named = ask(&list, r#"{"query": " report_07 "}"#);
         assert_eq!(
-            names_of(&list)[3..],
-            ["sql_linter", "report_07"],
+            named.text.matches("Its arguments").count(),
+            1,
             "of a name that one alone"
+        );
+        assert_eq!(list.specs(), before);
+    }
+
+    #[test]
+    fn a_call_stands_for_that_of_a_skill_which_is_found_or_offered() {
+        let list = list(60, None);
+        let meant = |name: &str, arguments: &str| list.resolve(&call(name, arguments));
+        for (arguments, name, expected) in [
+            (
+                r#"{"name": "ticket", "arguments": {"path": "a"}}"#,
+                "ticket",
+                r#"{"path":"a"}"#,
+            ),
+            (
+                r#"{"name": "ticket", "arguments": "{\"path\": 1}"}"#,
+                "ticket",
+                r#"{"path": 1}"#,
+            ),
+            (r#"{"name": "ticket"}"#, "ticket", ""),
+            (r#"{"name": "read_file", "arguments": {}}"#, "read_file", "{}"),
+        ] {
+            assert_eq!(meant(CALL_SKILL, arguments), Ok(Some(call(name, expected))));
+        }
+        assert_eq!(meant("ticket", "{}"), Ok(Some(call("ticket", "{}"))));
+        assert_eq!(meant("read_file", "{}"), Ok(None));
+        for (name, arguments) in [("tickets", "{}"), (CALL_SKILL, r#"{"name": "Tickets"}"#)] {
+            let refused = meant(name, arguments).expect_err("there is none");
+            assert!(
+                refused.contains("Did you mean `ticket`? `find_skill` finds"),
+                "{refused}"
+            );
+        }
+        for arguments in [
+            r#"{"name": "call_skill"}"#,
+            "{}",
+            r#"{"name": "ticket", "path": "a"}"#,
+            "[",
+        ] {
+            assert!(meant(CALL_SKILL, arguments).is_err(), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn the_skills_that_are_named_are_the_only_ones_in_the_list() {
+        let list = ToolList::new(offered(3), Operation::Explain, Some(&["read_file"]), Some(8_192));
+        assert_eq!(names_of(&list), ["read_file", FIND_SKILL, CALL_SKILL]);
+        assert!(
+            ask(&list, r#"{"query": "write_file"}"#)
+                .text
+                .contains("`write_file`: Writes")
         );
     }
 
     #[test]
+    fn a_skill_for_other_operations_is_neither_found_nor_called_and_changes_no_list() {
+        let of = |operation: Operation| {
+            let mut offered = offered(3);
+            offered.team[0].operations = Some(vec![Operation::Refactor]);
+            ToolList::new(offered, operation, None, None)
+        };
+        let (explain, refactor) = (of(Operation::Explain), of(Operation::Refactor));
+        assert_eq!(explain.specs(), refactor.specs());
+        let arguments = r#"{"name": "sql_linter", "arguments": {}}"#;
+        assert_eq!(
+            explain.resolve(&call(CALL_SKILL, arguments)),
+            Err("`sql_linter` is only for refactor.".to_owned())
+        );
+        assert!(refactor.resolve(&call(CALL_SKILL, arguments)).is_ok());
+        let query = r#"{"query": "sql_linter"}"#;
+        assert!(ask(&explain, query).is_error && !ask(&refactor, query).is_error);
+    }
+
+    #[test]
     fn a_search_without_a_match_names_the_skills() {
-        let list = ToolList::new(offered(60), None);
+        let list = list(60, None);
         let answer = ask(&list, r#"{"query": "xyzzy"}"#);
         assert!(answer.is_error && answer.text.contains("ticket"), "{}", answer.text);
         for wrong in ["{}", "[]", r#"{"query": 1}"#, r#"{"query": "a", "limit": 1}"#] {
@@ -367,19 +535,14 @@ mod tests {
                 answer.text
             );
         }
-        assert_eq!(names_of(&list).len(), 3);
     }
 
     #[test]
-    fn found_skills_take_a_bounded_part_of_the_context() {
-        let list = ToolList::new(offered(60), Some(4_096));
-        for number in 0..57 {
-            ask(&list, &json!({"query": format!("report_{number:02}")}).to_string());
-        }
-        let taken: u64 = list.specs()[3..].iter().map(tokens).sum();
-        assert!(taken > 0 && taken <= 4_096 / FOUND_CONTEXT_PART, "{taken}");
-        let answer = ask(&list, r#"{"query": "ticket"}"#);
-        assert!(answer.text.starts_with("`ticket` has no room"), "{}", answer.text);
+    fn an_answer_takes_a_bounded_part_of_the_context() {
+        let list = list(60, Some(4_096));
+        let answer = ask(&list, r#"{"query": "report"}"#).text;
+        assert!(estimated_tokens(answer.len()) <= 4_096 / CONTEXT_PART + 200, "{answer}");
+        assert!(answer.contains("Its arguments") && answer.contains("Ask for it by its name"));
     }
 
     #[test]
@@ -390,7 +553,7 @@ mod tests {
             "paths": {"type": "array", "maxItems": 3, "items": {"type": "string", "maxLength": 9}},
             "limit": {"type": "integer", "minimum": 1}
         }});
-        let specs = ToolList::new(offered, None).specs();
+        let specs = ToolList::new(offered, Operation::Explain, None, None).specs();
         assert_eq!(
             specs[0].parameters,
             json!({"type": "object", "properties": {
@@ -403,12 +566,8 @@ mod tests {
 
     #[test]
     fn names_are_bounded() {
-        let tool = |number: usize| TeamTool {
-            spec: spec(&format!("skill_{number}"), ""),
-            tags: Vec::new(),
-        };
-        let many: Vec<TeamTool> = (0..1_000).map(tool).collect();
-        let text = names(&many);
+        let many: Vec<SkillTool> = (0..1_000).map(|number| tool(&format!("skill_{number}"), "")).collect();
+        let text = names(&many.iter().collect::<Vec<_>>());
         assert!(text.len() < NAMES_BYTES_MAX + 100 && text.ends_with(" more"), "{text}");
     }
 }

@@ -27,8 +27,8 @@ use crate::session::blocking;
 use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::{OutsideFiles, Taint, VouchedFiles};
 use crate::skill::{
-    CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments, RunAsker,
-    RunScope, SessionFiles,
+    CALL_SKILL, CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments,
+    RunAsker, RunScope, SessionFiles,
 };
 use crate::text::clean_line;
 use crate::turn::{Observer, Tools, TurnStep, until};
@@ -170,6 +170,10 @@ struct NoteEnd {
 impl Tools for SessionTools<'_> {
     fn specs(&self) -> Vec<ToolSpec> {
         self.list.specs()
+    }
+
+    fn resolve(&self, call: &ToolCall) -> Result<Option<ToolCall>, String> {
+        self.list.resolve(call)
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
@@ -451,6 +455,8 @@ impl<'a> SessionTools<'a> {
     }
 
     fn note_cut_off(&self, skill: &str, arguments: &str) {
+        let meant = (skill == CALL_SKILL).then(|| missed::text_field(arguments, "name"));
+        let skill = meant.as_ref().and_then(Option::as_deref).unwrap_or(skill);
         if RefusedPurpose::of(&self.effects(skill)) == RefusedPurpose::Writes {
             lock(&self.missed).cut_off(skill, self.path_of(arguments));
         }
