@@ -5,11 +5,11 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, ServerStep};
+use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, ServerStep, Vendor};
 
 use crate::conformance::http;
 use crate::providers::{ALL, LOCAL, MESSAGES, Wire, repository, scripted, serve};
-use crate::support::{Finished, Home, git, holds, until};
+use crate::support::{Finished, Home, git, guest, holds, until};
 use crate::survival::kill;
 
 /// A round that calls a skill.
@@ -160,6 +160,116 @@ fn six_turns_keep_earlier_messages_byte_for_byte_on_every_wire() {
     std::thread::scope(|scope| {
         for wire in ALL {
             scope.spawn(move || six_turns(wire));
+        }
+    });
+}
+
+/// All that a server reads before it answers, in the order in which it caches: tools, instructions, messages.
+fn prompt(request: &Recorded) -> String {
+    let body = without_cache_marks(request.body.clone());
+    let instructions = ["tools", "system", "instructions", "systemInstruction"].map(|key| body[key].to_string());
+    let messages = ["messages", "contents", "input"]
+        .iter()
+        .find_map(|key| body[key].as_array());
+    let messages = messages.expect("a conversation").iter().map(Value::to_string);
+    instructions.into_iter().chain(messages).collect()
+}
+
+fn turns_with_a_found_skill_and_a_compaction(wire: Wire) {
+    let read = |path: &str| call("read_file", json!({"path": path}));
+    let found = json!({"name": "format_files", "arguments": {}});
+    let thought = Round::new([
+        ServerStep::Reasoning("A small file.".into()),
+        ServerStep::ToolCalls(vec![ScriptedCall::new("read_file", json!({"path": "app.py"}))]),
+    ]);
+    let vendor = match wire.api {
+        Some("messages") => Some(Vendor::Claude),
+        Some("responses") => Some(Vendor::Gpt),
+        Some("generate-content") => Some(Vendor::Gemini),
+        _ => None,
+    };
+    let script = Script {
+        vendor,
+        ..Script::new([
+            thought,
+            Round::text("It counts crates (app.py:1)."),
+            Round::text("No finding (app.py:1)."),
+            call("find_skill", json!({"query": "format_files"})),
+            call("call_skill", found),
+            Round::text("Tidied."),
+            Round::text("There is nothing to test."),
+            read("a/poetry.lock"),
+            read("b/poetry.lock"),
+            read("c/poetry.lock"),
+            Round::text("Three lists."),
+            Round::text("That is all."),
+        ])
+    };
+    let server = ModelServer::start(script).expect("loopback has a free port");
+    let home = Home::configured(&wire.config(&server, "context_tokens = 40000"));
+    let toolbox = guest("toolbox");
+    let flags = ["--yes", "--allow-effects", "write-repository"];
+    let toolbox = ["skill", "add", toolbox.to_str().expect("a plain path")];
+    home.run(home.path(), &[&toolbox[..], &flags].concat()).expect(0);
+    let repository = repository();
+    for place in ["a", "b", "c"] {
+        let long = format!("# {place}{}\n", " crate".repeat(20)).repeat(320);
+        std::fs::create_dir(repository.path().join(place)).expect("the folder is writable");
+        std::fs::write(repository.path().join(place).join("poetry.lock"), long).expect("the folder is writable");
+    }
+    let said: Vec<Finished> = [
+        &["ask", "what does app.py count?"][..],
+        &["continue", "--as", "architect", "make app.py simpler"],
+        &[
+            "continue",
+            "--as",
+            "refactor",
+            "tidy app.py up",
+            "--allow",
+            "write-repository",
+        ],
+        &["continue", "--as", "test-gen", "app.py"],
+        &["continue", "--as", "explain", "what do the lists hold?"],
+        &["continue", "is that all?"],
+    ]
+    .iter()
+    .map(|arguments| wire.run(&home, &repository, arguments))
+    .collect();
+
+    let requests = server.requests();
+    assert_eq!(requests.len(), 12, "{}", said[5].stderr);
+    let prompts: Vec<String> = requests.iter().map(prompt).collect();
+    for (at, pair) in prompts.windows(2).enumerate() {
+        let shared = pair[0]
+            .bytes()
+            .zip(pair[1].bytes())
+            .take_while(|(one, other)| one == other);
+        let is_compacted = at == 9;
+        assert_eq!(
+            shared.count() == pair[0].len(),
+            !is_compacted,
+            "{wire:?}: request {at} and the one after it"
+        );
+    }
+    holds(
+        &said[4].stderr,
+        &["The conversation grew long: 2 old tool results were dropped from it."],
+    );
+    assert_eq!(
+        prompts[11]
+            .matches("was dropped to keep the conversation short")
+            .count(),
+        2
+    );
+    let refused = said.iter().filter(|turn| turn.stderr.contains("refused the thinking"));
+    assert_eq!(refused.count(), 0);
+}
+
+#[test]
+fn a_request_begins_with_the_one_before_but_for_one_compaction() {
+    std::thread::scope(|scope| {
+        for wire in ALL {
+            scope.spawn(move || turns_with_a_found_skill_and_a_compaction(wire));
         }
     });
 }

@@ -1,5 +1,8 @@
 //! Keeps a conversation within the context: old tool results go first, the request and the tools never.
 //!
+//! Every change of an earlier message costs what a provider has cached of the conversation, so results go rarely, and then
+//! many at once.
+//!
 //! A dropped result leaves a note in its place, so that every call keeps its answer. Nothing else is touched: not what
 //! the model said, not what it called, and no message of the user's.
 
@@ -12,9 +15,9 @@ const TOOL_RESULTS_KEPT: usize = 4;
 /// Results shorter than this are kept: dropping them would save nothing.
 const RESULT_BYTES_MIN: usize = 400;
 
-/// Drops the oldest tool results until the messages fit into `room` tokens, and a fifth more, so that this does not
-/// happen again in every round. The newest round stays whole, and with it the newest [`TOOL_RESULTS_KEPT`]
-/// results, unless nothing else helps; the newest result always stays. Gives how many were dropped.
+/// Where the messages do not fit into `room` tokens, drops the oldest tool results until they take half of it. The newest
+/// [`TOOL_RESULTS_KEPT`] results stay, unless more than three quarters of the room would still be taken; the newest round
+/// stays whole, unless nothing else helps; the newest result always stays. Gives how many were dropped.
 pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
     if tokens(messages) <= room {
         return 0;
@@ -25,7 +28,10 @@ pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
     });
     let Some(newest_round) = newest_round else { return 0 };
     let kept = newest_round.max(TOOL_RESULTS_KEPT);
-    let mut dropped = drop_oldest(messages, room / 5 * 4, kept);
+    let mut dropped = drop_oldest(messages, room / 2, kept);
+    if tokens(messages) > room / 4 * 3 {
+        dropped += drop_oldest(messages, room / 2, newest_round);
+    }
     if tokens(messages) > room {
         dropped += drop_oldest(messages, room, 1);
     }
@@ -135,17 +141,20 @@ mod tests {
         let long = "x".repeat(4000);
         let user = Message::User { text: "y".repeat(4000) };
         let mut messages = vec![user.clone(), results(&long), results("short")];
-        messages.extend((0..4).map(|_| results(&long)));
-        assert_eq!(shorten(&mut messages, 6100), 0);
-        assert_eq!(shorten(&mut messages, 5900), 1);
+        messages.extend((0..11).map(|_| results(&long)));
+        assert_eq!(shorten(&mut messages, 13_100), 0);
+        assert_eq!(shorten(&mut messages, 12_900), 7);
         assert_eq!(messages[0], user);
         assert!(matches!(&messages[1], Message::ToolResults { results } if is_dropped(&results[0])));
         assert_eq!(messages[2], results("short"));
-        assert!(messages[3..].iter().all(|message| *message == results(&long)));
-        // The newest four go only where nothing else helps, and the newest one never.
-        assert_eq!(shorten(&mut messages, 5000), 1);
-        assert_eq!(shorten(&mut messages, 0), 2);
-        assert_eq!(messages[6], results(&long));
+        assert!(messages[9..].iter().all(|message| *message == results(&long)));
+        // Six further rounds find room.
+        let mut longer = messages.clone();
+        longer.extend((0..6).map(|_| results(&long)));
+        assert_eq!(shorten(&mut longer, 12_900), 0);
+        // The newest four go only where little else helps, and the newest one never.
+        assert_eq!(shorten(&mut messages, 5_000), 4);
+        assert_eq!(messages[13], results(&long));
         assert_eq!(shorten(&mut messages, 0), 0);
     }
 
@@ -266,7 +275,7 @@ mod tests {
             };
             (0..2 * TOOL_RESULTS_KEPT).map(round).collect()
         };
-        assert_eq!(shorten(&mut rounds(), 7_000), 3, "a fifth more than is needed");
-        assert_eq!(shorten(&mut rounds(), 4_400), 4, "but the newest four stay");
+        assert_eq!(shorten(&mut rounds(), 7_000), 4, "the newest four stay");
+        assert_eq!(shorten(&mut rounds(), 4_400), 6, "unless little room would be won");
     }
 }
