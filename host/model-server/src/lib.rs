@@ -24,6 +24,7 @@ mod dialect;
 mod form;
 mod generate_content;
 mod messages;
+mod ollama;
 mod play;
 mod responses;
 mod server;
@@ -72,6 +73,12 @@ pub struct Script {
     /// Further paths that a GET request may ask for, with the JSON that answers; they win over the model lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub get: BTreeMap<String, Value>,
+    /// Bytes of a token: `POST /tokenize` counts the tokens of a text by it, in the form of llama.cpp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_token: Option<f64>,
+    /// Context with which Ollama loads the models; absent where the server is no Ollama.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ollama_context: Option<u64>,
 }
 
 fn default_models() -> Vec<String> {
@@ -263,6 +270,8 @@ impl Script {
             strict: true,
             vendor: None,
             get: BTreeMap::new(),
+            bytes_per_token: None,
+            ollama_context: None,
         }
     }
 

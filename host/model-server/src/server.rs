@@ -23,6 +23,7 @@ use super::chat::Chat;
 use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
+use super::ollama::OllamaModels;
 use super::responses::Responses;
 use super::vendor::{self, Bound};
 use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, play};
@@ -64,6 +65,7 @@ struct ServerShared {
     served: Mutex<usize>,
     /// Thinking that was sent, with what it is bound to.
     bound: Mutex<Bound>,
+    ollama: Option<Mutex<OllamaModels>>,
     requests: Mutex<Vec<Recorded>>,
     gates: Mutex<HashMap<String, CancellationToken>>,
 }
@@ -98,7 +100,9 @@ impl ModelServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let ollama = script.ollama_context;
         let shared = Arc::new(ServerShared {
+            ollama: ollama.map(|tokens| Mutex::new(OllamaModels::new(&script.models, tokens))),
             script,
             observer: Box::new(observer),
             served: Mutex::new(0),
@@ -142,7 +146,14 @@ impl ModelServer {
 
     /// The requests for an answer so far.
     pub fn requests(&self) -> Vec<Recorded> {
-        self.recorded("POST")
+        let is_answer = |request: &Recorded| request.path != "/tokenize" && !request.path.starts_with("/api/");
+        self.recorded("POST").into_iter().filter(is_answer).collect()
+    }
+
+    /// The requests of Ollama's own API so far that change something.
+    pub fn ollama_requests(&self) -> Vec<Recorded> {
+        let is_own = |request: &Recorded| request.path.starts_with("/api/");
+        self.recorded("POST").into_iter().filter(is_own).collect()
     }
 
     /// The requests for a list or a property of the server so far: clients look for the context's size before they
@@ -334,6 +345,19 @@ fn respond(shared: &Arc<ServerShared>, method: &Method, request: &Recorded) -> (
     let script = &shared.script;
     if let Some(body) = script.get.get(&request.path).filter(|_| *method == Method::GET) {
         return (json(200, body), "an entry of `get`".to_owned());
+    }
+    if let Some(models) = &shared.ollama
+        && let Some((code, body)) = locked(models).answer(method.as_str(), &request.path, &request.body)
+    {
+        return (json(code, &body), "Ollama's own API".to_owned());
+    }
+    if let (Some(bytes), "/tokenize") = (script.bytes_per_token, request.path.as_str()) {
+        let text = request.body["content"].as_str().unwrap_or_default();
+        let tokens = vec![0; (text.len() as f64 / bytes).ceil() as usize];
+        return (
+            json(200, &serde_json::json!({"tokens": tokens})),
+            "a count of tokens".to_owned(),
+        );
     }
     let Some((dialect, ask)) = route(method, request) else {
         return refusal(&Chat, 404, &format!("{method} {} is not served here", request.path));
