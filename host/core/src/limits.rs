@@ -656,6 +656,16 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 /// Context of a model that does not tell its own (the specification's 200,000 tokens).
 pub const CONTEXT_TOKENS: u64 = 200_000;
 
+/// Context below which prompt and tools are short, and tokens are counted: the twelve skills and the prompt take 5,000
+/// tokens otherwise.
+pub const SHORT_CONTEXT_TOKENS: u64 = 16 * 1024;
+
+/// Context below which four skills are offered, and the others are found.
+pub const FEW_TOOLS_CONTEXT_TOKENS: u64 = 8 * 1024;
+
+/// Context below which no skill is offered: four of them and the results of some calls do not fit.
+pub const TOOLS_CONTEXT_TOKENS_MIN: u64 = 6 * 1024;
+
 /// Estimated tokens of a conversation in a context: a fifth is left for the answer, and for the error of the estimate.
 pub const fn conversation_tokens(context_tokens: u64) -> u64 {
     context_tokens / 5 * 4

@@ -38,7 +38,45 @@ pub fn clean_line(text: &str) -> String {
 
 /// Estimated tokens of so many bytes of text: a quarter of them. Good enough to raise an alarm, not to bill.
 pub fn estimated_tokens(bytes: usize) -> u64 {
-    (bytes as u64).div_ceil(4)
+    TokenRate::PROSE.tokens(bytes)
+}
+
+/// Rate at which a model's tokenizer makes tokens of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenRate {
+    tokens: u64,
+    bytes: u64,
+}
+
+impl TokenRate {
+    /// Four bytes a token, as English prose has them.
+    pub const PROSE: Self = Self { tokens: 1, bytes: 4 };
+
+    /// 2.8 bytes a token, as numbered lines of code have them with the tokenizer of a small model.
+    pub const CODE: Self = Self { tokens: 5, bytes: 14 };
+
+    /// The rate of a text that was counted. A rate of nothing is that of prose.
+    pub fn measured(tokens: u64, bytes: usize) -> Self {
+        match bytes as u64 {
+            0 => Self::PROSE,
+            bytes => Self { tokens, bytes },
+        }
+    }
+
+    /// The number to which our estimate comes for a text of so many tokens.
+    pub fn estimate(self, tokens: u64) -> u64 {
+        self.bytes(tokens) as u64 / Self::PROSE.bytes
+    }
+
+    /// Bytes of so many tokens.
+    pub fn bytes(self, tokens: u64) -> usize {
+        usize::try_from(tokens.saturating_mul(self.bytes) / self.tokens.max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// Tokens of so many bytes.
+    pub fn tokens(self, bytes: usize) -> u64 {
+        (bytes as u64).saturating_mul(self.tokens).div_ceil(self.bytes)
+    }
 }
 
 /// A name for one line of text or one pair of backticks: each character that would end, reorder or close it is replaced.

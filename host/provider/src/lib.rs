@@ -69,7 +69,7 @@ pub use models::{ModelCache, ServerReport, describe_models, inspect_server, mode
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 pub use roots::{missing_roots, use_authorities, use_roots};
 pub use tool_core::api::ToolSpec;
-pub use tool_core::text::estimated_tokens;
+pub use tool_core::text::{TokenRate, estimated_tokens};
 pub use trial::{find_local_server, try_out};
 
 /// First wait of the exponential back-off; doubled each time.
@@ -297,9 +297,14 @@ impl ModelRequest<'_> {
 
     /// Our own count of the input's tokens: a quarter of its bytes. Good enough to raise an alarm, not to bill.
     pub fn estimated_tokens(&self) -> u64 {
+        estimated_tokens(self.bytes())
+    }
+
+    /// Size of the input in bytes.
+    pub fn bytes(&self) -> usize {
         let tools: usize = self.tools.iter().map(ToolSpec::bytes).sum();
         let messages: usize = self.messages.iter().map(Message::bytes).sum();
-        estimated_tokens(self.system.len() + tools + messages)
+        self.system.len() + tools + messages
     }
 }
 
@@ -415,6 +420,11 @@ pub trait Provider: Send + Sync {
 
     /// Price of the model by the provider's own list, where that has one. Answered within 2 seconds.
     fn listed_price<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<TokenPrice>> + Send + 'a>> {
+        Box::pin(async { None })
+    }
+
+    /// Tokens of a request by the server's own tokenizer; none where it has none, or does not answer within 2 seconds.
+    fn count_tokens<'a>(&'a self, _: &'a ModelRequest<'_>) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
         Box::pin(async { None })
     }
 

@@ -27,15 +27,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 use crate::{
-    LabelMark, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, ToolResult,
-    ToolSpec, Usage,
+    LabelMark, Message, ModelRequest, Provider, ProviderError, ProviderEvent, StopReason, TokenRate, ToolCall,
+    ToolResult, ToolSpec, Usage,
 };
 use tool_config::TokenPrice;
 use tool_core::api::{ErrorKind, Problem};
 
 use bounds::OUTPUT_TOKENS_MIN;
 pub use calls::bounded_text;
-pub use conversation::tokens_without_old_results;
+pub use conversation::{tokens_without_old_results, too_long};
 pub use cost::CostBound;
 use cost::CountedRequest;
 use end::LastAnswer;
@@ -176,6 +176,16 @@ impl<'a> Turn<'a> {
     }
 }
 
+/// Counts the tokens of a request for a model with a small context. Elsewhere four bytes are a token: room is left for the
+/// error.
+pub async fn token_rate(provider: &dyn Provider, context_tokens: u64, request: &ModelRequest<'_>) -> TokenRate {
+    if context_tokens >= limits::SHORT_CONTEXT_TOKENS {
+        return TokenRate::PROSE;
+    }
+    let counted = provider.count_tokens(request).await;
+    counted.map_or(TokenRate::CODE, |tokens| TokenRate::measured(tokens, request.bytes()))
+}
+
 /// Runs a turn to its end.
 pub async fn run(turn: Turn<'_>) -> TurnReport {
     let mut state = TurnState::new(turn);
@@ -226,6 +236,8 @@ struct TurnState<'a> {
     usage: Usage,
     /// The latest request that the provider has counted, while the conversation only grows.
     counted: Option<CountedRequest>,
+    /// Of the next request.
+    rate: TokenRate,
     steps: u32,
     repeats: HashMap<u64, usize>,
     cut_offs: u32,
@@ -287,6 +299,7 @@ impl<'a> TurnState<'a> {
             specs: turn.tools.specs(),
             usage: turn.usage,
             counted: None,
+            rate: TokenRate::PROSE,
             steps: turn.steps,
             known: turn.known,
             turn,
@@ -530,10 +543,11 @@ impl<'a> TurnState<'a> {
 
     /// One request, tried once more with a shorter conversation where the provider says that it is too long.
     async fn ask(&mut self) -> Result<Round, Stop> {
+        self.measure().await;
         self.shorten(self.conversation_tokens_max());
         let needed = self.next_request().estimated_tokens();
         if needed > self.conversation_tokens_max() {
-            let problem = conversation::too_long(self.turn.context_tokens, &self.specs);
+            let problem = conversation::too_long(self.turn.context_tokens, &self.specs, self.rate);
             return Err(Stop::Failed(problem.into()));
         }
         if self.tokens_left().is_some_and(|left| left < needed + OUTPUT_TOKENS_MIN) {
@@ -544,6 +558,7 @@ impl<'a> TurnState<'a> {
                 // The error may have named the size.
                 if let Some(tokens) = self.turn.provider.context_tokens().await {
                     self.turn.context_tokens = self.turn.context_tokens.min(tokens);
+                    self.measure().await;
                 }
                 if self.shorten(self.conversation_tokens_max()) || self.shorten(0) {
                     self.request().await
@@ -553,6 +568,10 @@ impl<'a> TurnState<'a> {
             }
             result => result,
         }
+    }
+
+    async fn measure(&mut self) {
+        self.rate = token_rate(self.turn.provider, self.turn.context_tokens, &self.next_request()).await;
     }
 
     fn next_request(&self) -> ModelRequest<'_> {

@@ -14,8 +14,19 @@ pub(super) const OUTPUT_TOKENS_MIN: u64 = 64;
 const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 
 impl TurnState<'_> {
+    /// Most tokens of a request, as we estimate them: the more tokens the model's tokenizer makes, the fewer.
     pub(super) fn conversation_tokens_max(&self) -> u64 {
-        limits::conversation_tokens(self.turn.context_tokens)
+        self.rate
+            .estimate(limits::conversation_tokens(self.turn.context_tokens))
+    }
+
+    /// Longest tool result: a quarter of the context, so that the newest one, which is never dropped, leaves room.
+    pub(super) fn result_bytes_max(&self) -> usize {
+        let context = self.turn.context_tokens;
+        if context >= limits::CONTEXT_TOKENS {
+            return limits::TOOL_RESULT_BYTES_MAX;
+        }
+        limits::TOOL_RESULT_BYTES_MAX.min(self.rate.bytes(context / 4))
     }
 
     /// Tokens that the turn may still use; none where it may use any number.

@@ -109,8 +109,8 @@ pub(super) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
 }
 
 /// A result that answers this call and no other, of bounded length.
-pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
-    let text = bounded_text(result.text);
+pub(super) fn bounded(call: &ToolCall, result: ToolResult, bytes_max: usize) -> ToolResult {
+    let text = bounded_text(result.text, bytes_max);
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
@@ -121,10 +121,10 @@ pub(super) fn bounded(call: &ToolCall, result: ToolResult) -> ToolResult {
 }
 
 /// Cuts the text of a result to the length that a model reads.
-pub fn bounded_text(mut text: String) -> String {
-    if text.len() > limits::TOOL_RESULT_BYTES_MAX {
+pub fn bounded_text(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
         let total = text.len();
-        text.truncate(text.floor_char_boundary(limits::TOOL_RESULT_BYTES_MAX));
+        text.truncate(text.floor_char_boundary(bytes_max));
         text.push_str(&format!(
             "\n[cut here: the result has {total} bytes; ask for less at once]"
         ));

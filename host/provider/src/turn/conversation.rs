@@ -6,7 +6,7 @@
 //! A dropped result leaves a note in its place, so that every call keeps its answer. Nothing else is touched: not what
 //! the model said, not what it called, and no message of the user's.
 
-use crate::{Message, ToolResult, ToolSpec, estimated_tokens};
+use crate::{Message, TokenRate, ToolResult, ToolSpec, estimated_tokens};
 use tool_core::api::{ErrorKind, Problem};
 
 /// The newest tool results, which a shortened conversation keeps as long as it can: about one round of parallel calls.
@@ -46,10 +46,12 @@ pub fn tokens_without_old_results(messages: &[Message]) -> u64 {
 }
 
 /// The problem of a conversation that does not fit even then. The hint depends on what takes the room.
-pub(super) fn too_long(context_tokens: u64, tools: &[ToolSpec]) -> Problem {
+pub fn too_long(context_tokens: u64, tools: &[ToolSpec], rate: TokenRate) -> Problem {
     let count = tools.len();
-    let tools_tokens = estimated_tokens(tools.iter().map(ToolSpec::bytes).sum());
-    let hint = if tools_tokens > context_tokens / 2 {
+    let tools_tokens = rate.tokens(tools.iter().map(ToolSpec::bytes).sum());
+    let hint = if tools.is_empty() {
+        "target fewer or smaller files, or load the model with a larger context".to_owned()
+    } else if tools_tokens > context_tokens / 2 {
         format!(
             "load the model with a larger context: the descriptions of {count} tools take about {tools_tokens} of these \
              tokens"
@@ -165,7 +167,7 @@ mod tests {
             description: "x".repeat(bytes),
             parameters: json!({}),
         };
-        let hint = |tools: &[ToolSpec]| too_long(1_000, tools).hint.expect("it has one");
+        let hint = |tools: &[ToolSpec]| too_long(1_000, tools, TokenRate::PROSE).hint.expect("it has one");
         assert_eq!(
             hint(&vec![tool(250); 12]),
             "load the model with a larger context: the descriptions of 12 tools take about 768 of these tokens; if the model \

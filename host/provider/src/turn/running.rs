@@ -115,7 +115,7 @@ impl TurnState<'_> {
                 }
                 calls::refused(call, objection)
             }
-            None => calls::bounded(call, self.turn.tools.run(call).await),
+            None => calls::bounded(call, self.turn.tools.run(call).await, self.result_bytes_max()),
         };
         self.turn.observer.step(TurnStep::ToolFinished(call, &result));
         (at, result)

@@ -120,7 +120,7 @@ impl Serving<'_> {
         if let Err(CallError::Failure { hint: hint @ None, .. }) = &mut report.result {
             *hint = why;
         }
-        let text = bounded_text(result_of(call, &report).text);
+        let text = bounded_text(result_of(call, &report).text, limits::TOOL_RESULT_BYTES_MAX);
         CallAnswer {
             result: report.result,
             receipt: report.receipt,
