@@ -102,12 +102,15 @@ fn the_example_serves_a_run_on_every_wire_as_it_is_told_to() {
     POST /v1/chat/completions -> round 1 of 3
     POST /v1/chat/completions -> round 2 of 3, status 429
     POST /v1/chat/completions -> round 3 of 3
+    GET /v1/models -> the model list
     POST /v1/messages -> round 1 of 3
     POST /v1/messages -> round 2 of 3, status 429
     POST /v1/messages -> round 3 of 3
+    GET /v1beta/models -> the model list
     POST /v1beta/models/scripted:streamGenerateContent -> round 1 of 3
     POST /v1beta/models/scripted:streamGenerateContent -> round 2 of 3, status 429
     POST /v1beta/models/scripted:streamGenerateContent -> round 3 of 3
+    GET /v1/models -> the model list
     POST /v1/responses -> round 1 of 3
     POST /v1/responses -> round 2 of 3, status 429
     POST /v1/responses -> round 3 of 3

@@ -5,6 +5,7 @@
 //! separate from text, and a truncated answer is marked as such. No sockets, no time.
 
 mod calls;
+mod described;
 mod plain;
 mod printed;
 mod text;
@@ -37,6 +38,8 @@ const BEGINNING_BYTES: usize = 200;
 pub(super) struct ChatWire {
     model: String,
     text_calls: bool,
+    /// True where the server's template leaves tools out.
+    describes_tools: AtomicBool,
     learned: Arc<Learned>,
     quirks: Quirks,
     /// False once the server has refused the field.
@@ -64,6 +67,7 @@ impl ChatWire {
         Self {
             model: settings.model.clone(),
             text_calls: settings.text_calls,
+            describes_tools: AtomicBool::new(false),
             learned: Arc::new(Learned::new(&settings.options)),
             quirks: settings.quirks,
             stream_options: AtomicBool::new(settings.quirks.takes_stream_options),
@@ -103,7 +107,12 @@ impl Wire for ChatWire {
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
         let options = self.learned.options();
-        let mut messages = messages(request);
+        let describes_tools = self.describes_tools();
+        let mut messages = if describes_tools {
+            described::messages(request)
+        } else {
+            messages(request)
+        };
         if self.learned.facts().wants_reasoning {
             messages.iter_mut().for_each(add_reasoning);
         }
@@ -115,7 +124,7 @@ impl Wire for ChatWire {
         if self.stream_options.load(Ordering::Relaxed) {
             body["stream_options"] = json!({"include_usage": true});
         }
-        if !request.tools.is_empty() {
+        if !request.tools.is_empty() && !describes_tools {
             body["tools"] = request.tools.iter().map(tool).collect();
         }
         shape::shape_chat(&mut body, &options, &self.quirks);
@@ -138,7 +147,18 @@ impl Wire for ChatWire {
 
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a> {
         let thinking = Arc::clone(&self.begins_within_thinking);
-        Box::new(ChatDecoder::new(request, self.text_calls, thinking))
+        Box::new(ChatDecoder {
+            describes_tools: self.describes_tools(),
+            ..ChatDecoder::new(request, self.text_calls, thinking)
+        })
+    }
+
+    fn describe_tools(&self) {
+        self.describes_tools.store(true, Ordering::Relaxed);
+    }
+
+    fn describes_tools(&self) -> bool {
+        self.describes_tools.load(Ordering::Relaxed)
     }
 
     fn learned(&self) -> &Arc<Learned> {
@@ -285,6 +305,8 @@ enum Finish {
 struct ChatDecoder<'a> {
     request: ModelRequest<'a>,
     text_calls: bool,
+    /// True where the model can call tools by text alone.
+    describes_tools: bool,
     begins_within_thinking: Arc<AtomicBool>,
     text: TextSorter,
     calls: Calls,
@@ -313,6 +335,7 @@ impl<'a> ChatDecoder<'a> {
         Self {
             request,
             text_calls,
+            describes_tools: false,
             text: if begins_within_thinking.load(Ordering::Relaxed) {
                 TextSorter::within_thinking(watches_calls)
             } else {
@@ -482,8 +505,8 @@ impl<'a> ChatDecoder<'a> {
             return Printed::No;
         }
         let is_quoted = occurs_in(held, texts_from_elsewhere(self.request.messages));
-        let accepted =
-            self.text_calls && self.text.held_is_whole() && !native_call_seen(self.request.messages) && !is_quoted;
+        let counts = self.describes_tools || self.text_calls && !native_call_seen(self.request.messages);
+        let accepted = counts && self.text.held_is_whole() && !is_quoted;
         if accepted {
             Printed::Calls(calls)
         } else {

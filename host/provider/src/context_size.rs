@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use super::model_list::context_of;
 use super::{Usage, address};
 use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
@@ -21,34 +22,62 @@ const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 pub(super) struct ContextPlace {
     pub(super) url: String,
     naming: Naming,
+    /// True where a model is always served with its whole context: then the size that the list gives for the model counts.
+    is_whole: bool,
+    /// Address of a request that loads a model, where this place lists loaded models alone.
+    pub(super) load: Option<String>,
 }
 
 impl ContextPlace {
     /// The size that the answer from this place tells for a model.
     pub(super) fn size_in(&self, answer: &str, model: &str) -> Option<u64> {
-        size_in(&serde_json::from_str(answer).unwrap_or_default(), model, self.naming)
+        self.read(&serde_json::from_str(answer).unwrap_or_default(), model)
+    }
+
+    /// The same, from an answer in any known form.
+    fn read(&self, answer: &Value, model: &str) -> Option<u64> {
+        let lists = [Some(answer), answer.get("data"), answer.get("models")];
+        let size = match lists.into_iter().flatten().find_map(Value::as_array) {
+            Some(entries) => {
+                let entry = entry_of(entries, model, self.naming)?;
+                size_of(entry).or_else(|| context_of(entry).filter(|_| self.is_whole))
+            }
+            None => ["/default_generation_settings/n_ctx", "/n_ctx"]
+                .iter()
+                .find_map(|pointer| number(answer.pointer(pointer)?)),
+        };
+        size.filter(|size| PLAUSIBLE.contains(size))
     }
 }
 
-/// The places to ask, in order; nothing if the provider's URL cannot be parsed.
-pub(super) fn places(settings: &ProviderSettings) -> Option<Vec<ContextPlace>> {
-    let (list, root) = (address::join(&settings.url, "/models"), origin(&settings.url)?);
-    let place = |url, naming| ContextPlace { url, naming };
+/// The places to ask, in order; nothing if the provider's URL cannot be parsed. `models_path` is that of its wire's list.
+pub(super) fn places(settings: &ProviderSettings, models_path: &str) -> Option<Vec<ContextPlace>> {
+    let (list, root) = (address::join(&settings.url, models_path), origin(&settings.url)?);
+    let is_whole = settings.name != ProviderName::Local;
+    let place = |url, naming| ContextPlace {
+        url,
+        naming,
+        is_whole,
+        load: None,
+    };
     // The usual list first; then what the known kinds of local servers tell elsewhere.
     Some(match settings.name {
-        ProviderName::Hosted => vec![],
-        ProviderName::Router => vec![place(list, Naming::Exact)],
+        ProviderName::Hosted if !settings.quirks.has_model_list => vec![],
+        ProviderName::Hosted | ProviderName::Router => vec![place(list, Naming::Exact)],
         ProviderName::Local => vec![
             place(list, Naming::OrOnly),
             place(format!("{root}/api/v1/models"), Naming::OrOnly),
             place(format!("{root}/props"), Naming::OrOnly),
-            place(format!("{root}/api/ps"), Naming::Exact),
+            ContextPlace {
+                load: Some(format!("{root}/api/generate")),
+                ..place(format!("{root}/api/ps"), Naming::Exact)
+            },
         ],
     })
 }
 
 /// Scheme, host and port of a URL.
-fn origin(url: &str) -> Option<String> {
+pub(super) fn origin(url: &str) -> Option<String> {
     let parsed = reqwest::Url::parse(url).ok()?;
     Some(parsed.origin().ascii_serialization())
 }
@@ -62,24 +91,13 @@ enum Naming {
     OrOnly,
 }
 
-/// The size that an answer tells for a model, in every form that is known.
-fn size_in(answer: &Value, model: &str, naming: Naming) -> Option<u64> {
-    let lists = [Some(answer), answer.get("data"), answer.get("models")];
-    let size = match lists.into_iter().flatten().find_map(Value::as_array) {
-        Some(entries) => size_of(entry_of(entries, model, naming)?),
-        None => ["/default_generation_settings/n_ctx", "/n_ctx"]
-            .iter()
-            .find_map(|pointer| number(answer.pointer(pointer)?)),
-    };
-    size.filter(|size| PLAUSIBLE.contains(size))
-}
-
 fn entry_of<'v>(entries: &'v [Value], model: &str, naming: Naming) -> Option<&'v Value> {
     let is_named = |entry: &Value| {
         let instances = entry.get("loaded_instances").and_then(Value::as_array);
         let mut names = ["id", "key", "name", "model"]
             .into_iter()
-            .filter_map(|key| entry.get(key)?.as_str());
+            .filter_map(|key| entry.get(key)?.as_str())
+            .map(|name| name.trim_start_matches("models/"));
         let mut loaded = instances
             .into_iter()
             .flatten()
@@ -110,6 +128,37 @@ fn size_of(entry: &Value) -> Option<u64> {
 
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+/// Where a server of this kind tells what its chat template can do; none where its list shows another kind.
+pub(super) fn template_place(settings: &ProviderSettings, list: &str) -> Option<String> {
+    list.contains(LLAMA_CPP)
+        .then(|| Some(format!("{}/props", origin(&settings.url)?)))?
+}
+
+/// The owner of models in a list of llama.cpp.
+const LLAMA_CPP: &str = "\"llamacpp\"";
+
+/// True where the properties of a server say that its chat template leaves tools out.
+pub(super) fn drops_tools(properties: &str) -> bool {
+    let properties: Value = serde_json::from_str(properties).unwrap_or_default();
+    properties["chat_template_caps"]["supports_tools"] == false
+}
+
+/// The text of which a server's template makes the prompt of a chat.
+pub(super) fn prompt_text(body: &Value) -> String {
+    let parts = ["tools", "messages"].into_iter().filter_map(|key| body[key].as_array());
+    let text = |part: &Value| match (&part["role"], &part["content"], &part["tool_calls"]) {
+        (Value::String(role), Value::String(content), Value::Null) => format!("{role}\n{content}\n"),
+        _ => part.to_string(),
+    };
+    parts.flatten().map(text).collect()
+}
+
+/// The count in the answer of a tokenizer: a number, or that of the tokens themselves.
+pub(super) fn tokens_counted(answer: &Value) -> Option<u64> {
+    let listed = || answer["tokens"].as_array().map(|tokens| tokens.len() as u64);
+    answer["count"].as_u64().or_else(listed).filter(|count| *count > 0)
 }
 
 /// The sentence for a request that is longer than the context.
@@ -147,6 +196,15 @@ mod tests {
 
     use super::*;
 
+    fn place(naming: Naming, is_whole: bool) -> ContextPlace {
+        ContextPlace {
+            url: String::new(),
+            naming,
+            is_whole,
+            load: None,
+        }
+    }
+
     #[test]
     fn local_21_the_size_is_read_in_every_form() {
         for (answer, expected) in [
@@ -178,10 +236,30 @@ mod tests {
             (json!({"data": []}), None),
             (json!(null), None),
         ] {
-            assert_eq!(size_in(&answer, "m", Naming::OrOnly), expected, "{answer}");
+            assert_eq!(place(Naming::OrOnly, false).read(&answer, "m"), expected, "{answer}");
         }
         let other = json!({"models": [{"name": "other", "context_length": 512}]});
-        assert_eq!(size_in(&other, "m", Naming::Exact), None);
+        assert_eq!(place(Naming::Exact, false).read(&other, "m"), None);
+    }
+
+    #[test]
+    fn a_hosted_models_own_size_is_read_in_every_form() {
+        for entry in [
+            json!({"id": "m", "context_length": 32_768}),
+            json!({"id": "m", "max_model_len": 32_768}),
+            json!({"id": "m", "context_window": 32_768}),
+            json!({"id": "m", "meta": {"n_ctx": 32_768, "n_ctx_train": 131_072}}),
+            json!({"id": "m", "loaded_context_length": 32_768, "max_context_length": 131_072}),
+            json!({"id": "m", "max_context_length": 32_768}),
+            json!({"id": "m", "max_input_tokens": 32_768}),
+            json!({"name": "models/m", "inputTokenLimit": 32_768}),
+            json!({"id": "m", "capabilities": {"limits": {"max_context_window_tokens": 32_768}}}),
+        ] {
+            let list = json!({"data": [{"id": "other", "context_length": 512}, entry]});
+            assert_eq!(place(Naming::Exact, true).read(&list, "m"), Some(32_768), "{list}");
+        }
+        let none = json!({"data": [{"id": "m", "object": "model"}]});
+        assert_eq!(place(Naming::Exact, true).read(&none, "m"), None);
     }
 
     #[test]

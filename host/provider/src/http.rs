@@ -17,6 +17,7 @@ use futures_util::stream;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use reqwest::{Client, Method, NoProxy, Proxy, RequestBuilder, Response, Url};
+use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,9 @@ use tokio_util::sync::CancellationToken;
 use super::address;
 use super::answer_origin;
 use super::body::{Body, Tap};
-use super::context_size::{self, cut_in_silence, too_long};
+use super::context_size::{
+    self, cut_in_silence, drops_tools, origin, prompt_text, template_place, tokens_counted, too_long,
+};
 use super::credentials::KeyHolder;
 use super::failure::{Class, Failure, one_line, without_credentials};
 use super::model_facts::Facts;
@@ -36,13 +39,35 @@ use super::wire::{Adaptation, Progress, Wire};
 use super::{EventStream, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::limits;
 use tool_config::{ProviderSettings, TokenPrice};
-use tool_core::api::{ErrorKind, Problem};
+use tool_core::api::{ErrorKind, Problem, ProviderName};
 
 /// Number of times that one request may be changed to what the server accepts.
 const ADAPTATIONS_MAX: u32 = 4;
 
 /// Smallest context that an error is believed to name: a packet does not fit into less.
 const LEARNED_CONTEXT_TOKENS_MIN: u64 = 2_000;
+
+const TOOLS_DESCRIBED: &str = "The chat template of this model leaves tools out: they are described in the instructions, \
+    and calls that the model prints as text count.";
+
+/// Answer of a server about the context of a model.
+pub(super) enum ContextAnswer {
+    Tokens(u64),
+    /// The server tells it once the model is loaded, which a request to this address does.
+    NotLoaded {
+        load: String,
+    },
+    Unknown,
+}
+
+impl ContextAnswer {
+    pub(super) fn tokens(self) -> Option<u64> {
+        match self {
+            Self::Tokens(tokens) => Some(tokens),
+            Self::NotLoaded { .. } | Self::Unknown => None,
+        }
+    }
+}
 
 /// A provider that is reached over HTTP.
 pub(super) struct HttpProvider {
@@ -58,6 +83,10 @@ pub(super) struct HttpProvider {
     tap: Option<Tap>,
     /// Names server, wire and model in the data that goes back to them alone.
     tag: String,
+    /// True once a notice has told the user that tools are described to the model.
+    told_described: AtomicBool,
+    /// True once the server has not counted the tokens of a text.
+    has_no_tokenizer: AtomicBool,
     /// True once a notice has told the user that prompt and context do not fit together.
     alarmed: AtomicBool,
 }
@@ -83,6 +112,8 @@ impl HttpProvider {
             context: OnceCell::new(),
             tap: None,
             tag: answer_origin::tag(settings),
+            told_described: AtomicBool::new(false),
+            has_no_tokenizer: AtomicBool::new(false),
             alarmed: AtomicBool::new(false),
         };
         if let Some(file) = &options.learned {
@@ -146,21 +177,68 @@ impl HttpProvider {
         first.then_some(ProviderEvent::Notice(sentence))
     }
 
-    /// Asks the server for the model's context size, for at most 2 seconds. Nothing if the server does not tell, or does
-    /// not answer.
-    pub(super) async fn ask_context_size(&self) -> Option<u64> {
+    /// Tokens of a text, counted by the server: llama.cpp reads `content`, vLLM `prompt`.
+    async fn ask_tokenizer(&self, text: &str) -> Option<u64> {
+        let url = format!("{}/tokenize", origin(&self.settings.url)?);
+        let body = json!({"model": self.settings.model, "content": text, "prompt": text});
         let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
-        timeout(bound, self.ask_context_places(bound)).await.ok().flatten()
+        tokens_counted(&self.post_json(&url, &body, bound).await?)
     }
 
-    async fn ask_context_places(&self, bound: Duration) -> Option<u64> {
-        for place in context_size::places(&self.settings)? {
+    /// Asks the server for the model's context size. A server that tells it of loaded models alone loads the model first,
+    /// as the first request would.
+    async fn find_context_size(&self) -> Option<u64> {
+        match self.ask_context_size().await {
+            ContextAnswer::NotLoaded { load } => {
+                self.post_json(
+                    &load,
+                    &json!({"model": self.settings.model, "stream": false}),
+                    self.options.first_byte,
+                )
+                .await?;
+                self.ask_context_size().await.tokens()
+            }
+            answer => answer.tokens(),
+        }
+    }
+
+    /// Asks for at most 2 seconds.
+    pub(super) async fn ask_context_size(&self) -> ContextAnswer {
+        let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+        let asked = timeout(bound, self.ask_context_places(bound)).await;
+        asked.ok().flatten().unwrap_or(ContextAnswer::Unknown)
+    }
+
+    /// The JSON with which the server answers some JSON, unless it refuses.
+    pub(super) async fn post_json(&self, url: &str, body: &Value, bound: Duration) -> Option<Value> {
+        let builder = self.request_to(Method::POST, url).await.ok()?;
+        let builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        serde_json::from_str(&fetch(builder, bound).await.ok()?).ok()
+    }
+
+    async fn ask_context_places(&self, bound: Duration) -> Option<ContextAnswer> {
+        for place in context_size::places(&self.settings, self.wire.models_path())? {
             let builder = self.request_to(Method::GET, &place.url).await.ok()?;
             match fetch(builder, bound).await {
                 Ok(body) => {
                     let size = place.size_in(&body, &self.settings.model);
-                    if size.is_some() {
-                        return size;
+                    if self.settings.name == ProviderName::Hosted {
+                        // A vendor's list changes rarely: it is asked again when the facts expire.
+                        match size {
+                            Some(tokens) => self.wire.learned().learn_context(tokens),
+                            None => self.wire.learned().learn_no_context(),
+                        }
+                        self.keep_learned();
+                    }
+                    let is_local = self.settings.name == ProviderName::Local;
+                    if let Some(url) = template_place(&self.settings, &body).filter(|_| is_local) {
+                        self.ask_template(&url, bound).await;
+                    }
+                    if let Some(tokens) = size {
+                        return Some(ContextAnswer::Tokens(tokens));
+                    }
+                    if let Some(load) = place.load.filter(|_| body.contains("\"models\"")) {
+                        return Some(ContextAnswer::NotLoaded { load });
                     }
                 }
                 // There is no server, or it is not to be trusted: the other places would not answer either.
@@ -176,6 +254,16 @@ impl HttpProvider {
             }
         }
         None
+    }
+
+    /// Asks a server whether its chat template leaves tools out, and describes them to the model otherwise.
+    async fn ask_template(&self, url: &str, bound: Duration) {
+        if let Ok(builder) = self.request_to(Method::GET, url).await
+            && let Ok(properties) = fetch(builder, bound).await
+            && drops_tools(&properties)
+        {
+            self.wire.describe_tools();
+        }
     }
 
     fn headers(&self) -> Result<HeaderMap, Problem> {
@@ -240,6 +328,13 @@ impl Provider for HttpProvider {
             let notice = self.alarm(too_long(request.estimated_tokens(), context));
             exchange.ready.extend(notice.map(Ok));
         }
+        if self.wire.describes_tools()
+            && !request.tools.is_empty()
+            && !self.told_described.swap(true, Ordering::Relaxed)
+        {
+            let notice = ProviderEvent::Notice(TOOLS_DESCRIBED.to_owned());
+            exchange.ready.push_back(Ok(notice));
+        }
         Box::pin(stream::unfold(exchange, |mut exchange| async move {
             let item = exchange.next().await?;
             Some((item, exchange))
@@ -265,14 +360,34 @@ impl Provider for HttpProvider {
         })
     }
 
+    fn count_tokens<'a>(
+        &'a self,
+        request: &'a ModelRequest<'_>,
+    ) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
+        Box::pin(async move {
+            if self.settings.name != ProviderName::Local || self.has_no_tokenizer.load(Ordering::Relaxed) {
+                return None;
+            }
+            let count = self.ask_tokenizer(&prompt_text(&self.wire.body(request))).await;
+            self.has_no_tokenizer.store(count.is_none(), Ordering::Relaxed);
+            count
+        })
+    }
+
     fn context_tokens<'a>(&'a self) -> Pin<Box<dyn Future<Output = Option<u64>> + Send + 'a>> {
         Box::pin(async {
             if self.settings.context_tokens.is_some() {
                 return self.settings.context_tokens;
             }
+            let learned = self.wire.learned();
+            if self.settings.name == ProviderName::Hosted
+                && (learned.context_tokens().is_some() || learned.facts().has_no_listed_context)
+            {
+                return learned.context_tokens();
+            }
             // A server that tells the size knows best: its model may have been loaded anew.
-            let told = *self.context.get_or_init(|| self.ask_context_size()).await;
-            told.or_else(|| self.wire.learned().context_tokens())
+            let told = *self.context.get_or_init(|| self.find_context_size()).await;
+            told.or_else(|| learned.context_tokens())
         })
     }
 }

@@ -25,6 +25,7 @@ mod messages;
 mod model_facts;
 mod model_list;
 mod models;
+mod ollama;
 mod probe;
 mod receiver;
 mod redact;
@@ -66,6 +67,7 @@ pub use http::use_crypto;
 pub use mark::LabelMark;
 pub use model_list::ListedModel;
 pub use models::{ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
+pub use ollama::{LargerModel, create_larger_model, find_larger_model};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 pub use roots::{missing_roots, use_authorities, use_roots};
 pub use tool_core::api::ToolSpec;
@@ -483,7 +485,7 @@ pub async fn context_size(settings: &ProviderSettings) -> Option<u64> {
         return None;
     }
     let provider = over_http(settings, &Options::default()).ok()?;
-    provider.ask_context_size().await
+    provider.ask_context_size().await.tokens()
 }
 
 /// The provider behind a wire; the analyst has none.

@@ -60,8 +60,10 @@ pub(super) struct Facts {
     no_temperature: bool,
     /// Number of times that the option for reasoning was replaced by [`nearest`].
     reasoning_steps: u8,
-    /// Tokens of the context, as an error has named them; 0 where none has.
+    /// Tokens of the context, as an error or a vendor's list has named them; 0 where none has.
     context_tokens: u64,
+    /// The server's list of models has no size for the model.
+    pub(super) has_no_listed_context: bool,
     /// The server has refused to show thinking.
     pub(super) hides_thinking: bool,
     /// The server has refused a key for its cache.
@@ -114,13 +116,19 @@ impl Learned {
         }
     }
 
-    /// Tokens of the context, where an error has named them.
+    /// Tokens of the context, where an error or the list of a vendor has named them.
     pub(super) fn context_tokens(&self) -> Option<u64> {
         Some(self.facts().context_tokens).filter(|tokens| *tokens > 0)
     }
 
     pub(super) fn learn_context(&self, tokens: u64) {
         self.learn(|facts| facts.context_tokens = tokens);
+        self.mark_new();
+    }
+
+    /// Records that the server's list has no size for the model.
+    pub(super) fn learn_no_context(&self) {
+        self.learn(|facts| facts.has_no_listed_context = true);
         self.mark_new();
     }
 

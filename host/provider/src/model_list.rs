@@ -89,7 +89,7 @@ pub(super) fn described(body: &str) -> Vec<ListedModel> {
 }
 
 /// The size of a model's context, by the names that lists have for it.
-fn context_of(entry: &Value) -> Option<u64> {
+pub(super) fn context_of(entry: &Value) -> Option<u64> {
     const PLACES: [&str; 8] = [
         "/context_length",
         "/context_window",

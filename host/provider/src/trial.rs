@@ -19,7 +19,7 @@ use tool_core::api::{ErrorKind, Problem, ProviderName};
 const LOCAL_SERVER_MS: u64 = 700;
 
 /// Time for the answer to the one request of a trial. A large local model may have to be loaded first.
-const TRIAL_SECONDS_MAX: u64 = 120;
+pub(super) const TRIAL_SECONDS_MAX: u64 = 120;
 
 /// Output tokens of a trial: models that think first need some hundred.
 const TRIAL_OUTPUT_TOKENS: u32 = 1024;

@@ -36,6 +36,15 @@ pub(super) trait Wire: Send + Sync {
     /// can be changed.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation>;
 
+    /// Describes tools in the instructions from here on, and reads calls out of text: the server's template leaves tools
+    /// out. Does nothing on a wire whose servers have no such templates.
+    fn describe_tools(&self) {}
+
+    /// See [`Self::describe_tools`].
+    fn describes_tools(&self) -> bool {
+        false
+    }
+
     /// What is known of the model so far.
     fn learned(&self) -> &Arc<Learned>;
 

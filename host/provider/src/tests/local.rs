@@ -238,12 +238,43 @@ async fn local_21_the_contexts_size_is_looked_for_where_each_kind_of_server_tell
         Some(4096)
     );
     assert_eq!(found(&[("/v1/models", &list)]).await.0, None);
-    // A vendor's own API is not asked.
-    let server = server([]);
-    for settings in wires(&server) {
-        assert_eq!(context_size(&settings).await, None);
+}
+
+#[tokio::test]
+async fn the_size_of_a_hosted_model_is_read_from_the_vendors_list_once_in_thirty_days() {
+    let list = json!({"data": [{"id": "tiny", "context_window": 32_768}, {"id": "silent"}]});
+    let server = ModelServer::start(Script {
+        get: [("/v1/models".to_owned(), list)].into(),
+        ..Script::new([Round::text("Hi"), Round::text("Hi")])
+    });
+    let server = server.expect("loopback has a free port");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("models.json");
+    let options = Options {
+        learned: Some(file.clone()),
+        ..options()
+    };
+    for (model, size, asked) in [("tiny", Some(32_768), 1), ("silent", None, 2)] {
+        let settings = ProviderSettings {
+            model: model.to_owned(),
+            ..wires(&server)[1].clone()
+        };
+        for _ in 0..2 {
+            let provider = connect_with(&settings, &options).expect("the settings are valid");
+            assert_eq!(provider.context_tokens().await, size);
+            let written = || std::fs::read_to_string(&file).is_ok_and(|text| text.matches("until").count() == asked);
+            while !written() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        assert_eq!(server.lists().len(), asked, "of {model}");
     }
-    assert!(server.lists().is_empty());
+    for settings in wires(&server) {
+        assert_eq!(
+            context_size(&settings).await,
+            Some(32_768).filter(|_| settings.api != Api::GenerateContent)
+        );
+    }
 }
 
 #[tokio::test]
@@ -323,5 +354,31 @@ async fn local_20_a_server_that_wants_a_key_is_told_from_one_that_refuses_it() {
         };
         let answer = answer_of(&settings, CancellationToken::new()).await;
         assert_eq!(answer.problem().hint.as_deref(), Some(hint));
+    }
+}
+
+#[tokio::test]
+async fn a_server_counts_tokens_where_it_has_a_tokenizer_and_is_not_asked_again_where_it_has_none() {
+    let messages = messages();
+    let request = ModelRequest {
+        system: "Be brief.",
+        messages: &messages,
+        tools: &[],
+        max_tokens: None,
+        mark: LabelMark(7),
+    };
+    for (bytes_per_token, expected) in [(Some(1.0), true), (None, false)] {
+        let server = ModelServer::start(Script {
+            bytes_per_token,
+            ..Script::new([])
+        });
+        let server = server.expect("loopback has a free port");
+        let provider = connect_with(&settings(&server.url()), &options()).expect("the settings are valid");
+        for _ in 0..2 {
+            let counted = provider.count_tokens(&request).await;
+            // Roles and line ends count as well.
+            let is_right = counted.is_some_and(|tokens| tokens >= request.bytes() as u64);
+            assert_eq!((counted.is_some(), is_right), (expected, expected), "{counted:?}");
+        }
     }
 }

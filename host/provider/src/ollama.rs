@@ -1,0 +1,64 @@
+//! Models with a larger context, made by Ollama's own API: its compatible one cannot set the size.
+
+use serde_json::json;
+
+use super::context_size::origin;
+use super::trial::TRIAL_SECONDS_MAX;
+use super::{Options, over_http};
+use crate::limits::{self, SHORT_CONTEXT_TOKENS};
+use tool_config::ProviderSettings;
+use tool_core::api::{ErrorKind, Problem, ProviderName};
+
+/// A model that can be made of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LargerModel {
+    /// Its name.
+    pub name: String,
+    /// Tokens of its context. It is the smallest in which the model gets every skill in full, because the memory grows with it.
+    pub tokens: u64,
+}
+
+/// The model that can be made where Ollama has loaded the configured one with a context of `loaded` tokens; none where the
+/// server is no Ollama, or the model has no larger context.
+pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, loaded: u64) -> Option<LargerModel> {
+    if settings.name != ProviderName::Local || loaded >= SHORT_CONTEXT_TOKENS {
+        return None;
+    }
+    let url = format!("{}/api/show", origin(&settings.url)?);
+    let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+    let request = json!({"model": settings.model});
+    let shown = over_http(settings, options)
+        .ok()?
+        .post_json(&url, &request, bound)
+        .await?;
+    let mut facts = shown["model_info"].as_object()?.iter();
+    let own = facts.find_map(|(key, value)| value.as_u64().filter(|_| key.ends_with(".context_length")))?;
+    let tokens = own.min(SHORT_CONTEXT_TOKENS);
+    (tokens > loaded).then(|| LargerModel {
+        name: format!("{}-{}k", settings.model, tokens / 1024),
+        tokens,
+    })
+}
+
+/// Makes the model. It shares the weights of the configured one.
+pub async fn create_larger_model(
+    settings: &ProviderSettings,
+    options: &Options,
+    larger: &LargerModel,
+) -> Result<(), Problem> {
+    let url = format!("{}/api/create", origin(&settings.url).unwrap_or_default());
+    let request = json!({
+        "model": larger.name,
+        "from": settings.model,
+        "parameters": {"num_ctx": larger.tokens},
+        "stream": false,
+    });
+    let bound = std::time::Duration::from_secs(TRIAL_SECONDS_MAX);
+    let answer = over_http(settings, options)?.post_json(&url, &request, bound).await;
+    if answer.is_some_and(|answer| answer["status"] == "success") {
+        return Ok(());
+    }
+    let message = format!("The server did not create `{}`", larger.name);
+    Err(Problem::new(ErrorKind::ProviderRejected, message)
+        .with_hint("set OLLAMA_CONTEXT_LENGTH where the server is started, or choose another model"))
+}
