@@ -383,7 +383,7 @@ const FOREIGN_TASK: &str = "Origin of the target, task and focus: outside the us
 
 /// The first message to the model: what is asked, then the packet, then the question once more in a line, because a
 /// long packet lies in between. `repository` is the name of its folder, where it has one; `is_task_foreign` labels a task
-/// that strangers may have written.
+/// that strangers may have written; `is_short` is true for a model with a small context.
 pub fn user_message(
     operation: Operation,
     repository: &str,
@@ -391,10 +391,11 @@ pub fn user_message(
     focus: Option<&str>,
     packet: &Packet,
     is_task_foreign: bool,
+    is_short: bool,
 ) -> String {
     let mut text = format!(
         "# Operation\n\n{}\n\n# Request\n\nOperation: {operation}\n",
-        prompts::instructions(operation)
+        prompts::instructions(operation, is_short)
     );
     if is_task_foreign {
         text.push_str(FOREIGN_TASK);
