@@ -76,6 +76,7 @@ pub use index::{
 };
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader, outline_file};
 pub use modules::draw_modules;
+pub use packet::tokens as packet_tokens;
 pub use rank::FEATURE_NAMES;
 pub use selection_filter::SelectionFilter;
 pub use symbols::{NoParser, SyntaxParser};

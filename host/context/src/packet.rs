@@ -29,14 +29,17 @@ const PACKET_NOTES_MAX: usize = 3;
 /// and rather too high, and the number of a line, which costs more than its bytes, within it.
 const HALF_BYTES_OF_TOKEN: u64 = 7;
 
-/// Tokens of a text, estimated.
-pub(super) fn tokens(bytes: usize) -> u64 {
+/// Tokens of a packet of so many bytes, as its budget counts them.
+pub fn tokens(bytes: usize) -> u64 {
     (bytes as u64 * 2).div_ceil(HALF_BYTES_OF_TOKEN)
 }
 
 fn bytes_of(tokens: u64) -> usize {
     usize::try_from(tokens.saturating_mul(HALF_BYTES_OF_TOKEN) / 2).unwrap_or(usize::MAX)
 }
+
+/// Budget below which a definition that would be cut is left out: of a small packet each line has to serve.
+const WHOLE_DEFINITIONS_TOKENS: u64 = 5_000;
 
 /// Below this there is no room for anything that makes sense.
 const BUDGET_TOKENS_MIN: u64 = 500;
@@ -89,7 +92,7 @@ pub(super) fn build(
     let mut selected = Vec::new();
     let mut digests = Vec::new();
     for ((choice, file), share) in selection.chosen.into_iter().zip(&files).zip(shares) {
-        let shown = file.show(&choice.windows, share);
+        let shown = file.show(&choice.windows, share, budget_tokens < WHOLE_DEFINITIONS_TOKENS);
         context.push_str(&shown.text);
         if shown.regions.is_empty()
             && let Some(digest) = &file.digest
@@ -331,8 +334,9 @@ impl Prepared {
         self.head().len() + lines + TAIL.len() + if self.is_text { 0 } else { NO_TEXT.len() }
     }
 
-    /// Shows as much of the file as `bytes_max` allows: all of it, or else its top, the windows, and an outline.
-    fn show(&self, windows: &[(u32, u32, f64)], bytes_max: usize) -> Shown {
+    /// Shows as much of the file as `bytes_max` allows: all of it, or else its top, the windows, and an outline. Where
+    /// `is_whole`, no definition is cut.
+    fn show(&self, windows: &[(u32, u32, f64)], bytes_max: usize, is_whole: bool) -> Shown {
         let mut text = self.head();
         if self.whole_bytes() <= bytes_max {
             text.push_str(if self.is_text { "" } else { NO_TEXT });
@@ -361,6 +365,9 @@ impl Prepared {
         // Definitions in lines that are shown need no place in the outline.
         kept.room += outline_room.saturating_sub(self.outline_bytes(&outline, Some(&kept)));
         kept.add(0, self.lines.len(), 0);
+        if is_whole {
+            kept.drop_cut_definitions(&outline);
+        }
         let regions = kept.regions();
         let mut at = 0;
         for (from, to) in &regions {
@@ -544,6 +551,25 @@ impl<'a> KeptLines<'a> {
             }
             self.room -= cost;
             self.lines[at] = true;
+        }
+    }
+
+    /// Removes the beginning of each definition whose rest has no room, unless nothing else of the file is shown.
+    fn drop_cut_definitions(&mut self, outline: &[ShownLine]) {
+        let starts: Vec<usize> = outline.iter().map(|entry| entry.line - 1).collect();
+        for (from, to) in self.regions() {
+            let next = starts.iter().copied().find(|start| *start >= to);
+            let rest = &self.file.lines[to..next.unwrap_or(self.lines.len())];
+            // A line of the body is indented, or closes it.
+            let is_cut = rest.iter().any(|line| line.starts_with([' ', '\t', '}', ')', ']']));
+            let start = starts.iter().copied().rfind(|start| *start < to);
+            let kept = self.lines.iter().filter(|kept| **kept).count();
+            if let Some(start) = start
+                .map(|start| start.max(from))
+                .filter(|start| is_cut && kept > to - start)
+            {
+                self.lines[start..to].fill(false);
+            }
         }
     }
 
