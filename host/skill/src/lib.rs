@@ -16,6 +16,7 @@ mod plain;
 mod recipes;
 mod registry;
 pub mod secrets;
+mod short;
 pub mod signature;
 mod task;
 

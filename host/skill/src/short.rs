@@ -1,0 +1,125 @@
+//! Tools for a model with a small context: fewer words and fewer arguments.
+//!
+//! What a built-in skill says in short is data (`short.toml`). Of any other description of an argument, the first
+//! sentence stays.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::registry::OfferedTools;
+use tool_core::api::ToolSpec;
+
+/// A built-in skill as a small model reads it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShortSkill {
+    description: String,
+    arguments: Vec<String>,
+}
+
+static SHORT_SKILLS: LazyLock<BTreeMap<String, ShortSkill>> =
+    LazyLock::new(|| toml::from_str(include_str!("short.toml")).expect("a test reads this table"));
+
+/// Keywords without which a small model calls a skill as well. The host checks every call by the whole schema.
+const NEEDLESS: [&str; 6] = [
+    "additionalProperties",
+    "format",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+];
+
+impl OfferedTools {
+    /// These tools in as few words as a model with a small context needs.
+    #[must_use]
+    pub fn shortened(mut self) -> Self {
+        for spec in &mut self.builtin {
+            if let Some(short) = SHORT_SKILLS.get(&spec.name) {
+                spec.description.clone_from(&short.description);
+                keep_arguments(&mut spec.parameters, &short.arguments);
+            }
+        }
+        let team = self.team.iter_mut().map(|tool| &mut tool.spec);
+        self.builtin
+            .iter_mut()
+            .chain(team)
+            .for_each(|ToolSpec { parameters, .. }| shorten(parameters));
+        self
+    }
+}
+
+fn keep_arguments(schema: &mut Value, kept: &[String]) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.retain(|name, _| kept.contains(name));
+    }
+}
+
+/// Cuts the descriptions in a schema to their first sentences, and removes needless keywords.
+fn shorten(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            // A property may have such a name: then its value is a schema.
+            fields.retain(|key, value| value.is_object() || !NEEDLESS.contains(&key.as_str()));
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if key == "description" => {
+                        text.truncate(text.find(". ").map_or(text.len(), |end| end + 1));
+                    }
+                    value => shorten(value),
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::registry::TeamTool;
+
+    fn spec(name: &str, arguments: &[&str]) -> ToolSpec {
+        let property = json!({"type": "string", "minLength": 1, "description": "A path. Default: all."});
+        let properties = arguments.iter().map(|name| ((*name).to_owned(), property.clone()));
+        ToolSpec {
+            name: name.to_owned(),
+            description: "Reads. And more.".to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": properties.collect::<serde_json::Map<_, _>>(),
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_built_in_skill_keeps_the_arguments_of_the_table_and_a_teams_skill_keeps_all() {
+        let arguments = ["path", "column", "format"];
+        let tools = OfferedTools {
+            builtin: vec![spec("read_file", &arguments)],
+            team: vec![TeamTool {
+                spec: spec("lint", &arguments),
+                tags: Vec::new(),
+            }],
+        };
+        let short = tools.shortened();
+        let property = json!({"type": "string", "description": "A path."});
+        assert_eq!(
+            short.builtin[0].parameters,
+            json!({"type": "object", "properties": {"path": property}})
+        );
+        assert_eq!(short.builtin[0].description, SHORT_SKILLS["read_file"].description);
+        assert_eq!(
+            short.team[0].spec.parameters,
+            json!({"type": "object", "properties": {"path": property, "column": property, "format": property}})
+        );
+        assert_eq!(short.team[0].spec.description, "Reads. And more.");
+    }
+}
