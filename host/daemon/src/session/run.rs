@@ -13,6 +13,7 @@ mod missed;
 mod operate;
 mod project_checks;
 mod refactor;
+mod request_form;
 mod review;
 mod skill_call;
 mod suite;

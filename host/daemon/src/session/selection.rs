@@ -16,6 +16,7 @@ use crate::redaction::Redactor;
 use crate::repository::Repository;
 
 /// A request for a selection, as it came but for the patterns, which are known to be right.
+#[derive(Clone)]
 pub(super) struct Selecting {
     pub(super) operation: Operation,
     pub(super) target: Option<String>,

@@ -59,12 +59,13 @@ pub(super) async fn begin(
     Ok((messages, spent))
 }
 
-/// Tokens for the messages of a conversation.
+/// Tokens for the messages of a conversation, as we estimate them.
 fn room(desk: &Desk<'_>) -> u64 {
     let context = desk.context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
     let tools: usize = desk.tools.specs().iter().map(ToolSpec::bytes).sum();
-    let fixed = estimated_tokens(operation::system_prompt().len() + tools);
-    limits::conversation_tokens(context).saturating_sub(fixed)
+    let fixed = estimated_tokens(operation::system_prompt(desk.form.is_short()).len() + tools);
+    let tokens = limits::conversation_tokens(context);
+    desk.rate.estimate(tokens).saturating_sub(fixed)
 }
 
 /// Number of the oldest turns that have to go: none where all of them fit. So many go that half of the room is free
@@ -104,6 +105,7 @@ async fn summarise(
     turn.price = desk.price;
     turn.cost_bound = desk.cost_bound();
     turn.output_tokens_max = Some(SUMMARY_TOKENS_MAX);
+    turn.context_tokens = desk.context_tokens.unwrap_or(turn.context_tokens);
     let report = turn::run(turn).await;
     (spent.steps, spent.usage) = (report.steps, report.usage);
     match &report.end {

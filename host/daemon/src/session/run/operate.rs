@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::judge::{self, judge};
 use super::memory::Inherited;
+use super::request_form::RequestForm;
 use super::review::{Closing, Desk, DraftAnswer, Next, Review};
 use super::tool_list::ToolList;
 use super::tools::SessionTools;
@@ -23,7 +24,7 @@ use crate::context::symbols::SymbolForm;
 use crate::context::{self, Indexes, Packet, Target};
 use crate::limits;
 use crate::operation;
-use crate::provider::{Message, Provider, ProviderError, Usage};
+use crate::provider::{LabelMark, Message, ModelRequest, Provider, ProviderError, Usage};
 use crate::redaction::Redactor;
 use crate::repository::Repository;
 use crate::session::blocking;
@@ -31,6 +32,7 @@ use crate::session::journal::Work;
 use crate::session::selection::Selecting;
 use crate::skill::policy::Decision;
 use crate::skill::{RunAsker, SessionFiles, SkillScope};
+use crate::text::TokenRate;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 
 /// Tells the model that it works on a private layer.
@@ -52,23 +54,29 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     within(job, deadline, provider.prepare()).await.transpose()?;
     let price = price(job, task, &*provider, deadline).await?;
     let context_tokens = context_tokens(job, &*provider, deadline).await;
-    let prepared = prepare(job, task, deadline, context_tokens).await?;
+    let form = RequestForm::of(context_tokens);
+    form.check(task.operation, context_tokens)?;
+    let prepared = prepare(job, task, deadline, &*provider, context_tokens).await?;
     let list = list_tools(job, task.operation, context_tokens).await?;
     let news = prepared.inherited.news.clone();
     let tools = SessionTools::new(job, &prepared.packet, list, prepared.inherited);
     tools.note_packet(&prepared.packet).await?;
-    let desk = Desk {
+    let mut desk = Desk {
         job,
         task,
         tools: &tools,
         deadline,
         context_tokens,
+        form,
+        rate: TokenRate::PROSE,
         price,
         mark: task.mark,
     };
+    let preview = if job.repository.layer().is_some() { PREVIEW } else { "" };
+    let message = first_message(&job.redactor, task, &prepared.message, &[preview, &news]);
+    desk.rate = desk.measure_first_request(&*provider, &message).await?;
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
-    let preview = if job.repository.layer().is_some() { PREVIEW } else { "" };
     let message = first_message(&job.redactor, task, &prepared.message, &[preview, &facts, &news]);
     let (messages, spent) = compaction::begin(&desk, &*provider, message).await?;
     let mut report = converse(&desk, &*provider, messages, spent).await;
@@ -179,7 +187,7 @@ impl Spent {
 /// One turn, within the rest of the session's budget.
 async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
     let (tools, task) = (desk.tools, desk.task);
-    let system = operation::system_prompt();
+    let system = operation::system_prompt(desk.form.is_short());
     let mut turn = Turn::new(provider, tools, tools, system, messages);
     turn.cancel = desk.job.cancel.clone();
     turn.mark = desk.mark;
@@ -191,13 +199,12 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.price = desk.price;
     turn.cost_bound = desk.cost_bound();
     turn.deadline = desk.deadline;
+    // The analyst has no context that could overflow, and writes from results that a model would have forgotten.
+    turn.context_tokens = desk.context();
     if is_analyst(task) {
-        // It has no context that could overflow, and writes from results that a model would have forgotten.
-        turn.context_tokens = u64::MAX;
         // It uses no tokens that a bound could be about.
         turn.tokens_max = None;
     }
-    turn.context_tokens = desk.context_tokens.unwrap_or(turn.context_tokens);
     // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     running.await
@@ -269,7 +276,7 @@ async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Opti
             lock: locked.as_deref().map(|lock| lock as _),
             operation: Some(operation),
         };
-        Ok(ToolList::new(engine.specs(scope), operation, None, context_tokens))
+        Ok(RequestForm::of(context_tokens).list_tools(engine.specs(scope), operation, context_tokens))
     })
     .await
 }
@@ -425,20 +432,37 @@ fn declared_endpoint(found: context::Endpoint) -> DeclaredEndpoint {
     }
 }
 
+/// The room for a packet, where the model's tokenizer makes tokens of all its text as it does of this packet.
+async fn packet_room(provider: &dyn Provider, context_tokens: Option<u64>, packet: &Packet, mark: LabelMark) -> u64 {
+    let message = Message::User {
+        text: packet.context.clone(),
+    };
+    let request = ModelRequest {
+        system: "",
+        messages: &[message],
+        tools: &[],
+        max_tokens: None,
+        mark,
+    };
+    let context = context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
+    let rate = turn::token_rate(provider, context, &request).await;
+    RequestForm::of(context_tokens).packet_tokens(context_tokens, rate)
+}
+
 /// Finds the target and builds the context, on a blocking thread.
 async fn prepare(
     job: &SessionRun,
     task: &OperationTask,
     deadline: Option<Instant>,
+    provider: &dyn Provider,
     context_tokens: Option<u64>,
 ) -> Result<Prepared, Problem> {
     let repository = Arc::clone(&job.repository);
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
     let operation = task.operation;
-    // Two thirds of a small context are left for instructions, tools and what they say.
-    let budget_tokens = context_tokens.map_or(limits::PACKET_TOKENS, |tokens| limits::PACKET_TOKENS.min(tokens / 3));
-    let selecting = Selecting {
+    let form = RequestForm::of(context_tokens);
+    let mut selecting = Selecting {
         operation,
         target: task.target.clone(),
         task: task.task.clone(),
@@ -448,12 +472,12 @@ async fn prepare(
         filter: Arc::clone(&task.filter),
         indexes: Arc::clone(&job.indexes),
         redactor: Arc::clone(&job.redactor),
-        budget_tokens,
+        budget_tokens: form.packet_tokens(context_tokens, TokenRate::CODE),
     };
     let is_analyst = task.settings.provider.api == Api::Analyst;
     let (past, mark) = (task.past.clone(), task.mark);
     let is_task_foreign = job.policy.is_task_untrusted();
-    let build = move || {
+    let build = move |selecting: Selecting| {
         let (target, packet) = selecting.build(&repository, &cancel)?;
         match &target {
             Target::Task(_) if is_analyst && operation == Operation::Explain => return Err(analyst::refuse_question()),
@@ -468,6 +492,7 @@ async fn prepare(
             selecting.focus.as_deref(),
             &packet,
             is_task_foreign,
+            form.is_short(),
         );
         let indexes = &selecting.indexes;
         let message = match operation {
@@ -479,8 +504,8 @@ async fn prepare(
             }
             _ => message,
         };
-        let inherited = past.map_or_else(Inherited::default, |past| {
-            Inherited::of(&past, mark, &repository, &cancel)
+        let inherited = past.as_ref().map_or_else(Inherited::default, |past| {
+            Inherited::of(past, mark, &repository, &cancel)
         });
         Ok::<_, Problem>(Prepared {
             packet,
@@ -488,17 +513,28 @@ async fn prepare(
             inherited,
         })
     };
-    let prepared = tokio::select! {
-        biased;
-        // The guard ends the walk.
-        () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
-        // The semaphore is never closed: without a permit the session was cancelled, and the walk ends at once.
-        prepared = async {
-            let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;
-            tokio::task::spawn_blocking(build).await
-        } => prepared,
+    let build = Arc::new(build);
+    let prepared = loop {
+        let (build, selected) = (Arc::clone(&build), selecting.clone());
+        let prepared = tokio::select! {
+            biased;
+            // The guard ends the walk.
+            () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
+            // The semaphore is never closed: without a permit the session was cancelled, and the walk ends at once.
+            prepared = async {
+                let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;
+                tokio::task::spawn_blocking(move || build(selected)).await
+            } => prepared,
+        };
+        let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
+        let room = packet_room(provider, context_tokens, &prepared.packet, mark).await;
+        // A tokenizer can make more tokens of the packet than was assumed.
+        if room + room / 20 >= context::packet_tokens(prepared.packet.context.len()) || room >= selecting.budget_tokens
+        {
+            break prepared;
+        }
+        selecting.budget_tokens = room;
     };
-    let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
     job.recorder.event(job.recorder.summary().start.turn_event());
     job.recorder.event(Event::Selection {
         files: prepared.packet.selected.clone(),

@@ -11,17 +11,23 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::architect::Architect;
+use super::operate::is_analyst;
 use super::refactor::Refactor;
+use super::request_form::RequestForm;
 use super::test_gen::TestGen;
 use super::tools::SessionTools;
 use super::{OperationTask, SessionRun};
 use crate::api::{Event, Operation, Problem, RunPurpose};
 use crate::config::TokenPrice;
 use crate::limits;
-use crate::operation::verify::{self, CheckedCitations};
-use crate::provider::LabelMark;
+use crate::operation::{
+    self,
+    verify::{self, CheckedCitations},
+};
+use crate::provider::{LabelMark, Message, ModelRequest, Provider};
 use crate::skill::{CallReport, runnable_purposes};
-use crate::turn::{CostBound, TurnEnd, TurnReport};
+use crate::text::TokenRate;
+use crate::turn::{self, CostBound, TurnEnd, TurnReport};
 
 /// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
 const CITATIONS_SECONDS_MAX: u64 = 20;
@@ -43,6 +49,10 @@ pub(super) struct Desk<'a> {
     pub(super) deadline: Option<Instant>,
     /// The model's context, where the provider tells it.
     pub(super) context_tokens: Option<u64>,
+    /// Content of the requests in that context.
+    pub(super) form: RequestForm,
+    /// Rate at which the model's tokenizer makes tokens of the first request.
+    pub(super) rate: TokenRate,
     /// Price of the model's tokens, where it is known.
     pub(super) price: Option<TokenPrice>,
     /// The mark in the labels of the session's tool results.
@@ -147,6 +157,37 @@ impl Desk<'_> {
     pub(super) fn cost_bound(&self) -> Option<CostBound> {
         let max_cost = self.task.budget.max_cost.zip(self.price);
         max_cost.map(|(max, price)| CostBound { price, max })
+    }
+
+    /// Counts the first request. Fails where it is too long, before anything is run for it.
+    pub(super) async fn measure_first_request(
+        &self,
+        provider: &dyn Provider,
+        message: &Message,
+    ) -> Result<TokenRate, Problem> {
+        let (context, tools) = (self.context(), self.tools.specs());
+        let request = ModelRequest {
+            system: operation::system_prompt(self.form.is_short()),
+            messages: std::slice::from_ref(message),
+            tools: &tools,
+            max_tokens: None,
+            mark: self.mark,
+        };
+        let rate = turn::token_rate(provider, context, &request).await;
+        if rate.tokens(request.bytes()) > limits::conversation_tokens(context) {
+            return Err(turn::too_long(context, &tools, rate));
+        }
+        Ok(rate)
+    }
+
+    /// Tokens of the model's context. The embedded analyst has no bound.
+    pub(super) fn context(&self) -> u64 {
+        let unknown = if is_analyst(self.task) {
+            u64::MAX
+        } else {
+            limits::CONTEXT_TOKENS
+        };
+        self.context_tokens.unwrap_or(unknown)
     }
 
     /// Adds words of the host to the answer, below a line `---`, so that they never pass for the model's.
