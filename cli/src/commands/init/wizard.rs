@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
+use host::api::{ErrorKind, Problem, ProviderName};
 use host::config::{self, Init, PRESETS, Preset, ProviderSettings, Secret};
 use host::provider::{self, ListedModel};
 
@@ -28,6 +28,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Error> {
     let models = connect(&mut init, context).await?;
     init.model = Some(choose_model(&models, context)?);
     try_model(&init, context).await?;
+    offer_larger_context(&mut init, context).await?;
     finish(&init, context)
 }
 
@@ -265,12 +266,54 @@ async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
         Err(problem) => {
             context.output.problem(&problem);
             let answer = ask("Write these settings anyway? [y/N] ", context.output)?;
-            match answer.to_ascii_lowercase().as_str() {
-                "y" | "yes" => Ok(()),
-                _ => Err(Error::new(ErrorKind::Usage, "Nothing was written")),
+            if is_yes(&answer) {
+                Ok(())
+            } else {
+                Err(Error::new(ErrorKind::Usage, "Nothing was written"))
             }
         }
     }
+}
+
+/// Says how large the context of a local model is, and offers to create one with a larger context where the server can.
+async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), Error> {
+    let (settings, options) = (preview(init, context)?, provider_options(context));
+    if settings.name != ProviderName::Local {
+        return Ok(());
+    }
+    let Some(tokens) = find_context(&settings, context).await else {
+        return Ok(());
+    };
+    if let Some(larger) = provider::find_larger_model(&settings, &options, tokens).await {
+        let question = format!(
+            "{} has a context of {tokens} tokens here. Create {} from it, with {} tokens? It shares the weights and needs \
+             more memory. [y/N] ",
+            settings.model, larger.name, larger.tokens
+        );
+        if is_yes(&ask(&question, context.output)?) {
+            provider::create_larger_model(&settings, &options, &larger).await?;
+            init.model = Some(larger.name);
+        }
+    }
+    let settings = preview(init, context)?;
+    if let Some(tokens) = find_context(&settings, context).await {
+        context.output.progress(&format!(
+            "{} is used with a context of {tokens} tokens.",
+            settings.model
+        ));
+    }
+    Ok(())
+}
+
+/// The context of the configured model, which is loaded for it.
+async fn find_context(settings: &ProviderSettings, context: &Context) -> Option<u64> {
+    let provider = provider::connect_with(settings, &provider_options(context)).ok()?;
+    let what = format!("asking for the context of {}", settings.model);
+    waiting(what, provider.context_tokens(), context.output).await
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 fn finish(init: &Init, context: &Context) -> Result<(), Error> {
