@@ -13,6 +13,7 @@ mod commands;
 mod confine;
 mod conformance;
 mod contain;
+mod contexts;
 mod conversation;
 mod cost;
 mod documents;

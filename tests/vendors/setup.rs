@@ -121,6 +121,40 @@ fn without_differences(screen: &str) -> String {
 }
 
 #[test]
+fn ollama_makes_a_model_with_a_larger_context_where_the_user_says_yes() {
+    for (answer, model, context) in [("y\n", "llama3:8b-16k", "16384"), ("\n", "llama3:8b", "4096")] {
+        let script = Script {
+            models: vec!["llama3:8b".to_owned()],
+            ollama_context: Some(4_096),
+            ..Script::new([Round::text("OK")])
+        };
+        let server = ModelServer::start_on(OLLAMA, script).expect("nothing else listens there");
+        let (home, repository) = (Home::empty(), repository());
+        let answers = [
+            ("Number or name [ollama]: ", "\n"),
+            ("part of a name [llama3:8b]: ", "\n"),
+            ("needs more memory. [y/N] ", answer),
+        ];
+        let shown = typed(&home, repository.path(), &["init"], &answers, &[]).expect(0);
+        let screen = screen(&shown, &home);
+        let said = "llama3:8b has a context of 4096 tokens here. Create llama3:8b-16k from it, with 16384 tokens?";
+        let used = format!("{model} is used with a context of {context} tokens.");
+        assert!(screen.contains(said) && screen.contains(&used), "{screen}");
+        let written = std::fs::read_to_string(home.path().join("config.toml")).expect("it was written");
+        assert!(written.contains(&format!("model = \"{model}\"")), "{written}");
+        let created: Vec<_> = server.ollama_requests();
+        let created = created.iter().find(|request| request.path == "/api/create");
+        let expected = json!({
+            "model": "llama3:8b-16k", "from": "llama3:8b", "parameters": {"num_ctx": 16_384}, "stream": false,
+        });
+        assert_eq!(
+            created.map(|request| &request.body),
+            Some(&expected).filter(|_| answer == "y\n")
+        );
+    }
+}
+
+#[test]
 fn the_first_command_sets_up_ollama_and_goes_on() {
     let _server = server_on(OLLAMA, &["qwen3-coder", "llama3"], &["OK", ANSWER]);
     let (home, repository) = (Home::empty(), repository());
