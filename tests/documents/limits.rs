@@ -116,6 +116,24 @@ const USER_LIMITS: &[UserLimit] = {
         ),
         limit(
             REPOSITORY,
+            "tokens of a context with prompt and skills in full",
+            Count(limits::SHORT_CONTEXT_TOKENS),
+            "Below, both are short.",
+        ),
+        limit(
+            REPOSITORY,
+            "tokens of a context with all skills",
+            Count(limits::FEW_TOOLS_CONTEXT_TOKENS),
+            "Below, four are offered, and the model finds the others.",
+        ),
+        limit(
+            REPOSITORY,
+            "tokens of a context with skills",
+            Count(limits::TOOLS_CONTEXT_TOKENS_MIN),
+            "Below, `ask` and `explain` send one packet, and the other operations are refused.",
+        ),
+        limit(
+            REPOSITORY,
             "scan of a repository",
             Seconds(limits::SCAN_SECONDS_MAX),
             "Then POST /scan answers 504. An operation goes on with the files found so far, and tells you.",
