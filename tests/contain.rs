@@ -1,6 +1,7 @@
 //! The sandbox around test runs: attempts to get out by name, test suites that behave badly, and those that do not.
 
 mod escapes;
+mod hooks;
 mod hostile;
 mod limits;
 mod starts;

@@ -128,7 +128,7 @@ impl Policy {
     }
 
     /// True where `deny` names the effect, tainted or not.
-    fn is_denied(&self, effect: Effect) -> bool {
+    pub fn is_denied(&self, effect: Effect) -> bool {
         self.deny.iter().any(|grant| grant.covers(effect, false))
     }
 

@@ -412,6 +412,19 @@ pub struct PolicySettings {
     pub home: bool,
     /// Operations that other agents may start.
     pub mcp: Vec<McpOperation>,
+    /// What happens to the repository's git hooks at a commit.
+    pub hooks: HookRuns,
+}
+
+/// Where the git hooks of a repository run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookRuns {
+    /// Nowhere.
+    #[default]
+    None,
+    /// In the sandbox of test runs.
+    Sandbox,
 }
 
 /// The file, as written.

@@ -17,8 +17,9 @@ use super::layer::{Layer, Sourced};
 use super::mask::mask_url;
 use super::provider::{KeySource, SelectedServer};
 use super::{
-    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, FileReports, PRESETS,
-    PolicySettings, Preset, ProviderName, ServerSettings, SkillsSettings, TestsSettings, log_level, parse, resolve,
+    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, FileReports, HookRuns,
+    PRESETS, PolicySettings, Preset, ProviderName, ServerSettings, SkillsSettings, TestsSettings, log_level, parse,
+    resolve,
 };
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
@@ -223,6 +224,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         untrusted,
         home: home_is_repository,
         mcp,
+        hooks,
     } = policy;
     let operations: Vec<String> = mcp.iter().map(|operation| operation.name().to_owned()).collect();
     let SkillsSettings {
@@ -320,6 +322,11 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         lists.written("policy.untrusted", untrusted.then(|| json!(true)), json!(false)),
         lists.written("policy.home", home_is_repository.then(|| json!(true)), json!(false)),
         lists.array("policy.mcp", &operations),
+        lists.written(
+            "policy.hooks",
+            (*hooks == HookRuns::Sandbox).then(|| json!("sandbox")),
+            json!("none"),
+        ),
         lists.written(
             "skills.require_signature",
             require_signature.then(|| json!(true)),

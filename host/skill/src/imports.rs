@@ -143,7 +143,8 @@ impl Services for MachineServices {
         refuse_in_preview(context, "make commits")?;
         let commit = || git_commit::create(context, message, paths, all);
         let is_asked = context.decide(Effect::CommitGit) == Decision::Ask || git::must_ask_to_commit(context);
-        let commit = if is_asked { call.unclocked(commit) } else { commit() };
+        let waits = is_asked || git_commit::hooks::are_run(context);
+        let commit = if waits { call.unclocked(commit) } else { commit() };
         match &commit {
             Ok(made) => {
                 call.note_commit(&made.commit.id);
@@ -154,11 +155,9 @@ impl Services for MachineServices {
                          repository."
                     ));
                 }
-                if !made.hooks.is_empty() {
-                    let hooks = made.hooks.join("`, `");
-                    call.note_notice(format!("Your git hooks did not run for this commit: `{hooks}`."));
-                }
+                made.notices.iter().for_each(|notice| call.note_notice(notice.clone()));
             }
+            Err(CommitError::Refused(_)) => call.note_outside("the output of git hooks".to_owned()),
             Err(CommitError::Nothing(_)) => call.note_empty_commit(),
             Err(CommitError::Failed(_)) => {}
         }

@@ -1,7 +1,7 @@
 //! `git_commit`: commits, by default just what the session changed.
 //!
-//! The host chooses the files, asks the user where the policy says so, and commits without hooks. Here only the
-//! arguments are checked and the result is written down.
+//! The host chooses the files, asks the user where the policy says so, and commits; hooks run in its sandbox or not at
+//! all. Here only the arguments are checked and the result is written down.
 
 use std::fmt::Write;
 
@@ -44,8 +44,8 @@ impl Skill for GitCommit {
     const NAME: &'static str = "git_commit";
     const VERSION: &'static str = "1.0.0";
     const DESCRIPTION: &'static str = "Commits to the current branch: by default just the files that this session \
-        changed; `paths` or `all` widen that. Nothing is pushed, no hook runs, and the user may be asked first. Commit \
-        only when the user wants it, after a look at git_diff.";
+        changed; `paths` or `all` widen that. Nothing is pushed, hooks run in a sandbox or not at all, and the user may be \
+        asked first. Commit only when the user wants it, after a look at git_diff.";
     const EFFECTS: &'static [&'static str] = &["commit-git"];
 
     type Arguments = GitCommitArguments;

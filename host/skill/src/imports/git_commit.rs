@@ -1,4 +1,5 @@
-//! `git-commit`: commits chosen files of the work tree. No hook, no filter program, no signature, no push.
+//! `git-commit`: commits chosen files of the work tree. No filter program, no signature, no push, and hooks in a sandbox
+//! or not at all.
 //!
 //! A helper makes the objects in a scratch folder; the tree is built from the last commit and the chosen paths, so that
 //! what the user has staged otherwise stays staged and out of it. It is built before the user is asked, and exactly this
@@ -6,14 +7,16 @@
 //! that cannot be done here (sign, run a filter such as LFS), the answer is a failure, never a commit that differs from
 //! git's.
 
+pub(super) mod hooks;
+
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 
 use rustix::fs::Stat;
 use tokio_util::sync::CancellationToken;
 
+use self::hooks::{CommitHooks, HookFile};
 use super::git::content::{self, SideContent, WorkTreeEntry};
 use super::git::large;
 use super::git::layout::Layout;
@@ -45,14 +48,16 @@ const NOTHING_TO_COMMIT: &str = "Nothing to commit";
 pub(super) enum CommitError {
     /// The commit would hold no change.
     Nothing(Failure),
+    /// A hook refused it, whose output this holds.
+    Refused(Failure),
     /// Anything else.
     Failed(Failure),
 }
 
-/// A commit, and the user's hooks that git would have run for it.
+/// A commit, and what the host says about the user's hooks.
 pub(super) struct MadeCommit {
     pub(super) commit: Commit,
-    pub(super) hooks: Vec<&'static str>,
+    pub(super) notices: Vec<String>,
     /// The submodule that was committed to.
     pub(super) place: Option<String>,
 }
@@ -60,7 +65,7 @@ pub(super) struct MadeCommit {
 impl CommitError {
     pub(super) fn into_failure(self) -> Failure {
         match self {
-            Self::Nothing(failure) | Self::Failed(failure) => failure,
+            Self::Nothing(failure) | Self::Refused(failure) | Self::Failed(failure) => failure,
         }
     }
 }
@@ -185,7 +190,8 @@ struct Prepared {
     place: Option<String>,
     scratch: Scratch,
     start: Start,
-    hooks: Vec<&'static str>,
+    hooks: CommitHooks,
+    hook_files: Vec<HookFile>,
     /// When it was written and when it is committed, where the caller's environment says so.
     dates: [Option<Moment>; 2],
     tree: Id,
@@ -208,7 +214,7 @@ fn prepare(
     }
     let scratch = Scratch::new(&layout, context.repository.state_directory())?;
     let mut git = Git::open_at(context, place, Some(scratch.path()))?;
-    let start = begin(&mut git, message)?;
+    let mut start = begin(&mut git, message)?;
     check_shown(
         "author",
         &start.author,
@@ -244,10 +250,19 @@ fn prepare(
     let entries = chosen.iter().map(|chosen| chosen.entry.clone()).collect::<Vec<_>>();
     send_entries(&mut preparation.git, &entries)?;
     let tree = stored(preparation.git.ask(&GitRequest::Tree)?)?;
-    let hooks = find_hooks(&layout, &start);
-    let question = preparation.question(&chosen, &tree, &start, (hooks.as_slice(), dates))?;
+    let mut hooks = CommitHooks::find(context, &layout, &start);
+    let mut hook_files = Vec::new();
+    if hooks.run_here() {
+        hook_files = preparation.hook_files(&chosen)?;
+        let message = hooks.run_before(context, &start, &hook_files)?;
+        // A helper does not wait for hooks.
+        preparation.git = Git::open_at(context, place, Some(scratch.path()))?;
+        start = begin(&mut preparation.git, &message)?;
+    }
+    let question = preparation.question(&chosen, &tree, &start, (&hooks, dates))?;
     Ok(Prepared {
         hooks,
+        hook_files,
         dates,
         place: place.map(str::to_owned),
         scratch,
@@ -515,7 +530,7 @@ impl Preparation<'_> {
         chosen: &[Chosen],
         tree: &Id,
         start: &Start,
-        (hooks, dates): (&[&str], [Option<Moment>; 2]),
+        (hooks, dates): (&CommitHooks, [Option<Moment>; 2]),
     ) -> Result<Question, Failure> {
         let message = &start.message;
         let subject = message.lines().next().unwrap_or_default();
@@ -544,15 +559,7 @@ impl Preparation<'_> {
             let indent = if line.is_empty() { "" } else { "    " };
             let _ = writeln!(detail, "{indent}{line}");
         }
-        let hooks = if hooks.is_empty() {
-            String::new()
-        } else {
-            format!(": `{}`", hooks.join("`, `"))
-        };
-        let _ = writeln!(
-            detail,
-            "\ntree {tree}\n\nYour git hooks do not run for this commit{hooks}.\n"
-        );
+        let _ = writeln!(detail, "\ntree {tree}\n\n{}\n", hooks.describe());
         for chosen in chosen {
             let room = limits::GIT_QUESTION_BYTES_MAX.saturating_sub(detail.len());
             detail.push_str(&self.change(chosen, room)?);
@@ -585,6 +592,25 @@ impl Preparation<'_> {
             (false, false) if is_exact => rendered.patch,
             (false, false) => rendered.patch + &unshown(chosen, "bytes that are no UTF-8 are shown as \u{fffd}"),
         })
+    }
+
+    /// The files of the commit as hooks see them.
+    fn hook_files(&mut self, chosen: &[Chosen]) -> Result<Vec<HookFile>, Failure> {
+        let mut room = hooks::SHOWN_BYTES_MAX;
+        let is_submodule = |chosen: &&Chosen| chosen.entry.new.as_ref().is_some_and(|new| new.mode == SUBMODULE);
+        let mut files = Vec::new();
+        for chosen in chosen.iter().filter(|chosen| !is_submodule(chosen)) {
+            let path = &chosen.entry.path;
+            let before = match &chosen.committed {
+                None => None,
+                Some((id, mode)) => Some(match self.content(path, Some((id, *mode)))? {
+                    SideContent::Bytes(content) => hooks::shown_text(Some(&content), &mut room),
+                    _ => hooks::shown_text(None, &mut room),
+                }),
+            };
+            files.push((path.clone(), before));
+        }
+        Ok(files)
     }
 
     fn content(&mut self, path: &str, stored: Option<(&Id, u32)>) -> Result<SideContent, Failure> {
@@ -640,7 +666,8 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
         place,
         scratch,
         start,
-        hooks,
+        mut hooks,
+        hook_files,
         dates,
         tree,
         entries,
@@ -697,36 +724,18 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
     })?;
     drop(publication);
     drop(noted);
+    hooks.run_after(context, &start, &hook_files);
     let commit = Commit {
         id: id.to_string(),
         branch: start.branch,
         author: start.author,
         files: entries.into_iter().map(|entry| entry.path).collect(),
     };
-    Ok(MadeCommit { commit, hooks, place })
-}
-
-/// Hooks that git runs for a commit.
-const COMMIT_HOOKS: [&str; 6] = [
-    "pre-commit",
-    "prepare-commit-msg",
-    "commit-msg",
-    "post-commit",
-    "post-index-change",
-    "reference-transaction",
-];
-
-/// The hooks of a repository that git would run for a commit.
-fn find_hooks(layout: &Layout, start: &Start) -> Vec<&'static str> {
-    let folder = match &start.hooks_path {
-        Some(path) => layout.top.join(path),
-        None => layout.common.join("hooks"),
-    };
-    let is_program = |name: &&str| {
-        let metadata = folder.join(name).metadata();
-        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-    };
-    COMMIT_HOOKS.into_iter().filter(is_program).collect()
+    Ok(MadeCommit {
+        commit,
+        notices: hooks.notices(),
+        place,
+    })
 }
 
 /// When the author made the change and when it is committed, where the caller's environment says so.

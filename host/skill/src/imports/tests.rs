@@ -17,8 +17,13 @@ mod settings;
 mod tools;
 mod tree_state;
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::OFlags;
 
 use super::recipe::{self, EndedRecipe, Recipe};
 use crate::CallContext;
@@ -35,7 +40,7 @@ use tool_boundary::{failure, hinted};
 use tool_core::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestRun, UnknownCheck};
 use tool_core::text::nearest;
 use tool_repository::{FileList, OpenError, normalise};
-use tool_sandbox::contain::{Invocation, Sandbox};
+use tool_sandbox::contain::{Invocation, Sandbox, ToolAccess};
 use tool_sandbox::environment;
 
 /// Name of the recipe that is the user's own command.
@@ -292,7 +297,7 @@ impl BuildStep {
 struct ChosenProgram {
     program: PathBuf,
     prefix: Vec<String>,
-    environment: std::collections::BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
     notes: Vec<String>,
 }
 
@@ -585,15 +590,31 @@ fn title(purpose: RunPurpose, runner: &str) -> String {
     }
 }
 
+/// Environment of a run that may start every runner, and the places of the machine that these need.
+pub(super) fn open_run(context: &CallContext) -> (BTreeMap<String, String>, ToolAccess) {
+    let mut environment = environment::for_run(&context.environment);
+    for data in recipes::all() {
+        environment.extend(tools::variables(context, data));
+    }
+    (environment, tools::access_for_all(context))
+}
+
+/// Opens a file of the tree that a run has left. No link is followed.
+pub(super) fn open_left(tree: &OwnedFd, path: &str) -> Option<File> {
+    let file = File::from(result_files::open(tree, path, OFlags::empty())?);
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+}
+
+/// Visits the files that a run has left, without git's and installed ones.
+pub(super) fn walk_left(tree: &OwnedFd, visit: impl FnMut(String)) {
+    result_files::walk(tree, "", visit);
+}
+
 /// Runs the user's own command. It decides itself what it tests, so paths and filters have no part in it.
 fn run_own(context: &CallContext, own: &OwnCommand, purpose: RunPurpose, time: Duration) -> Suite {
     let outcome = own.program(context).and_then(|program| {
-        let mut environment = environment::for_run(&context.environment);
-        for data in recipes::all() {
-            environment.extend(tools::variables(context, data));
-        }
+        let (mut environment, mut tools) = open_run(context);
         environment.insert("CI".to_owned(), "true".to_owned());
-        let mut tools = tools::access_for_all(context);
         tools.hands_back = !own.results.is_empty();
         let recipe = Recipe {
             effect: Effect::RunProcess,

@@ -411,7 +411,10 @@ fn hooks_that_git_would_run_are_named_in_the_question_and_the_result() {
     let user = ScriptedApproval::new(true);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     let made = super::create(&session, "Say why", &["a.txt".to_owned()], false).expect("the user agrees");
-    assert_eq!(made.hooks, ["commit-msg"]);
+    assert_eq!(
+        made.notices,
+        ["Your git hooks did not run for this commit: `commit-msg`."]
+    );
     let question = user.questions().remove(0);
     let detail = question.detail();
     assert!(

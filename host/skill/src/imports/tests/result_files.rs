@@ -32,38 +32,43 @@ pub(super) struct ResultFiles {
 pub(super) fn read(tree: &OwnedFd, directory: &str, globs: &[String], started: SystemTime) -> ResultFiles {
     let mut found = ResultFiles::default();
     let Some(globs) = compile(globs) else { return found };
-    let (mut entries, mut bytes) = (0_usize, 0_u64);
+    let mut bytes = 0_u64;
+    let is_whole = walk(tree, directory, |path| {
+        if !globs.is_match(&path) {
+            return;
+        }
+        match read_file(tree, &join(directory, &path), BYTES_MAX - bytes, started) {
+            None => {}
+            Some(Some(text)) if found.texts.len() < FILES_MAX => {
+                bytes += text.len() as u64;
+                found.texts.push(text);
+            }
+            Some(_) => found.is_cut = true,
+        }
+    });
+    found.is_cut |= !is_whole;
+    found
+}
+
+/// Visits the files beneath `directory` of a tree, by their paths from there. False where there are too many entries.
+pub(super) fn walk(tree: &OwnedFd, directory: &str, mut visit: impl FnMut(String)) -> bool {
+    let mut entries = 0_usize;
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
         for (name, kind) in entries_of(tree, &join(directory, &folder)) {
             entries += 1;
             if entries > ENTRIES_MAX {
-                found.is_cut = true;
-                return found;
+                return false;
             }
             let path = join(&folder, &name);
-            if kind == FileType::Directory {
-                if path.split('/').count() < DEPTH_MAX && !SKIPPED.contains(&name.as_str()) {
-                    folders.push(path);
-                }
-                continue;
-            }
-            if !globs.is_match(&path) {
-                continue;
-            }
-            let Some(text) = read_file(tree, &join(directory, &path), BYTES_MAX - bytes, started) else {
-                continue;
-            };
-            match text {
-                Some(text) if found.texts.len() < FILES_MAX => {
-                    bytes += text.len() as u64;
-                    found.texts.push(text);
-                }
-                _ => found.is_cut = true,
+            if kind != FileType::Directory {
+                visit(path);
+            } else if path.split('/').count() < DEPTH_MAX && !SKIPPED.contains(&name.as_str()) {
+                folders.push(path);
             }
         }
     }
-    found
+    true
 }
 
 fn compile(globs: &[String]) -> Option<GlobSet> {
@@ -83,7 +88,7 @@ fn join(folder: &str, name: &str) -> String {
 }
 
 #[cfg(target_os = "linux")]
-fn open(tree: &OwnedFd, path: &str, flags: OFlags) -> Option<OwnedFd> {
+pub(super) fn open(tree: &OwnedFd, path: &str, flags: OFlags) -> Option<OwnedFd> {
     use rustix::fs::{Mode, ResolveFlags};
     use std::os::fd::AsFd;
 
@@ -95,7 +100,7 @@ fn open(tree: &OwnedFd, path: &str, flags: OFlags) -> Option<OwnedFd> {
 
 /// No sandbox hands back a tree here.
 #[cfg(not(target_os = "linux"))]
-fn open(_tree: &OwnedFd, _path: &str, _flags: OFlags) -> Option<OwnedFd> {
+pub(super) fn open(_tree: &OwnedFd, _path: &str, _flags: OFlags) -> Option<OwnedFd> {
     None
 }
 

@@ -1,0 +1,437 @@
+//! The repository's hooks for a commit. They run in the sandbox of test runs where the user's own file says so, and else
+//! not at all.
+//!
+//! A run sees no `.git`, so the hooks get a repository of their own in its place (`hooks.sh`). Its last commit and its
+//! index hold the files of this commit alone, so that `git diff --cached` names them. Of what a hook leaves behind only the
+//! message counts.
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::super::git::layout::Layout;
+use super::super::git::talk::Start;
+use super::super::recipe::{self, EndedRecipe, Recipe};
+use super::super::tests;
+use super::{CommitError, check_message};
+use crate::{CallContext, limits};
+use test_results::ResultFormat;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::{failure, hinted};
+use tool_config::{Environment, HookRuns};
+use tool_core::api::Effect;
+use tool_core::text::reveal_line;
+use tool_repository::normalise;
+use tool_sandbox::contain::{self, Sandbox, WrittenFile};
+
+/// Time for the hooks of a commit: linters and the tests of a small project end within it.
+const HOOKS_SECONDS_MAX: u64 = 5 * 60;
+
+/// Bytes of a file that hooks find beside them or in the last commit, and of all of these together.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILES_BYTES_MAX: usize = 16 << 20;
+
+/// The end of a hook's output that a refusal holds, in bytes.
+const SAID_BYTES_MAX: usize = 8 * 1024;
+
+/// Paths of changed files that are named.
+const NAMED_MAX: usize = 10;
+
+/// Hooks that git runs for a commit, in its order, and whether they can run here: the last two are told about places that
+/// lie in the git directory.
+const COMMIT_HOOKS: [(&str, bool); 6] = [
+    ("pre-commit", true),
+    ("prepare-commit-msg", true),
+    ("commit-msg", true),
+    (AFTER, true),
+    ("post-index-change", false),
+    ("reference-transaction", false),
+];
+
+/// The hook that runs after the commit.
+const AFTER: &str = "post-commit";
+
+/// True where the user's own file lets hooks run, and no denial names `run-process`.
+pub(in crate::imports) fn are_run(context: &CallContext) -> bool {
+    let home = context.repository.state_directory();
+    let common = home.and_then(|home| tool_config::common(home, &Environment::default()).ok());
+    let is_wanted = common.is_some_and(|common| common.policy.hooks == HookRuns::Sandbox);
+    is_wanted && !context.policy.is_denied(Effect::RunProcess)
+}
+
+/// The hooks of a commit.
+pub(super) struct CommitHooks {
+    /// Those that run before the commit.
+    before: Vec<&'static str>,
+    has_after: bool,
+    /// Those that git would run and that do not run here.
+    left_out: Vec<&'static str>,
+    /// The folder as the run names it.
+    folder: String,
+    /// Copies of the hooks, where the run does not see the folder.
+    copies: Vec<(String, String)>,
+    has_changed_message: bool,
+    /// Paths that hooks changed in the run's tree.
+    changed: Vec<String>,
+    after_failed: Option<String>,
+}
+
+/// A file of a commit as its hooks see it: with the text in the last commit, where that holds one.
+pub(super) type HookFile = (String, Option<String>);
+
+impl CommitHooks {
+    /// The hooks that git would run for a commit of the repository, or of a submodule.
+    pub(super) fn find(context: &CallContext, layout: &Layout, start: &Start) -> Self {
+        let root = context.repository.root();
+        let git_folder = layout.common.join("hooks");
+        let place = start
+            .hooks_path
+            .as_ref()
+            .map_or_else(|| git_folder.clone(), |path| layout.top.join(path));
+        let is_program = |name: &str| {
+            let metadata = place.join(name).metadata();
+            metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+        };
+        let is_git_folder = place == git_folder;
+        // A hook expects the whole work tree.
+        let folder = (are_run(context) && layout.top == root)
+            .then(|| {
+                if is_git_folder {
+                    return Some(".git/hooks".to_owned());
+                }
+                folder_in(context, &place)
+            })
+            .flatten();
+        let copies = match &folder {
+            Some(_) if is_git_folder => copy_hooks(context, &place),
+            _ => Vec::new(),
+        };
+        let is_there = |name: &str| folder.is_some() && (!is_git_folder || copies.iter().any(|(copy, _)| copy == name));
+        let (run, left_out): (Vec<_>, Vec<_>) = COMMIT_HOOKS
+            .into_iter()
+            .filter(|(name, _)| is_program(name))
+            .partition(|(name, can_run)| *can_run && is_there(name));
+        let names = |hooks: Vec<(&'static str, bool)>| hooks.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let mut before = names(run);
+        let has_after = before.pop_if(|name| *name == AFTER).is_some();
+        Self {
+            before,
+            has_after,
+            left_out: names(left_out),
+            folder: folder.unwrap_or_default(),
+            copies,
+            has_changed_message: false,
+            changed: Vec::new(),
+            after_failed: None,
+        }
+    }
+
+    /// True where any runs.
+    pub(super) fn run_here(&self) -> bool {
+        !self.before.is_empty() || self.has_after
+    }
+
+    /// Runs the hooks before the commit. Gives the message, which they may have changed.
+    pub(super) fn run_before(
+        &mut self,
+        context: &CallContext,
+        start: &Start,
+        files: &[HookFile],
+    ) -> Result<String, CommitError> {
+        if self.before.is_empty() {
+            return Ok(start.message.clone());
+        }
+        let ended = self.run(context, start, files, &self.before)?;
+        let tree = ended.tree.as_ref();
+        let read = |path: &str, bytes_max| tree.and_then(|tree| read_file(tree, path, bytes_max));
+        if ended.report.exit_code != Some(0) {
+            let hook = read(".git/tool-hook", 64).unwrap_or_default();
+            let hook = self.before.iter().find(|name| hook == **name).copied();
+            return Err(refusal(hook, &ended));
+        }
+        let Some(message) = read(".git/COMMIT_EDITMSG", limits::GIT_MESSAGE_BYTES_MAX as u64) else {
+            return Err(failure("failed", "The git hooks left no commit message that can be read.").into());
+        };
+        check_message(&message).map_err(|failure| Failure {
+            message: format!("After the git hooks: {}", failure.message),
+            ..failure
+        })?;
+        self.has_changed_message = message != start.message;
+        self.changed = tree.map(|tree| find_changed(context, tree)).unwrap_or_default();
+        Ok(message)
+    }
+
+    /// Runs the hook after the commit, which cannot undo it.
+    pub(super) fn run_after(&mut self, context: &CallContext, start: &Start, files: &[HookFile]) {
+        if !self.has_after {
+            return;
+        }
+        self.after_failed = match self.run(context, start, files, &[AFTER]) {
+            Ok(ended) if ended.report.exit_code == Some(0) => None,
+            Ok(ended) => Some(end_of(&ended)),
+            Err(failure) => Some(format!("could not run: {}", failure.message)),
+        };
+    }
+
+    fn run(
+        &self,
+        context: &CallContext,
+        start: &Start,
+        files: &[HookFile],
+        names: &[&str],
+    ) -> Result<EndedRecipe, Failure> {
+        let sandbox = find_sandbox(context)?;
+        let (mut environment, mut tools) = tests::open_run(context);
+        let home = environment
+            .entry("HOME".to_owned())
+            .or_insert_with(|| "/home/tool".to_owned());
+        let own = Path::new(home.as_str()).join(".tool-commit");
+        let written = |name: &str, text: &str| WrittenFile {
+            place: own.join(name),
+            text: text.to_owned(),
+        };
+        let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+        tools.files.push(written("message", &start.message));
+        tools.files.push(written("paths", &paths.join("\0")));
+        let copies = self.copies.iter().map(|(name, text)| (format!("hooks/{name}"), text));
+        let before = files
+            .iter()
+            .filter_map(|(path, text)| Some((format!("base/{path}"), text.as_ref()?)));
+        tools
+            .files
+            .extend(copies.chain(before).map(|(name, text)| written(&name, text)));
+        tools.hands_back = true;
+        tools.programs.push("git".to_owned());
+        environment.insert("GIT_EDITOR".to_owned(), ":".to_owned());
+        for (role, person) in [("AUTHOR", &start.author), ("COMMITTER", &start.committer)] {
+            let (name, email) = person.rsplit_once(" <").unwrap_or((person, ""));
+            environment.insert(format!("GIT_{role}_NAME"), name.to_owned());
+            environment.insert(format!("GIT_{role}_EMAIL"), email.trim_end_matches('>').to_owned());
+        }
+        let parent = start.parent.as_ref().map_or("", |_| "parent");
+        let fixed = [
+            "-c",
+            include_str!("hooks.sh"),
+            "hooks",
+            self.folder.as_str(),
+            start.branch.as_deref().unwrap_or_default(),
+            parent,
+        ];
+        let arguments = fixed
+            .into_iter()
+            .chain(names.iter().copied())
+            .map(str::to_owned)
+            .collect();
+        let recipe = Recipe {
+            effect: Effect::RunProcess,
+            title: "Run git hooks".to_owned(),
+            notes: Vec::new(),
+            command: recipe::command(
+                context.repository.root(),
+                PathBuf::from("/bin/sh"),
+                arguments,
+                environment,
+            ),
+            time: Duration::from_secs(HOOKS_SECONDS_MAX),
+            tools,
+            format: ResultFormat::Exit,
+        };
+        recipe.run_handing_back(context, sandbox)
+    }
+
+    /// What the question says about the hooks.
+    pub(super) fn describe(&self) -> String {
+        if !self.run_here() {
+            return match self.left_out.as_slice() {
+                [] => "Your git hooks do not run for this commit.".to_owned(),
+                names => format!("Your git hooks do not run for this commit: {}.", list(names)),
+            };
+        }
+        let mut said = self.describe_run();
+        if self.has_after {
+            said.push(format!("After the commit `{AFTER}` runs in the sandbox."));
+        }
+        if !self.left_out.is_empty() {
+            said.push(format!("These git hooks do not run: {}.", list(&self.left_out)));
+        }
+        said.join("\n")
+    }
+
+    /// What the result says about them.
+    pub(super) fn notices(&self) -> Vec<String> {
+        let mut said = self.describe_run();
+        match &self.after_failed {
+            Some(end) => said.push(format!("The git hook `{AFTER}` {end}; the commit stays.")),
+            None if self.has_after => said.push(format!("The git hook `{AFTER}` ran in the sandbox.")),
+            None => {}
+        }
+        if !self.left_out.is_empty() {
+            said.push(format!(
+                "Your git hooks did not run for this commit: {}.",
+                list(&self.left_out)
+            ));
+        }
+        said
+    }
+
+    fn describe_run(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if !self.before.is_empty() {
+            said.push(format!(
+                "These git hooks ran in the sandbox and passed: {}.",
+                list(&self.before)
+            ));
+        }
+        if self.has_changed_message {
+            said.push("They changed the commit message.".to_owned());
+        }
+        if !self.changed.is_empty() {
+            let named: Vec<&str> = self.changed.iter().take(NAMED_MAX).map(String::as_str).collect();
+            let more = match self.changed.len() - named.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            said.push(format!(
+                "Their changes in the tree are dropped: {}{more}.",
+                list(&named)
+            ));
+        }
+        said
+    }
+}
+
+fn list(names: &[&str]) -> String {
+    format!("`{}`", names.join("`, `"))
+}
+
+/// A folder of hooks as the run names it; none outside of the tree and where it is hidden.
+fn folder_in(context: &CallContext, place: &Path) -> Option<String> {
+    let inside = place.strip_prefix(context.repository.root()).ok()?;
+    let inside = normalise(inside.to_str()?).ok()?;
+    let is_hidden = context.repository.hidden(&inside, true).is_some();
+    (!is_hidden).then(|| format!("./{inside}"))
+}
+
+/// The text of each file in git's folder of hooks. A link may lead to a visible file of the work tree, and not to anything
+/// else of the git directory, which can hold credentials.
+fn copy_hooks(context: &CallContext, folder: &Path) -> Vec<(String, String)> {
+    let repository = &context.repository;
+    let is_visible = |real: &Path| {
+        let inside = real.strip_prefix(repository.root()).ok().and_then(Path::to_str);
+        inside.is_some_and(|inside| repository.hidden(inside, false).is_none())
+    };
+    let folder = folder.canonicalize().unwrap_or_default();
+    let mut room = FILES_BYTES_MAX;
+    let mut copies = Vec::new();
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let Ok(real) = entry.path().canonicalize() else {
+            continue;
+        };
+        let is_own = real.parent() == Some(&folder) || is_visible(&real);
+        let metadata = real.metadata().ok().filter(|metadata| metadata.is_file());
+        let is_small = metadata.is_some_and(|metadata| metadata.len() <= FILE_BYTES_MAX);
+        if !is_own || !is_small || name.ends_with(".sample") {
+            continue;
+        }
+        if let Ok(text) = fs::read_to_string(real)
+            && let Some(left) = room.checked_sub(text.len())
+        {
+            room = left;
+            copies.push((name, text));
+        }
+    }
+    copies
+}
+
+/// Text of a file of the last commit as hooks see it. Bounds the sum by `room`, in bytes.
+pub(super) fn shown_text(content: Option<&[u8]>, room: &mut usize) -> String {
+    let fits = content.filter(|content| content.len() as u64 <= FILE_BYTES_MAX && content.len() <= *room);
+    let Some(text) = fits.and_then(|content| std::str::from_utf8(content).ok()) else {
+        return "not shown to hooks\n".to_owned();
+    };
+    *room -= text.len();
+    text.to_owned()
+}
+
+/// Room for [`shown_text`] in a commit.
+pub(super) const SHOWN_BYTES_MAX: usize = FILES_BYTES_MAX;
+
+fn find_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
+    let available = contain::available();
+    let is_enough = match available.sandbox {
+        Sandbox::Namespaces => true,
+        Sandbox::Landlock => !context.policy.requires_sandbox(),
+        Sandbox::None => false,
+    };
+    if is_enough {
+        return Ok(available.sandbox);
+    }
+    Err(hinted(
+        "unavailable",
+        format!(
+            "The git hooks of this repository are to run in the sandbox, and this machine allows none: {}.",
+            available.refused.join("; ")
+        ),
+        "the user has to commit with git, or to take `hooks` out of `[policy]` in config.toml",
+    ))
+}
+
+/// Says that a hook refused the commit, with the end of its output.
+fn refusal(hook: Option<&str>, ended: &EndedRecipe) -> CommitError {
+    let which = hook.map_or_else(|| "A git hook".to_owned(), |hook| format!("The git hook `{hook}`"));
+    let output = ended.report.output.trim();
+    let from = output.ceil_char_boundary(output.len().saturating_sub(SAID_BYTES_MAX));
+    let said = match output {
+        "" => "It printed nothing.".to_owned(),
+        _ => format!("It printed:\n{}", &output[from..]),
+    };
+    CommitError::Refused(hinted(
+        "failed",
+        format!("{which} {}, so nothing was committed. {said}", end_of(ended)),
+        "mend what the hook names, then commit again; the hook runs in a sandbox, without network and without hidden files",
+    ))
+}
+
+fn end_of(ended: &EndedRecipe) -> String {
+    match (ended.report.timed_out, ended.report.exit_code) {
+        (true, _) => format!("did not end within {HOOKS_SECONDS_MAX} seconds"),
+        (false, Some(code)) => format!("ended with exit code {code}"),
+        (false, None) => "was ended by a signal".to_owned(),
+    }
+}
+
+/// The text of a file that the hooks left.
+fn read_file(tree: &OwnedFd, path: &str, bytes_max: u64) -> Option<String> {
+    let file = tests::open_left(tree, path)?;
+    let mut text = String::new();
+    let read = file.take(bytes_max + 1).read_to_string(&mut text).ok()? as u64;
+    (read <= bytes_max).then_some(text)
+}
+
+/// Visible files that differ between the tree of the run and the real one.
+fn find_changed(context: &CallContext, tree: &OwnedFd) -> Vec<String> {
+    let repository = &context.repository;
+    let Ok(listed) = repository.list(&context.cancel) else {
+        return Vec::new();
+    };
+    let real = |path: &str| repository.root().join(path).symlink_metadata().ok();
+    let state = |metadata: fs::Metadata| (metadata.len(), metadata.modified().ok());
+    let is_changed = |path: &str| {
+        let left = tests::open_left(tree, path).and_then(|file| file.metadata().ok());
+        left.map(state) != real(path).map(state)
+    };
+    let listed = listed.files.iter().map(|file| file.path.clone());
+    let mut changed: Vec<String> = listed.filter(|path| is_changed(path)).collect();
+    tests::walk_left(tree, |path| {
+        if real(&path).is_none() && repository.hidden(&path, false).is_none() {
+            changed.push(path);
+        }
+    });
+    changed.iter().map(|path| reveal_line(path).into_owned()).collect()
+}

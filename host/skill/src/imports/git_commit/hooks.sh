@@ -1,0 +1,37 @@
+# Runs hooks of a commit in the sandbox. Arguments: the folder of the hooks, the branch (empty: a detached head), `parent`
+# where there is a commit before this one, and the names of the hooks. `.git` is not there: the hooks get a repository that
+# holds the files of this commit alone.
+set -u
+own=$HOME/.tool-commit top=$PWD folder=$1 branch=$2 parent=$3
+shift 3
+
+quiet() { git -c core.hooksPath=/dev/null "$@" >/dev/null 2>&1; }
+
+mkdir -p .git/hooks
+if command -v git >/dev/null; then
+    quiet init
+    quiet config core.fileMode false
+    rm -f .git/hooks/*
+    if [ -n "$branch" ]; then quiet symbolic-ref HEAD "refs/heads/$branch"; fi
+    if [ -n "$parent" ]; then
+        if [ -d "$own/base" ]; then
+            (cd "$own/base" && quiet --git-dir="$top/.git" --work-tree=. add -f -A .)
+        fi
+        quiet commit --allow-empty -m 'The last commit'
+    fi
+    GIT_LITERAL_PATHSPECS=1 quiet add -f -A --pathspec-from-file="$own/paths" --pathspec-file-nul
+fi
+if [ -d "$own/hooks" ]; then
+    cp "$own/hooks"/* .git/hooks/
+    chmod +x .git/hooks/*
+fi
+cp "$own/message" .git/COMMIT_EDITMSG
+for hook; do
+    printf %s "$hook" >.git/tool-hook
+    case $hook in
+    prepare-commit-msg) "$folder/$hook" .git/COMMIT_EDITMSG message ;;
+    commit-msg) "$folder/$hook" .git/COMMIT_EDITMSG ;;
+    post-commit) quiet commit -F .git/COMMIT_EDITMSG; "$folder/$hook" ;;
+    *) "$folder/$hook" ;;
+    esac || exit
+done
