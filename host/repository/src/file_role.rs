@@ -2,7 +2,7 @@
 //!
 //! Both follow from the path alone, so a scan reads no file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::OnceLock;
 
 use tool_core::api::ScanResult;
@@ -366,7 +366,37 @@ pub fn roles(paths: &[&str]) -> Vec<Role> {
         }
         roles.push(role_below(above, path));
     }
+    mark_build_output(paths, &mut roles);
     roles
+}
+
+/// Folders that hold the output of a build where one of its files is minified. Folders named `dist` always do.
+const BUILD_FOLDERS: [&str; 7] = ["build", "bundle", "bundles", "min", "out", "release", "umd"];
+
+/// Marks committed builds for the web as generated. A package that has no other code keeps its roles.
+fn mark_build_output(paths: &[&str], roles: &mut [Role]) {
+    let is_minified =
+        |path: &&&str| file_name(path).contains(".min.") && BUILD_FOLDERS.contains(&file_name(parent(path)));
+    let builds: HashSet<&str> = paths.iter().filter(is_minified).map(|path| parent(path)).collect();
+    let is_built = |path: &str| {
+        let ends = [".js", ".mjs", ".cjs", ".css", ".d.ts"];
+        ends.iter().any(|end| path.ends_with(end))
+            && (builds.contains(parent(path)) || parent(path).split('/').any(|folder| folder == "dist"))
+    };
+    let is_web = |path: &str| {
+        matches!(
+            language(path),
+            Some("JavaScript" | "TypeScript" | "CSS" | "SCSS" | "Vue" | "Svelte")
+        )
+    };
+    let is_source = |(path, role): (&&str, &Role)| *role == Role::Source && is_web(path) && !is_built(path);
+    if paths.iter().zip(roles.iter()).any(is_source) {
+        for (path, role) in paths.iter().zip(roles) {
+            if matches!(role, Role::Source | Role::Example) && is_built(path) {
+                *role = Role::Generated;
+            }
+        }
+    }
 }
 
 fn role_below(above: Above, path: &str) -> Role {
@@ -757,6 +787,28 @@ mod tests {
         }
         let (paths, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
         assert_eq!(super::roles(&paths), expected);
+    }
+
+    #[test]
+    fn committed_builds_are_generated_where_their_sources_are() {
+        use Role::{Generated, Source};
+        let table = [
+            ("build/command.js", Source),
+            ("build/global/build/x.js", Generated),
+            ("build/global/build/x.min.js", Generated),
+            ("cmd/dist/main.go", Source),
+            ("dist/js/shop.js", Generated),
+            ("dist/shop.d.ts", Generated),
+            ("lib/shop.js", Source),
+            ("lib/shop.min.js", Generated),
+        ];
+        let (paths, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
+        assert_eq!(super::roles(&paths), expected);
+        assert_eq!(
+            super::roles(&["dist/index.js"]),
+            [Source],
+            "there is nothing else to read"
+        );
     }
 
     #[test]
