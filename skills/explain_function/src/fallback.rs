@@ -4,7 +4,7 @@
 use std::fs;
 
 use skill_sdk::{Failure, Host, Outcome, SymbolQuery, SymbolReference};
-use syntax::{aliases, names};
+use syntax::aliases::{self, Alias};
 
 use crate::find::{self, Search};
 use crate::symbols::{self, SymbolGroup};
@@ -19,15 +19,6 @@ const TREE_BYTES_MAX: u64 = 1024 * 1024;
 const WORDS_MAX: usize = 20;
 /// Bytes of such a line.
 const LINE_BYTES_MAX: usize = 300;
-
-/// A line that makes a name.
-struct Alias {
-    /// Name that it stands for.
-    original: String,
-    path: String,
-    line: u32,
-    text: String,
-}
 
 /// Definitions that a name stands for.
 pub(crate) struct FollowedName {
@@ -65,11 +56,7 @@ pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<
         let Some((path, line)) = python.chain(others).next() else {
             continue;
         };
-        let by: Vec<String> = steps
-            .iter()
-            .map(|step| format!("{}:{}", step.path, step.line))
-            .collect();
-        let note = format!("`{name}` is `{current}` ({path}:{line}), by {}\n", by.join(", "));
+        let note = aliases::describe(name, (path.as_str(), line), &steps) + "\n";
         return Ok(Some(FollowedName { note, search, groups }));
     }
     let groups = symbols::find_groups(host, name, under, true)?;
@@ -78,6 +65,21 @@ pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<
         search: Search::default(),
         groups,
     }))
+}
+
+/// The sentence about a definition that only names another one, such as `type B = A;`.
+pub(crate) fn note_alias(host: &dyn Host, name: &str, group: &SymbolGroup) -> Option<String> {
+    let first = group.first();
+    let reference = SymbolReference {
+        path: first.path.clone(),
+        name: first.name.clone(),
+        kind: "definition".to_owned(),
+        line: first.line,
+        container: first.container.clone(),
+    };
+    let source = find::read(host, &first.path).ok()?;
+    let alias = aliases::at(find::last_segment(name), &reference, &source)?;
+    aliases::describe_defined(host, name, &alias).map(|note| note + "\n")
 }
 
 /// The line that makes a name another's.
@@ -100,7 +102,7 @@ fn find_alias(host: &dyn Host, name: &str, under: &str) -> Result<Option<Alias>,
             if file.0 != one.path {
                 file = (one.path.clone(), find::read(host, &one.path).unwrap_or_default());
             }
-            if let Some(alias) = alias_at(name, one, &file.1) {
+            if let Some(alias) = aliases::at(name, one, &file.1) {
                 return Ok(Some(alias));
             }
         }
@@ -112,46 +114,9 @@ fn find_alias(host: &dyn Host, name: &str, under: &str) -> Result<Option<Alias>,
     Ok(None)
 }
 
-fn alias_at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alias> {
-    let at = (reference.line as usize).checked_sub(1)?;
-    let lines: Vec<&[u8]> = source.split(|&byte| byte == b'\n').take(at + 1).collect();
-    let text = String::from_utf8_lossy(lines.get(at)?).into_owned();
-    if reference.kind == "attribute" && !is_exported(&lines) {
-        return None;
-    }
-    let original = aliases::original(&reference.path, &text, name)?.to_owned();
-    Some(Alias {
-        original,
-        path: reference.path.clone(),
-        line: reference.line,
-        text,
-    })
-}
-
-/// True where the last of some lines belongs to what a module of JavaScript exports.
-fn is_exported(lines: &[&[u8]]) -> bool {
-    let exports = |line: &&[u8]| {
-        let line = String::from_utf8_lossy(line);
-        ["module.exports", "exports.", "export default"]
-            .iter()
-            .any(|word| line.contains(word))
-    };
-    let before = lines.iter().rev();
-    before.take_while(|line| !line.starts_with(b"}")).any(exports)
-}
-
 /// Of several definitions those of which the alias's line names the file, or its own file has.
 fn keep_nearest(search: &mut Search, groups: &mut Vec<SymbolGroup>, alias: &Alias) {
-    // A file may have the name of what it defines.
-    let text = alias.text.replacen(&alias.original, "", 1);
-    let is_near = |path: &str| {
-        let stem = path
-            .rsplit('/')
-            .next()
-            .and_then(|name| name.split('.').next())
-            .unwrap_or(path);
-        path == alias.path || names::word_hits(text.as_bytes(), stem).next().is_some()
-    };
+    let is_near = |path: &str| aliases::is_near(alias, path);
     let near = search.found.iter().filter(|found| is_near(&found.path)).count()
         + groups.iter().filter(|group| is_near(&group.first().path)).count();
     if near > 0 {

@@ -99,7 +99,15 @@ impl Handler for ExplainFunction {
         let search = Search::run(host, &name, &under)?;
         let groups = symbols::find_groups(host, &name, &under, false)?;
         if !search.found.is_empty() || !groups.is_empty() {
-            return answer(host, &name, &search, &groups, &cursor, arguments.callers);
+            let answered = answer(host, &name, &search, &groups, &cursor, arguments.callers)?;
+            let note = match (search.found.as_slice(), groups.as_slice()) {
+                ([], [one]) => fallback::note_alias(host, &name, one),
+                _ => None,
+            };
+            return Ok(Outcome {
+                text: note.unwrap_or_default() + &answered.text,
+                ..answered
+            });
         }
         if let Some(meant) = fallback::follow(host, &name, &under)? {
             let answered = answer(host, &name, &meant.search, &meant.groups, &cursor, arguments.callers);

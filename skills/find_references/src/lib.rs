@@ -17,7 +17,7 @@ use skill_sdk::{
     Content, Descriptor, Failure, Handler, Host, Narrowed, Narrowing, Outcome, Run, SearchPattern, Selection, Sharded,
     export_skill,
 };
-use syntax::{Module, names};
+use syntax::{Module, aliases, names};
 
 use python::Symbol;
 use tally::{Match, MatchKind, MatchOrder, Tally};
@@ -271,6 +271,10 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
     }
     for (tally, query) in tallies.iter_mut().zip(queries) {
         tally.cut(query.limit);
+        let aliases = std::mem::take(&mut tally.aliases).into_iter();
+        tally.alias_notes = aliases
+            .filter_map(|alias| aliases::describe_defined(host, &query.symbol.written, &alias))
+            .collect();
     }
     Ok(tallies)
 }

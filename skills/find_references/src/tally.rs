@@ -4,12 +4,15 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 use skill_details::{NotSearched, Reference, ReferenceDetails};
-use skill_sdk::{LeftOut, Outcome};
+use skill_sdk::{LeftOut, Outcome, SymbolReference};
+use syntax::aliases::{self, Alias};
 
 use crate::ReferenceQuery;
 
 /// Longest line of an answer; the match stays visible.
 const LINE_BYTES_MAX: usize = 200;
+/// Names that a symbol is said to stand for.
+const ALIASES_MAX: usize = 3;
 /// Paths that a note names.
 const NOTED_MAX: usize = 5;
 
@@ -59,6 +62,7 @@ impl MatchKind {
 }
 
 /// A match in a file whose line is not yet looked up.
+#[derive(Clone, Copy)]
 pub(crate) struct Match {
     kind: MatchKind,
     at: usize,
@@ -120,6 +124,13 @@ pub(crate) struct Tally {
     pub(crate) unparsed: Vec<String>,
     /// `path:line` of the first place in a file that does not parse.
     pub(crate) broken: Vec<String>,
+    /// Lines that make the symbol another name of something, one for each original.
+    #[serde(skip)]
+    pub(crate) aliases: Vec<Alias>,
+    /// What these lines say, with the definitions.
+    pub(crate) alias_notes: Vec<String>,
+    /// Definitions that are no such lines.
+    own_definitions: u64,
 }
 
 impl Tally {
@@ -178,6 +189,8 @@ impl Tally {
         self.large.extend(other.large);
         self.unparsed.extend(other.unparsed);
         self.broken.extend(other.broken);
+        self.alias_notes.extend(other.alias_notes);
+        self.own_definitions += other.own_definitions;
         self.cut(limit);
     }
 
@@ -264,6 +277,11 @@ impl Tally {
                 "possible: `{}` of an object or a star import; the syntax does not show whether it is this one.",
                 request.symbol.last()
             );
+        }
+        if self.own_definitions == 0 {
+            for note in self.alias_notes.iter().take(ALIASES_MAX) {
+                let _ = writeln!(text, "{note}.");
+            }
         }
         let total: u64 = self.counts.iter().sum();
         if request.symbol.is_dotted() && total > 0 && self.counts[MatchKind::Definition as usize] == 0 {
@@ -352,7 +370,7 @@ impl FileTally<'_> {
         let (mut line, mut start) = (1, 0);
         let mut last: [Option<usize>; 8] = [None; 8];
         let mut kept = [0usize; 8];
-        for found in &self.matches {
+        for found in std::mem::take(&mut self.matches) {
             line += memchr::memchr_iter(b'\n', &self.source[start..found.at]).count();
             start = found.at;
             let kind = found.kind as usize;
@@ -360,6 +378,7 @@ impl FileTally<'_> {
                 continue;
             }
             self.tally.counts[kind] += 1;
+            self.note_alias(found, line);
             let place = MatchOrder {
                 kind: found.kind,
                 path: self.path.to_owned(),
@@ -386,10 +405,46 @@ impl FileTally<'_> {
     }
 }
 
-/// The line around an offset without its indentation; of a long one the part around the offset.
-fn line_text(source: &[u8], at: usize) -> String {
+impl FileTally<'_> {
+    fn note_alias(&mut self, found: Match, line: usize) {
+        if !matches!(
+            found.kind,
+            MatchKind::Definition | MatchKind::Import | MatchKind::Attribute
+        ) {
+            return;
+        }
+        let symbol = self.request.symbol.last();
+        let text = String::from_utf8_lossy(&self.source[line_range(self.source, found.at)]);
+        let reference = || SymbolReference {
+            path: self.path.to_owned(),
+            name: symbol.to_owned(),
+            kind: found.kind.word().to_owned(),
+            line: u32::try_from(line).unwrap_or(u32::MAX),
+            container: String::new(),
+        };
+        let alias =
+            aliases::original(self.path, &text, symbol).and_then(|_| aliases::at(symbol, &reference(), self.source));
+        match alias {
+            Some(alias) => {
+                let is_known = self.tally.aliases.iter().any(|known| known.original == alias.original);
+                if !is_known && self.tally.aliases.len() < ALIASES_MAX {
+                    self.tally.aliases.push(alias);
+                }
+            }
+            None => self.tally.own_definitions += u64::from(found.kind == MatchKind::Definition),
+        }
+    }
+}
+
+fn line_range(source: &[u8], at: usize) -> std::ops::Range<usize> {
     let start = memchr::memrchr(b'\n', &source[..at]).map_or(0, |at| at + 1);
     let end = memchr::memchr(b'\n', &source[at..]).map_or(source.len(), |end| at + end);
+    start..end
+}
+
+/// The line around an offset without its indentation; of a long one the part around the offset.
+fn line_text(source: &[u8], at: usize) -> String {
+    let std::ops::Range { start, end } = line_range(source, at);
     let line = source[start..end].trim_ascii();
     if line.len() <= LINE_BYTES_MAX {
         return String::from_utf8_lossy(line).into_owned();

@@ -3,7 +3,89 @@
 //! One line is enough: `shared as renamed` in a list of imports or exports, an entry of an object that a module
 //! exports, an assignment of a name, `#define`. Whether the line is code is a matter of the caller.
 
-use crate::names::{is_identifier, is_python, is_word_byte};
+use skill_sdk::{Host, SymbolQuery, SymbolReference};
+
+use crate::names::{self, is_identifier, is_python, is_word_byte};
+
+/// A line that makes a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// Name that it stands for.
+    pub original: String,
+    /// File of the line.
+    pub path: String,
+    /// From 1.
+    pub line: u32,
+    /// The line.
+    pub text: String,
+}
+
+/// What a name stands for where a reference to it makes the name.
+pub fn at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alias> {
+    if matches!(reference.kind.as_str(), "call" | "type" | "text") {
+        return None;
+    }
+    let at = (reference.line as usize).checked_sub(1)?;
+    let lines: Vec<&[u8]> = source.split(|&byte| byte == b'\n').take(at + 1).collect();
+    let text = String::from_utf8_lossy(lines.get(at)?).into_owned();
+    let original = original(&reference.path, &text, name)?.to_owned();
+    if reference.kind == "attribute" && !is_exported(&lines) {
+        return None;
+    }
+    Some(Alias {
+        original,
+        path: reference.path.clone(),
+        line: reference.line,
+        text,
+    })
+}
+
+/// True where the last of some lines belongs to what a module of JavaScript exports.
+fn is_exported(lines: &[&[u8]]) -> bool {
+    let exports = |line: &&[u8]| {
+        let line = String::from_utf8_lossy(line);
+        ["module.exports", "exports.", "export default"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let before = lines.iter().rev();
+    before.take_while(|line| !line.starts_with(b"}")).any(exports)
+}
+
+/// The sentence that says what a name is: the definition's name and place, and the lines that lead there.
+pub fn describe(name: &str, (path, line): (&str, u32), steps: &[Alias]) -> String {
+    let original = steps.last().map_or(name, |step| step.original.as_str());
+    let by: Vec<String> = steps
+        .iter()
+        .map(|step| format!("{}:{}", step.path, step.line))
+        .collect();
+    format!("`{name}` is `{original}` ({path}:{line}), by {}", by.join(", "))
+}
+
+/// The same for one step, where the host knows a definition of the name that the alias stands for.
+pub fn describe_defined(host: &dyn Host, name: &str, alias: &Alias) -> Option<String> {
+    let query = SymbolQuery {
+        name: alias.original.clone(),
+        under: String::new(),
+        after: None,
+    };
+    let definitions = host.definitions(&query).ok()?.items;
+    let near = definitions.iter().find(|one| is_near(alias, &one.path));
+    let place = near.or(definitions.first())?;
+    Some(describe(
+        name,
+        (place.path.as_str(), place.line),
+        std::slice::from_ref(alias),
+    ))
+}
+
+/// True for the file of the alias, and one that its line names.
+pub fn is_near(alias: &Alias, path: &str) -> bool {
+    // A file may have the name of what it defines.
+    let text = alias.text.replacen(&alias.original, "", 1);
+    let file = path.rsplit('/').next().and_then(|name| name.split('.').next());
+    path == alias.path || names::word_hits(text.as_bytes(), file.unwrap_or(path)).next().is_some()
+}
 
 /// The name that `alias` stands for in a line of the file at `path`.
 pub fn original<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a str> {
@@ -25,7 +107,12 @@ pub fn original<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a str> {
             .then_some(name)
             .filter(|name| *name != alias);
     }
-    let found = crate::names::word_hits(line.as_bytes(), alias).find_map(|at| {
+    if let Some(rest) = line.strip_prefix("typedef ") {
+        let (value, name) = rest.trim_end().strip_suffix(';')?.trim_end().rsplit_once([' ', '\t'])?;
+        let value = value.split_whitespace().next_back()?;
+        return (name == alias && value != alias && is_identifier(value)).then_some(value);
+    }
+    let found = names::word_hits(line.as_bytes(), alias).find_map(|at| {
         let (before, after) = (line[..at].trim_end(), line[at + alias.len()..].trim_start());
         if let Some(named) = before
             .strip_suffix("as")
@@ -33,12 +120,19 @@ pub fn original<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a str> {
         {
             return trailing_name(named.trim_end());
         }
+        // The parameters of a type.
+        let is_type = ["type", "using", "typealias"].iter().any(|word| before.ends_with(word));
+        let after = match after.strip_prefix('<').and_then(|rest| rest.split_once("> =")) {
+            Some((_, value)) if is_type => return leading_chain(value.trim_start()).map(last_name),
+            _ => after,
+        };
         let value = after
             .strip_prefix(':')
             .or_else(|| after.strip_prefix('='))?
             .trim_start();
         let name = leading_chain(value)?;
         let rest = value[name.len()..].trim_start();
+        let rest = if is_type { after_generics(rest) } else { rest };
         let is_whole = rest.is_empty() || rest.starts_with([',', ';', '}', '#']) || rest.starts_with("//");
         is_whole.then(|| last_name(name))
     });
@@ -66,6 +160,19 @@ fn leading_chain(text: &str) -> Option<&str> {
     let is_part = |byte: u8| is_name_byte(byte) || matches!(byte, b'.' | b':');
     let end = text.bytes().position(|byte| !is_part(byte)).unwrap_or(text.len());
     Some(&text[..end]).filter(|name| !name.is_empty())
+}
+
+/// What follows the arguments of a type.
+fn after_generics(rest: &str) -> &str {
+    let mut depth = 0_i32;
+    let end = rest.find(|sign| {
+        depth += i32::from(sign == '<') - i32::from(sign == '>');
+        depth <= 0
+    });
+    match rest.strip_prefix('<').and(end) {
+        Some(end) => rest[end..].trim_start_matches('>').trim_start(),
+        None => rest,
+    }
 }
 
 fn last_name(chain: &str) -> &str {
@@ -123,6 +230,17 @@ mod tests {
                 Some("read"),
             ),
             ("a.go", "type B = pkg.A", "B", Some("A")),
+            ("a.rs", "pub type B = crate::A;", "B", Some("A")),
+            ("a.rs", "type B<T> = A<T, Error>;", "B", Some("A")),
+            ("a.rs", "type B = Box<dyn A>;", "B", Some("Box")),
+            ("a.rs", "type B = (u8, A);", "B", None),
+            ("a.ts", "type B = A<X, Y<Z>>;", "B", Some("A")),
+            ("a.ts", "type B = A<X> | C;", "B", None),
+            ("a.ts", "type B = A | C;", "B", None),
+            ("a.cc", "using B = ns::A;", "B", Some("A")),
+            ("a.kt", "typealias B = A", "B", Some("A")),
+            ("a.c", "typedef struct A B;", "B", Some("A")),
+            ("a.c", "typedef int (*B)(int);", "B", None),
             ("a.c", "#define lock(m) mutex_lock(m)", "lock", Some("mutex_lock")),
             ("a.c", "#define LIMIT limit_default", "LIMIT", Some("limit_default")),
             ("a.c", "#define LIMIT (1 << 3)", "LIMIT", None),
