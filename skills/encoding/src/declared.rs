@@ -11,19 +11,64 @@ const SETTINGS_BYTES_MAX: usize = 256 * 1024;
 
 /// The encoding that `.gitattributes`, the file itself or `.editorconfig` names for it.
 pub(crate) fn of_file(host: &dyn Host, path: &str, bytes: &[u8]) -> Option<Encoding> {
-    in_settings(host, path, ".gitattributes", |text| {
-        let lines = text.lines().filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let pattern = words.next().filter(|pattern| !pattern.starts_with('#'))?;
-            let name = words
-                .filter_map(|word| word.strip_prefix("working-tree-encoding="))
-                .next_back()?;
-            Some((pattern.to_owned(), name.to_owned()))
-        });
-        lines.collect()
+    in_settings(host, path, ".gitattributes", attributes)
+        .or_else(|| in_text(path, bytes))
+        .or_else(|| in_settings(host, path, ".editorconfig", charsets))
+}
+
+/// The encoding that `.gitattributes` or `.editorconfig` names for a file that does not exist yet. True beside it where the
+/// file is to begin with a byte order mark.
+pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
+    type Parse = fn(&str) -> Vec<(String, String)>;
+    let settings: [(&str, Parse); 2] = [(".gitattributes", attributes), (".editorconfig", charsets)];
+    settings.into_iter().find_map(|(file, parse)| {
+        let name = directories_of(path).into_iter().rev().find_map(|directory| {
+            let named = parse(&read_settings(host, directory, file)?);
+            let (_, name) = named.into_iter().rev().find(|(pattern, _)| {
+                let pattern = pattern.strip_prefix('/').unwrap_or(pattern);
+                let below = &path[directory.len()..];
+                let name = below.rsplit('/').next().unwrap_or(below);
+                !pattern.is_empty() && matches(pattern, if pattern.contains('/') { below } else { name })
+            })?;
+            Some(name.to_ascii_lowercase())
+        })?;
+        // git wants no mark where the name says the order of the bytes.
+        let is_bare = file == ".gitattributes" && matches!(name.as_str(), "utf-16le" | "utf-16be");
+        match (name.as_str(), Encoding::named(&name)) {
+            ("utf-8-bom", _) => Some((Encoding::Utf8, true)),
+            (_, Some(encoding @ Encoding::Utf16 { .. })) => Some((encoding, !is_bare)),
+            (_, encoding) => Some((encoding?, false)),
+        }
     })
-    .or_else(|| in_text(path, bytes))
-    .or_else(|| in_settings(host, path, ".editorconfig", charsets))
+}
+
+/// True where a pattern of `.editorconfig` or `.gitattributes` fits all of a text: `*`, `**`, `?` and `{a,b}` have a meaning.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some(first) = pattern.chars().next() else {
+        return text.is_empty();
+    };
+    let rest = &pattern[first.len_utf8()..];
+    match first {
+        '*' => {
+            let (rest, is_deep) = rest.strip_prefix('*').map_or((rest, false), |rest| (rest, true));
+            let ends = (0..=text.len()).filter(|end| text.is_char_boundary(*end));
+            let mut ends = ends.take_while(|end| is_deep || !text[..*end].contains('/'));
+            ends.any(|end| matches(rest, &text[end..]))
+        }
+        '{' if rest.contains('}') => {
+            let (inner, after) = rest.split_once('}').unwrap_or((rest, ""));
+            inner
+                .split(',')
+                .any(|choice| matches(&format!("{choice}{after}"), text))
+        }
+        _ => {
+            let mut characters = text.chars();
+            let fits = characters
+                .next()
+                .is_some_and(|next| next == first || first == '?' && next != '/');
+            fits && matches(rest, characters.as_str())
+        }
+    }
 }
 
 /// The encoding that a file names in its first lines: in a coding line, or as XML, HTML and CSS do.
@@ -78,12 +123,8 @@ fn in_settings(
     name: &str,
     parse: impl Fn(&str) -> Vec<(String, String)>,
 ) -> Option<Encoding> {
-    let directories = path.match_indices('/').map(|(at, _)| &path[..=at]);
-    let directories: Vec<&str> = std::iter::once("").chain(directories).collect();
-    directories.into_iter().rev().find_map(|directory| {
-        let text = std::fs::read(host.repo().join(format!("{directory}{name}"))).ok()?;
-        let text = String::from_utf8_lossy(&text[..text.len().min(SETTINGS_BYTES_MAX)]).into_owned();
-        let mut named: Vec<(String, Encoding)> = parse(&text)
+    directories_of(path).into_iter().rev().find_map(|directory| {
+        let mut named: Vec<(String, Encoding)> = parse(&read_settings(host, directory, name)?)
             .into_iter()
             .filter_map(|(pattern, name)| Some((pattern, Encoding::named(&name)?)))
             .collect();
@@ -96,6 +137,30 @@ fn in_settings(
             .find(|(pattern, _)| covers(host, directory, pattern, path))
             .map(|(_, encoding)| encoding)
     })
+}
+
+/// The directories above a file, the root first, each but that with a slash at its end.
+fn directories_of(path: &str) -> Vec<&str> {
+    let directories = path.match_indices('/').map(|(at, _)| &path[..=at]);
+    std::iter::once("").chain(directories).collect()
+}
+
+fn read_settings(host: &dyn Host, directory: &str, name: &str) -> Option<String> {
+    let text = std::fs::read(host.repo().join(format!("{directory}{name}"))).ok()?;
+    Some(String::from_utf8_lossy(&text[..text.len().min(SETTINGS_BYTES_MAX)]).into_owned())
+}
+
+/// The patterns of `.gitattributes` that name an encoding.
+fn attributes(text: &str) -> Vec<(String, String)> {
+    let lines = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let pattern = words.next().filter(|pattern| !pattern.starts_with('#'))?;
+        let name = words
+            .filter_map(|word| word.strip_prefix("working-tree-encoding="))
+            .next_back()?;
+        Some((pattern.to_owned(), name.to_owned()))
+    });
+    lines.collect()
 }
 
 /// True where the pattern of a settings file in `directory` matches the file: the host's list compares the two.

@@ -11,7 +11,7 @@ use std::fmt;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use skill_sdk::Host;
 
-pub use declared::in_text;
+pub use declared::{in_text, of_new_file};
 
 const UTF16LE_MARK: &[u8] = b"\xff\xfe";
 const UTF16BE_MARK: &[u8] = b"\xfe\xff";

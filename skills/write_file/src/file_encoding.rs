@@ -7,6 +7,9 @@ use text_encoding::Encoding;
 
 use crate::edits::Edit;
 
+/// A byte order mark in UTF-8.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// A file that exists.
 #[derive(Debug)]
 pub(crate) struct StoredText<'a> {
@@ -34,9 +37,28 @@ impl<'a> StoredText<'a> {
 }
 
 /// The bytes that stand for a new text, in the encoding of the old one or the one that the new text declares instead;
-/// and the end of a sentence that names it, unless it is UTF-8 as before.
-pub(crate) fn encode(path: &str, old: Option<&StoredText<'_>>, text: &[u8]) -> Result<(Vec<u8>, String), Failure> {
-    let before = old.map_or(Some(Encoding::Utf8), |old| old.encoding);
+/// and the end of a sentence that names it, unless it is UTF-8 as before. For a new file the settings of the repository
+/// count.
+pub(crate) fn encode(
+    host: &dyn Host,
+    path: &str,
+    old: Option<&StoredText<'_>>,
+    text: &[u8],
+) -> Result<(Vec<u8>, String), Failure> {
+    let (before, has_mark) = match old {
+        Some(old) => (old.encoding, false),
+        None => {
+            let (encoding, has_mark) = text_encoding::of_new_file(host, path).unwrap_or((Encoding::Utf8, false));
+            (Some(encoding), has_mark)
+        }
+    };
+    let marked;
+    let text = if has_mark && !text.starts_with(MARK) {
+        marked = [MARK, text].concat();
+        marked.as_slice()
+    } else {
+        text
+    };
     let (Some(before), Ok(characters)) = (before, std::str::from_utf8(text)) else {
         return Ok((text.to_vec(), String::new()));
     };

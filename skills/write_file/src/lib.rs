@@ -72,7 +72,7 @@ impl Handler for WriteFile {
                     .with_hint("`content` for a new file, `edits` with at least one edit for an existing one"));
             }
         };
-        let (new, encoding) = file_encoding::encode(&path, stored.as_ref(), &text)?;
+        let (new, encoding) = file_encoding::encode(host, &path, stored.as_ref(), &text)?;
         if new.len() as u64 > FILE_BYTES_MAX {
             let most = human_size(FILE_BYTES_MAX);
             return Err(Failure::new(
