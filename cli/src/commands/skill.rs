@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use host::api::{
     Effect, ErrorKind, Event, Media, Overrides, PolicyRequest, Problem, SkillCallRequest, SkillEntry, SkillState,
-    Skills, TestStatus,
+    Skills, TestRun,
 };
 use host::outline::{SandboxedParser, SandboxedSymbols};
 use host::skill::{Limits, Outliners, SkillHost, SkillHostError, Surroundings};
@@ -353,7 +353,7 @@ async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context:
             Event::Live { line } if form.log => context.output.progress(line),
             Event::Outcome { receipt: of, .. } => {
                 // Failing tests are an answer to a model; a script learns of them by the exit code.
-                have_tests_failed = of.tests.as_ref().is_some_and(|run| run.status != TestStatus::Passed);
+                have_tests_failed = of.tests.as_ref().is_some_and(TestRun::has_failed);
                 let printed = print_outcome(&event, form, context.output);
                 // Also where the answer has no reader: its changes stay.
                 if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())

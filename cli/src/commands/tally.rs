@@ -102,10 +102,10 @@ impl SessionTally {
     /// The result of the last test run.
     fn tests(&self) -> Option<String> {
         let run = &self.tests.as_ref()?.run;
-        let word = if run.status == TestStatus::Passed {
-            "passed"
-        } else {
-            "failed"
+        let word = match run.status {
+            TestStatus::Passed => "passed",
+            TestStatus::NothingRan => return Some("no tests ran".to_owned()),
+            TestStatus::Failed | TestStatus::TimedOut => "failed",
         };
         Some(match run.counts {
             Some(counts) if run.status == TestStatus::Passed => format!("{} tests passed", counts.passed),

@@ -38,7 +38,7 @@ impl TestRunner {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TestStatus {
-    /// The runner ended with exit status 0, and its summary counts no failure.
+    /// The runner ended with exit status 0, and its summary, if it has one, counts tests and no failure.
     Passed,
     /// A test failed, or the runner did.
     Failed,
@@ -108,10 +108,10 @@ impl TestRun {
         let has_failures = counts.is_some_and(|counts| counts.failures() > 0);
         let status = if timed_out {
             TestStatus::TimedOut
-        } else if exit_code == Some(0) && !has_failures {
-            TestStatus::Passed
         } else if counts.is_some_and(|counts| !counts.any_ran()) {
             TestStatus::NothingRan
+        } else if exit_code == Some(0) && !has_failures {
+            TestStatus::Passed
         } else {
             TestStatus::Failed
         };
@@ -129,13 +129,15 @@ impl TestRun {
     /// both are.
     #[must_use]
     pub fn with(self, other: &Self) -> Self {
-        let severity = |status: TestStatus| match status {
-            TestStatus::Passed => 0,
-            TestStatus::NothingRan => 1,
-            TestStatus::Failed => 2,
-            TestStatus::TimedOut => 3,
+        let severity = |run: &Self| match run.status {
+            // A package without tests beside one whose tests pass.
+            TestStatus::NothingRan if run.is_empty() => 0,
+            TestStatus::Passed => 1,
+            TestStatus::NothingRan => 2,
+            TestStatus::Failed => 3,
+            TestStatus::TimedOut => 4,
         };
-        let is_worse = severity(other.status) > severity(self.status);
+        let is_worse = severity(other) > severity(&self);
         let counts = self.counts.zip(other.counts).map(|(one, two)| one.plus(&two));
         Self {
             runner: format!("{}, {}", self.runner, other.runner),
@@ -152,13 +154,23 @@ impl TestRun {
         self.status != TestStatus::TimedOut && self.counts.is_none_or(|counts| counts.any_ran())
     }
 
+    /// True where the runner found no test and calls that a success.
+    pub fn is_empty(&self) -> bool {
+        self.status == TestStatus::NothingRan && self.exit_code == Some(0)
+    }
+
+    /// True where a test, or the run itself, failed.
+    pub fn has_failed(&self) -> bool {
+        self.status != TestStatus::Passed && !self.is_empty()
+    }
+
     /// The run in a line: `PASSED: 7 passed in 0.3 s`.
     pub fn verdict(&self) -> String {
         let words = self.counts.map(|counts| counts.words()).unwrap_or_default();
         let ran = self.counts.is_none_or(|counts| counts.any_ran());
         let timed_out = self.status == TestStatus::TimedOut;
         let passed = self.status == TestStatus::Passed;
-        if passed && !ran {
+        if self.is_empty() {
             // A runner may call it a success that it found nothing.
             let which = if words.is_empty() { words } else { format!(": {words}") };
             return format!("NO TESTS RAN{which} in {}", seconds(self.duration_ms));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use skill_details::{TestCounts, TestDetails, TestRun, TestStatus};
+use skill_details::{TestCounts, TestDetails, TestRun};
 use skill_sdk::{Failure, Outcome, SuiteCounts, SuiteFailure, SuiteResults, TestSuite};
 
 /// Failing tests that are shown with their details.
@@ -101,7 +101,7 @@ impl Section {
             let _ = writeln!(text, "{hint}");
         }
         let is_cut = failures(&mut text, &results.failed, results.failed_left_out);
-        let has_failed = run.status != TestStatus::Passed;
+        let has_failed = run.has_failed();
         if counts.is_none() || (has_failed && results.failed.is_empty()) {
             tail(&mut text, &report.output);
         }

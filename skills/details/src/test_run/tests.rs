@@ -155,6 +155,10 @@ fn a_run_passes_by_its_counts_and_not_by_its_exit_status_alone() {
     let forgiven = run_of(TestRunner::Npm, "# pass 1\n# fail 1\n", Some(0));
     assert_eq!(forgiven.status, TestStatus::Failed, "`node --test || true`");
     assert_eq!(run_of(TestRunner::Npm, "ok\n", Some(0)).status, TestStatus::Passed);
+    let empty = run_of(TestRunner::Npm, "# pass 0\n# fail 0\n", Some(0));
+    assert_eq!((empty.status, empty.has_failed()), (TestStatus::NothingRan, false));
+    let beside = run_of(TestRunner::Npm, "# pass 1\n# fail 0\n", Some(0));
+    assert_eq!(empty.with(&beside).status, TestStatus::Passed);
     assert_eq!(
         run_of(TestRunner::Npm, "# pass 1\n", Some(1)).status,
         TestStatus::Failed

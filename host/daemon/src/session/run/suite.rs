@@ -160,7 +160,7 @@ fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
     let count = |of: fn(&TestCounts) -> u64| run.counts.as_ref().map(of);
     Some(Results {
         verdict: run.verdict(),
-        has_passed: run.status == TestStatus::Passed,
+        has_passed: !run.has_failed(),
         has_run: run.has_run(),
         timed_out: run.status == TestStatus::TimedOut,
         passed: count(|counts| counts.passed + counts.xpassed),
