@@ -2,7 +2,7 @@
 //!
 //! The index is a list of names that a repository's owner may have forged, so it is parsed within bounds. It decides whose
 //! text a file is, and which files a walk lists although their names or an ignore rule speak against it; it names no file
-//! that the walk has not found. A split index is not read.
+//! that the walk has not found.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
@@ -104,80 +104,188 @@ impl TrackedPaths {
     }
 
     /// Reads an index. `prefix` is the place of the root in the work tree, with a `/` at its end unless it is empty.
-    /// `None` for a damaged index, and for a format that this parser does not read (split). Object ids are SHA-1.
+    /// `None` for a damaged index, and for one whose names are in another file (split). Object ids are SHA-1.
     pub fn parse(index: &[u8], prefix: &str) -> Option<Self> {
-        Self::parse_named(index, prefix, SHA1_BYTES)
+        Self::parse_named(index, prefix, SHA1_BYTES, |_| None)
     }
 
-    /// As [`Self::parse`], with object ids of `name_bytes` bytes.
-    fn parse_named(index: &[u8], prefix: &str, name_bytes: usize) -> Option<Self> {
-        let (flags_at, entry_bytes) = (STAT_BYTES + name_bytes, STAT_BYTES + name_bytes + 2);
-        let word = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
-        let version = word(4).filter(|version| (2..=4).contains(version))?;
-        if !index.starts_with(b"DIRC") {
-            return None;
+    /// As [`Self::parse`], with object ids of `name_bytes` bytes. `shared` reads the file with the other names of a split
+    /// index, by its object id.
+    fn parse_named(
+        index: &[u8],
+        prefix: &str,
+        name_bytes: usize,
+        shared: impl Fn(&str) -> Option<Vec<u8>>,
+    ) -> Option<Self> {
+        let (mut entries, end) = parse_entries(index, name_bytes)?;
+        if let Some(link) = index.get(end..)?.strip_prefix(b"link") {
+            let link = link.get(4..4 + parse_word(link, 0)? as usize)?;
+            entries = join_split(entries, link, name_bytes, shared)?;
         }
-        let (mut tracked, mut path, mut at) = (Self::default(), Vec::new(), 12);
-        let mut paths_bytes = 0;
-        for _ in 0..word(8)? {
-            let start = at;
-            let mode = word(at + MODE_AT)?;
-            let flags = u16::from_be_bytes(index.get(at + flags_at..at + entry_bytes)?.try_into().ok()?);
-            at += entry_bytes;
-            let mut is_on_disk = true;
-            if version > 2 && flags & IS_EXTENDED != 0 {
-                let more = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
-                is_on_disk = more & IS_NOT_ON_DISK == 0;
-                at += 2;
-            }
-            let kept = if version == 4 {
-                let (cut, end) = parse_varint(index, at)?;
-                at = end;
-                path.len().checked_sub(cut)?
-            } else {
-                0
-            };
-            path.truncate(kept);
-            let length = index.get(at..)?.iter().position(|&byte| byte == 0)?;
-            path.extend_from_slice(&index[at..at + length]);
-            paths_bytes += path.len();
-            if path.len() > PATH_BYTES_MAX || paths_bytes > PATHS_BYTES_MAX {
-                return None;
-            }
-            at += length + 1;
-            if version < 4 {
-                // One to eight zeros end an entry, whose length is a multiple of eight.
-                at = start + (at - start).next_multiple_of(8);
-            }
-            let Some(ours) = std::str::from_utf8(&path)
-                .ok()
-                .and_then(|path| path.strip_prefix(prefix))
-            else {
+        let mut tracked = Self::default();
+        for IndexEntry { path, mode, is_on_disk } in entries {
+            let Ok(mut path) = String::from_utf8(path) else {
                 continue;
             };
+            if !path.starts_with(prefix) {
+                continue;
+            }
+            path.drain(..prefix.len());
             if mode == LINK {
-                tracked.links.push(ours.to_owned());
+                tracked.links.push(path.clone());
             }
             if !is_on_disk {
-                tracked.not_on_disk.push(ours.to_owned());
+                tracked.not_on_disk.push(path.clone());
             }
             let paths = if mode == GITLINK {
                 &mut tracked.gitlinks
             } else {
                 &mut tracked.files
             };
-            // A conflict has an entry for each of its sides.
-            if paths.last().is_none_or(|last| last != ours) {
-                paths.push(ours.to_owned());
-            }
+            paths.push(path);
         }
-        // The names of a split index are in another file.
-        let is_split = index.get(at..)?.starts_with(b"link");
-        tracked.files.sort_unstable();
-        tracked.gitlinks.sort_unstable();
-        tracked.not_on_disk.sort_unstable();
-        (!is_split).then_some(tracked)
+        for paths in [
+            &mut tracked.files,
+            &mut tracked.gitlinks,
+            &mut tracked.links,
+            &mut tracked.not_on_disk,
+        ] {
+            paths.sort_unstable();
+            // A conflict has an entry for each of its sides.
+            paths.dedup();
+        }
+        Some(tracked)
     }
+}
+
+struct IndexEntry {
+    /// Empty where a split index says something new about an entry of the shared file.
+    path: Vec<u8>,
+    mode: u32,
+    is_on_disk: bool,
+}
+
+/// The entries of an index, and the place behind them.
+fn parse_entries(index: &[u8], name_bytes: usize) -> Option<(Vec<IndexEntry>, usize)> {
+    let (flags_at, entry_bytes) = (STAT_BYTES + name_bytes, STAT_BYTES + name_bytes + 2);
+    let version = parse_word(index, 4).filter(|version| (2..=4).contains(version))?;
+    if !index.starts_with(b"DIRC") {
+        return None;
+    }
+    let (mut entries, mut path, mut at) = (Vec::new(), Vec::new(), 12);
+    let mut paths_bytes = 0;
+    for _ in 0..parse_word(index, 8)? {
+        let start = at;
+        let mode = parse_word(index, at + MODE_AT)?;
+        let flags = u16::from_be_bytes(index.get(at + flags_at..at + entry_bytes)?.try_into().ok()?);
+        at += entry_bytes;
+        let mut is_on_disk = true;
+        if version > 2 && flags & IS_EXTENDED != 0 {
+            let more = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
+            is_on_disk = more & IS_NOT_ON_DISK == 0;
+            at += 2;
+        }
+        let kept = if version == 4 {
+            let (cut, end) = parse_varint(index, at)?;
+            at = end;
+            path.len().checked_sub(cut)?
+        } else {
+            0
+        };
+        path.truncate(kept);
+        let length = index.get(at..)?.iter().position(|&byte| byte == 0)?;
+        path.extend_from_slice(&index[at..at + length]);
+        paths_bytes += path.len();
+        if path.len() > PATH_BYTES_MAX || paths_bytes > PATHS_BYTES_MAX {
+            return None;
+        }
+        at += length + 1;
+        if version < 4 {
+            // One to eight zeros end an entry, whose length is a multiple of eight.
+            at = start + (at - start).next_multiple_of(8);
+        }
+        entries.push(IndexEntry {
+            path: path.clone(),
+            mode,
+            is_on_disk,
+        });
+    }
+    Some((entries, at))
+}
+
+/// Joins the entries of a split index with those of the shared file that its extension `link` names: without the deleted
+/// ones, and with the new state of the replaced ones.
+fn join_split(
+    own: Vec<IndexEntry>,
+    link: &[u8],
+    name_bytes: usize,
+    shared: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Option<Vec<IndexEntry>> {
+    let name: String = link
+        .get(..name_bytes)?
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    if name.bytes().all(|digit| digit == b'0') {
+        return Some(own);
+    }
+    let shared = shared(&name)?;
+    let (mut entries, end) = parse_entries(&shared, name_bytes)?;
+    if shared.get(end..)?.starts_with(b"link") {
+        return None;
+    }
+    if link.len() == name_bytes {
+        entries.extend(own);
+        return Some(entries);
+    }
+    let (deleted, bytes) = parse_bitmap(&link[name_bytes..], entries.len())?;
+    let (replaced, _) = parse_bitmap(link.get(name_bytes + bytes..)?, entries.len())?;
+    let (replacing, added): (Vec<_>, Vec<_>) = own.into_iter().partition(|entry| entry.path.is_empty());
+    if replaced.len() != replacing.len() {
+        return None;
+    }
+    for (at, new) in replaced.into_iter().zip(replacing) {
+        (entries[at].mode, entries[at].is_on_disk) = (new.mode, new.is_on_disk);
+    }
+    let mut deleted = deleted.into_iter().peekable();
+    let mut at = 0;
+    entries.retain(|_| {
+        at += 1;
+        deleted.next_if_eq(&(at - 1)).is_none()
+    });
+    entries.extend(added);
+    Some(entries)
+}
+
+/// The set bits of a compressed bitmap (EWAH), which are below `end`, and the length of the bitmap in bytes.
+fn parse_bitmap(bytes: &[u8], end: usize) -> Option<(Vec<usize>, usize)> {
+    let words = parse_word(bytes, 4)? as usize;
+    let length = words.checked_mul(8)?.checked_add(12)?;
+    let mut words = bytes
+        .get(8..length - 4)?
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|word| u64::from_be_bytes(*word));
+    let (mut bits, mut at) = (Vec::new(), 0_usize);
+    while let Some(run) = words.next() {
+        // One bit, how many words are filled with it, and how many words as they are follow.
+        let filled = usize::try_from((run >> 1 & 0xffff_ffff) * 64).ok()?;
+        if run & 1 == 1 {
+            bits.extend(at..at.checked_add(filled).filter(|filled| *filled <= end)?);
+        }
+        at = at.checked_add(filled)?;
+        for _ in 0..run >> 33 {
+            let word = words.next()?;
+            bits.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| at + bit));
+            at = at.checked_add(64)?;
+        }
+    }
+    bits.last().is_none_or(|last| *last < end).then_some((bits, length))
+}
+
+fn parse_word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 /// Number of sorted paths that are `directory` or lie below it; the empty string is the root.
@@ -239,7 +347,11 @@ impl TrackedCache {
         {
             return tracked.clone();
         }
-        let parse = |index: Vec<u8>| TrackedPaths::parse_named(&index, &layout.prefix, layout.name_bytes());
+        let shared = |name: &str| {
+            let (file, _) = open(&layout.git.join(format!("sharedindex.{name}")))?;
+            read(file, INDEX_BYTES_MAX)
+        };
+        let parse = |index: Vec<u8>| TrackedPaths::parse_named(&index, &layout.prefix, layout.name_bytes(), shared);
         let unknown = || TrackedPaths {
             is_unknown: true,
             ..TrackedPaths::default()
@@ -570,6 +682,32 @@ mod tests {
     }
 
     #[test]
+    fn a_bitmap_that_claims_too_much_is_not_read() {
+        let bitmap = |words: &[u64]| {
+            let count = u32::try_from(words.len()).expect("a few");
+            let words = words.iter().flat_map(|word| word.to_be_bytes());
+            let bytes: Vec<u8> = [0, 0, 0, 0]
+                .into_iter()
+                .chain(count.to_be_bytes())
+                .chain(words)
+                .chain([0; 4])
+                .collect();
+            parse_bitmap(&bytes, 200)
+        };
+        assert_eq!(bitmap(&[1 << 33 | 1 << 1, 0b101]), Some((vec![64, 66], 28)));
+        assert_eq!(bitmap(&[1 << 1 | 1]).map(|(bits, _)| bits.len()), Some(64));
+        for words in [
+            &[u64::MAX][..],
+            &[0xffff_ffff << 1 | 1],
+            &[1 << 33],
+            &[1 << 33 | 4 << 1, 1],
+        ] {
+            assert_eq!(bitmap(words), None, "{words:x?}");
+        }
+        assert_eq!(parse_bitmap(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], 200), None);
+    }
+
+    #[test]
     fn numbers_of_variable_length_are_gits() {
         assert_eq!(parse_varint(&[0x05], 0), Some((5, 1)));
         assert_eq!(parse_varint(&[0x80, 0x00], 0), Some((128, 2)));
@@ -579,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_index_or_is_split_is_not_read() {
+    fn what_is_no_index_or_lacks_its_other_part_is_not_read() {
         for version in 2..=4 {
             let whole = index(version, &ENTRIES);
             for length in 0..whole.len() - 20 {
@@ -587,10 +725,16 @@ mod tests {
             }
         }
         assert_eq!(TrackedPaths::parse(&index(5, &ENTRIES), ""), None);
-        let mut split = index(2, &[]);
-        split.truncate(12);
-        split.extend(b"link\0\0\0\0");
-        assert_eq!(TrackedPaths::parse(&split, ""), None);
+        for link in [
+            &b"link\0\0\0\0"[..],
+            b"link\0\0\0\x14bbbbbbbbbbbbbbbbbbbb",
+            b"link\xff\xff\xff\xff",
+        ] {
+            let mut split = index(2, &[]);
+            split.truncate(12);
+            split.extend(link);
+            assert_eq!(TrackedPaths::parse(&split, ""), None);
+        }
         let mut count = index(2, &[]);
         count[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
         assert_eq!(TrackedPaths::parse(&count, ""), None);

@@ -371,6 +371,36 @@ fn contents_may_be_named_by_sha256() {
 }
 
 #[test]
+fn a_split_index_is_read_with_its_shared_part() {
+    let folder = tree(&SKIPPED_SOURCES);
+    let root = folder.path();
+    commit_all(root);
+    git(root, &["config", "splitIndex.maxPercentChange", "100"]);
+    git(root, &["update-index", "--split-index"]);
+    let compare = |link: Option<&str>| {
+        let repository = open(&folder);
+        let link: Vec<String> = link.into_iter().map(str::to_owned).collect();
+        let mut listed = [paths(&repository), link.clone()].concat();
+        listed.sort();
+        assert_eq!(listed, git_files(root, true));
+        assert_eq!((repository.tracked_links(), repository.tracks_unknown()), (link, false));
+    };
+    compare(None);
+    fs::create_dir(root.join("env")).expect("it is made");
+    fs::write(root.join("env/added.ts"), "1").expect("it is written");
+    git(root, &["add", "--force", "env"]);
+    git(root, &["rm", "--quiet", "main.ts"]);
+    compare(None);
+    let replaced = SKIPPED_SOURCES[0].0;
+    fs::remove_file(root.join(replaced)).expect("it was there");
+    symlink("../dist/index.js", root.join(replaced)).expect("a link is made");
+    git(root, &["add", "--force", replaced]);
+    compare(Some(replaced));
+    let mut git_data = fs::read_dir(root.join(".git")).expect("it is there").flatten();
+    assert!(git_data.any(|entry| entry.file_name().to_string_lossy().starts_with("sharedindex.")));
+}
+
+#[test]
 fn a_damaged_index_tracks_nothing() {
     let folder = tree(&SKIPPED_SOURCES);
     commit_all(folder.path());
