@@ -5,6 +5,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use crate::bindings::tool::skill::types::Failure;
 use crate::failure::failure;
 use crate::limits;
+use tool_repository::path::with_literal_brackets;
 
 /// The globs of a query.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Globs {
     }
 }
 
-/// A glob without `/` matches the file name, wherever the file lies.
+/// A glob without `/` matches the file name, wherever the file lies. Brackets also stand for themselves.
 fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
@@ -58,11 +59,14 @@ fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
             inner if inner.contains('/') || inner.len() < glob.len() => inner.to_owned(),
             name => format!("**/{name}"),
         };
-        let compiled = GlobBuilder::new(&anchored)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| invalid(&error.kind().to_string()))?;
-        builder.add(compiled);
+        let compile = |glob: &str| GlobBuilder::new(glob).literal_separator(true).build();
+        let literal = with_literal_brackets(&anchored).and_then(|literal| compile(&literal).ok());
+        match (compile(&anchored), literal) {
+            (Err(error), None) => return Err(invalid(&error.kind().to_string())),
+            (written, literal) => written.into_iter().chain(literal).for_each(|glob| {
+                builder.add(glob);
+            }),
+        }
     }
     builder.build().map_err(|error| {
         failure(

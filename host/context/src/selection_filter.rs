@@ -3,10 +3,11 @@
 //! Patterns are globs on paths from the root. A pattern without a wildcard names a file, or a directory with all files
 //! below it. Included files keep the order of their patterns; `select` decides how many of them have room.
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::{GlobSet, GlobSetBuilder};
 
 use tool_core::api::{ErrorKind, PATTERN_CHARS_MAX, Problem, SelectionRequest};
 use tool_repository::FileEntry;
+use tool_repository::path::with_literal_brackets;
 
 /// Files that `--include` may name: the selection and its near misses hold fewer.
 const FILTER_FILES_MAX: usize = 20;
@@ -128,10 +129,16 @@ fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
         if normal.is_empty() || pattern.chars().count() > PATTERN_CHARS_MAX {
             return Err(wrong(pattern, "it is empty or too long".to_owned()));
         }
-        for form in [normal.to_owned(), format!("{normal}/**")] {
-            let glob = globset::GlobBuilder::new(&form).literal_separator(true).build();
-            let glob: Glob = glob.map_err(|error| wrong(pattern, error.kind().to_string()))?;
-            set.add(glob);
+        let compile = |form: &str| globset::GlobBuilder::new(form).literal_separator(true).build();
+        let literal = with_literal_brackets(normal).filter(|literal| compile(literal).is_ok());
+        for form in literal.iter().map(String::as_str).chain([normal]) {
+            for form in [form.to_owned(), format!("{form}/**")] {
+                match compile(&form) {
+                    Ok(glob) => _ = set.add(glob),
+                    Err(_) if literal.is_some() => {}
+                    Err(error) => return Err(wrong(pattern, error.kind().to_string())),
+                }
+            }
         }
     }
     set.build()

@@ -69,6 +69,32 @@ fn is_normal(path: &str) -> bool {
     path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
+/// A glob with its brackets, and its braces without a comma, taken for themselves; none where it has none. In `app/[slug]`
+/// and `{rule} one.md` they are parts of names, which no class and no choice can mean.
+pub fn with_literal_brackets(glob: &str) -> Option<String> {
+    let (mut literal, mut is_changed, mut is_in_choice) = (String::new(), false, false);
+    let mut rest = glob.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '\\' => literal.extend([Some(character), rest.next()].into_iter().flatten()),
+            '{' if rest.as_str().split('}').next().is_some_and(|inner| inner.contains(',')) => {
+                is_in_choice = true;
+                literal.push(character);
+            }
+            '}' if is_in_choice => {
+                is_in_choice = false;
+                literal.push(character);
+            }
+            '[' | ']' | '{' | '}' => {
+                is_changed = true;
+                literal.extend(['[', character, ']']);
+            }
+            _ => literal.push(character),
+        }
+    }
+    is_changed.then_some(literal)
+}
+
 /// `directory/name`, where the root is the empty string.
 pub fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() {
@@ -118,6 +144,18 @@ mod tests {
             ("...", "..."),
         ] {
             assert_eq!(normalise(given).as_deref(), Ok(normal), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn brackets_in_a_glob_can_stand_for_themselves() {
+        for (glob, literal) in [
+            ("app/[slug]/*.{ts,tsx}", Some("app/[[]slug[]]/*.{ts,tsx}")),
+            ("{rule}*.md", Some("[{]rule[}]*.md")),
+            (r"\[a\]", None),
+            ("src/**/*.rs", None),
+        ] {
+            assert_eq!(with_literal_brackets(glob).as_deref(), literal, "{glob}");
         }
     }
 
