@@ -76,6 +76,8 @@ impl Search<'_> {
     /// Searches one file's text.
     fn file(&self, host: &dyn Host, path: &str, text: &[u8], found: &mut SearchResult) {
         found.searched += 1;
+        // A byte order mark belongs to the file and not to its first line.
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let Some(first) = self.pattern.next_line(text, 0) else {
             return;
         };
