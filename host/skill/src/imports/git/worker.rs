@@ -10,6 +10,7 @@ mod history;
 mod past;
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use git2::{
@@ -378,7 +379,12 @@ impl<'a> Worker<'a> {
         let diff = match area {
             Area::Index => {
                 let head = self.git.head_tree()?;
-                repository.diff_tree_to_index(head.as_ref(), Some(&index), Some(&mut options))
+                let staged = without_intended(&index);
+                repository.diff_tree_to_index(
+                    head.as_ref(),
+                    Some(staged.as_ref().unwrap_or(&index)),
+                    Some(&mut options),
+                )
             }
             Area::WorkTree => {
                 options.include_untracked(untracked).recurse_untracked_dirs(true);
@@ -442,12 +448,20 @@ impl Git {
         };
         let ours = |file: git2::DiffFile<'_>| file.path_bytes().and_then(|path| self.ours(path));
         let path = ours(delta.new_file());
-        let status = status(delta.status());
+        let new = delta
+            .new_file()
+            .path()
+            .filter(|_| delta.status() == git2::Delta::Modified);
+        let is_new = new
+            .and_then(|path| entry(index, path))
+            .is_some_and(|entry| is_intended(&entry));
+        let status = if is_new { Status::Added } else { status(delta.status()) };
         let old = match (status, &path) {
             (Status::Conflicted, Some(path)) => {
                 let entry = head.and_then(|tree| tree.get_path(Path::new(&self.inside(path))).ok());
                 entry.map(|entry| id(entry.id())).transpose()?
             }
+            _ if is_new => None,
             _ => stored(delta.old_file())?,
         };
         Ok(Delta {
@@ -541,6 +555,24 @@ fn is_plain(path: &Path) -> bool {
 fn not_watched(entry: &git2::IndexEntry) -> bool {
     IndexEntryFlag::from_bits_truncate(entry.flags).is_valid()
         || IndexEntryExtendedFlag::from_bits_truncate(entry.flags_extended).is_skip_worktree()
+}
+
+/// True for a file that is only announced (`git add -N`): git holds nothing of it yet.
+fn is_intended(entry: &git2::IndexEntry) -> bool {
+    IndexEntryExtendedFlag::from_bits_truncate(entry.flags_extended).is_intent_to_add()
+}
+
+/// The index without announced files, which git does not count as staged; none where there are none.
+fn without_intended(index: &git2::Index) -> Option<git2::Index> {
+    let intended: Vec<Vec<u8>> = index.iter().filter(is_intended).map(|entry| entry.path).collect();
+    let mut copy = git2::Index::open(index.path().filter(|_| !intended.is_empty())?).ok()?;
+    for path in intended {
+        let path = Path::new(OsStr::from_bytes(&path));
+        if is_plain(path) {
+            copy.remove(path, 0).ok()?;
+        }
+    }
+    Some(copy)
 }
 
 fn status(status: git2::Delta) -> Status {
