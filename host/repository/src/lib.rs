@@ -24,6 +24,7 @@ mod lookalikes;
 mod open;
 pub mod origins;
 pub mod path;
+pub mod reftable;
 mod revalidate;
 mod root;
 mod root_file;

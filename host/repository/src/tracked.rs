@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::fs::OFlags;
 
+use crate::reftable::{self, Reference, References};
 use crate::root;
 
 /// Largest index that is read. The Linux kernel's has 10 MB.
@@ -521,6 +522,10 @@ impl GitLayout {
         let Some(branch) = head.strip_prefix("ref:").map(str::trim) else {
             return true;
         };
+        // Of a repository with tables this file names no branch.
+        if branch == "refs/heads/.invalid" {
+            return self.has_commit_in_tables();
+        }
         let is_loose = || self.common.join(branch).is_file();
         let is_packed = || {
             let packed = open(&self.common.join("packed-refs")).and_then(|(file, _)| read(file, PACKED_REFS_BYTES_MAX));
@@ -532,6 +537,16 @@ impl GitLayout {
             })
         };
         is_loose() || is_packed()
+    }
+
+    fn has_commit_in_tables(&self) -> bool {
+        let read = |git: &Path| References::read(&git.join(reftable::FOLDER)).ok();
+        let head = read(&self.git).and_then(|own| own.by_name.get("HEAD").cloned());
+        match head {
+            Some(Reference::Symbolic(branch)) => read(&self.common).is_some_and(|all| all.resolve(&branch).is_some()),
+            Some(Reference::Object { .. }) => true,
+            None => false,
+        }
     }
 
     /// Bytes of an object id, by the repository's settings.
@@ -577,7 +592,7 @@ fn first_line(path: &Path) -> Option<String> {
 }
 
 /// Opens a regular file without following a link or waiting for a FIFO.
-fn open(path: &Path) -> Option<(File, Metadata)> {
+pub(crate) fn open(path: &Path) -> Option<(File, Metadata)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut options = OpenOptions::new();
     let file = options
@@ -590,7 +605,7 @@ fn open(path: &Path) -> Option<(File, Metadata)> {
 }
 
 /// Reads a file of at most `bytes_max` bytes; a larger one not at all.
-fn read(file: File, bytes_max: u64) -> Option<Vec<u8>> {
+pub(crate) fn read(file: File, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() as u64 <= bytes_max).then_some(bytes)

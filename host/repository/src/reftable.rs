@@ -1,0 +1,520 @@
+//! References that git keeps in tables (reftable): a folder with `tables.list`, which names files from old to new.
+//!
+//! It reads every table, whoever wrote it, within bounds, and makes the bytes of a table that moves one reference. It
+//! writes no file. Git's format description is `Documentation/technical/reftable`; a name in a newer table replaces the
+//! one in an older table.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::tracked::{open, read};
+
+/// Name of the folder in a git directory.
+pub const FOLDER: &str = "reftable";
+
+/// Name of the list in that folder.
+pub const LIST: &str = "tables.list";
+
+/// The list. git joins tables, so that it names a handful.
+const LIST_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes of all tables together: those of a million references.
+const TABLES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Longest name of a reference that is read. git's own names are file names, too.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// Times that the list is read anew because another git has just joined its tables.
+const ATTEMPTS: usize = 5;
+
+/// Largest log block that is written. git reads 4096 bytes of a block before it knows its length.
+const LOG_BYTES_MAX: usize = 4000;
+
+/// Bytes of a block in which git writes tables.
+const BLOCK_BYTES: u32 = 4096;
+
+/// Bytes of a log's message that are kept.
+const LOG_MESSAGE_BYTES_MAX: usize = 512;
+
+/// Value of a reference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    /// An object, by the bytes of its name, and what a tag leads to.
+    Object {
+        /// The object.
+        id: Vec<u8>,
+        /// The object that it is a tag of.
+        peeled: Option<Vec<u8>>,
+    },
+    /// Another reference.
+    Symbolic(String),
+}
+
+/// The references of a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct References {
+    /// By their whole names: `HEAD`, `refs/heads/main`.
+    pub by_name: BTreeMap<String, Reference>,
+    /// Names of the tables, from old to new.
+    pub tables: Vec<String>,
+    /// Number of the newest change.
+    pub newest_update: u64,
+}
+
+impl References {
+    /// Reads the tables of a folder.
+    ///
+    /// # Errors
+    ///
+    /// The system's error, or [`io::ErrorKind::InvalidData`] where a table is damaged or too large.
+    pub fn read(folder: &Path) -> io::Result<Self> {
+        let mut failed = None;
+        for _ in 0..ATTEMPTS {
+            match Self::read_once(folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => failed = Some(error),
+                other => return other,
+            }
+        }
+        Err(failed.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    fn read_once(folder: &Path) -> io::Result<Self> {
+        let list = read_file(&folder.join(LIST), LIST_BYTES_MAX)?;
+        let list = String::from_utf8(list).map_err(|_| damaged(LIST))?;
+        let mut found = Self::default();
+        let mut bytes_left = TABLES_BYTES_MAX;
+        for name in list.lines() {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            if name.is_empty() || name.starts_with('.') || !name.bytes().all(is_plain) {
+                return Err(damaged(LIST));
+            }
+            let table = read_file(&folder.join(name), bytes_left)?;
+            bytes_left -= table.len() as u64;
+            found.add(&table).ok_or_else(|| damaged(name))?;
+            found.tables.push(name.to_owned());
+        }
+        Ok(found)
+    }
+
+    /// Adds the references of a newer table.
+    fn add(&mut self, table: &[u8]) -> Option<()> {
+        let header = Header::parse(table)?;
+        let end = table.len().checked_sub(header.footer_bytes())?;
+        let (footer, sum) = table[end..].split_last_chunk::<4>()?;
+        if crc32(footer) != u32::from_be_bytes(*sum) || !footer.starts_with(&table[..header.bytes]) {
+            return None;
+        }
+        self.newest_update = self.newest_update.max(header.newest_update);
+        let mut at = 0;
+        loop {
+            let start = if at == 0 { header.bytes } else { 0 };
+            let block = &table[at..end];
+            if block.get(start) != Some(&b'r') {
+                return Some(());
+            }
+            let length = Reader(block.get(start + 1..)?).number(3)?;
+            let length = usize::try_from(length).ok()?;
+            let records = block.get(..length)?;
+            let (rest, restarts) = records.split_last_chunk::<2>()?;
+            let restarts = 3 * usize::from(u16::from_be_bytes(*restarts));
+            let records = rest.get(start + 4..rest.len().checked_sub(restarts)?)?;
+            self.add_records(records, header.name_bytes)?;
+            // A block that is shorter than the others is filled up with zeros, or the next one follows at once.
+            let is_followed = block.get(length).is_some_and(|&next| next != 0);
+            at += if is_followed {
+                length
+            } else {
+                length.max(header.block_bytes)
+            };
+            if at >= end {
+                return Some(());
+            }
+        }
+    }
+
+    fn add_records(&mut self, records: &[u8], name_bytes: usize) -> Option<()> {
+        let mut reader = Reader(records);
+        let mut name = Vec::new();
+        while !reader.0.is_empty() {
+            let prefix = reader.length()?;
+            let suffix = reader.varint()?;
+            let kind = suffix & 7;
+            let suffix = reader.bytes(usize::try_from(suffix >> 3).ok()?)?;
+            if prefix > name.len() || prefix + suffix.len() > NAME_BYTES_MAX {
+                return None;
+            }
+            name.truncate(prefix);
+            name.extend_from_slice(suffix);
+            reader.varint()?;
+            let value = match kind {
+                0 => None,
+                1 => Some(Reference::Object {
+                    id: reader.bytes(name_bytes)?.to_vec(),
+                    peeled: None,
+                }),
+                2 => Some(Reference::Object {
+                    id: reader.bytes(name_bytes)?.to_vec(),
+                    peeled: Some(reader.bytes(name_bytes)?.to_vec()),
+                }),
+                3 => {
+                    let length = reader.length().filter(|length| *length <= NAME_BYTES_MAX)?;
+                    Some(Reference::Symbolic(
+                        String::from_utf8(reader.bytes(length)?.to_vec()).ok()?,
+                    ))
+                }
+                _ => return None,
+            };
+            // libgit2 has no other names.
+            let Ok(name) = std::str::from_utf8(&name) else { continue };
+            match value {
+                Some(value) => self.by_name.insert(name.to_owned(), value),
+                None => self.by_name.remove(name),
+            };
+        }
+        Some(())
+    }
+
+    /// The object that a name leads to, over at most one other name.
+    pub fn resolve(&self, name: &str) -> Option<&[u8]> {
+        let found = match self.by_name.get(name)? {
+            Reference::Symbolic(name) => self.by_name.get(name)?,
+            object @ Reference::Object { .. } => object,
+        };
+        match found {
+            Reference::Object { id, .. } => Some(id),
+            Reference::Symbolic(_) => None,
+        }
+    }
+}
+
+/// First bytes of a table.
+struct Header {
+    bytes: usize,
+    block_bytes: usize,
+    newest_update: u64,
+    /// Bytes of an object's name.
+    name_bytes: usize,
+}
+
+impl Header {
+    fn parse(table: &[u8]) -> Option<Self> {
+        let mut reader = Reader(table.strip_prefix(b"REFT")?);
+        let version = reader.number(1)?;
+        let block_bytes = usize::try_from(reader.number(3)?).ok()?;
+        reader.number(8)?;
+        let newest_update = reader.number(8)?;
+        let (bytes, name_bytes) = match version {
+            1 => (24, 20),
+            2 => match reader.bytes(4)? {
+                b"sha1" => (28, 20),
+                b"s256" => (28, 32),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Self {
+            bytes,
+            block_bytes,
+            newest_update,
+            name_bytes,
+        })
+    }
+
+    /// The header again, five positions and a checksum.
+    fn footer_bytes(&self) -> usize {
+        self.bytes + 5 * 8 + 4
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// A number of so many bytes, the highest first.
+    fn number(&mut self, bytes: usize) -> Option<u64> {
+        let bytes = self.bytes(bytes)?;
+        Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    }
+
+    /// A number of variable length, as git's packs have them.
+    fn varint(&mut self) -> Option<u64> {
+        let mut byte = self.number(1)?;
+        let mut number = byte & 0x7f;
+        while byte & 0x80 != 0 {
+            byte = self.number(1)?;
+            number = number.checked_add(1)?.checked_mul(0x80)? | byte & 0x7f;
+        }
+        Some(number)
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        usize::try_from(self.varint()?).ok()
+    }
+}
+
+fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    path.symlink_metadata()?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let read = open(path).and_then(|(file, _)| read(file, bytes_max));
+    read.ok_or_else(|| damaged(&name))
+}
+
+fn damaged(name: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the references in `{FOLDER}/{name}` cannot be read"),
+    )
+}
+
+/// A line of a reference's log.
+#[derive(Debug, Clone, Copy)]
+pub struct LogLine<'a> {
+    /// Name of the reference.
+    pub reference: &'a str,
+    /// The object that it named before.
+    pub old: Option<&'a [u8]>,
+    /// The object that it names now.
+    pub new: &'a [u8],
+    /// Name and address of who moved it.
+    pub person: (&'a str, &'a str),
+    /// When: seconds since 1970, and minutes east of Greenwich.
+    pub moment: (u64, i32),
+    /// What moved it.
+    pub message: &'a str,
+}
+
+/// The bytes of a table with one change: the references that it sets, and lines of logs, both in the order of their
+/// names. `update` is the number of the change. A log that is too long is left out.
+pub fn table(update: u64, is_sha256: bool, references: &[(&str, Reference)], logs: &[LogLine<'_>]) -> Vec<u8> {
+    let mut header = b"REFT".to_vec();
+    header.push(if is_sha256 { 2 } else { 1 });
+    header.extend(&BLOCK_BYTES.to_be_bytes()[1..]);
+    header.extend([update.to_be_bytes(), update.to_be_bytes()].concat());
+    if is_sha256 {
+        header.extend(b"s256");
+    }
+    let mut bytes = header.clone();
+    if !references.is_empty() {
+        let mut records = Vec::new();
+        for (name, value) in references {
+            put_reference(&mut records, name, value);
+        }
+        let first = bytes.len();
+        put_block(&mut bytes, b'r', first + 4 + records.len() + 5, first, &records);
+    }
+    let mut records = Vec::new();
+    for line in logs {
+        put_log(&mut records, update, line);
+    }
+    let log_at = if references.is_empty() { 0 } else { bytes.len() };
+    let before = bytes.len() - log_at;
+    let has_log = !logs.is_empty() && records.len() <= LOG_BYTES_MAX;
+    if has_log {
+        let mut block = Vec::new();
+        put_block(&mut block, b'g', before + 4 + records.len() + 5, before, &records);
+        bytes.extend(&block[..4]);
+        bytes.extend(stored(&block[4..]));
+    }
+    let mut footer = header;
+    footer.extend([0; 24]);
+    footer.extend(if has_log { log_at as u64 } else { 0 }.to_be_bytes());
+    footer.extend([0; 8]);
+    let sum = crc32(&footer);
+    bytes.extend(footer);
+    bytes.extend(sum.to_be_bytes());
+    bytes
+}
+
+/// A block with one place to start from: its first record, which is at `first + 4`.
+fn put_block(into: &mut Vec<u8>, kind: u8, length: usize, first: usize, records: &[u8]) {
+    let three = |number: usize| (number as u32).to_be_bytes();
+    into.push(kind);
+    into.extend(&three(length)[1..]);
+    into.extend(records);
+    into.extend(&three(first + 4)[1..]);
+    into.extend([0, 1]);
+}
+
+fn put_reference(into: &mut Vec<u8>, name: &str, value: &Reference) {
+    let kind = match value {
+        Reference::Object { peeled: None, .. } => 1,
+        Reference::Object { .. } => 2,
+        Reference::Symbolic(_) => 3,
+    };
+    put_name(into, name.as_bytes(), kind);
+    put_varint(into, 0);
+    match value {
+        Reference::Object { id, peeled } => {
+            into.extend(id);
+            into.extend(peeled.iter().flatten());
+        }
+        Reference::Symbolic(target) => put_sized(into, target.as_bytes()),
+    }
+}
+
+fn put_log(into: &mut Vec<u8>, update: u64, line: &LogLine<'_>) {
+    let mut name = line.reference.as_bytes().to_vec();
+    name.push(0);
+    name.extend((u64::MAX - update).to_be_bytes());
+    put_name(into, &name, 1);
+    match line.old {
+        Some(old) => into.extend(old),
+        None => into.resize(into.len() + line.new.len(), 0),
+    }
+    into.extend(line.new);
+    put_sized(into, line.person.0.as_bytes());
+    put_sized(into, line.person.1.as_bytes());
+    let (seconds, minutes) = line.moment;
+    put_varint(into, seconds);
+    // git writes the offset as its digits stand in a commit: +0130 is 130.
+    let digits = minutes / 60 * 100 + minutes % 60;
+    into.extend((digits as i16).to_be_bytes());
+    let message = &line.message[..line.message.floor_char_boundary(LOG_MESSAGE_BYTES_MAX)];
+    put_sized(into, format!("{message}\n").as_bytes());
+}
+
+/// A name that takes nothing over from the one before it.
+fn put_name(into: &mut Vec<u8>, name: &[u8], kind: u64) {
+    put_varint(into, 0);
+    put_varint(into, (name.len() as u64) << 3 | kind);
+    into.extend(name);
+}
+
+fn put_sized(into: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(into, bytes.len() as u64);
+    into.extend(bytes);
+}
+
+fn put_varint(into: &mut Vec<u8>, mut number: u64) {
+    let mut bytes = vec![number as u8 & 0x7f];
+    while number >= 0x80 {
+        number = (number >> 7) - 1;
+        bytes.push(number as u8 & 0x7f | 0x80);
+    }
+    into.extend(bytes.iter().rev());
+}
+
+/// Bytes as zlib has them without compression. There are fewer than 64 KiB.
+fn stored(bytes: &[u8]) -> Vec<u8> {
+    let length = bytes.len() as u16;
+    let mut made = vec![0x78, 0x01, 0x01];
+    made.extend(length.to_le_bytes());
+    made.extend((!length).to_le_bytes());
+    made.extend(bytes);
+    let (mut one, mut two) = (1_u32, 0_u32);
+    for &byte in bytes {
+        one = (one + u32::from(byte)) % 65_521;
+        two = (two + one) % 65_521;
+    }
+    made.extend((two << 16 | one).to_be_bytes());
+    made
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |sum: u32| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 };
+    let next = |sum: u32, &byte: &u8| (0..8).fold(sum ^ u32::from(byte), |sum, _| step(sum));
+    !bytes.iter().fold(!0, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tool_core::digest::hexadecimal;
+
+    fn folder(tables: &[Vec<u8>]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut list = String::new();
+        for (number, table) in tables.iter().enumerate() {
+            list += &format!("{number}.ref\n");
+            std::fs::write(folder.path().join(format!("{number}.ref")), table).expect("the folder is writable");
+        }
+        std::fs::write(folder.path().join(LIST), list).expect("the folder is writable");
+        folder
+    }
+
+    fn object(byte: u8, bytes: usize) -> Reference {
+        Reference::Object {
+            id: vec![byte; bytes],
+            peeled: None,
+        }
+    }
+
+    /// git 2.47 made them: several blocks and tables, removed branches, a tag and a symbolic reference.
+    #[test]
+    fn the_tables_of_git_are_read_as_git_reads_them() {
+        for format in ["sha1", "sha256"] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("src/tests/reftable")
+                .join(format);
+            let read = References::read(&folder).expect("git made them");
+            let line = |(name, value): (&String, &Reference)| match value {
+                Reference::Symbolic(target) => format!("{name} {target}\n"),
+                Reference::Object { id, peeled } => {
+                    let peeled = peeled.as_ref().map(|id| format!(" {}", hexadecimal(id)));
+                    format!("{name} {}{}\n", hexadecimal(id), peeled.unwrap_or_default())
+                }
+            };
+            let expected = std::fs::read_to_string(folder.join("references.txt")).expect("it is text");
+            assert_eq!(read.by_name.iter().map(line).collect::<String>(), expected);
+            assert_eq!((read.newest_update, read.tables.len()), (8, 3));
+        }
+    }
+
+    #[test]
+    fn a_newer_table_replaces_the_names_of_an_older_one() {
+        for (is_sha256, bytes) in [(false, 20), (true, 32)] {
+            let head = ("HEAD", Reference::Symbolic("refs/heads/main".to_owned()));
+            let tag = Reference::Object {
+                id: vec![3; bytes],
+                peeled: Some(vec![1; bytes]),
+            };
+            let old = [
+                head,
+                ("refs/heads/main", object(1, bytes)),
+                ("refs/tags/v1", tag.clone()),
+            ];
+            let new = [("refs/heads/main", object(2, bytes))];
+            let folder = folder(&[table(1, is_sha256, &old, &[]), table(7, is_sha256, &new, &[])]);
+            let read = References::read(folder.path()).expect("both are whole");
+            assert_eq!(read.resolve("HEAD"), Some([2].repeat(bytes).as_slice()));
+            assert_eq!(read.by_name.get("refs/tags/v1"), Some(&tag));
+            assert_eq!((read.newest_update, read.tables.len()), (7, 2));
+        }
+    }
+
+    #[test]
+    fn a_damaged_table_is_an_error_and_no_answer() {
+        let whole = table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
+        References::read(folder(std::slice::from_ref(&whole)).path()).expect("it is whole");
+        for at in 0..whole.len() {
+            let cut = whole[..at].to_vec();
+            References::read(folder(&[cut]).path()).expect_err("it is cut");
+            let mut other = whole.clone();
+            other[at] ^= 0xff;
+            // Without a checksum over it, another name or another object is a whole table, too.
+            let _ = References::read(folder(&[other]).path());
+        }
+        let list = folder(&[]);
+        for name in ["../0.ref", "/etc/passwd", ".", ""] {
+            std::fs::write(list.path().join(LIST), format!("{name}\n")).expect("the folder is writable");
+            References::read(list.path()).expect_err(name);
+        }
+    }
+
+    #[test]
+    fn numbers_and_sums_are_those_of_git() {
+        for number in [0, 127, 128, 16_511, 16_512, 1 << 40] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, number);
+            assert_eq!(Reader(&bytes).varint(), Some(number));
+        }
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(stored(b"a"), b"\x78\x01\x01\x01\x00\xfe\xffa\x00\x62\x00\x62");
+    }
+}
