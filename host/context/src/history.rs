@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::words::{each_identifier, hash, is_function_word, split, stem};
-use tool_core::digest::hexadecimal;
+pub use tool_core::digest::CommitId;
 use tool_repository::Repository;
 
 pub use recent::{RecentChanges, recent_changes};
@@ -52,22 +52,6 @@ const HISTORY_PATHS_MAX: usize = 200_000;
 
 /// Bytes of these paths: four times what so many usual ones have. A tree of git can have names that no file system takes.
 const HISTORY_PATH_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Name of a commit.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CommitId(pub [u8; 20]);
-
-impl fmt::Debug for CommitId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
-    }
-}
-
-impl fmt::Display for CommitId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&hexadecimal(&self.0))
-    }
-}
 
 /// A commit as a reader gives it. A merge, and a commit of too many files, has no changed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +108,7 @@ impl HistoryGap {
         let reason = match self {
             Self::Outside => "the git directory of this worktree lies outside of the repository",
             Self::Borrowed => "this clone borrows objects from another repository",
-            Self::Format => "this repository has a format that is not read (SHA-256 or reftable)",
+            Self::Format => "this repository has a format that is not read",
         };
         format!("Earlier commits are not used: {reason}")
     }

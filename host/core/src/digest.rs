@@ -1,4 +1,6 @@
-//! SHA-256 and hexadecimal digits, as contents, components and stored files are named.
+//! Digests as names: SHA-256 in hexadecimal digits for contents, components and stored files, and the names of commits.
+
+use std::fmt;
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +14,55 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Bytes of the longest name of a commit, by SHA-256.
+const COMMIT_ID_BYTES_MAX: usize = 32;
+
+/// Name of a commit: 20 bytes by SHA-1, or 32 bytes by SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommitId {
+    length: usize,
+    bytes: [u8; COMMIT_ID_BYTES_MAX],
+}
+
+impl CommitId {
+    /// The name that these 20 or 32 bytes are.
+    pub fn of_bytes(name: &[u8]) -> Option<Self> {
+        let mut bytes = [0; COMMIT_ID_BYTES_MAX];
+        if ![20, COMMIT_ID_BYTES_MAX].contains(&name.len()) {
+            return None;
+        }
+        bytes[..name.len()].copy_from_slice(name);
+        let length = name.len();
+        Some(Self { length, bytes })
+    }
+
+    /// The name that these 40 or 64 hexadecimal digits are.
+    pub fn of_digits(digits: &str) -> Option<Self> {
+        let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let byte = |&[high, low]: &[u8; 2]| u8::try_from(digit(high)? << 4 | digit(low)?).ok();
+        let bytes: Vec<u8> = pairs.iter().map(byte).collect::<Option<_>>()?;
+        Self::of_bytes(&bytes).filter(|_| rest.is_empty())
+    }
+
+    /// Its 20 or 32 bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl fmt::Debug for CommitId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&hexadecimal(self.as_bytes()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -21,5 +72,17 @@ mod tests {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(sha256_hex(b""), empty);
         assert_eq!(hexadecimal(&[0, 10, 255]), "000aff");
+    }
+
+    #[test]
+    fn a_commit_is_named_by_forty_or_sixty_four_digits() {
+        for digits in ["0a".repeat(20), "f0".repeat(32)] {
+            let id = CommitId::of_digits(&digits).expect("it is one");
+            assert_eq!(id.to_string(), digits);
+            assert_eq!(CommitId::of_bytes(id.as_bytes()), Some(id));
+        }
+        for other in ["", &"0".repeat(41), &"0".repeat(42), &"+1".repeat(20)] {
+            assert_eq!(CommitId::of_digits(other), None, "{other}");
+        }
     }
 }

@@ -31,8 +31,7 @@ const BOUNDS: PastBounds = PastBounds {
 
 impl HistoryReader for GitHistory {
     fn head(&self, repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<CommitId>, HistoryError> {
-        let head = head_commit(repository, cancel).map_err(HistoryError)?;
-        Ok(head.map(CommitId))
+        head_commit(repository, cancel).map_err(HistoryError)
     }
 
     fn walk(
@@ -43,12 +42,11 @@ impl HistoryReader for GitHistory {
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<WalkedHistory, HistoryError> {
-        let known = known.iter().map(|id| id.0).collect();
-        let past = walk_commits(repository, from.0, &known, &BOUNDS, time, cancel).map_err(HistoryError)?;
+        let past = walk_commits(repository, from, known, &BOUNDS, time, cancel).map_err(HistoryError)?;
         let step = |step| match step {
-            PastCommitStep::Known(id) => WalkedCommit::Known(CommitId(id)),
+            PastCommitStep::Known(id) => WalkedCommit::Known(id),
             PastCommitStep::Read(read) => WalkedCommit::Read(PastCommit {
-                id: CommitId(read.id),
+                id: read.id,
                 seconds: read.seconds,
                 message: read.message,
                 changed: read.changed,

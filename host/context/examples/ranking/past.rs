@@ -64,12 +64,7 @@ impl RecordedHistory {
 }
 
 fn commit_id(text: &str) -> Result<CommitId, super::Failed> {
-    let mut id = [0; 20];
-    for (at, byte) in id.iter_mut().enumerate() {
-        let digits = text.get(2 * at..2 * at + 2).ok_or("a commit's name is too short")?;
-        *byte = u8::from_str_radix(digits, 16)?;
-    }
-    Ok(CommitId(id))
+    Ok(CommitId::of_digits(text).ok_or("this is not the name of a commit")?)
 }
 
 impl HistoryReader for RecordedHistory {

@@ -6,7 +6,7 @@ use crate::codec::{RecordReader, checksum, put, put_bytes};
 use tool_repository::Identity;
 
 /// First bytes. The number changes with the form, and with anything that changes the data of a commit.
-const FORMAT: &[u8; 16] = b"tool history 02\n";
+const FORMAT: &[u8; 16] = b"tool history 03\n";
 
 /// Largest history that is read: ten thousand commits of fifty files each with long names.
 pub(crate) const HISTORY_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -22,7 +22,7 @@ impl History {
         }
         put(&mut bytes, self.commits.len() as u64);
         for commit in &self.commits {
-            bytes.extend_from_slice(&commit.id.0);
+            put_bytes(&mut bytes, commit.id.as_bytes());
             bytes.extend_from_slice(&commit.seconds.to_le_bytes());
             put(&mut bytes, u64::from(commit.title_words));
             put(&mut bytes, commit.words.len() as u64);
@@ -80,7 +80,7 @@ fn length(reader: &mut RecordReader<'_>, most: usize) -> Option<usize> {
 
 fn commit(reader: &mut RecordReader<'_>, paths: usize) -> Option<KeptCommit> {
     let place = |reader: &mut RecordReader<'_>| reader.small().filter(|place| (*place as usize) < paths);
-    let id = CommitId(reader.bytes(20)?.try_into().ok()?);
+    let id = CommitId::of_bytes(reader.sized()?)?;
     let seconds = i64::from_le_bytes(reader.bytes(8)?.try_into().ok()?);
     let title_words = length(reader, MESSAGE_WORDS_MAX)?;
     let count = length(reader, MESSAGE_WORDS_MAX).filter(|count| *count >= title_words)?;

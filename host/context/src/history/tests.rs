@@ -13,7 +13,7 @@ use tool_repository::{Identity, Options};
 const ROOT: Identity = Identity { device: 1, inode: 2 };
 
 fn id(number: u8) -> CommitId {
-    CommitId([number; 20])
+    CommitId::of_bytes(&[number; 20]).expect("it is one")
 }
 
 /// A commit made on a day; a changed file that got another name is written as `old>new`.

@@ -17,6 +17,7 @@ use crate::CallContext;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
+use tool_core::digest::CommitId;
 use tool_repository::Repository;
 
 pub use super::git::talk::PastBounds;
@@ -28,7 +29,7 @@ const STEPS_AT_ONCE: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastChanges {
     /// Its name.
-    pub id: [u8; 20],
+    pub id: CommitId,
     /// When it was made, in seconds since 1970.
     pub seconds: i64,
     /// The beginning of its message: untrusted text.
@@ -43,7 +44,7 @@ pub struct PastChanges {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PastCommitStep {
     /// The caller knows it.
-    Known([u8; 20]),
+    Known(CommitId),
     /// It was read.
     Read(PastChanges),
 }
@@ -82,11 +83,11 @@ pub fn find_past_gap(repository: &Repository) -> Option<PastGap> {
 }
 
 /// The commit that the work tree is at; absent before the first. Blocks.
-pub fn head_commit(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<[u8; 20]>, String> {
+pub fn head_commit(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<CommitId>, String> {
     let read = || {
         let mut git = Git::open(&reading(repository, cancel)?, None)?;
         match git.ask(&GitRequest::Revision { name: None })? {
-            GitAnswer::Revision(commit) => Ok(commit.map(|commit| commit.id.bytes())),
+            GitAnswer::Revision(commit) => Ok(commit.map(|commit| commit.id.commit())),
             _ => Err(nonsense()),
         }
     };
@@ -96,8 +97,8 @@ pub fn head_commit(repository: &Arc<Repository>, cancel: &CancellationToken) -> 
 /// The ancestors of a commit, itself included; those in `known` by their names alone. After `time` no more are read. Blocks.
 pub fn walk_commits(
     repository: &Arc<Repository>,
-    from: [u8; 20],
-    known: &HashSet<[u8; 20]>,
+    from: CommitId,
+    known: &HashSet<CommitId>,
     bounds: &PastBounds,
     time: Duration,
     cancel: &CancellationToken,
@@ -105,9 +106,11 @@ pub fn walk_commits(
     let read = || {
         let began = Instant::now();
         let mut git = Git::open(&reading(repository, cancel)?, None)?;
-        let body: Vec<u8> = known.iter().flatten().copied().collect();
+        let is_alike = |id: &&CommitId| id.as_bytes().len() == from.as_bytes().len();
+        let names = known.iter().filter(is_alike).map(CommitId::as_bytes);
+        let body = names.collect::<Vec<_>>().concat();
         let begin = GitRequest::BeginPast {
-            from: Id::of_bytes(&from),
+            from: Id::from(from),
             bounds: *bounds,
         };
         git.exchange(&begin, &body, 0)?;
@@ -151,14 +154,14 @@ pub(super) fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) 
 /// A commit without hidden paths, and within the bounds whatever the helper says.
 fn step_out(repository: &Repository, bounds: &PastBounds, step: PastStep) -> PastCommitStep {
     let record = match step {
-        PastStep::Known(id) => return PastCommitStep::Known(id.bytes()),
+        PastStep::Known(id) => return PastCommitStep::Known(id.commit()),
         PastStep::Read(record) => record,
     };
     let is_shown = |path: &str| visible(repository, path).is_some();
     let changed = record.changed.into_iter().take(bounds.files_max);
     let renamed = record.renamed.into_iter().take(bounds.renames_max);
     PastCommitStep::Read(PastChanges {
-        id: record.id.bytes(),
+        id: record.id.commit(),
         seconds: record.seconds,
         message: tool_core::text::beginning(&record.message, bounds.message_bytes_max).to_owned(),
         changed: changed.filter(|path| is_shown(path)).collect(),

@@ -6,8 +6,9 @@
 use super::submodules::SUBMODULE;
 use serde::{Deserialize, Serialize};
 use tool_core::authors::Team;
+use tool_core::digest::CommitId;
 
-/// The name of an object: 40 hexadecimal digits.
+/// The name of an object: 40 hexadecimal digits, or 64 in a repository whose names are by SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(in crate::imports) struct Id(String);
@@ -16,25 +17,15 @@ impl Id {
     pub(in crate::imports) fn as_str(&self) -> &str {
         &self.0
     }
+
+    pub(in crate::imports) fn commit(&self) -> CommitId {
+        CommitId::of_digits(&self.0).expect("an `Id` is made of 40 or 64 digits only")
+    }
 }
 
-impl Id {
-    pub(in crate::imports) fn of_bytes(bytes: &[u8; 20]) -> Self {
-        Self(tool_core::digest::hexadecimal(bytes))
-    }
-
-    /// The name as the 20 bytes that its digits stand for.
-    pub(in crate::imports) fn bytes(&self) -> [u8; 20] {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => byte - b'0',
-            other => other - b'a' + 10,
-        };
-        let (pairs, _) = self.0.as_bytes().as_chunks::<2>();
-        let mut bytes = [0; 20];
-        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            *byte = digit(*high) << 4 | digit(*low);
-        }
-        bytes
+impl From<CommitId> for Id {
+    fn from(commit: CommitId) -> Self {
+        Self(commit.to_string())
     }
 }
 
@@ -42,8 +33,8 @@ impl TryFrom<String> for Id {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if text.len() == 40 && text.bytes().all(is_hex) {
+        let is_plain = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        if is_plain && CommitId::of_digits(&text).is_some() {
             Ok(Self(text))
         } else {
             Err("no object has such a name")
@@ -470,17 +461,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_named_by_forty_digits_and_nothing_else() {
+    fn an_object_is_named_by_forty_or_sixty_four_digits_and_nothing_else() {
         let digits = "0123456789abcdef0123456789abcdef01234567";
-        let id = Id::try_from(digits.to_owned()).expect("it is one");
-        assert_eq!(id.as_str(), digits);
-        assert_eq!(Id::of_bytes(&id.bytes()), id);
+        for digits in [digits.to_owned(), format!("{digits}{}", &digits[16..])] {
+            let id = Id::try_from(digits.clone()).expect("it is one");
+            assert_eq!(id.as_str(), digits);
+            assert_eq!(Id::from(id.commit()), id);
+        }
         for text in [
             "",
             "../../../etc/passwd",
             &digits[1..],
             &digits.to_uppercase(),
             &format!("{digits}0"),
+            &format!("{digits}00"),
         ] {
             Id::try_from(text.to_owned()).expect_err(text);
         }

@@ -284,7 +284,7 @@ fn id(oid: Oid) -> Result<Id, Failure> {
 }
 
 fn oid(id: &Id) -> Result<Oid, Failure> {
-    id.as_str().parse().map_err(|error| git_failure(&error))
+    Oid::from_bytes(id.commit().as_bytes()).map_err(|error| git_failure(&error))
 }
 
 /// The repository, and what was found in it last.

@@ -21,12 +21,12 @@ fn repository(fixture: &Fixture) -> Arc<Repository> {
     Repository::open(&fixture.root(), &Options::default()).expect("the folder is there")
 }
 
-fn head(fixture: &Fixture) -> [u8; 20] {
+fn head(fixture: &Fixture) -> CommitId {
     let head = head_commit(&repository(fixture), &CancellationToken::new());
     head.expect("git can be read").expect("there is a commit")
 }
 
-fn walk(fixture: &Fixture, known: &HashSet<[u8; 20]>) -> PastCommits {
+fn walk(fixture: &Fixture, known: &HashSet<CommitId>) -> PastCommits {
     let cancel = CancellationToken::new();
     walk_commits(&repository(fixture), head(fixture), known, &BOUNDS, TIME, &cancel).expect("git can be read")
 }
@@ -137,7 +137,7 @@ fn known_commits_are_only_named() {
     fixture.commit("begin");
     fixture.write("a.py", "a2\n");
     fixture.commit("change");
-    let known: HashSet<[u8; 20]> = read(&walk(&fixture, &HashSet::new()))
+    let known: HashSet<CommitId> = read(&walk(&fixture, &HashSet::new()))
         .iter()
         .map(|one| one.id)
         .collect();

@@ -510,7 +510,7 @@ fn index_entry(path: String, new: &NewFile) -> Result<IndexEntry, git2::Error> {
         uid: new.user,
         gid: new.group,
         file_size: new.bytes,
-        id: new.id.as_str().parse()?,
+        id: Oid::from_bytes(new.id.commit().as_bytes())?,
         flags: 0,
         flags_extended: 0,
         path: path.into_bytes(),

@@ -34,12 +34,6 @@ const ENTRIES_MAX: usize = 400_000;
 /// Folders within folders that are looked into. Deeper paths are left out: a comparison takes stack for each level.
 const DEPTH_MAX: usize = 64;
 
-/// The content of an empty file. A removed and an added empty file are no renamed one.
-const EMPTY_BLOB: [u8; 20] = [
-    0xe6, 0x9d, 0xe2, 0x9b, 0xb2, 0xd1, 0xd6, 0x43, 0x4b, 0x8b, 0x29, 0xae, 0x77, 0x5a, 0xd8, 0xc2, 0xe4, 0x8c, 0x53,
-    0x91,
-];
-
 /// A walk through the ancestors of a commit that leaves out what the caller knows.
 pub(super) struct PastWalk<'a> {
     git: &'a Git,
@@ -49,9 +43,12 @@ pub(super) struct PastWalk<'a> {
 }
 
 impl<'a> PastWalk<'a> {
-    /// `known` are names of commits, 20 bytes each.
+    /// `known` are names of commits, each as long as that of `from`.
     pub(super) fn begin(git: &'a Git, from: &Id, known: &[u8], bounds: PastBounds) -> Result<Self, Failure> {
-        let known = known.chunks_exact(20).map(Oid::from_bytes).collect::<Result<_, _>>();
+        let known = known
+            .chunks_exact(from.commit().as_bytes().len())
+            .map(Oid::from_bytes)
+            .collect::<Result<_, _>>();
         if !git.has_size_within(oid(from)?, COMMIT_BYTES_MAX) {
             return Err(failure("limit", "The newest commit is missing or too large."));
         }
@@ -153,12 +150,9 @@ impl PathChanges {
             by_content.entry(*content).or_default().push(path);
         }
         let mut renamed = Vec::new();
-        let added = self
-            .added
-            .iter()
-            .filter(|(_, content)| content.as_bytes() != EMPTY_BLOB);
-        for (path, content) in added {
-            let Some(old) = by_content.get_mut(content).filter(|old| !old.is_empty()) else {
+        for (path, content) in &self.added {
+            let old = by_content.get_mut(content).filter(|old| !old.is_empty());
+            let Some(old) = old.filter(|_| !is_empty_file(*content)) else {
                 continue;
             };
             // Of several files with one content, the one of the same name.
@@ -175,6 +169,11 @@ impl PathChanges {
         let counts = changed.len() <= bounds.files_max;
         (if counts { changed } else { Vec::new() }, renamed)
     }
+}
+
+/// True for the content of an empty file. A removed and an added empty file are no renamed one.
+fn is_empty_file(content: Oid) -> bool {
+    Oid::hash_object_ext(ObjectType::Blob, &[], content.object_format()).is_ok_and(|empty| empty == content)
 }
 
 impl Git {
