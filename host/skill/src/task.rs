@@ -28,11 +28,24 @@ pub(crate) struct GitTask {
     pub(crate) is_directory: bool,
     /// Folder for the objects of a commit.
     pub(crate) scratch: Option<PathBuf>,
+    /// Where references are kept in tables: a git directory that is to hold them in files.
+    pub(crate) stand_in: Option<StandInTask>,
     /// The user's home, and the folder of configurations where it is another than usual.
     pub(crate) home: Option<PathBuf>,
     pub(crate) config_home: Option<PathBuf>,
     pub(crate) author: GitPerson,
     pub(crate) committer: GitPerson,
+}
+
+/// A stand-in for a git directory whose references are in tables, and the folders of those tables.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StandInTask {
+    pub(crate) place: PathBuf,
+    /// `HEAD` and other references of the work tree.
+    pub(crate) own: PathBuf,
+    /// The references of the repository; the same folder but for a linked worktree.
+    pub(crate) common: PathBuf,
 }
 
 /// A person of a commit as the caller's environment has them: `GIT_AUTHOR_NAME` and the like. What it lacks is taken from

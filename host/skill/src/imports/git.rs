@@ -12,6 +12,7 @@
 //! the same work.
 
 pub(super) mod content;
+mod format;
 pub(super) mod large;
 pub(super) mod layout;
 mod linked;
@@ -19,6 +20,7 @@ pub(super) mod lock;
 pub(super) mod patches;
 pub(super) mod publish;
 pub(super) mod recover;
+mod stand_in;
 pub(super) mod submodules;
 pub(super) mod talk;
 pub(super) mod worker;
@@ -42,12 +44,15 @@ use tool_core::api::Effect;
 use tool_core::text::clean;
 use tool_repository::Repository;
 use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
+use tool_sandbox::scratch::ScratchFolder;
 
 /// A helper that has the repository open.
 pub(super) struct Git {
     helper: Helper,
     until: Until,
     pub(super) layout: Layout,
+    /// What libgit2 reads in place of a git directory with tables of references.
+    _stand_in: Option<ScratchFolder>,
     /// Absent where a thread does the work, which keeps it for as long as it lives.
     _counted: Option<Counted>,
 }
@@ -72,9 +77,20 @@ impl Git {
         place: Option<&str>,
         scratch: Option<&Path>,
     ) -> Result<Self, Failure> {
+        layout.format.check()?;
         let counted = Counted::new(&OPERATIONS)?;
         let until = Until::within(longest(), &context.cancel);
-        let task = task(context, &layout, place, scratch);
+        let (stand_in, stand_in_task) = if layout.format.has_tables() {
+            let (folder, task) = stand_in::prepare(&layout, context.repository.state_directory())?;
+            (Some(folder), Some(task))
+        } else {
+            (None, None)
+        };
+        let task = GitTask {
+            stand_in: stand_in_task,
+            ..task(context, &layout, place, scratch)
+        };
+        let written = [scratch, stand_in.as_ref().map(ScratchFolder::path)];
         if let Err(why) = confine::has_helper() {
             require(context, why)?;
             let work = move |connection| {
@@ -86,10 +102,11 @@ impl Git {
                 helper,
                 until,
                 layout,
+                _stand_in: stand_in,
                 _counted: None,
             });
         }
-        let helper = Helper::start(&walls(&layout, scratch), &Task::Git(Box::new(task)), &until).map_err(explain)?;
+        let helper = Helper::start(&walls(&layout, written), &Task::Git(Box::new(task)), &until).map_err(explain)?;
         if let Some(why) = helper.confinement().missing() {
             require(context, &why)?;
         }
@@ -97,6 +114,7 @@ impl Git {
             helper,
             until,
             layout,
+            _stand_in: stand_in,
             _counted: Some(counted),
         })
     }
@@ -366,6 +384,7 @@ fn task(context: &CallContext, layout: &Layout, place: Option<&str>, scratch: Op
         above: place.map(|place| format!("{place}/")).unwrap_or_default(),
         is_directory: layout.is_directory,
         scratch: scratch.map(Path::to_owned),
+        stand_in: None,
         home: variable("HOME").or_else(std::env::home_dir),
         config_home: variable("XDG_CONFIG_HOME"),
         author: person(context, "AUTHOR"),
@@ -383,14 +402,19 @@ fn person(context: &CallContext, role: &str) -> GitPerson {
     }
 }
 
-fn walls(layout: &Layout, scratch: Option<&Path>) -> Walls {
+fn walls(layout: &Layout, written: [Option<&Path>; 2]) -> Walls {
+    let write: Vec<PathBuf> = written.into_iter().flatten().map(Path::to_owned).collect();
     Walls {
         read: layout.readable(),
-        write: scratch.into_iter().map(Path::to_owned).collect(),
         memory_bytes: limits::GIT_MEMORY_BYTES_MAX,
         address_bytes: limits::GIT_ADDRESS_BYTES_MAX,
         cpu_seconds: limits::GIT_SECONDS_MAX,
-        file_bytes: scratch.map_or(0, |_| limits::GIT_FILE_BYTES_MAX),
+        file_bytes: if write.is_empty() {
+            0
+        } else {
+            limits::GIT_FILE_BYTES_MAX
+        },
+        write,
     }
 }
 

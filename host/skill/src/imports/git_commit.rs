@@ -709,7 +709,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
         subject: start.message.lines().next().unwrap_or_default(),
         moment: moments[1],
     };
-    publication.lay_out(movement, &context.cancel)?;
+    publication.lay_out(movement, now.keeps_logs, &context.cancel)?;
     // From here on nothing is given up half done.
     if context.cancel.is_cancelled() {
         return Err(cancelled());

@@ -78,7 +78,7 @@ pub fn find_past_gap(repository: &Repository) -> Option<PastGap> {
     } else if !elsewhere.is_empty() {
         Some(PastGap::Borrowed)
     } else {
-        layout.has_foreign_format().then_some(PastGap::Format)
+        layout.format.check().is_err().then_some(PastGap::Format)
     }
 }
 

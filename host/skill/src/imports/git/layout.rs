@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use super::format::Format;
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
@@ -27,6 +28,8 @@ pub(in crate::imports) struct Layout {
     pub(in crate::imports) git: PathBuf,
     /// Objects, branches and configuration.
     pub(in crate::imports) common: PathBuf,
+    /// How its configuration says that objects are named and references are kept.
+    pub(in crate::imports) format: Format,
     /// Directories of objects that it borrows from.
     pub(in crate::imports) alternates: Vec<PathBuf>,
     /// True where `.git` is a file, and git directory and work tree name each other.
@@ -65,6 +68,7 @@ impl Layout {
             is_linked: metadata.is_file() && is_linked(&top, &link, &git, &common),
             top,
             is_directory: metadata.is_dir(),
+            format: Format::of(&common),
             git,
             common,
             alternates,
@@ -86,25 +90,6 @@ impl Layout {
     /// The git directory that a commit writes to, where it belongs to the work tree and lies outside of it.
     pub(in crate::imports) fn linked(&self) -> Option<&Path> {
         (self.is_linked && !self.common.starts_with(&self.top)).then_some(self.common.as_path())
-    }
-
-    /// True where git's configuration demands a format that libgit2 does not read: names by SHA-256, branches in tables.
-    pub(in crate::imports) fn has_foreign_format(&self) -> bool {
-        let text = read(&self.common.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
-        let mut is_extension = false;
-        String::from_utf8_lossy(&text).lines().any(|line| {
-            let line = line.trim().to_ascii_lowercase();
-            if line.starts_with('[') {
-                is_extension = line.starts_with("[extensions]");
-            }
-            let (key, value) = line.split_once('=').unwrap_or((&line, ""));
-            let usual = match key.trim() {
-                "objectformat" => "sha1",
-                "refstorage" => "files",
-                _ => return false,
-            };
-            is_extension && value.trim() != usual
-        })
     }
 
     /// Directories that a helper may read.
@@ -205,7 +190,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// The files by which a git directory says what it is must be files: a link could borrow those of another repository.
 fn check_plain(directory: &Path) -> Result<(), Failure> {
-    const FILES: [&str; 11] = [
+    const FILES: [&str; 12] = [
         "HEAD",
         "config",
         "config.worktree",
@@ -217,6 +202,7 @@ fn check_plain(directory: &Path) -> Result<(), Failure> {
         "info/exclude",
         "info/attributes",
         "objects/info/alternates",
+        "reftable/tables.list",
     ];
     for name in FILES {
         let path = directory.join(name);
@@ -224,7 +210,7 @@ fn check_plain(directory: &Path) -> Result<(), Failure> {
             return Err(foreign(&path, "it is not a regular file"));
         }
     }
-    for name in ["objects", "refs", "logs", "info"] {
+    for name in ["objects", "refs", "reftable", "logs", "info"] {
         let path = directory.join(name);
         if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {
             return Err(foreign(&path, "it is not a directory"));
@@ -333,26 +319,6 @@ mod tests {
             .1
             .expect_err("they are too many");
         assert!(refused.message.contains("too many places"), "{}", refused.message);
-    }
-
-    #[test]
-    fn formats_that_cannot_be_read_are_known_by_the_configuration() {
-        for (config, is_foreign) in [
-            ("[core]\n\tbare = false\n", false),
-            ("[extensions]\n\tobjectFormat = SHA1\n\trefStorage = files\n", false),
-            (
-                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n",
-                true,
-            ),
-            ("[extensions]\n\trefStorage=reftable\n", true),
-            ("[other]\n\tobjectformat = sha256\n", false),
-        ] {
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            fs::create_dir_all(folder.path().join(".git/objects")).expect("the folder is writable");
-            fs::write(folder.path().join(".git/config"), config).expect("the folder is writable");
-            let layout = Layout::find(folder.path()).expect("it is a git directory");
-            assert_eq!(layout.has_foreign_format(), is_foreign, "{config}");
-        }
     }
 
     #[test]

@@ -14,13 +14,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::layout::{Layout, open};
 use super::lock::{Lock, OpenedFolder};
-use super::recover::{Part, lock_names};
+use super::recover::{Part, lock_names, table_mark};
 use super::talk::{Id, Moment};
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{cancelled, failure};
+use tool_core::digest::CommitId;
 use tool_core::text::clean_line;
-use tool_repository::changes::Publishing;
+use tool_repository::changes::{Publishing, crash_point, has_crashed};
+use tool_repository::reftable::{self, LogLine, Reference, References};
 use tool_sandbox::scratch;
 
 /// The folder in which a helper makes objects and changes a copy of the index.
@@ -39,18 +41,19 @@ impl Scratch {
         }
         let folder = scratch::folder(home, "tool-git-").map_err(failed)?;
         let scratch = Self(folder);
-        scratch.fill(&objects).map_err(failed)?;
+        scratch.fill(&objects, layout.format.is_sha256()).map_err(failed)?;
         Ok(scratch)
     }
 
-    fn fill(&self, objects: &str) -> io::Result<()> {
+    fn fill(&self, objects: &str, is_sha256: bool) -> io::Result<()> {
         let store = self.store();
         fs::create_dir_all(store.join("objects/info"))?;
         fs::create_dir(store.join("refs"))?;
         fs::write(store.join("HEAD"), "ref: refs/heads/none\n")?;
+        let format = if is_sha256 { "sha256" } else { "sha1" };
         fs::write(
             store.join("config"),
-            "[core]\n\tbare = true\n\trepositoryformatversion = 0\n",
+            format!("[core]\n\tbare = true\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = {format}\n"),
         )?;
         fs::write(store.join("objects/info/alternates"), format!("{objects}\n"))
     }
@@ -79,6 +82,18 @@ pub(in crate::imports) struct Movement<'a> {
     pub(in crate::imports) moment: Moment,
 }
 
+impl Movement<'_> {
+    fn log_message(&self) -> String {
+        let initial = if self.from.is_none() { " (initial)" } else { "" };
+        format!("commit{initial}: {}", clean_line(self.subject))
+    }
+}
+
+/// The folder of the tables that hold a branch, or the `HEAD` of the work tree.
+fn tables_of(layout: &Layout, branch: Option<&str>) -> PathBuf {
+    branch.map_or(&layout.git, |_| &layout.common).join(reftable::FOLDER)
+}
+
 /// The locked branch and index, with their replacements beside them. Drop removes the replacements that were not used.
 pub(in crate::imports) struct Publication<'a> {
     layout: &'a Layout,
@@ -86,6 +101,66 @@ pub(in crate::imports) struct Publication<'a> {
     branch: Option<&'a str>,
     reference: Lock,
     index: Lock,
+    /// Where references are in tables: the new one, before the list names it.
+    table: Option<NewTable>,
+    notes: &'a Publishing,
+}
+
+/// A table beside those that the list names. Drop removes it unless it is in use.
+struct NewTable {
+    folder: OpenedFolder,
+    name: String,
+    is_used: bool,
+}
+
+impl NewTable {
+    /// Lays down a table with a value and log lines of the movement, and in place of the locked list one that names it,
+    /// too.
+    fn lay_out(
+        lock: &mut Lock,
+        place: &Path,
+        notes: &Publishing,
+        (value, logged): (Option<(&str, Reference)>, &[&str]),
+        movement: Movement<'_>,
+    ) -> io::Result<Self> {
+        let before = References::read(place)?;
+        let (old, new) = (movement.from.map(Id::commit), movement.to.commit());
+        let (person, address) = movement.author.rsplit_once(" <").unwrap_or((movement.author, ""));
+        let message = movement.log_message();
+        let line = |&reference| LogLine {
+            reference,
+            old: old.as_ref().map(CommitId::as_bytes),
+            new: new.as_bytes(),
+            person: (person, address.trim_end_matches('>')),
+            moment: (movement.moment.seconds.unsigned_abs(), movement.moment.offset_minutes),
+            message: &message,
+        };
+        let logs: Vec<LogLine<'_>> = logged.iter().map(line).collect();
+        let update = before.newest_update + 1;
+        let bytes = reftable::table(update, new.as_bytes().len() == 32, value.as_slice(), &logs);
+        let name = format!("0x{update:012x}-0x{update:012x}-{}.ref", table_mark(notes));
+        let list = before.tables.iter().chain([&name]);
+        let list: String = list.map(|name| format!("{name}\n")).collect();
+        let table = Self {
+            folder: OpenedFolder::at(place)?,
+            name,
+            is_used: false,
+        };
+        let mut file = table.folder.make(&table.name, 0o666)?;
+        crash_point();
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        lock.lay_out(|file| file.write_all(list.as_bytes()))?;
+        Ok(table)
+    }
+}
+
+impl Drop for NewTable {
+    fn drop(&mut self) {
+        if !self.is_used && !has_crashed() {
+            self.folder.remove(&self.name);
+        }
+    }
 }
 
 impl<'a> Publication<'a> {
@@ -94,7 +169,7 @@ impl<'a> Publication<'a> {
         layout: &'a Layout,
         scratch: &'a Scratch,
         branch: Option<&'a str>,
-        notes: &Publishing,
+        notes: &'a Publishing,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| failure("failed", format!("The git directory cannot be written to: {error}."));
         let index = Lock::take(
@@ -102,10 +177,14 @@ impl<'a> Publication<'a> {
             "index",
             lock_names(notes, Part::Index),
         )?;
+        branch.map_or(Ok(()), check_branch)?;
         let (folder, name) = match branch {
+            _ if layout.format.has_tables() => {
+                let tables = OpenedFolder::at(&tables_of(layout, branch));
+                (tables.map_err(failed)?, reftable::LIST)
+            }
             None => (OpenedFolder::at(&layout.git).map_err(failed)?, "HEAD"),
             Some(branch) => {
-                check_branch(branch)?;
                 let heads = || {
                     OpenedFolder::at(&layout.common)?
                         .enter("refs")?
@@ -122,6 +201,8 @@ impl<'a> Publication<'a> {
             branch,
             reference,
             index,
+            table: None,
+            notes,
         };
         publication.copy_index().map_err(failed)?;
         Ok(publication)
@@ -146,6 +227,7 @@ impl<'a> Publication<'a> {
     pub(in crate::imports) fn lay_out(
         &mut self,
         movement: Movement<'_>,
+        keeps_logs: bool,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
         let mut work = || -> io::Result<()> {
@@ -155,7 +237,11 @@ impl<'a> Publication<'a> {
                 movement.to,
                 cancel,
             )?;
-            self.reference.lay_out(|file| writeln!(file, "{}", movement.to))?;
+            if self.layout.format.has_tables() {
+                self.lay_out_table(movement, keeps_logs)?;
+            } else {
+                self.reference.lay_out(|file| writeln!(file, "{}", movement.to))?;
+            }
             let made = open(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
             let mut made = made.take(limits::GIT_FILE_BYTES_MAX);
             self.index.lay_out(|file| io::copy(&mut made, file).map(drop))
@@ -169,11 +255,65 @@ impl<'a> Publication<'a> {
         })
     }
 
+    /// Lays a table with the movement beside the others, and a list that ends with it.
+    fn lay_out_table(&mut self, movement: Movement<'_>, keeps_logs: bool) -> io::Result<()> {
+        let place = tables_of(self.layout, self.branch);
+        let before = References::read(&place)?;
+        let name = self
+            .branch
+            .map_or_else(|| "HEAD".to_owned(), |branch| format!("refs/heads/{branch}"));
+        let from = movement.from.map(Id::commit);
+        if before.resolve(&name) != from.as_ref().map(CommitId::as_bytes) {
+            return Err(io::Error::other("the branch has moved"));
+        }
+        let is_below = |one: &str, two: &str| one.strip_prefix(two).is_some_and(|rest| rest.starts_with('/'));
+        let mut others = before.by_name.keys();
+        if others.any(|other| is_below(other, &name) || is_below(&name, other)) {
+            return Err(io::Error::other("the name of another branch stands in its way"));
+        }
+        let value = Reference::Object {
+            id: movement.to.commit().as_bytes().to_vec(),
+            peeled: None,
+        };
+        let has_head = self.branch.is_some() && self.layout.git == self.layout.common;
+        let logged = [has_head.then_some("HEAD"), Some(name.as_str())];
+        let logged: Vec<&str> = logged.into_iter().flatten().filter(|_| keeps_logs).collect();
+        let content = (Some((name.as_str(), value)), logged.as_slice());
+        let table = NewTable::lay_out(&mut self.reference, &place, self.notes, content, movement)?;
+        self.table = Some(table);
+        Ok(())
+    }
+
+    /// A linked worktree has tables of its own, with the log of its `HEAD`.
+    fn log_in_own_tables(&self, movement: Movement<'_>) -> io::Result<()> {
+        let place = tables_of(self.layout, None);
+        let folder = OpenedFolder::at(&place)?;
+        let lock = Lock::take(folder, reftable::LIST, lock_names(self.notes, Part::Log));
+        let mut lock = lock.map_err(|failure| io::Error::other(failure.message))?;
+        let mut table = NewTable::lay_out(&mut lock, &place, self.notes, (None, &["HEAD"]), movement)?;
+        lock.place()?;
+        table.is_used = true;
+        Ok(())
+    }
+
     /// Moves the branch. From then on the commit is made.
     pub(in crate::imports) fn move_branch(&mut self, movement: Movement<'_>, keeps_logs: bool) -> Result<(), Failure> {
         let moved = self.reference.place();
         moved.map_err(|error| failure("failed", format!("The commit could not be put in place: {error}.")))?;
-        if keeps_logs && let Err(error) = self.log(movement) {
+        let logged = match &mut self.table {
+            None if keeps_logs => self.log(movement),
+            None => Ok(()),
+            Some(table) => {
+                table.is_used = true;
+                let is_elsewhere = keeps_logs && self.branch.is_some() && self.layout.git != self.layout.common;
+                if is_elsewhere {
+                    self.log_in_own_tables(movement)
+                } else {
+                    Ok(())
+                }
+            }
+        };
+        if let Err(error) = logged {
             tracing::warn!(%error, "a commit is not in git's log of the branch");
         }
         Ok(())
@@ -186,7 +326,7 @@ impl<'a> Publication<'a> {
 
     /// One line for `HEAD` and one for the branch.
     fn log(&self, movement: Movement<'_>) -> io::Result<()> {
-        let none = "0".repeat(40);
+        let none = "0".repeat(movement.to.as_str().len());
         let Moment {
             seconds,
             offset_minutes,
@@ -194,12 +334,11 @@ impl<'a> Publication<'a> {
         let sign = if offset_minutes < 0 { '-' } else { '+' };
         let (hours, minutes) = (offset_minutes.unsigned_abs() / 60, offset_minutes.unsigned_abs() % 60);
         let line = format!(
-            "{} {} {} {seconds} {sign}{hours:02}{minutes:02}\tcommit{}: {}\n",
+            "{} {} {} {seconds} {sign}{hours:02}{minutes:02}\t{}\n",
             movement.from.map_or(none.as_str(), Id::as_str),
             movement.to,
             clean_line(movement.author),
-            if movement.from.is_none() { " (initial)" } else { "" },
-            clean_line(movement.subject),
+            movement.log_message(),
         );
         let own = OpenedFolder::at(&self.layout.git)?.enter("logs")?;
         own.append("HEAD")?.write_all(line.as_bytes())?;
@@ -249,7 +388,7 @@ fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) ->
             let Some(rest) = file
                 .file_name()
                 .to_str()
-                .filter(|name| is_hex(name, 38))
+                .filter(|name| is_hex(name, head.as_str().len() - 2))
                 .map(str::to_owned)
             else {
                 continue;

@@ -4,16 +4,23 @@
 //! name or a line that only this publication has: a file with such a name or line is ours, and nothing else is touched.
 //! A commit whose branch has moved is finished, one whose branch has not is not made.
 
+use std::fs;
 use std::io;
+use std::path::Path;
 
+use super::format::Format;
 use super::lock::{Names, OpenedFolder, lock_of};
+use tool_core::digest::hexadecimal;
 use tool_repository::changes::{Publishing, crash_point};
+use tool_repository::reftable::{self, References};
 
 /// Locked part of a publication.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
     Index,
     Reference,
+    /// The tables with the log of a linked worktree.
+    Log,
 }
 
 /// The names of the lock of one part. Only this publication uses them.
@@ -21,6 +28,7 @@ pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
     let part = match part {
         Part::Index => "index",
         Part::Reference => "branch",
+        Part::Log => "log",
     };
     let own = format!("tool-{}-{part}", publication.id);
     Names {
@@ -30,15 +38,53 @@ pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
     }
 }
 
-/// The folder of the reference that moves, and its name there.
-fn find_reference(publication: &Publishing) -> io::Result<(OpenedFolder, &str)> {
-    match &publication.branch {
-        None => Ok((OpenedFolder::at(&publication.git)?, "HEAD")),
-        Some(branch) => OpenedFolder::at(&publication.common)?
+/// The end of the name of a publication's table. Git has eight random digits there.
+pub(super) fn table_mark(publication: &Publishing) -> &str {
+    let id = publication.id.as_str();
+    id.get(id.len().saturating_sub(8)..).unwrap_or(id)
+}
+
+/// Clears away what a publication left beside its reference; true if the reference has moved to the commit.
+fn settle_reference(left: &Publishing) -> io::Result<bool> {
+    let names = lock_names(left, Part::Reference);
+    if Format::of(&left.common).has_tables() {
+        if left.branch.is_some() && left.git != left.common {
+            settle_tables(left, &left.git, &lock_names(left, Part::Log))?;
+        }
+        let (git, name) = match &left.branch {
+            None => (&left.git, "HEAD".to_owned()),
+            Some(branch) => (&left.common, format!("refs/heads/{branch}")),
+        };
+        let found = settle_tables(left, git, &names)?;
+        return Ok(found.resolve(&name).map(hexadecimal).as_ref() == Some(&left.commit));
+    }
+    let (folder, name) = match &left.branch {
+        None => (OpenedFolder::at(&left.git)?, "HEAD"),
+        Some(branch) => OpenedFolder::at(&left.common)?
             .find("refs")?
             .find("heads")?
-            .find_for(branch),
+            .find_for(branch)?,
+    };
+    let has_moved = folder.line(name).is_some_and(|line| line.trim_end() == left.commit);
+    clear(&folder, name, &names);
+    Ok(has_moved)
+}
+
+/// Removes our lock on the tables of a git directory, and our table unless the list names it. Gives what they hold.
+fn settle_tables(left: &Publishing, git: &Path, names: &Names) -> io::Result<References> {
+    let place = git.join(reftable::FOLDER);
+    let folder = OpenedFolder::at(&place)?;
+    clear(&folder, reftable::LIST, names);
+    let found = References::read(&place)?;
+    let end = format!("-{}.ref", table_mark(left));
+    for table in fs::read_dir(&place)?.flatten() {
+        let name = table.file_name().to_string_lossy().into_owned();
+        if name.ends_with(&end) && !found.tables.contains(&name) {
+            folder.remove(&name);
+            crash_point();
+        }
     }
+    Ok(found)
 }
 
 /// Finishes or clears away the rest of a publication. Answers with a notice for the user, as a sentence and a hint;
@@ -48,15 +94,8 @@ pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<Str
     let names = lock_names(left, Part::Index);
     let is_ours = git.line(&lock_of("index")).is_some_and(|line| line == names.mark);
     let was_ready = git.has(&names.new);
-    let has_moved = match find_reference(left) {
-        Ok((folder, name)) => {
-            let has_moved = folder.line(name).is_some_and(|line| line.trim_end() == left.commit);
-            clear(&folder, name, &lock_names(left, Part::Reference));
-            has_moved
-        }
-        // The branch was never there, or is no more.
-        Err(_) => false,
-    };
+    // An error says that the branch was never there, or is no more.
+    let has_moved = settle_reference(left).unwrap_or(false);
     let is_finished = was_ready && has_moved && is_ours && git.rename(&names.new, "index").is_ok();
     crash_point();
     let had_lock = clear(&git, "index", &names);

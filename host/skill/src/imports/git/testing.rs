@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{Approver, CallContext, ChangeKind, Question};
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
+use tool_core::digest::hexadecimal;
+use tool_repository::reftable::{self, Reference, References};
 use tool_repository::{Options, Repository};
 use tool_sandbox::contain;
 
@@ -74,6 +76,16 @@ pub(in crate::imports) fn context(root: &Path, allowed: &[&str], approver: Arc<d
     }
 }
 
+/// An empty repository of each format, and whether its references are to be in tables.
+pub(in crate::imports) fn formats() -> [(Fixture, bool); 4] {
+    [
+        (Fixture::new(), false),
+        (Fixture::sha256(), false),
+        (Fixture::new(), true),
+        (Fixture::sha256(), true),
+    ]
+}
+
 /// A folder with a git repository in it.
 pub(in crate::imports) struct Fixture {
     folder: tempfile::TempDir,
@@ -83,24 +95,93 @@ pub(in crate::imports) struct Fixture {
 impl Fixture {
     /// An empty repository with an author.
     pub(in crate::imports) fn new() -> Self {
-        Self::within(tempfile::tempdir())
+        Self::within(tempfile::tempdir(), false)
+    }
+
+    /// As [`Self::new`], with names by SHA-256.
+    pub(in crate::imports) fn sha256() -> Self {
+        Self::within(tempfile::tempdir(), true)
     }
 
     /// An empty repository with an author, in memory where possible: for tests of ordering, which a disk makes slow.
     pub(in crate::imports) fn in_memory() -> Self {
-        Self::within(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()))
+        Self::within(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()), false)
     }
 
-    fn within(folder: std::io::Result<tempfile::TempDir>) -> Self {
+    fn within(folder: std::io::Result<tempfile::TempDir>, is_sha256: bool) -> Self {
         without_the_machines_configuration();
         let folder = folder.expect("there is room for a folder");
         let mut options = git2::RepositoryInitOptions::new();
         options.initial_head("main").external_template(false);
+        if is_sha256 {
+            options.object_format(git2::ObjectFormat::Sha256);
+        }
         let git = git2::Repository::init_opts(folder.path().join("work"), &options).expect("git can be initialised");
         let fixture = Self { folder, git };
         fixture.configure("user.name", "Ada Example");
         fixture.configure("user.email", "ada@example.org");
         fixture
+    }
+
+    /// Moves the references into tables, as `git refs migrate` does. libgit2 does not find them there.
+    pub(in crate::imports) fn use_tables(&self) {
+        let git = self.git.path();
+        let head = std::fs::read_to_string(git.join("HEAD")).expect("it is there");
+        let head = head.trim().strip_prefix("ref: ").expect("it names a branch");
+        let object = |reference: git2::Reference<'_>| {
+            let id = reference.target().expect("an object").as_bytes().to_vec();
+            (
+                reference.name().expect("UTF-8").to_owned(),
+                Reference::Object { id, peeled: None },
+            )
+        };
+        let references = self.git.references().expect("they can be read");
+        let mut all: Vec<_> = references
+            .map(|reference| object(reference.expect("it is one")))
+            .collect();
+        all.push(("HEAD".to_owned(), Reference::Symbolic(head.to_owned())));
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        let all: Vec<_> = all.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let is_sha256 = self.git.object_format() == git2::ObjectFormat::Sha256;
+        std::fs::remove_dir_all(git.join("refs")).expect("it is there");
+        for folder in ["refs", reftable::FOLDER] {
+            std::fs::create_dir(git.join(folder)).expect("folders can be made");
+        }
+        for (name, content) in [
+            ("HEAD", b"ref: refs/heads/.invalid\n".to_vec()),
+            ("refs/heads", b"this repository uses the reftable format\n".to_vec()),
+            ("reftable/1.ref", reftable::table(1, is_sha256, &all, &[])),
+            ("reftable/tables.list", b"1.ref\n".to_vec()),
+        ] {
+            std::fs::write(git.join(name), content).expect("files can be written");
+        }
+        self.configure("core.repositoryformatversion", "1");
+        self.configure("extensions.refstorage", "reftable");
+    }
+
+    /// Moves the references back into files. Nothing else may be among the tables.
+    pub(in crate::imports) fn use_files(&self) {
+        let git = self.git.path();
+        let tables = git.join(reftable::FOLDER);
+        let found = References::read(&tables).expect("the tables are whole");
+        let names = std::fs::read_dir(&tables).expect("it is there").flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let is_known = |name: &String| name == reftable::LIST || found.tables.contains(name);
+        assert_eq!(names.filter(|name| !is_known(name)).collect::<Vec<_>>(), [""; 0]);
+        std::fs::remove_dir_all(tables).expect("it is there");
+        std::fs::remove_file(git.join("refs/heads")).expect("it is there");
+        for (name, value) in &found.by_name {
+            let text = match value {
+                Reference::Object { id, .. } => hexadecimal(id),
+                Reference::Symbolic(target) => format!("ref: {target}"),
+            };
+            let place = git.join(name);
+            std::fs::create_dir_all(place.parent().expect("it has one")).expect("folders can be made");
+            std::fs::write(place, text + "\n").expect("files can be written");
+        }
+        std::fs::create_dir_all(git.join("refs/heads")).expect("folders can be made");
+        let mut config = self.git.config().expect("there is a configuration");
+        config.remove("extensions.refstorage").expect("it is set");
     }
 
     /// The work tree.
@@ -257,6 +338,7 @@ pub(in crate::imports) fn changed(context: &CallContext, paths: &[&str]) {
 fn without_the_machines_configuration() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        super::worker::allow_extensions();
         use git2::ConfigLevel::{Global, ProgramData, System, XDG};
         for level in [Global, ProgramData, System, XDG] {
             #[expect(

@@ -380,6 +380,7 @@ fn taken_over(fixture: &Fixture, answer: &'static str, body: &'static [u8]) -> G
         helper: Helper::on_thread(work).expect("threads can be started"),
         until: Until::within(Duration::from_secs(20), &CancellationToken::new()),
         layout: Layout::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository"),
+        _stand_in: None,
         _counted: None,
     }
 }
@@ -489,13 +490,13 @@ fn operations_that_hang_are_of_a_bounded_number() {
 fn the_walls_of_the_git_helper_have_the_bounds_of_limits() {
     let fixture = Fixture::new();
     let layout = Layout::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository");
-    let reading = walls(&layout, None);
+    let reading = walls(&layout, [None, None]);
     assert_eq!(reading.memory_bytes, limits::GIT_MEMORY_BYTES_MAX);
     assert_eq!(reading.address_bytes, limits::GIT_ADDRESS_BYTES_MAX);
     assert_eq!(reading.cpu_seconds, limits::GIT_SECONDS_MAX);
     assert_eq!(reading.file_bytes, 0, "who only reads writes nothing");
     assert_eq!(
-        walls(&layout, Some(Path::new("/scratch"))).file_bytes,
+        walls(&layout, [Some(Path::new("/scratch")), None]).file_bytes,
         limits::GIT_FILE_BYTES_MAX
     );
 }

@@ -11,6 +11,7 @@ mod past;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use git2::{
@@ -19,14 +20,17 @@ use git2::{
 };
 
 use self::commit::Making;
+#[cfg(test)]
+pub(super) use self::configuration::allow_extensions;
 pub(crate) use self::configuration::prepare;
 use self::history::CommitWalk;
 use self::past::PastWalk;
 use super::layout::{foreign, not_a_repository};
+use super::stand_in;
 use super::submodules::SUBMODULES_MAX;
 use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::limits;
-use crate::task::{GitPerson, GitTask};
+use crate::task::{GitPerson, GitTask, StandInTask};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::HelperConnection;
@@ -55,11 +59,15 @@ fn failed(failure: Failure) -> GitAnswer {
 impl Git {
     /// Opens the git repository of a work tree.
     fn open(task: &GitTask) -> Result<Self, Failure> {
-        configuration::check_format(&task.top)?;
-        let flags = RepositoryOpenFlags::NO_SEARCH;
-        let repository = Repository::open_ext(&task.top, flags, std::iter::empty::<&OsStr>())
-            .map_err(|error| open_failure(&task.top, &error))?;
-        check_belongs(&repository, task)?;
+        let repository = match &task.stand_in {
+            Some(stand_in) => open_stand_in(stand_in, &task.top)?,
+            None => {
+                let repository = open_repository(&task.top, RepositoryOpenFlags::NO_SEARCH);
+                let repository = repository.map_err(|error| open_failure(&task.top, &error))?;
+                check_belongs(&repository, task)?;
+                repository
+            }
+        };
         if let Some(scratch) = &task.scratch {
             commit::divert(&repository, scratch).map_err(|error| git_failure(&error))?;
         }
@@ -74,8 +82,47 @@ impl Git {
             above: task.above.clone(),
             persons: (task.author.clone(), task.committer.clone()),
             scratch: task.scratch.clone(),
+            stand_in: task.stand_in.clone(),
         })
     }
+
+    /// The repository as another one of libgit2's.
+    fn open_again(&self) -> Result<Repository, git2::Error> {
+        match (&self.stand_in, self.repository.workdir()) {
+            (None, Some(top)) => open_repository(top, RepositoryOpenFlags::NO_SEARCH),
+            _ => open_repository(
+                self.repository.path(),
+                RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE,
+            ),
+        }
+    }
+
+    /// Reads the references anew, where libgit2 does not do so by itself.
+    fn refresh(&self) -> Result<(), Failure> {
+        self.stand_in.as_ref().map_or(Ok(()), stand_in::fill)
+    }
+}
+
+fn open_repository(place: &Path, flags: RepositoryOpenFlags) -> Result<Repository, git2::Error> {
+    configuration::allow_extensions();
+    Repository::open_ext(place, flags, std::iter::empty::<&OsStr>())
+}
+
+/// Opens the stand-in for a git directory, with the real work tree. The engine has checked that the two belong together.
+fn open_stand_in(task: &StandInTask, top: &Path) -> Result<Repository, Failure> {
+    let user = rustix::process::geteuid().as_raw();
+    let is_own = |place: &Path| place.metadata().is_ok_and(|metadata| metadata.uid() == user);
+    if ![top, &task.own, &task.common].into_iter().all(is_own) {
+        return Err(failure("unavailable", OTHER_USER));
+    }
+    stand_in::fill(task)?;
+    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
+    let opened = open_repository(&task.place, flags);
+    let repository = opened.map_err(|error| open_failure(top, &error))?;
+    repository
+        .set_workdir(top, false)
+        .map_err(|error| git_failure(&error))?;
+    Ok(repository)
 }
 
 /// Checks that libgit2 takes the same directory for the work tree, and that a directory is its own common directory.
@@ -118,6 +165,7 @@ struct Git {
     persons: (GitPerson, GitPerson),
     /// Folder for new objects.
     scratch: Option<std::path::PathBuf>,
+    stand_in: Option<StandInTask>,
 }
 
 impl Git {
@@ -236,6 +284,8 @@ impl Git {
     }
 }
 
+const OTHER_USER: &str = "The git repository belongs to another user of this machine.";
+
 /// Says of what the helper was kept from what it was, where libgit2 says it.
 const KEPT_OUT: &str = "Permission denied";
 
@@ -244,7 +294,7 @@ fn open_failure(top: &Path, error: &git2::Error) -> Failure {
         ErrorCode::NotFound => not_a_repository(),
         ErrorCode::Owner => hinted(
             "unavailable",
-            "The git repository belongs to another user of this machine.",
+            OTHER_USER,
             format!(
                 "if you trust it: git config --global --add safe.directory {}",
                 top.display()

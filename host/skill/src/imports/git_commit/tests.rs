@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::imports::git::testing::{Fixture, ScriptedApproval, changed, context};
+use crate::imports::git::testing::{Fixture, ScriptedApproval, changed, context, formats};
 use crate::settle_commit;
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
@@ -384,17 +384,25 @@ fn what_git_would_do_otherwise_is_refused() {
 
 #[test]
 fn no_hook_and_no_program_of_the_configuration_runs() {
-    let fixture = started();
-    let marker = fixture.booby_trap();
-    fixture.write(".gitattributes", "*.txt diff=evil merge=evil\n");
-    fixture.write("a.txt", "2\n");
-    commit(&fixture, &[], true).expect("it can be committed");
-    assert_eq!(fixture.committed("a.txt"), Some(("2\n".to_owned(), 0o100_644)));
-    assert!(
-        !marker.exists(),
-        "{}",
-        std::fs::read_to_string(&marker).unwrap_or_default()
-    );
+    for (fixture, has_tables) in formats() {
+        let fixture = started_in(fixture);
+        let marker = fixture.booby_trap();
+        fixture.write(".gitattributes", "*.txt diff=evil merge=evil\n");
+        fixture.write("a.txt", "2\n");
+        if has_tables {
+            fixture.use_tables();
+        }
+        commit(&fixture, &[], true).expect("it can be committed");
+        if has_tables {
+            fixture.use_files();
+        }
+        assert_eq!(fixture.committed("a.txt"), Some(("2\n".to_owned(), 0o100_644)));
+        assert!(
+            !marker.exists(),
+            "{}",
+            std::fs::read_to_string(&marker).unwrap_or_default()
+        );
+    }
 }
 
 #[test]
@@ -872,7 +880,12 @@ fn a_session_that_ends_while_it_commits_commits_nothing() {
 #[test]
 fn a_commit_is_made_or_not_at_whatever_moment_its_process_dies() {
     let (mut made, mut unmade) = (0, 0);
-    for branch in ["main", "feature/deep"] {
+    for (branch, has_tables) in [
+        ("main", false),
+        ("feature/deep", false),
+        ("main", true),
+        ("feature/deep", true),
+    ] {
         for moment in 0.. {
             let fixture = started_in(Fixture::in_memory());
             if branch != "main" {
@@ -888,6 +901,9 @@ fn a_commit_is_made_or_not_at_whatever_moment_its_process_dies() {
                     .expect("it is there");
             }
             fixture.write("a.txt", "2\n");
+            if has_tables {
+                fixture.use_tables();
+            }
             let mut session = fixture.session(ALLOWED);
             let notes = Arc::new(Notes::default());
             session.changes = Arc::clone(&notes) as _;
@@ -910,6 +926,9 @@ fn a_commit_is_made_or_not_at_whatever_moment_its_process_dies() {
                 );
             }
             assert_eq!(leftovers(&fixture), [""; 0], "at moment {moment} on {branch}");
+            if has_tables {
+                fixture.use_files();
+            }
             let is_made = fixture.committed("a.txt") == Some(("2\n".to_owned(), 0o100_644));
             let status = if is_made { "" } else { "a.txt Status(WT_MODIFIED)" };
             assert_eq!(fixture.status(), status, "at moment {moment} on {branch}");

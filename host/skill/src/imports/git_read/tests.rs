@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use git2::{IndexEntryExtendedFlag, IndexEntryFlag};
 
 use super::*;
-use crate::imports::git::testing::{Fixture, ScriptedApproval, context};
+use crate::imports::git::testing::{Fixture, ScriptedApproval, context, formats};
 
 fn everything() -> DiffQuery {
     DiffQuery {
@@ -258,28 +258,33 @@ fn a_rename_does_not_show_a_hidden_file() {
 
 #[test]
 fn nothing_that_the_repository_configures_runs() {
-    let fixture = Fixture::new();
-    fixture.write("a.txt", "1\n");
-    fixture.write("b.txt", "1\n");
-    fixture.commit("first");
-    let marker = fixture.booby_trap();
-    fixture.write(".gitattributes", "*.txt diff=evil merge=evil\nb.txt filter=evil\n");
-    fixture.write("a.txt", "2\n");
-    fixture.write("b.txt", "2\n");
-    fixture.write("new.txt", "3\n");
-    fixture.stage("new.txt");
-    let diff = diff(&fixture, &everything());
-    insta::assert_snapshot!(summary(&diff), @r"
-    staged added new.txt +1 -0
-    untracked added .gitattributes +2 -0
-    unstaged modified a.txt +1 -1
-    unstaged modified b.txt +0 -0 binary
-    ");
-    assert!(
-        !marker.exists(),
-        "{}",
-        std::fs::read_to_string(&marker).unwrap_or_default()
-    );
+    for (fixture, has_tables) in formats() {
+        fixture.write("a.txt", "1\n");
+        fixture.write("b.txt", "1\n");
+        fixture.commit("first");
+        let marker = fixture.booby_trap();
+        fixture.write(".gitattributes", "*.txt diff=evil merge=evil\nb.txt filter=evil\n");
+        fixture.write("a.txt", "2\n");
+        fixture.write("b.txt", "2\n");
+        fixture.write("new.txt", "3\n");
+        fixture.stage("new.txt");
+        if has_tables {
+            fixture.use_tables();
+        }
+        let diff = diff(&fixture, &everything());
+        assert_eq!(diff.branch.as_deref(), Some("main"));
+        insta::allow_duplicates!(insta::assert_snapshot!(summary(&diff), @r"
+        staged added new.txt +1 -0
+        untracked added .gitattributes +2 -0
+        unstaged modified a.txt +1 -1
+        unstaged modified b.txt +0 -0 binary
+        "));
+        assert!(
+            !marker.exists(),
+            "{}",
+            std::fs::read_to_string(&marker).unwrap_or_default()
+        );
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use git2::{
 };
 
 use super::super::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, TreeEntry};
-use super::{Git, entry, git_failure, id, not_watched, oid};
+use super::{Git, entry, git_failure, id, not_watched, oid, open_repository};
 use crate::limits;
 use crate::task::GitPerson;
 use tool_boundary::bindings::tool::skill::types::Failure;
@@ -22,8 +22,7 @@ use tool_boundary::{failure, hinted};
 /// Makes new objects go to the scratch store, which the engine has prepared.
 pub(super) fn divert(repository: &Repository, scratch: &Path) -> Result<(), git2::Error> {
     let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
-    let none = std::iter::empty::<&std::ffi::OsStr>();
-    let store = Repository::open_ext(scratch.join("store"), flags, none)?;
+    let store = open_repository(&scratch.join("store"), flags)?;
     repository.set_odb(&store.odb()?)
 }
 
@@ -93,6 +92,7 @@ impl<'a> Making<'a> {
     }
 
     fn begin(&self, message: &str) -> Result<Start, Failure> {
+        self.git.refresh()?;
         self.refuse_special_states()?;
         let [author, committer] = self.persons(None)?;
         let shown = |person: &Signature<'_>| {
@@ -372,7 +372,7 @@ impl<'a> Making<'a> {
 
     /// The tree of the commit: the last one with the chosen entries changed. Nothing but objects is written.
     fn tree(&self) -> Result<Oid, git2::Error> {
-        let mut index = Index::new()?;
+        let mut index = Index::new_ext(self.git.repository.object_format())?;
         if let Ok(Some(before)) = self.git.head_tree() {
             index.read_tree(&before)?;
         }
@@ -416,7 +416,7 @@ impl<'a> Making<'a> {
         let Some(scratch) = &self.git.scratch else {
             return Err(git2::Error::from_str("there is no copy of the index"));
         };
-        let mut index = Index::open(&scratch.join("index"))?;
+        let mut index = Index::open_ext(&scratch.join("index"), self.git.repository.object_format())?;
         self.git.repository.set_index(&mut index)?;
         self.apply(&mut index)?;
         index.write()
@@ -439,8 +439,7 @@ impl Storing {
         let absent = || git2::Error::from_str("there is nowhere to store it");
         let scratch = git.scratch.as_ref().ok_or_else(absent)?;
         let top = git.repository.workdir().ok_or_else(absent)?.to_owned();
-        let none = std::iter::empty::<&std::ffi::OsStr>();
-        let repository = Repository::open_ext(&top, RepositoryOpenFlags::NO_SEARCH, none)?;
+        let repository = git.open_again()?;
         divert(&repository, scratch)?;
         let work = scratch.join("work");
         fs::create_dir_all(&work).map_err(|error| git2::Error::from_str(&error.to_string()))?;

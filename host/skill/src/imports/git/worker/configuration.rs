@@ -1,16 +1,13 @@
-//! Reads configurations before a repository is opened, to know which files of the user a helper may read, and whether
-//! the repository's format is one that libgit2 understands as git does.
+//! Reads configurations before a repository is opened, to know which files of the user a helper may read.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use git2::Config;
 
-use super::super::layout;
 use crate::limits;
 use crate::task::GitTask;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
 use tool_sandbox::confine::Walls;
 
 /// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's home is, and
@@ -41,6 +38,18 @@ pub(crate) fn prepare(task: &GitTask, walls: &mut Walls) {
         files.extend(["config", "ignore", "attributes"].map(|name| folder.join(name)));
     }
     walls.read.extend(users_files(files, task.home.as_deref()));
+}
+
+/// Makes libgit2 open repositories whose references are in tables: it reads them from a stand-in, whose configuration is
+/// the real one.
+pub(in crate::imports) fn allow_extensions() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        #[expect(unsafe_code, reason = "libgit2's options are global state")]
+        // SAFETY: every opening of a repository in this process comes after this `Once`, and nothing else reads the list.
+        let set = unsafe { git2::opts::set_extensions(&["refstorage"]) };
+        set.expect("libgit2 takes any name");
+    });
 }
 
 /// Limits the memory that libgit2 maps and keeps for packs.
@@ -80,77 +89,9 @@ fn users_files(mut todo: Vec<PathBuf>, home: Option<&Path>) -> BTreeSet<PathBuf>
     files
 }
 
-/// Refuses a repository whose format changes what its files mean. libgit2 refuses some of these itself, and misreads
-/// others: it looks at the list of extensions only in the newer of the two format versions, and git does in both.
-pub(super) fn check_format(top: &Path) -> Result<(), Failure> {
-    let Some(text) = configuration(top) else { return Ok(()) };
-    for (key, value) in extensions(&text) {
-        let is_known = match key.as_str() {
-            "noop" | "preciousobjects" | "worktreeconfig" | "relativeworktrees" => true,
-            "objectformat" => value == "sha1",
-            "refstorage" => value == "files",
-            _ => false,
-        };
-        if !is_known {
-            return Err(hinted(
-                "unavailable",
-                format!("This git repository uses `extensions.{key} = {value}`, which is not understood here."),
-                "the user has to work with git itself in this repository",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// The repository's own configuration, where it is found the plain way.
-fn configuration(top: &Path) -> Option<String> {
-    let link = top.join(".git");
-    let common = if link.is_dir() {
-        link
-    } else {
-        layout::Layout::find(top).ok()?.common
-    };
-    let bytes = layout::read(&common.join("config"), limits::GIT_CONFIG_BYTES_MAX)?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Settings in the section `extensions`, in lower case.
-fn extensions(text: &str) -> Vec<(String, String)> {
-    let mut is_inside = false;
-    let mut found = Vec::new();
-    for line in text.lines().map(str::trim) {
-        let mut rest = line;
-        if let Some(header) = line.strip_prefix('[') {
-            let (name, after) = header.split_once(']').unwrap_or((header, ""));
-            is_inside = name.trim().eq_ignore_ascii_case("extensions");
-            rest = after.trim();
-        }
-        if !is_inside || rest.is_empty() || rest.starts_with(['#', ';']) {
-            continue;
-        }
-        let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
-        let value = value.split(['#', ';']).next().unwrap_or_default();
-        let plain = |text: &str| text.trim().trim_matches('"').to_ascii_lowercase();
-        found.push((plain(key), plain(value)));
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn extensions_are_found_however_they_are_written() {
-        let text =
-            "[core]\n\tobjectformat = no\n[Extensions] objectFormat = sha256 # so\n\tnoop\n; x = y\n[a]\nb = c\n";
-        let found = extensions(text);
-        let found = found
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect::<Vec<_>>();
-        assert_eq!(found, ["objectformat=sha256", "noop=true"]);
-    }
 
     #[test]
     fn what_the_users_configuration_names_may_be_read_and_nothing_else() {

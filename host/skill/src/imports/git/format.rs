@@ -1,0 +1,142 @@
+//! The format of a repository, as its own configuration names it: how objects are named, and where references are kept.
+
+use std::path::Path;
+
+use super::layout;
+use crate::limits;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::hinted;
+
+/// Settings that change what the files of a repository mean.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::imports) struct Format {
+    /// `core.repositoryformatversion`.
+    version: u32,
+    /// The section `extensions`, in lower case.
+    extensions: Vec<(String, String)>,
+}
+
+impl Format {
+    /// Reads it from the directory of objects, branches and configuration.
+    pub(in crate::imports) fn of(common: &Path) -> Self {
+        let text = layout::read(&common.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
+        Self::parse(&String::from_utf8_lossy(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut format = Self::default();
+        for (section, key, value) in settings(text) {
+            match (section.as_str(), key.as_str()) {
+                ("core", "repositoryformatversion") => format.version = value.parse().unwrap_or_default(),
+                ("extensions", _) => format.extensions.push((key, value)),
+                _ => {}
+            }
+        }
+        format
+    }
+
+    /// True where objects are named by SHA-256.
+    pub(in crate::imports) fn is_sha256(&self) -> bool {
+        self.has("objectformat", "sha256")
+    }
+
+    /// True where references are kept in tables (reftable) and not in files.
+    pub(in crate::imports) fn has_tables(&self) -> bool {
+        self.has("refstorage", "reftable")
+    }
+
+    /// The last value of a setting counts.
+    fn has(&self, key: &str, value: &str) -> bool {
+        let mut settings = self.extensions.iter().rev();
+        settings
+            .find(|setting| setting.0 == key)
+            .is_some_and(|it| it.1 == value)
+    }
+
+    /// Refuses a format that is read differently here than by git. libgit2 refuses some of these itself, and misreads
+    /// others: it looks at the list of extensions only in the newer of the two format versions, and git does in both.
+    pub(in crate::imports) fn check(&self) -> Result<(), Failure> {
+        for (key, value) in &self.extensions {
+            let is_known = match (key.as_str(), value.as_str()) {
+                ("noop" | "preciousobjects" | "worktreeconfig" | "relativeworktrees", _) => true,
+                ("objectformat", "sha1") | ("refstorage", "files") => true,
+                // A repository of version 0 has no such format: git refuses it, too.
+                ("objectformat", "sha256") | ("refstorage", "reftable") => self.version == 1,
+                _ => false,
+            };
+            if !is_known {
+                return Err(hinted(
+                    "unavailable",
+                    format!("This git repository uses `extensions.{key} = {value}`, which is not understood here."),
+                    "the user has to work with git itself in this repository",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Section, name and value of each plain setting, in lower case.
+fn settings(text: &str) -> Vec<(String, String, String)> {
+    let plain = |text: &str| text.trim().trim_matches('"').to_ascii_lowercase();
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in text.lines().map(str::trim) {
+        let mut rest = line;
+        if let Some(header) = line.strip_prefix('[') {
+            let (name, after) = header.split_once(']').unwrap_or((header, ""));
+            section = plain(name);
+            rest = after.trim();
+        }
+        if rest.is_empty() || rest.starts_with(['#', ';']) {
+            continue;
+        }
+        let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
+        let value = value.split(['#', ';']).next().unwrap_or_default();
+        found.push((section.clone(), plain(key), plain(value)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_found_however_they_are_written() {
+        let text =
+            "[core]\n\tobjectformat = no\n[Extensions] objectFormat = sha256 # so\n\tnoop\n; x = y\n[a]\nb = c\n";
+        let found = Format::parse(text).extensions;
+        let found = found.iter().map(|(key, value)| format!("{key}={value}"));
+        assert_eq!(found.collect::<Vec<_>>(), ["objectformat=sha256", "noop=true"]);
+    }
+
+    #[test]
+    fn a_format_is_read_where_git_would_read_it() {
+        let version = |number: u32| format!("[core]\n\trepositoryformatversion = {number}\n");
+        for (config, expected) in [
+            ("[core]\n\tbare = false\n".to_owned(), Some((false, false))),
+            (
+                "[extensions]\n\tobjectFormat = SHA1\n\trefStorage = files\n".to_owned(),
+                Some((false, false)),
+            ),
+            (
+                version(1) + "[extensions]\nobjectformat = sha256\n",
+                Some((true, false)),
+            ),
+            (
+                version(1) + "[extensions]\nrefStorage=\"reftable\"\n",
+                Some((false, true)),
+            ),
+            ("[other]\n\tobjectformat = sha256\n".to_owned(), Some((false, false))),
+            (version(0) + "[extensions]\nobjectformat = sha256\n", None),
+            (version(1) + "[extensions]\nrefstorage = reftable:///elsewhere\n", None),
+            (version(1) + "[extensions]\ncompatObjectFormat = sha1\n", None),
+            (version(1) + "[extensions]\ninvented\n", None),
+        ] {
+            let format = Format::parse(&config);
+            let read = format.check().ok().map(|()| (format.is_sha256(), format.has_tables()));
+            assert_eq!(read, expected, "{config}");
+        }
+    }
+}

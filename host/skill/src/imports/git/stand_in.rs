@@ -1,0 +1,132 @@
+//! A stand-in for a git directory whose references are in tables (reftable), which libgit2 does not read.
+//!
+//! It is a folder of the engine's with links to what libgit2 reads of the real directory: objects, index, configuration
+//! and the files of a merge under way. A helper reads the tables and writes their references to it as files
+//! ([`fill`]). Nothing of it is ever copied to the real directory.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::layout::Layout;
+use crate::task::StandInTask;
+use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::failure;
+use tool_core::digest::hexadecimal;
+use tool_repository::reftable::{self, Reference, References};
+use tool_sandbox::scratch::{self, ScratchFolder};
+
+/// What libgit2 reads of the directory that the work trees share.
+const COMMON: [&str; 4] = ["objects", "info", "config", "shallow"];
+
+/// What it reads of the work tree's own directory. References of an action under way are in tables but for the first.
+const OWN: [&str; 8] = [
+    "MERGE_HEAD",
+    "index",
+    "config.worktree",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "BISECT_LOG",
+    "MERGE_MSG",
+];
+
+/// References of an action under way, which libgit2 knows by a file.
+const STATES: [&str; 2] = ["CHERRY_PICK_HEAD", "REVERT_HEAD"];
+
+/// Prepares a stand-in. `home` is the program's own directory.
+pub(super) fn prepare(layout: &Layout, home: Option<&Path>) -> Result<(ScratchFolder, StandInTask), Failure> {
+    let make = || -> io::Result<_> {
+        let folder = scratch::folder(home, "tool-refs-")?;
+        let place = folder.path();
+        for (from, names) in [(&layout.common, COMMON.as_slice()), (&layout.git, OWN.as_slice())] {
+            for name in names {
+                symlink(from.join(name), place.join(name))?;
+            }
+        }
+        fs::create_dir(place.join("refs"))?;
+        let task = StandInTask {
+            place: place.to_owned(),
+            own: layout.git.join(reftable::FOLDER),
+            common: layout.common.join(reftable::FOLDER),
+        };
+        Ok((folder, task))
+    };
+    make().map_err(|error| failure("failed", format!("The references could not be prepared: {error}.")))
+}
+
+/// Writes the references of the tables to the stand-in, as they are now.
+pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
+    let write = || -> io::Result<()> {
+        let own = References::read(&task.own)?;
+        let mut all = if task.own == task.common {
+            own.by_name.clone()
+        } else {
+            References::read(&task.common)?.by_name
+        };
+        // Those of the work tree alone are HEAD, states and what is below these names.
+        let is_own = |name: &str| !name.starts_with("refs/") || OWN_REFERENCES.iter().any(|at| name.starts_with(at));
+        all.retain(|name, _| !is_own(name));
+        let head = own.by_name.get("HEAD").map_or_else(String::new, content);
+        for state in STATES {
+            let place = task.place.join(state);
+            match own.by_name.get(state) {
+                Some(value) => put(&place, &content(value))?,
+                None if place.exists() => fs::remove_file(place)?,
+                None => {}
+            }
+        }
+        all.extend(
+            own.by_name
+                .into_iter()
+                .filter(|(name, _)| is_own(name) && name.starts_with("refs/")),
+        );
+        put(&task.place.join("packed-refs"), &pack(task, &all)?)?;
+        put(&task.place.join("HEAD"), &head)
+    };
+    write().map_err(|error| failure("failed", format!("git: {error}.")))
+}
+
+/// References that each work tree has for itself.
+const OWN_REFERENCES: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
+
+/// The references in one file. Symbolic ones have a file each, because that one cannot hold them.
+fn pack(task: &StandInTask, references: &BTreeMap<String, Reference>) -> io::Result<String> {
+    let mut packed = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
+    for (name, value) in references {
+        if !git2::Reference::is_valid_name(name) {
+            continue;
+        }
+        match value {
+            Reference::Object { id, peeled } => {
+                let _ = writeln!(packed, "{} {name}", hexadecimal(id));
+                if let Some(peeled) = peeled {
+                    let _ = writeln!(packed, "^{}", hexadecimal(peeled));
+                }
+            }
+            Reference::Symbolic(_) => {
+                let place = task.place.join(name);
+                fs::create_dir_all(place.parent().unwrap_or(&task.place))?;
+                put(&place, &content(value))?;
+            }
+        }
+    }
+    Ok(packed)
+}
+
+fn content(value: &Reference) -> String {
+    match value {
+        Reference::Object { id, .. } => format!("{}\n", hexadecimal(id)),
+        Reference::Symbolic(target) => format!("ref: {}\n", target.replace(['\n', '\r'], " ")),
+    }
+}
+
+/// A new file each time, so that libgit2 sees that it has changed.
+fn put(place: &Path, text: &str) -> io::Result<()> {
+    let new = place.with_extension("new");
+    fs::write(&new, text)?;
+    fs::rename(new, place)
+}
