@@ -23,6 +23,7 @@ mod field;
 mod help;
 mod installs;
 mod instructions;
+mod kinds;
 mod languages;
 mod lifecycle;
 mod limits;
