@@ -2,6 +2,7 @@
 //! and its skills, with scripted models. Here are the keys.
 
 mod approval;
+mod asked;
 mod narrowing;
 mod origins;
 mod taint;

@@ -280,6 +280,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
         secret: secret.to_owned(),
         approve,
         digest: left_out.as_ref().map(|left_out| left_out.digest.clone()),
+        scope: api::ApprovalScope::Call,
     };
     let mut client = client.another().await?;
     match client.post_unanswered(&format!("/api/approvals/{id}"), &answer).await {

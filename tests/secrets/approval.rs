@@ -9,7 +9,7 @@ use crate::support::{git, holds};
 
 /// A client that knows nothing but the address.
 #[expect(clippy::disallowed_methods, reason = "the tests are a client")]
-fn client() -> reqwest::Client {
+pub(super) fn client() -> reqwest::Client {
     // Another test may have been first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().expect("a client")
@@ -19,7 +19,7 @@ async fn post(client: &reqwest::Client, url: String, body: &Value) -> (u16, Valu
     answered(client.post(url), body).await
 }
 
-async fn answered(request: reqwest::RequestBuilder, body: &Value) -> (u16, Value) {
+pub(super) async fn answered(request: reqwest::RequestBuilder, body: &Value) -> (u16, Value) {
     let request = request
         .header("content-type", "application/json")
         .body(body.to_string());

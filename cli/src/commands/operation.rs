@@ -300,6 +300,7 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
         working_directory: Some(path_text(&here)?),
         model: run.session.model.clone(),
         interactive: is_interactive(run),
+        ask: Vec::new(),
         policy: policy(&run.session.policy),
         overrides: run.session.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,

@@ -84,7 +84,7 @@ use imports::DISAGREED;
 pub use imports::{consent, denied};
 pub use loaded::Loaded;
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
-pub use question::{Question, Refusals};
+pub use question::{LastingYeses, Question, Refusals, UserAnswer};
 pub use secrets::BoundSecret;
 pub use services::{KeyValueStore, Services, SymbolLookup};
 pub use transport::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
@@ -193,6 +193,8 @@ pub struct CallContext {
     pub policy: Policy,
     /// Answers questions, where the policy says `ask`.
     pub approver: Arc<dyn Approver>,
+    /// The call that these surroundings are made for, as events name it.
+    pub call_id: Option<Arc<str>>,
     /// Journal that records changes before they happen.
     pub changes: Arc<dyn ChangeJournal>,
     /// Files that the model has seen, and changes of the session.
@@ -312,6 +314,8 @@ pub struct Conversation {
     pub taint: Taint,
     /// What the user said no to.
     pub refusals: Refusals,
+    /// What the user said yes to for the rest of the session.
+    pub yeses: LastingYeses,
     /// Files that git does not track and that are the user's all the same.
     pub vouched: VouchedFiles,
     /// Calls of it that wait for a person's answer.
@@ -321,14 +325,33 @@ pub struct Conversation {
 }
 
 impl CallContext {
-    /// Decides on `effect`, given the current taint and the user's noes.
+    /// Decides on `effect`, given the current taint and the user's answers so far.
     pub fn decide(&self, effect: Effect) -> Decision {
         let can_ask = self.approver.can_ask() && !self.conversation.refusals.is_final(effect);
-        if self.conversation.taint.is_tainted() {
+        let taint = &self.conversation.taint;
+        let decision = if taint.is_tainted() {
             self.policy.decide_tainted(effect, can_ask)
         } else {
             self.policy.decide(effect, can_ask)
+        };
+        match decision {
+            Decision::Ask if self.may_last(effect) && self.conversation.yeses.covers(effect, taint.texts()) => {
+                Decision::Allow
+            }
+            decision => decision,
         }
+    }
+
+    /// True where the user of this session answers a question about `effect`.
+    pub fn can_ask(&self, effect: Effect) -> bool {
+        self.approver.can_ask() && self.policy.may_ask(effect)
+    }
+
+    /// True where a yes to `effect` may last: what reaches further than the repository's files needs a yes of its own once
+    /// the conversation is tainted, and of a repository that is not trusted nobody knows what enters it.
+    fn may_last(&self, effect: Effect) -> bool {
+        let taint = &self.conversation.taint;
+        !(taint.is_untrusted() || taint.is_tainted() && effect.reaches_further())
     }
 
     /// Why `effect` is denied, and what the user can do about it.
@@ -409,7 +432,7 @@ pub trait Approver: Send + Sync {
     fn can_ask(&self) -> bool;
 
     /// Asks and waits for the answer, a refusal after a time, or cancellation.
-    fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool;
+    fn ask(&self, question: &Question, cancel: &CancellationToken) -> UserAnswer;
 
     /// True where the last question was not asked, because too many others wait for their answers.
     fn is_crowded(&self) -> bool {

@@ -58,6 +58,10 @@ pub struct Policy {
     unsandboxed: Vec<Effect>,
     require_sandbox: bool,
     asks_before_write: bool,
+    /// Effects that are asked about in place of a denial.
+    asked: Vec<Grant>,
+    /// The client of the session answers questions about these alone.
+    answers_asked_alone: bool,
     place_of_grants: GrantPlace,
 }
 
@@ -79,8 +83,37 @@ impl Policy {
             unsandboxed: Vec::new(),
             require_sandbox: request.require_sandbox,
             asks_before_write: request.ask_before_write,
+            asked: Vec::new(),
+            answers_asked_alone: false,
             place_of_grants: GrantPlace::Flags,
         })
+    }
+
+    /// Asks about the effects of `names` in place of a denial. A client that is not interactive answers questions about
+    /// these alone.
+    ///
+    /// An error for what no question is ever about.
+    pub fn asking(mut self, names: &[String], is_interactive: bool) -> Result<Self, Problem> {
+        self.asked = grants(names)?;
+        self.answers_asked_alone = !is_interactive && !names.is_empty();
+        match self.asked.iter().find(|grant| !grant.effect().changes_something()) {
+            None => Ok(self),
+            Some(grant) => {
+                let message = format!("`ask` cannot name `{grant}`: it changes nothing, and is not asked about");
+                Err(Problem::new(ErrorKind::InvalidPolicy, message).with_hint(
+                    "name write-repository, run-process, commit-git, install or http-write:HOST, and leave out the others",
+                ))
+            }
+        }
+    }
+
+    /// True where the client of the session answers questions about this effect, if it answers any.
+    pub fn may_ask(&self, effect: Effect) -> bool {
+        !self.answers_asked_alone || self.is_asked(effect)
+    }
+
+    fn is_asked(&self, effect: Effect) -> bool {
+        self.asked.iter().any(|grant| grant.names(effect))
     }
 
     /// Sets the place that denials name.
@@ -111,6 +144,7 @@ impl Policy {
         let asks = self.asks_before_write && effect == Effect::WriteRepository;
         match self.granted(effect) {
             Decision::Allow if asks => Decision::Ask,
+            Decision::Deny if self.is_asked(effect) => Decision::Ask,
             decision => decision,
         }
     }
@@ -196,7 +230,7 @@ impl Policy {
     /// Decides on `effect`. `can_ask` is true if a user will answer.
     pub fn decide(&self, effect: Effect, can_ask: bool) -> Decision {
         match self.decision(effect) {
-            Decision::Ask if !can_ask => Decision::Deny,
+            Decision::Ask if !(can_ask && self.may_ask(effect)) => Decision::Deny,
             decision => decision,
         }
     }
@@ -204,6 +238,7 @@ impl Policy {
     /// Decides on `effect` in a tainted conversation: an effect that reaches further than the repository's files then
     /// needs a yes of its own, whatever was allowed before.
     pub fn decide_tainted(&self, effect: Effect, can_ask: bool) -> Decision {
+        let can_ask = can_ask && self.may_ask(effect);
         match (self.decision(effect), self.tainted(effect)) {
             (Decision::Deny, _) | (_, Some(Decision::Deny)) => Decision::Deny,
             (_, Some(decision)) => decision,
@@ -412,6 +447,77 @@ mod tests {
         let allowed = decided(Cause::SkillCall, &["http-write:api.example.org"], &[], write);
         assert_eq!(allowed, (Allow, Allow));
         assert_eq!(decided(explain, &["http-write:other.org"], &[], write), (Deny, Deny));
+    }
+
+    #[test]
+    fn an_effect_that_a_client_names_is_asked_about_in_place_of_a_denial_and_of_nothing_else() {
+        use Decision::{Allow, Ask, Deny};
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let policy = |cause, ask: &[&str], is_interactive, deny: &[&str]| {
+            let request = PolicyRequest {
+                deny: list(deny),
+                ..PolicyRequest::default()
+            };
+            Policy::new(cause, &request)
+                .and_then(|policy| policy.asking(&list(ask), is_interactive))
+                .expect("the request is right")
+        };
+        let (explain, refactor) = (Operation::Explain, Operation::Refactor);
+        let (commit, write, install) = (Effect::CommitGit, Effect::WriteRepository, Effect::Install);
+        let decided = |operation, ask: &[&str], is_interactive, deny: &[&str], effect| {
+            let policy = policy(Cause::Operation(operation), ask, is_interactive, deny);
+            (policy.decide(effect, true), policy.decide_tainted(effect, true))
+        };
+        let both = ["commit-git", "write-repository"];
+        for is_interactive in [false, true] {
+            for effect in [commit, write] {
+                assert_eq!(decided(explain, &both, is_interactive, &[], effect), (Ask, Ask));
+                assert_eq!(decided(explain, &[], is_interactive, &[], effect), (Deny, Deny));
+            }
+            assert_eq!(decided(explain, &both, is_interactive, &[], install), (Deny, Deny));
+            assert_eq!(
+                decided(refactor, &both, is_interactive, &[], write),
+                (Allow, Allow),
+                "it is allowed"
+            );
+            assert_eq!(
+                decided(explain, &both, is_interactive, &["commit-git"], commit),
+                (Deny, Deny)
+            );
+            assert_eq!(
+                decided(explain, &both, is_interactive, &["commit-git:tainted"], commit),
+                (Ask, Deny)
+            );
+        }
+        // Of a client that is not interactive nothing else is asked.
+        assert_eq!(decided(refactor, &["commit-git"], false, &[], install), (Deny, Deny));
+        assert_eq!(decided(refactor, &["commit-git"], true, &[], install), (Ask, Ask));
+        let alone = policy(Cause::Operation(explain), &["commit-git"], false, &[]);
+        assert!(alone.may_ask(commit) && !alone.may_ask(Effect::ReadGit));
+        let write_to: Effect = "http-write:api.example.org".parse().expect("it is one");
+        assert_eq!(decided(explain, &["http-write:*"], false, &[], write_to), (Ask, Ask));
+        assert_eq!(
+            decided(explain, &["http-write:other.org"], false, &[], write_to),
+            (Deny, Deny)
+        );
+        assert_eq!(
+            policy(Cause::Operation(explain), &both, true, &[]).decide(commit, false),
+            Deny
+        );
+        for (name, message) in [
+            (
+                "read-git",
+                "`ask` cannot name `read-git`: it changes nothing, and is not asked about",
+            ),
+            ("commit", "Unknown effect `commit`"),
+        ] {
+            let policy = Policy::new(Cause::Operation(explain), &PolicyRequest::default()).expect("the defaults");
+            let problem = policy.asking(&list(&[name]), false).expect_err("it is none");
+            assert_eq!(
+                (problem.kind, problem.message.as_str()),
+                (ErrorKind::InvalidPolicy, message)
+            );
+        }
     }
 
     fn machine(sandbox: Sandbox) -> &'static Available {

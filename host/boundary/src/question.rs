@@ -1,7 +1,7 @@
 //! Questions to the user: what exactly will happen, in characters that can all be seen; and how often the user said no.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tool_core::api::Effect;
 use tool_core::text::{reveal, reveal_line};
@@ -12,6 +12,9 @@ pub struct Question {
     effect: Effect,
     title: String,
     detail: String,
+    /// The skill call that waits for the answer.
+    call_id: Option<Arc<str>>,
+    may_last: bool,
 }
 
 impl Question {
@@ -22,6 +25,8 @@ impl Question {
             effect,
             title: reveal_line(title),
             detail: reveal(detail).into_owned(),
+            call_id: None,
+            may_last: false,
         }
     }
 
@@ -40,12 +45,70 @@ impl Question {
         &self.detail
     }
 
-    /// The question with a remark behind its title.
-    pub(crate) fn with_remark(&self, remark: &str) -> Self {
+    /// The skill call that waits for the answer; absent for a question of no call.
+    pub fn call_id(&self) -> Option<&str> {
+        self.call_id.as_deref()
+    }
+
+    /// True where a yes may be one to the effect for the rest of the session.
+    pub fn may_last(&self) -> bool {
+        self.may_last
+    }
+
+    /// The question as one whose yes may last.
+    pub(crate) fn lasting(&self) -> Self {
         Self {
-            title: format!("{} [{}]", self.title, reveal_line(remark)),
+            may_last: true,
             ..self.clone()
         }
+    }
+
+    /// The question as a call asks it, with a remark behind its title.
+    pub(crate) fn of_call(&self, call_id: Option<&Arc<str>>, remark: Option<&str>) -> Self {
+        let remark = remark.map(|remark| format!(" [{}]", reveal_line(remark)));
+        Self {
+            title: format!("{}{}", self.title, remark.unwrap_or_default()),
+            call_id: call_id.cloned(),
+            ..self.clone()
+        }
+    }
+}
+
+/// Answer of the user to a question. No answer is a no.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UserAnswer {
+    /// It may not happen.
+    #[default]
+    No,
+    /// Exactly this may happen.
+    Yes,
+    /// The effect may happen for the rest of the session.
+    YesForSession,
+}
+
+impl UserAnswer {
+    /// True for a yes of any kind.
+    pub fn is_yes(self) -> bool {
+        self != Self::No
+    }
+}
+
+/// The yeses for the rest of a session. Each counts until text from outside enters the conversation: what the user saw when
+/// saying yes was a conversation without that text.
+#[derive(Debug, Default)]
+pub struct LastingYeses(Mutex<BTreeMap<Effect, u64>>);
+
+impl LastingYeses {
+    /// Notes a yes that was asked for after so many texts from outside.
+    pub(crate) fn note(&self, effect: Effect, outside_texts: u64) {
+        let mut yeses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        yeses.insert(effect, outside_texts);
+    }
+
+    /// True where one counts after so many texts from outside.
+    pub(crate) fn covers(&self, effect: Effect, outside_texts: u64) -> bool {
+        let yeses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        yeses.get(&effect) == Some(&outside_texts)
     }
 }
 

@@ -5,6 +5,7 @@
 //! still cause without a fresh yes.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tool_repository::normalise;
@@ -17,6 +18,8 @@ use crate::{CallContext, Conversation, SessionFiles, limits};
 pub struct Taint {
     is_untrusted: bool,
     places: Mutex<Vec<String>>,
+    /// Texts from outside so far, also those from known places.
+    texts: AtomicU64,
 }
 
 impl Taint {
@@ -25,6 +28,7 @@ impl Taint {
         Self {
             is_untrusted,
             places: Mutex::default(),
+            texts: AtomicU64::new(0),
         }
     }
 
@@ -36,6 +40,7 @@ impl Taint {
     /// Takes note of text from these places.
     pub fn note(&self, places: &[String]) {
         let mut known = self.lock();
+        self.texts.fetch_add(u64::from(!places.is_empty()), Ordering::SeqCst);
         for place in places {
             if known.len() < limits::FOREIGN_PLACES_MAX && !known.contains(place) {
                 known.push(place.clone());
@@ -46,6 +51,11 @@ impl Taint {
     /// The places from which text has come.
     pub fn places(&self) -> Vec<String> {
         self.lock().clone()
+    }
+
+    /// Texts from outside so far.
+    pub(crate) fn texts(&self) -> u64 {
+        self.texts.load(Ordering::SeqCst)
     }
 
     /// True once untrusted text has entered the conversation.

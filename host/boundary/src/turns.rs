@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Question};
+use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Question, UserAnswer};
 
 /// Admission control for skill calls: limits how many run at once and how many may queue.
 #[derive(Debug)]
@@ -345,11 +345,11 @@ impl Approver for AskingAside {
         self.approver.can_ask()
     }
 
-    fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool {
+    fn ask(&self, question: &Question, cancel: &CancellationToken) -> UserAnswer {
         let ours = &self.conversation.asking;
         let answer = self.turns.without(ours, cancel, || self.approver.ask(question, cancel));
         self.is_crowded.store(answer.is_none(), Ordering::Relaxed);
-        if answer == Some(false) {
+        if answer == Some(UserAnswer::No) {
             self.has_refused.store(true, Ordering::Relaxed);
         }
         answer.unwrap_or_default()
@@ -389,14 +389,14 @@ mod unit {
             true
         }
 
-        fn ask(&self, _: &Question, cancel: &CancellationToken) -> bool {
+        fn ask(&self, _: &Question, cancel: &CancellationToken) -> UserAnswer {
             let receiver = self.0.lock().expect("not poisoned");
             // A test that has failed meanwhile is not to wait for ever.
             let patience = Instant::now() + Duration::from_secs(30);
             loop {
                 match receiver.recv_timeout(Duration::from_millis(5)) {
-                    Ok(()) => return true,
-                    Err(_) if cancel.is_cancelled() || Instant::now() > patience => return false,
+                    Ok(()) => return UserAnswer::Yes,
+                    Err(_) if cancel.is_cancelled() || Instant::now() > patience => return UserAnswer::No,
                     Err(_) => {}
                 }
             }
@@ -447,13 +447,13 @@ mod unit {
                 let _turn = turns.take("one", &asked).expect("it is free");
                 let context = holding(&asked, &turns);
                 let answer = context.approver.ask(&question(), &context.cancel);
-                (answer, turns.state().working)
+                (answer.is_yes(), turns.state().working)
             });
             until("it asks", &|state| state.asking == 1);
             // Its turn is another's, who may not ask as well.
             let turn = turns.take("another", &alone).expect("nobody is at work");
             let context = holding(&asked, &turns);
-            assert!(!context.approver.ask(&question(), &context.cancel) && context.approver.is_crowded());
+            assert!(!context.approver.ask(&question(), &context.cancel).is_yes() && context.approver.is_crowded());
             // The answer is there, and the turn is not: it is waited for, before all that have not begun.
             say_yes.send(()).expect("somebody waits");
             until("it comes back", &|state| state.returning == 1);

@@ -13,7 +13,7 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
 use super::{
     Approver, BoundSecret, CallBudget, CallContext, ContentIndex, HeldTurn, HttpTransport, KeyValueStore, Question,
-    RunScope, Services, Stop, SymbolLookup, failure,
+    RunScope, Services, Stop, SymbolLookup, UserAnswer, failure,
 };
 use tool_core::api::SecretName;
 use tool_repository::Repository;
@@ -28,8 +28,8 @@ impl Approver for Nobody {
         false
     }
 
-    fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
-        false
+    fn ask(&self, _: &Question, _: &CancellationToken) -> UserAnswer {
+        UserAnswer::No
     }
 }
 
@@ -165,6 +165,7 @@ impl CallContext {
             repository,
             policy,
             approver: Arc::new(Nobody),
+            call_id: None,
             changes: Arc::new(Unrecorded),
             files: Arc::default(),
             conversation: Arc::default(),

@@ -29,7 +29,10 @@ pub use clock::now;
 pub use dollars::Dollars;
 pub use effect::{ArgumentError, Effect, Grant, HostName, SecretName};
 pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
-pub use event::{ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, Receipt, RequestRecord, SelectedFile};
+pub use event::{
+    ApprovalOutcome, ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, Receipt, RequestRecord,
+    SelectedFile,
+};
 pub use graph::{GraphRequest, ModuleEdge, ModuleGraph, ModuleNode};
 pub use provider_name::ProviderName;
 pub use run_purpose::{RunPurpose, UnknownCheck};
@@ -310,6 +313,12 @@ pub struct ExecuteRequest {
     #[serde(default)]
     #[schema(default = false)]
     pub interactive: bool,
+    /// Effects that change something and about which the client is asked, by `approval` events, in place of a denial.
+    /// What is allowed is not asked about, and what is denied by name stays denied. Taken from the holder of the token
+    /// alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Grant>)]
+    pub ask: Vec<String>,
     /// Effects to allow or to deny beyond the operation's defaults. Without the token a request can only narrow.
     #[serde(default, deserialize_with = "read::object")]
     pub policy: PolicyRequest,
@@ -370,6 +379,12 @@ pub struct TurnRequest {
     #[serde(default)]
     #[schema(default = false)]
     pub interactive: bool,
+    /// Effects that change something and about which the client is asked, by `approval` events, in place of a denial.
+    /// What is allowed is not asked about, and what is denied by name stays denied. Taken from the holder of the token
+    /// alone. A turn does not take it over from the turn before, nor any yes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Grant>)]
+    pub ask: Vec<String>,
     /// Effects to allow or to deny beyond the operation's defaults. What earlier turns denied stays denied unless it is
     /// allowed here; what they allowed is not allowed any more. Without the token a request can only narrow.
     #[serde(default, deserialize_with = "read::object")]
@@ -1011,6 +1026,27 @@ pub struct ApprovalAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub digest: Option<String>,
+    /// How long a yes lasts: one of the `scopes` of the approval.
+    #[serde(default, skip_serializing_if = "ApprovalScope::is_default")]
+    pub scope: ApprovalScope,
+}
+
+/// How long a yes lasts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalScope {
+    /// For exactly what is shown.
+    #[default]
+    Call,
+    /// For the effect, until the session ends or text from outside the user's own files enters the conversation.
+    Session,
+}
+
+impl ApprovalScope {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Answer of GET /approvals/{id}.
@@ -1028,4 +1064,6 @@ pub struct OpenApproval {
     /// SHA-256 of the detail, hexadecimal.
     #[schema(pattern = "^[0-9a-f]{64}$")]
     pub digest: String,
+    /// How long a yes may last.
+    pub scopes: Vec<ApprovalScope>,
 }

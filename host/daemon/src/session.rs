@@ -225,7 +225,7 @@ impl Sessions {
             Arc::clone(&self.approvals),
             Arc::clone(&recorder),
             Arc::clone(&secret),
-            start.interactive,
+            start.interactive || !start.ask.is_empty(),
         );
         let live = Arc::new(Live {
             id: start.session_id.clone(),

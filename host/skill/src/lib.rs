@@ -40,7 +40,7 @@ pub use tool_boundary::{
     ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, FileVerdict, FunctionDescriptor, HeldTurn,
     HostNotes, HttpTransport, InboundResponse, Interfaces, LeftFiles, Limits, LockedSkills, NoChanges, NoServices,
     Nobody, OutboundRequest, Outliners, PatternKind, Question, RawArguments, RunAsker, RunScope, SeenSessions,
-    SessionChanges, SessionFiles, SoughtPattern, SymbolLookup, TransportError, Unrecorded, audit, bindings, details,
+    SessionChanges, SessionFiles, SoughtPattern, SymbolLookup, TransportError, Unrecorded, UserAnswer, audit, bindings, details,
     embedded, failures, hinted, outline, policy, precompile_outliner, read_interfaces, runner, stage, taint, transport,
 };
 

@@ -226,6 +226,7 @@ impl BatchSettings {
             working_directory: Some(path_text(&self.reports)?),
             model: run.session.model.clone(),
             interactive: false,
+            ask: Vec::new(),
             policy,
             overrides: run.session.tests.overrides(self.backend.forwarded()),
             // A batch that is killed leaves no session behind that goes on spending.

@@ -3,7 +3,7 @@
 use crate::bindings::tool::skill::types::Failure;
 use crate::failure::hinted;
 use crate::policy::Decision;
-use crate::{CallContext, Question};
+use crate::{CallContext, Question, UserAnswer};
 use tool_core::api::Effect;
 
 /// Start of the message of a failure after the user has said no.
@@ -22,6 +22,7 @@ pub fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure>
     not_denied(context, question.effect())?;
     match context.decide(question.effect()) {
         Decision::Allow => Ok(()),
+        Decision::Ask | Decision::Deny if context.may_last(question.effect()) => ask(context, &question.lasting()),
         Decision::Ask | Decision::Deny => ask(context, question),
     }
 }
@@ -37,25 +38,35 @@ pub fn obtain_afresh(
     if context.conversation.refusals.is_final(question.effect()) {
         return Err(super::denied(context.denial(question.effect())));
     }
-    if context.approver.can_ask() {
+    if context.can_ask(question.effect()) {
         ask(context, question)
     } else {
         Err(refusal())
     }
 }
 
-/// Asks, and returns true for a yes. The only way to the user: every question has the taint in its title, and every no
-/// counts.
+/// Asks, and returns true for a yes. The only way to the user: every question has the taint in its title, every no counts,
+/// and a yes for the session counts from here on.
 pub fn agrees(context: &CallContext, question: &Question) -> bool {
-    let refusals = &context.conversation.refusals;
-    if refusals.is_final(question.effect()) {
+    let effect = question.effect();
+    let crate::Conversation {
+        taint, refusals, yeses, ..
+    } = &*context.conversation;
+    if refusals.is_final(effect) || !context.can_ask(effect) {
         return false;
     }
-    let is_yes = context.approver.ask(&with_taint(context, question), &context.cancel);
-    if !is_yes && !context.approver.is_crowded() && !context.cancel.is_cancelled() {
-        refusals.note(question.effect());
+    // Text that comes while the question is open comes after what the user saw.
+    let outside_texts = taint.texts();
+    let remark = taint.because().map(|because| format!("tainted: {because}"));
+    let asked = question.of_call(context.call_id.as_ref(), remark.as_deref());
+    let answer = context.approver.ask(&asked, &context.cancel);
+    if answer == UserAnswer::YesForSession && question.may_last() {
+        yeses.note(effect, outside_texts);
     }
-    is_yes
+    if !answer.is_yes() && !context.approver.is_crowded() && !context.cancel.is_cancelled() {
+        refusals.note(effect);
+    }
+    answer.is_yes()
 }
 
 fn ask(context: &CallContext, question: &Question) -> Result<(), Failure> {
@@ -82,18 +93,9 @@ pub fn not_asked(context: &CallContext) -> Option<Failure> {
     })
 }
 
-/// The question with what the user should know of the conversation that led to it.
-fn with_taint(context: &CallContext, question: &Question) -> Question {
-    match context.conversation.taint.because() {
-        Some(because) => question.with_remark(&format!("tainted: {because}")),
-        None => question.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use tokio_util::sync::CancellationToken;
 
@@ -103,54 +105,185 @@ mod tests {
     use tool_core::api::{Operation, PolicyRequest};
     use tool_repository::{Options, Repository};
 
-    /// Says no, and counts.
-    #[derive(Default)]
-    struct Refusing(AtomicUsize);
+    /// Answers always the same, and keeps the questions.
+    struct User(UserAnswer, Mutex<Vec<Question>>);
 
-    impl Approver for Refusing {
+    impl User {
+        fn questions(&self) -> Vec<Question> {
+            self.1.lock().expect("no panic").clone()
+        }
+    }
+
+    impl Approver for User {
         fn can_ask(&self) -> bool {
             true
         }
 
-        fn ask(&self, _: &Question, _: &CancellationToken) -> bool {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            false
+        fn ask(&self, question: &Question, _: &CancellationToken) -> UserAnswer {
+            self.1.lock().expect("no panic").push(question.clone());
+            self.0
         }
+    }
+
+    /// The surroundings of a call, and the user. `ask` are the effects about which the client of an explanation wants to be
+    /// asked; of a refactoring, where there are none.
+    fn asking(folder: &tempfile::TempDir, answer: UserAnswer, ask: &[&str]) -> (CallContext, Arc<User>) {
+        let repository = Repository::open(folder.path(), &Options::default()).expect("it is a folder");
+        let ask: Vec<String> = ask.iter().map(|&name| name.to_owned()).collect();
+        let operation = if ask.is_empty() {
+            Operation::Refactor
+        } else {
+            Operation::Explain
+        };
+        let policy = Policy::new(Cause::Operation(operation), &PolicyRequest::default());
+        let policy = policy.and_then(|policy| policy.asking(&ask, ask.is_empty()));
+        let user = Arc::new(User(answer, Mutex::default()));
+        let context = CallContext {
+            approver: Arc::clone(&user) as _,
+            call_id: Some("call_7".into()),
+            ..CallContext::unattended(repository, policy.expect("it is right"))
+        };
+        (context, user)
+    }
+
+    fn commit() -> Question {
+        Question::new(Effect::CommitGit, "Commit", "+x")
     }
 
     #[test]
     fn after_two_noes_an_effect_is_denied_for_the_session_and_the_model_is_told() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let repository = Repository::open(folder.path(), &Options::default()).expect("it is a folder");
-        let policy = Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default());
-        let user = Arc::new(Refusing::default());
-        let context = CallContext {
-            approver: Arc::clone(&user) as _,
-            ..CallContext::unattended(repository, policy.expect("it is right"))
-        };
-        let commit = Question::new(Effect::CommitGit, "Commit", "+x");
-        let refusal = || obtain(&context, &commit).expect_err("the user says no");
-        assert_eq!(refusal().message, "The user did not agree to `commit-git`");
-        assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
-        refusal();
-        assert_eq!(context.decide(Effect::CommitGit), Decision::Deny);
-        for _ in 0..50 {
-            let told = refusal();
+        for ask in [&[][..], &["commit-git", "install"]] {
+            let (context, user) = asking(&folder, UserAnswer::No, ask);
+            let refusal = || obtain(&context, &commit()).expect_err("the user says no");
+            assert_eq!(refusal().message, "The user did not agree to `commit-git`");
+            assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
+            refusal();
+            assert_eq!(context.decide(Effect::CommitGit), Decision::Deny);
+            for _ in 0..50 {
+                let told = refusal();
+                assert_eq!(
+                    told.message,
+                    "The effect `commit-git` is denied for the rest of this session."
+                );
+                assert_eq!(
+                    told.hint.as_deref(),
+                    Some("the user said no to `commit-git` twice: go on without it, and say what is left to do")
+                );
+                obtain_afresh(&context, &commit(), || unreachable!("the user can be asked")).expect_err("it is denied");
+            }
+            assert_eq!(user.questions().len(), 2, "no third question");
             assert_eq!(
-                told.message,
-                "The effect `commit-git` is denied for the rest of this session."
+                context.decide(Effect::Install),
+                Decision::Ask,
+                "another effect is asked about"
             );
-            assert_eq!(
-                told.hint.as_deref(),
-                Some("the user said no to `commit-git` twice: go on without it, and say what is left to do")
-            );
-            obtain_afresh(&context, &commit, || unreachable!("the user can be asked")).expect_err("it is denied");
         }
-        assert_eq!(user.0.load(Ordering::Relaxed), 2, "no third question");
-        assert_eq!(
-            context.decide(Effect::Install),
-            Decision::Ask,
-            "another effect is asked about"
+    }
+
+    #[test]
+    fn a_yes_counts_once_or_for_the_session_until_text_from_outside_comes() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for ask in [&[][..], &["commit-git", "install", "run-process", "write-repository"]] {
+            for effect in [
+                Effect::CommitGit,
+                Effect::Install,
+                Effect::RunProcess,
+                Effect::WriteRepository,
+            ] {
+                let question = Question::new(effect, "It", "happens");
+                let (once, user) = asking(&folder, UserAnswer::Yes, ask);
+                if once.decide(effect) == Decision::Allow {
+                    continue;
+                }
+                for count in 1..3 {
+                    obtain(&once, &question).expect("the user says yes");
+                    assert_eq!(user.questions().len(), count, "each call is asked about");
+                }
+                let (context, user) = asking(&folder, UserAnswer::YesForSession, ask);
+                for _ in 0..3 {
+                    obtain(&context, &question).expect("the user says yes");
+                }
+                assert_eq!(user.questions().len(), 1, "{effect}");
+                assert!(user.questions()[0].may_last() && user.questions()[0].call_id() == Some("call_7"));
+                let other = if effect == Effect::Install {
+                    Effect::CommitGit
+                } else {
+                    Effect::Install
+                };
+                assert_eq!(context.decide(other), Decision::Ask, "the yes was to another effect");
+                // The yes was given before this text came.
+                context.conversation.taint.note(&["`vendor`".to_owned()]);
+                assert_eq!(context.decide(effect), Decision::Ask);
+                for count in 2..4 {
+                    obtain(&context, &question).expect("the user says yes");
+                    context.conversation.taint.note(&["`vendor`".to_owned()]);
+                    assert_eq!(user.questions().len(), count, "also a text from a known place ends it");
+                }
+                let last = user.questions().pop().expect("there are some");
+                assert!(last.title().contains("tainted: "), "{last:?}");
+                assert_eq!(last.may_last(), !effect.reaches_further(), "{effect}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_yes_lasts_only_where_the_question_said_so() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (context, user) = asking(&folder, UserAnswer::YesForSession, &[]);
+        assert!(agrees(&context, &commit()));
+        obtain_afresh(&context, &commit(), || unreachable!("the user can be asked")).expect("the user says yes");
+        assert!(user.questions().iter().all(|question| !question.may_last()));
+        assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
+        // A text that comes while the question is open is none that the user knew of.
+        struct Meanwhile(Mutex<Option<CallContext>>);
+        impl Approver for Meanwhile {
+            fn can_ask(&self) -> bool {
+                true
+            }
+            fn ask(&self, _: &Question, _: &CancellationToken) -> UserAnswer {
+                let context = self.0.lock().expect("no panic").take().expect("it is asked once");
+                context.conversation.taint.note(&["`x.log`".to_owned()]);
+                UserAnswer::YesForSession
+            }
+        }
+        let meanwhile = CallContext {
+            approver: Arc::new(Meanwhile(Mutex::new(Some(context.clone())))),
+            ..context.clone()
+        };
+        obtain(&meanwhile, &commit()).expect("the user says yes to this");
+        assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
+        // Of a repository that is not trusted nobody knows what comes.
+        let conversation = crate::Conversation {
+            taint: crate::taint::Taint::new(true),
+            ..crate::Conversation::default()
+        };
+        let untrusted = CallContext {
+            conversation: Arc::new(conversation),
+            ..context
+        };
+        let install = Question::new(Effect::Install, "Install", "x");
+        for _ in 0..2 {
+            obtain(&untrusted, &install).expect("the user says yes");
+        }
+        assert!(
+            user.questions()
+                .iter()
+                .rev()
+                .take(2)
+                .all(|question| !question.may_last())
         );
+    }
+
+    #[test]
+    fn a_client_is_asked_about_the_effects_that_it_names_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (context, user) = asking(&folder, UserAnswer::Yes, &["commit-git"]);
+        let elsewhere = Question::new(Effect::ReadGit, "Use git data outside of the repository", "/x");
+        assert!(!context.can_ask(Effect::ReadGit) && !agrees(&context, &elsewhere));
+        let refused = obtain_afresh(&context, &elsewhere, || hinted("denied", "no user".to_owned(), "none"));
+        assert_eq!(refused.expect_err("nobody answers it").message, "no user");
+        obtain(&context, &commit()).expect("the user says yes");
+        assert_eq!(user.questions().len(), 1);
     }
 }

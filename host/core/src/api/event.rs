@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::schema::JsonObject;
-use super::{ChangedFile, Effect, ErrorKind, TestRun, Timestamp};
+use super::{ApprovalScope, ChangedFile, Effect, ErrorKind, TestRun, Timestamp};
 
 /// Cost and end of one skill call. The journal keeps one for every call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -167,6 +167,20 @@ impl Media {
     }
 }
 
+/// Answer of an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalOutcome {
+    /// Yes.
+    Approved,
+    /// No.
+    Refused,
+    /// The time for an answer ran out.
+    Expired,
+    /// The session or the call ended first.
+    Cancelled,
+}
+
 /// An event, as clients of a stream see it in the reference form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -296,6 +310,10 @@ pub enum Event {
         /// Name of the effect.
         #[schema(value_type = super::Effect)]
         effect: String,
+        /// Identifier of the skill call that waits for the answer; absent for a question of no call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
+        call_id: Option<String>,
         /// One line: what will happen.
         title: String,
         /// The exact diff or argument vector; of a long one the beginning, and what is left out.
@@ -307,6 +325,20 @@ pub enum Event {
         /// Unanswered by then means no.
         #[schema(value_type = String, format = DateTime)]
         expires: Timestamp,
+        /// How long a yes may last.
+        #[serde(default)]
+        scopes: Vec<ApprovalScope>,
+    },
+    /// An approval is not open any more. From then on streams leave out its `approval` event.
+    #[schema(title = "AnsweredEvent")]
+    Answered {
+        /// Identifier of the approval.
+        id: String,
+        /// What became of it.
+        answer: ApprovalOutcome,
+        /// How long a yes lasts.
+        #[serde(default)]
+        scope: ApprovalScope,
     },
     /// The outcome of POST /skills/{name}/call.
     #[schema(title = "OutcomeEvent")]

@@ -52,12 +52,8 @@ pub(super) async fn execute(
 }
 
 async fn start(state: &AppState, caller: Caller, mut request: ExecuteRequest) -> Result<SessionStart, Problem> {
-    check_reach(
-        state,
-        caller,
-        request.interactive || request.policy.widens(),
-        &request.overrides,
-    )?;
+    let widens = request.interactive || !request.ask.is_empty() || request.policy.widens();
+    check_reach(state, caller, widens, &request.overrides)?;
     if caller == Caller::SameUser && matches!(request.operation, Operation::Refactor | Operation::TestGen) {
         return Err(confined(state));
     }
@@ -101,7 +97,7 @@ pub(super) async fn continue_session(
     PathOf(id): PathOf,
     JsonBody(request): JsonBody<TurnRequest>,
 ) -> Answer<Json<SessionStart>> {
-    let widens = request.interactive || request.policy.widens();
+    let widens = request.interactive || !request.ask.is_empty() || request.policy.widens();
     check_reach(&state, caller, widens, &request.overrides)?;
     let environment = state.environment(&request.overrides);
     let settings = state.settings(&environment)?;
@@ -413,8 +409,9 @@ pub(super) async fn approval(State(state): State<AppState>, PathOf(id): PathOf) 
 
 /// Answer an approval
 ///
-/// An `approval` event of an `interactive` session asks whether an effect may happen; unanswered by its `expires`, it
-/// may not.
+/// An `approval` event asks whether an effect may happen, in a session with `interactive` or `ask`. Unanswered by its
+/// `expires`, it may not. The first answer counts, for its `scope`; after two noes to one effect it is denied for the
+/// session.
 #[utoipa::path(
     post,
     path = "/approvals/{id}",

@@ -18,13 +18,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Meanwhile;
 use super::feed::Recorder;
-use super::journal::{self, ApprovalOutcome, JournalEntry};
+use super::journal::{self, JournalEntry};
 use crate::api::Effect;
-use crate::api::{self, ApprovalAnswer, ErrorKind, Event, LeftOut, OpenApproval, Problem};
+use crate::api::{
+    self, ApprovalAnswer, ApprovalOutcome, ApprovalScope, ErrorKind, Event, LeftOut, OpenApproval, Problem,
+};
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::skill::diff::first_lines;
-use crate::skill::{Approver, Question};
+use crate::skill::{Approver, Question, UserAnswer};
 use crate::text::clean;
 use tool_core::digest::sha256_hex;
 
@@ -40,7 +42,7 @@ pub struct Approvals {
 struct Open {
     secret: Arc<str>,
     asked: Arc<Asked>,
-    answer: oneshot::Sender<bool>,
+    answer: oneshot::Sender<UserAnswer>,
 }
 
 /// A question as it is asked, whole: what a yes is a yes to.
@@ -68,6 +70,11 @@ impl Asked {
             digest: sha256_hex(question.detail().as_bytes()),
             shown_bytes: shown_bytes(question.detail()),
         }
+    }
+
+    fn scopes(&self) -> Vec<ApprovalScope> {
+        let lasts = self.question.may_last().then_some(ApprovalScope::Session);
+        [ApprovalScope::Call].into_iter().chain(lasts).collect()
     }
 
     fn is_shown_whole(&self) -> bool {
@@ -99,9 +106,14 @@ impl Asked {
         (format!("{shown}\n{}\n", in_words(&left_out, id)), Some(left_out))
     }
 
-    /// Refuses a yes to a part.
-    fn check(&self, given: Option<&str>) -> Result<(), Problem> {
-        let problem = match given {
+    /// Refuses a yes to a part, and one that lasts longer than it may.
+    fn check(&self, answer: &ApprovalAnswer) -> Result<(), Problem> {
+        if !self.scopes().contains(&answer.scope) {
+            let message = "A yes to this approval counts for its call alone";
+            return Err(Problem::new(ErrorKind::InvalidRequest, message)
+                .with_hint("send it without `scope`; the event's `scopes` names those that it takes"));
+        }
+        let problem = match answer.digest.as_deref() {
             Some(given) if given != self.digest => "The digest is not the one of this approval",
             None if !self.is_shown_whole() => {
                 "Only a part of this approval was shown: a yes needs the digest of all of it"
@@ -140,7 +152,7 @@ fn in_words(left_out: &LeftOut, id: &str) -> String {
 }
 
 impl Approvals {
-    fn open(&self, secret: &Arc<str>, asked: &Arc<Asked>) -> (String, oneshot::Receiver<bool>) {
+    fn open(&self, secret: &Arc<str>, asked: &Arc<Asked>) -> (String, oneshot::Receiver<UserAnswer>) {
         let id = uuid::Uuid::new_v4().to_string();
         let (answer, receiver) = oneshot::channel();
         let open = Open {
@@ -163,11 +175,16 @@ impl Approvals {
             )
             .with_hint("POST /execute answers it as `approval_secret`"));
         }
-        if answer.approve {
-            question.asked.check(answer.digest.as_deref())?;
+        let given = match (answer.approve, answer.scope) {
+            (false, _) => UserAnswer::No,
+            (true, ApprovalScope::Call) => UserAnswer::Yes,
+            (true, ApprovalScope::Session) => UserAnswer::YesForSession,
+        };
+        if given.is_yes() {
+            question.asked.check(answer)?;
         }
         let question = open.remove(id).ok_or_else(|| unknown(id))?;
-        question.answer.send(answer.approve).map_err(|_| unknown(id))
+        question.answer.send(given).map_err(|_| unknown(id))
     }
 
     /// An open question, whole.
@@ -180,6 +197,7 @@ impl Approvals {
             title: question.title().to_owned(),
             detail: question.detail().to_owned(),
             digest: asked.digest.clone(),
+            scopes: asked.scopes(),
         })
     }
 
@@ -193,7 +211,7 @@ impl Approvals {
 }
 
 fn unknown(id: &str) -> Problem {
-    let message = format!("No open approval `{id}`: answered, expired or never asked");
+    let message = format!("No open approval `{id}`: answered, expired, ended with its session, or never asked");
     Problem::new(ErrorKind::NotFound, message)
 }
 
@@ -212,7 +230,7 @@ pub struct SessionApprover {
     approvals: Arc<Approvals>,
     recorder: Arc<Recorder>,
     secret: Arc<str>,
-    interactive: bool,
+    can_ask: bool,
     /// Receiver for a client that does not follow the session's events.
     relay: Option<Relay>,
     patience: Duration,
@@ -222,12 +240,12 @@ pub struct SessionApprover {
 
 impl SessionApprover {
     /// An approver whose questions are answered with `secret`. To be made on a thread of the runtime.
-    pub fn new(approvals: Arc<Approvals>, recorder: Arc<Recorder>, secret: Arc<str>, interactive: bool) -> Self {
+    pub fn new(approvals: Arc<Approvals>, recorder: Arc<Recorder>, secret: Arc<str>, can_ask: bool) -> Self {
         Self {
             approvals,
             recorder,
             secret,
-            interactive,
+            can_ask,
             relay: None,
             patience: Duration::from_secs(limits::APPROVAL_SECONDS_MAX.unsigned_abs()),
             runtime: Handle::current(),
@@ -236,12 +254,12 @@ impl SessionApprover {
     }
 
     /// An approver of one call, whose questions go to `relay` as well. To be made on a thread of the runtime.
-    pub(super) fn relayed(&self, interactive: bool, relay: Relay) -> Self {
+    pub(super) fn relayed(&self, can_ask: bool, relay: Relay) -> Self {
         let (approvals, recorder) = (Arc::clone(&self.approvals), Arc::clone(&self.recorder));
         Self {
             relay: Some(relay),
             patience: self.patience,
-            ..Self::new(approvals, recorder, Arc::clone(&self.secret), interactive)
+            ..Self::new(approvals, recorder, Arc::clone(&self.secret), can_ask)
         }
     }
 
@@ -261,6 +279,7 @@ impl SessionApprover {
                 secret: self.secret.to_string(),
                 approve: false,
                 digest: Some(asked.digest.clone()),
+                scope: ApprovalScope::Call,
             },
             approvals: Arc::clone(&self.approvals),
         };
@@ -278,20 +297,29 @@ impl SessionApprover {
     async fn wait(
         &self,
         passed_on: impl Future<Output = ()>,
-        answer: oneshot::Receiver<bool>,
+        mut answer: oneshot::Receiver<UserAnswer>,
         cancel: &CancellationToken,
-    ) -> ApprovalOutcome {
-        tokio::select! {
+    ) -> (UserAnswer, ApprovalOutcome) {
+        let unanswered = tokio::select! {
             biased;
-            () = cancel.cancelled() => ApprovalOutcome::Cancelled,
-            answer = answer => match answer {
-                Ok(true) => ApprovalOutcome::Approved,
-                _ => ApprovalOutcome::Refused,
-            },
+            () = cancel.cancelled() => return (UserAnswer::No, ApprovalOutcome::Cancelled),
+            given = &mut answer => return outcome_of(given.unwrap_or_default()),
             () = passed_on => ApprovalOutcome::Cancelled,
             () = tokio::time::sleep(self.patience) => ApprovalOutcome::Expired,
-        }
+        };
+        // Whoever answers from here on learns that it is too late; an answer that was taken before counts.
+        answer.close();
+        answer.try_recv().map_or((UserAnswer::No, unanswered), outcome_of)
     }
+}
+
+fn outcome_of(answer: UserAnswer) -> (UserAnswer, ApprovalOutcome) {
+    let outcome = if answer.is_yes() {
+        ApprovalOutcome::Approved
+    } else {
+        ApprovalOutcome::Refused
+    };
+    (answer, outcome)
 }
 
 /// Channel for questions: to a program that shows them to its user, and perhaps to a model.
@@ -346,12 +374,12 @@ impl Asking {
 
 impl Approver for SessionApprover {
     fn can_ask(&self) -> bool {
-        self.interactive
+        self.can_ask
     }
 
-    fn ask(&self, question: &Question, cancel: &CancellationToken) -> bool {
-        if !self.interactive {
-            return false;
+    fn ask(&self, question: &Question, cancel: &CancellationToken) -> UserAnswer {
+        if !self.can_ask {
+            return UserAnswer::No;
         }
         let asked = Arc::new(Asked::new(question));
         let (id, receiver) = self.approvals.open(&self.secret, &asked);
@@ -360,18 +388,27 @@ impl Approver for SessionApprover {
         self.recorder.event(Event::Approval {
             id: id.clone(),
             effect: question.effect().to_string(),
+            call_id: question.call_id().map(str::to_owned),
             title: question.title().to_owned(),
             detail: detail.clone(),
             left_out,
             expires: api::now() + patience,
+            scopes: asked.scopes(),
         });
         let passed_on = self.pass_on(&id, &asked, detail);
-        let answer = self.runtime.block_on(self.wait(passed_on, receiver, cancel));
+        let (answer, outcome) = self.runtime.block_on(self.wait(passed_on, receiver, cancel));
         self.approvals.close(&id);
         self.expired
-            .fetch_or(answer == ApprovalOutcome::Expired, Ordering::Relaxed);
-        self.recorder.record(JournalEntry::Answered { id, answer });
-        answer == ApprovalOutcome::Approved
+            .fetch_or(outcome == ApprovalOutcome::Expired, Ordering::Relaxed);
+        self.recorder.record(JournalEntry::Answered {
+            id,
+            answer: outcome,
+            scope: match answer {
+                UserAnswer::YesForSession => ApprovalScope::Session,
+                UserAnswer::No | UserAnswer::Yes => ApprovalScope::Call,
+            },
+        });
+        answer
     }
 }
 
@@ -423,6 +460,7 @@ mod tests {
             secret: secret.to_owned(),
             approve: true,
             digest: digest.map(str::to_owned),
+            scope: ApprovalScope::Call,
         }
     }
 
@@ -434,7 +472,7 @@ mod tests {
         fn ask_about(&self, detail: &str) -> tokio::task::JoinHandle<bool> {
             let (approver, cancel) = (Arc::clone(&self.approver), self.cancel.clone());
             let question = Question::new(Effect::CommitGit, "Commit 1 file", detail);
-            tokio::task::spawn_blocking(move || approver.ask(&question, &cancel))
+            tokio::task::spawn_blocking(move || approver.ask(&question, &cancel).is_yes())
         }
 
         async fn asked(&mut self) -> String {

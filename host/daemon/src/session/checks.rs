@@ -99,10 +99,18 @@ pub(super) fn shown_target(request: &ExecuteRequest) -> String {
     }
 }
 
-/// The policy of a session on this machine: of what was asked in all, and by the request itself. Trying out for the
-/// first time what the machine allows takes a moment.
-pub(super) async fn policy(cause: Cause, all: &PolicyRequest, request: &PolicyRequest) -> Result<Policy, Problem> {
-    let policy = Policy::new(cause, all)?.unsandboxed_by(request)?;
+/// The policy of a session on this machine: of what was asked in all, and by the request itself. `asking` are the effects
+/// that are asked about in place of a denial, and whether the client answers other questions, too. Trying out for the first
+/// time what the machine allows takes a moment.
+pub(super) async fn policy(
+    cause: Cause,
+    all: &PolicyRequest,
+    request: &PolicyRequest,
+    (asked, is_interactive): (&[String], bool),
+) -> Result<Policy, Problem> {
+    let policy = Policy::new(cause, all)?
+        .unsandboxed_by(request)?
+        .asking(asked, is_interactive)?;
     blocking(move || policy.contained(contain::available)).await
 }
 

@@ -170,7 +170,8 @@ impl Sessions {
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = merged(&settings, &request.policy, repository.narrowing());
-        let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
+        // Each call says if its client answers questions.
+        let policy = policy(Cause::SkillCall, &policy_request, &request.policy, (&[], true)).await?;
         let policy = policy.granted_in(place_of_grants);
         let unreadable = (policy.decide(Effect::ReadRepository, false) == Decision::Deny)
             .then(|| policy.remedy(Effect::ReadRepository, false));
@@ -189,6 +190,7 @@ impl Sessions {
             binding: TurnBinding::default(),
             // Each call says if its client answers approvals.
             interactive: false,
+            ask: Vec::new(),
             preview: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };

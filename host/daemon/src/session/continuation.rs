@@ -148,6 +148,7 @@ fn execute_request(request: TurnRequest, last: &Summary, precedent: Option<&Prec
             .or_else(|| Some(start.working_directory.clone()).filter(|directory| !directory.is_empty())),
         model: request.model,
         interactive: request.interactive,
+        ask: request.ask,
         policy: request.policy,
         overrides: request.overrides,
         attached: request.attached,

@@ -17,10 +17,9 @@ use tokio::sync::{Notify, watch};
 
 use super::history::{self, Summary, UnderWay, output_of};
 use super::journal::{
-    self, ApprovalOutcome, End, Extent, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work,
-    cut_text,
+    self, End, Extent, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work, cut_text,
 };
-use crate::api::{self, ChangedFile, Event, NoticeKind, Problem, Timestamp};
+use crate::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use crate::limits;
 use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
@@ -211,6 +210,11 @@ impl Recorder {
         self.lock().summary.clone()
     }
 
+    /// Questions that wait for an answer.
+    fn open_questions(&self) -> Vec<String> {
+        self.lock().summary.under_way.questions.clone()
+    }
+
     /// True once its last entry is there.
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended()
@@ -372,8 +376,11 @@ impl Recorder {
             });
         }
         for id in questions {
-            let answer = ApprovalOutcome::Cancelled;
-            self.record(JournalEntry::Answered { id, answer });
+            self.record(JournalEntry::Answered {
+                id,
+                answer: ApprovalOutcome::Cancelled,
+                scope: ApprovalScope::Call,
+            });
         }
     }
 

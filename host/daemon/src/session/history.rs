@@ -567,6 +567,7 @@ pub(crate) mod tests {
             continues: None,
             binding: TurnBinding::default(),
             interactive: false,
+            ask: Vec::new(),
             preview: false,
             version: "0.1.0".into(),
         }

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
+use crate::api::{
+    Activity, ApprovalOutcome, ApprovalScope, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp,
+};
 use crate::limits;
 use crate::provider::Usage;
 use crate::redaction::KeyFingerprint;
@@ -71,6 +73,9 @@ pub enum JournalEntry {
         id: String,
         /// `approved`, `refused`, `expired` or `cancelled`.
         answer: ApprovalOutcome,
+        /// How long a yes lasts.
+        #[serde(default)]
+        scope: ApprovalScope,
     },
     /// A change is about to be made; its contents are stored.
     Prepared(JournalChange),
@@ -142,20 +147,6 @@ pub enum ConversationEntry {
     },
 }
 
-/// Answer of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ApprovalOutcome {
-    /// Yes.
-    Approved,
-    /// No.
-    Refused,
-    /// The time for an answer ran out.
-    Expired,
-    /// The session ended first.
-    Cancelled,
-}
-
 /// Request of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
@@ -186,6 +177,9 @@ pub struct Start {
     pub binding: TurnBinding,
     /// True if the client can answer approvals.
     pub interactive: bool,
+    /// Effects about which it is asked in place of a denial.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<String>,
     /// True for a session that works on a private layer: its changes are proposals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preview: bool,
@@ -429,6 +423,11 @@ impl JournalEntry {
         match self {
             Self::Event { event } => Some(event.clone()),
             Self::Reasoning { text } => Some(Event::Reasoning { content: text.clone() }),
+            Self::Answered { id, answer, scope } => Some(Event::Answered {
+                id: id.clone(),
+                answer: *answer,
+                scope: *scope,
+            }),
             Self::Ended(end) => Some(match &end.problem {
                 None => Event::Complete {
                     session_id: session_id.to_owned(),

@@ -229,6 +229,7 @@ impl Sessions {
             continues: None,
             binding: TurnBinding::default(),
             interactive: false,
+            ask: Vec::new(),
             preview: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..preview.start.clone()

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::history::{self, Summary};
 use super::journal::{JournalEntry, JournalLine, ToolEntry, Work, cut_text};
-use crate::api::{ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
+use crate::api::{ApprovalScope, ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
 use crate::redaction;
 use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
@@ -252,9 +252,13 @@ fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
         JournalEntry::Event { event } => return event_said(text, line.at, event, room),
         JournalEntry::Reasoning { text: piece } => text.push_str(&clean(&cut_text(piece, room))),
         JournalEntry::Tool(tool) => tool_said(text, tool),
-        JournalEntry::Answered { id, answer } => {
+        JournalEntry::Answered { id, answer, scope } => {
             heading(text, line.at, "Approval answered");
-            let _ = writeln!(text, "`{id}`: {}", format!("{answer:?}").to_lowercase());
+            let lasts = match scope {
+                ApprovalScope::Call => "",
+                ApprovalScope::Session => " for the session",
+            };
+            let _ = writeln!(text, "`{id}`: {}{lasts}", format!("{answer:?}").to_lowercase());
         }
         JournalEntry::Committed { id } => {
             heading(text, line.at, "Change committed");
@@ -308,7 +312,7 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> b
         // The journal's own entry for the call says more; the others are in tables.
         Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
         Event::Selection { .. } | Event::Usage { .. } | Event::Change { .. } => return false,
-        Event::Turn { .. } | Event::Reasoning { .. } => return false,
+        Event::Turn { .. } | Event::Reasoning { .. } | Event::Answered { .. } => return false,
         Event::Complete { .. } | Event::Error { .. } => return false,
     }
     true

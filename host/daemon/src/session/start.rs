@@ -112,7 +112,9 @@ impl Sessions {
         let mut policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
         // A change of the private layer needs no yes: `tool apply` is one.
         policy_request.ask_before_write &= !is_preview;
-        let policy = policy(Cause::Operation(request.operation), &policy_request, &request.policy).await?;
+        let cause = Cause::Operation(request.operation);
+        let asking = (&request.ask[..], request.interactive);
+        let policy = policy(cause, &policy_request, &request.policy, asking).await?;
         // The analyst reads no instructions, and those of a repository that is not trusted are none.
         let is_analyst = settings.provider.api == Api::Analyst;
         let filter = filter
@@ -136,6 +138,7 @@ impl Sessions {
                 root_inode: Some(repository.identity().inode),
             },
             interactive: request.interactive,
+            ask: request.ask,
             preview: is_preview,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
@@ -197,7 +200,8 @@ impl Sessions {
             entry.origin == SkillOrigin::Builtin && entry.functions.iter().any(is_named)
         });
         let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
-        let policy = policy(Cause::SkillCall, &policy_request, &request.policy).await?;
+        let asking = (&[][..], request.interactive);
+        let policy = policy(Cause::SkillCall, &policy_request, &request.policy, asking).await?;
         let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
             session_id: self.ids.next(api::now()),
@@ -212,6 +216,7 @@ impl Sessions {
             continues: None,
             binding: TurnBinding::default(),
             interactive: request.interactive,
+            ask: Vec::new(),
             preview: false,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };

@@ -14,7 +14,9 @@ use super::checks::open_repository;
 use super::journal::Work;
 use super::run::OperationTask;
 use super::*;
-use crate::api::{ErrorKind, Event, ExecuteRequest, Operation, PolicyRequest, ProviderName, SkillCallRequest};
+use crate::api::{
+    ApprovalScope, ErrorKind, Event, ExecuteRequest, Operation, PolicyRequest, ProviderName, SkillCallRequest,
+};
 use crate::config::{Api, ProviderSettings, ProviderSummary, ServerSettings, Settings};
 use crate::context;
 use crate::provider::{Message, ProviderEvent, StopReason, Usage};
@@ -79,6 +81,7 @@ impl World {
             working_directory: None,
             model: None,
             interactive: false,
+            ask: Vec::new(),
             policy: PolicyRequest::default(),
             overrides: Default::default(),
             attached: false,
@@ -391,6 +394,7 @@ async fn an_approval_is_answered_with_the_starters_secret() {
                         secret: "guess".into(),
                         approve: true,
                         digest: None,
+                        scope: ApprovalScope::Call,
                     };
                     assert!(world.sessions.answer(id, &answer).is_err());
                     answer.secret.clone_from(&start.approval_secret);

@@ -335,6 +335,7 @@ fn undo_start(undone: &Summary, session_id: String) -> Start {
         continues: None,
         binding: TurnBinding::default(),
         interactive: false,
+        ask: Vec::new(),
         preview: false,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }

@@ -284,7 +284,7 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
             "the user can answer on a terminal, or work in a clone that has its own git directory",
         )
     };
-    if !context.approver.can_ask() {
+    if !context.can_ask(Effect::ReadGit) {
         return Err(denied("no user can be asked whether to use it"));
     }
     let detail = format!(
@@ -316,7 +316,7 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
             format!("only the user can allow it, with `--allow-path {shown}`, or once on a terminal"),
         )
     };
-    if !context.approver.can_ask() {
+    if !context.can_ask(Effect::CommitGit) {
         return Err(denied("no user can be asked whether it may"));
     }
     let detail = format!(

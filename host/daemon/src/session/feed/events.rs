@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{Numbered, Recorder};
+use crate::api::Event;
 use crate::limits;
 use crate::session::journal::{self, JournalEntry, JournalLine, SessionFolder};
 
@@ -77,8 +78,22 @@ impl Events {
             };
             self.after = *seq;
             self.ended |= event.is_terminal();
-            return Some(batch);
+            let batch = self.without_answered(batch);
+            if !batch.is_empty() {
+                return Some(batch);
+            }
         }
+    }
+
+    /// Leaves out the questions that nobody can answer any more: a client that reads them would ask its user again.
+    fn without_answered(&self, mut batch: Vec<Numbered>) -> Vec<Numbered> {
+        let is_question = |numbered: &Numbered| matches!(&*numbered.1, Event::Approval { .. });
+        if batch.iter().any(is_question) {
+            let open = self.live.as_ref().map(|(recorder, _)| recorder.open_questions());
+            let open = open.unwrap_or_default();
+            batch.retain(|(_, event)| !matches!(&**event, Event::Approval { id, .. } if !open.contains(id)));
+        }
+        batch
     }
 
     fn tail(&mut self) -> Option<Tail> {

@@ -405,10 +405,12 @@ fn what_was_begun_is_closed_in_the_journal() {
     recorder.event(Event::Approval {
         id: "a".into(),
         effect: "commit-git".into(),
+        call_id: None,
         title: String::new(),
         detail: String::new(),
         left_out: None,
         expires: api::now(),
+        scopes: Vec::new(),
     });
     recorder.close_open("interrupted", "nobody knows");
     recorder.close_open("interrupted", "nobody knows");
@@ -419,7 +421,7 @@ fn what_was_begun_is_closed_in_the_journal() {
         JournalEntry::Event {
             event: Event::SkillResult { name, verdict, .. },
         } => format!("{name} {verdict}"),
-        JournalEntry::Answered { id, answer } => format!("{id} {answer:?}"),
+        JournalEntry::Answered { id, answer, .. } => format!("{id} {answer:?}"),
         other => format!("{other:?}"),
     });
     assert_eq!(

@@ -46,6 +46,7 @@ impl SessionRun {
             repository: Arc::clone(&self.repository),
             policy: self.policy.clone(),
             approver: Arc::clone(&self.approver) as _,
+            call_id: None,
             changes: Arc::clone(&self.recorder) as _,
             files: Arc::new(Mutex::new(files)),
             conversation,
@@ -353,6 +354,10 @@ impl<'a> SessionTools<'a> {
     /// The model knows keys as placeholders, and so does the skill. A proposal gets the keys back from the file that it
     /// replaces.
     async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
+        let context = &Arc::new(CallContext {
+            call_id: Some(cut_text(&call.id, limits::SUMMARY_BYTES_MAX).into()),
+            ..CallContext::clone(context)
+        });
         let writes = RefusedPurpose::of(&self.effects(&call.name)) == RefusedPurpose::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
         let (repository, cancel) = (Arc::clone(&self.job.repository), context.cancel.clone());

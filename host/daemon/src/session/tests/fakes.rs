@@ -101,7 +101,7 @@ impl FakeEngine {
             },
             "commit" => {
                 let question = Question::new(Effect::CommitGit, "Commit", "+x");
-                if context.approver.ask(&question, &context.cancel) {
+                if context.approver.ask(&question, &context.cancel).is_yes() {
                     Ok(outcome("committed", &[]))
                 } else {
                     Err(failure("denied", "nobody said yes"))

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Once};
 use git2::{IndexAddOption, Signature};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Approver, CallContext, ChangeKind, Question};
+use crate::{Approver, CallContext, ChangeKind, Question, UserAnswer};
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_core::digest::hexadecimal;
@@ -46,10 +46,10 @@ impl Approver for ScriptedApproval {
         true
     }
 
-    fn ask(&self, question: &Question, _cancel: &CancellationToken) -> bool {
+    fn ask(&self, question: &Question, _cancel: &CancellationToken) -> UserAnswer {
         self.asked.lock().expect("not poisoned").push(question.clone());
         (self.before)();
-        self.yes
+        if self.yes { UserAnswer::Yes } else { UserAnswer::No }
     }
 }
 

@@ -124,7 +124,7 @@ impl crate::Approver for Nobody {
         false
     }
 
-    fn ask(&self, _question: &Question, _cancel: &CancellationToken) -> bool {
+    fn ask(&self, _question: &Question, _cancel: &CancellationToken) -> crate::UserAnswer {
         panic!("nobody is there")
     }
 }
