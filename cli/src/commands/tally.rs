@@ -198,6 +198,8 @@ mod tests {
                 diff: String::new(),
                 truncated: false,
                 proposed: false,
+                call_id: None,
+                texts: Vec::new(),
             },
             ended("run_tests", Some(run)),
             Event::Usage {

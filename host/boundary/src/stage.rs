@@ -248,6 +248,7 @@ fn cancelled() -> Failure {
 fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
     PreparedChange {
         id: uuid::Uuid::now_v7().simple().to_string(),
+        call_id: context.call_id.as_deref().map(str::to_owned),
         root: context.repository.root().to_owned(),
         directories: changes::missing_directories(context.repository.handle(), &files),
         files,

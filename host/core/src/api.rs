@@ -30,8 +30,8 @@ pub use dollars::Dollars;
 pub use effect::{ArgumentError, Effect, Grant, HostName, SecretName};
 pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
 pub use event::{
-    ApprovalOutcome, ArchitectureEvent, Citation, Event, LeftOut, Media, NoticeKind, Receipt, RequestRecord,
-    SelectedFile,
+    ApprovalOutcome, ArchitectureEvent, ChangedText, Citation, Event, LeftOut, Media, NoticeKind, Receipt,
+    RequestRecord, SelectedFile, TextOmission,
 };
 pub use graph::{GraphRequest, ModuleEdge, ModuleGraph, ModuleNode};
 pub use provider_name::ProviderName;

@@ -63,7 +63,7 @@ pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
 use engine::Engine;
 pub use feed::JOURNAL_BYTES_MAX;
-use feed::{Events, Numbered, Recorder};
+use feed::{Events, Numbered, Recorder, texts};
 use history::{Filter, Summary};
 use ids::Ids;
 use journal::Start;
@@ -551,6 +551,16 @@ impl Stream {
             Some(first) => Some(first),
             None => self.events.next().await,
         }
+    }
+
+    /// Adds the texts of changed files, which the journal keeps apart from the events.
+    pub async fn with_texts(&self, batch: Vec<Numbered>) -> Vec<Numbered> {
+        if !texts::has_texts(&batch) {
+            return batch;
+        }
+        let (folder, kept) = (self.events.folder().clone(), batch.clone());
+        let added = tokio::task::spawn_blocking(move || texts::add_texts(batch, &folder));
+        added.await.unwrap_or(kept)
     }
 
     /// True where the session has ended and the reader has had its last event. Does not wait for a running session.

@@ -181,6 +181,45 @@ pub enum ApprovalOutcome {
     Cancelled,
 }
 
+/// A changed file before and after.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedText {
+    /// Relative to the root.
+    pub path: String,
+    /// SHA-256 of the content before, hexadecimal; absent for a new file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
+    pub old_digest: Option<String>,
+    /// SHA-256 of the content after, hexadecimal; absent for a deleted file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
+    pub new_digest: Option<String>,
+    /// The text before, with keys masked; absent for a new file, and where `left_out` says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub old_text: Option<String>,
+    /// The text after, with keys masked; absent for a deleted file, and where `left_out` says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub new_text: Option<String>,
+    /// Why there are no texts; absent where there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = TextOmission)]
+    pub left_out: Option<TextOmission>,
+}
+
+/// Why an event has no texts of a changed file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TextOmission {
+    /// One of them is longer than 256 KiB, or the texts of the event together are longer than 4 MiB.
+    TooLong,
+    /// One of the contents is binary or not UTF-8.
+    NotText,
+    /// The session does not keep the contents any more.
+    Gone,
+}
+
 /// An event, as clients of a stream see it in the reference form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -250,6 +289,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         #[schema(default = false)]
         proposed: bool,
+        /// Identifier of the skill call that made the change; absent for a change of no call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = String)]
+        call_id: Option<String>,
+        /// The files before and after, in the order of `files`.
+        #[serde(default)]
+        texts: Vec<ChangedText>,
     },
     /// The place of the session in its conversation. Sent once, before the selection.
     #[schema(title = "TurnEvent")]

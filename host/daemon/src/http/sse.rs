@@ -84,6 +84,7 @@ pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Pe
             match tokio::time::timeout(patience, stream.next()).await {
                 Ok(None) => return None,
                 Ok(Some(batch)) => {
+                    let batch = stream.with_texts(batch).await;
                     let frames = batch.iter().map(|(seq, event)| frame(style, *seq, event, &model));
                     break frames.collect::<String>();
                 }

@@ -5,6 +5,7 @@
 //! tail, or from the file where it has fallen behind, so a slow reader costs no memory and no reader slows a session.
 
 mod events;
+pub(super) mod texts;
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -17,7 +18,7 @@ use tokio::sync::{Notify, watch};
 
 use super::history::{self, Summary, UnderWay, output_of};
 use super::journal::{
-    self, End, Extent, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work, cut_text,
+    self, End, Extent, JournalChange, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work, cut_text,
 };
 use crate::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use crate::limits;
@@ -189,6 +190,7 @@ impl Recorder {
         }
         let change = PreparedChange {
             id: uuid::Uuid::now_v7().simple().to_string(),
+            call_id: None,
             root: root.to_owned(),
             files: files.to_vec(),
             directories: Vec::new(),
@@ -647,8 +649,9 @@ impl FeedState {
     }
 }
 
-/// The event of a change, with as much of its diff as an event may hold.
-fn change_event(change: &PreparedChange, proposed: bool) -> Event {
+/// The event of a change, with as much of its diff as an event may hold. Of the contents, which the journal keeps apart, it
+/// has the digests; [`texts`] adds the texts to what a stream sends.
+fn change_event(change: &PreparedChange, stored: &JournalChange, proposed: bool) -> Event {
     let diffs: Vec<FileDiff> = change.files.iter().map(FileDiff::new).collect();
     let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
     let shown = first_lines(&whole, CHANGE_DIFF_BYTES_MAX);
@@ -657,6 +660,8 @@ fn change_event(change: &PreparedChange, proposed: bool) -> Event {
         diff: redaction::mask(shown).into_owned(),
         files: diffs.into_iter().map(ChangedFile::from).collect(),
         proposed,
+        call_id: change.call_id.clone(),
+        texts: stored.files.iter().map(texts::digests).collect(),
     }
 }
 
@@ -669,7 +674,7 @@ impl ChangeJournal for Recorder {
         let stored = self.folder.store(change)?;
         // An undo has no stream, and a rollback shows nothing.
         let proposed = self.lock().summary.start.preview;
-        let event = self.is_streamed().then(|| change_event(change, proposed));
+        let event = self.is_streamed().then(|| change_event(change, &stored, proposed));
         crash_point();
         // Pending lines may take the room; if they cannot be written, `sync` below returns the error.
         let _ = self.flush();

@@ -378,11 +378,19 @@ impl JournalEntry {
                     args: Value::Null,
                     call_id,
                 }),
-                Event::Change { files, proposed, .. } => Some(Event::Change {
+                Event::Change {
+                    files,
+                    proposed,
+                    call_id,
+                    texts,
+                    ..
+                } => Some(Event::Change {
                     files,
                     diff: String::new(),
                     truncated: true,
                     proposed,
+                    call_id,
+                    texts,
                 }),
                 Event::SkillResult {
                     name,
@@ -676,6 +684,7 @@ impl SessionFolder {
         }
         Ok(PreparedChange {
             id: change.id.clone(),
+            call_id: None,
             root: change.root.clone(),
             files,
             directories: change.directories.clone(),
@@ -852,6 +861,7 @@ mod tests {
         folder.create().expect("it can be made");
         let change = PreparedChange {
             id: "c".into(),
+            call_id: None,
             root: "/r".into(),
             files: vec![FileChange {
                 path: "a.py".into(),

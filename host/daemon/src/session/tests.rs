@@ -466,6 +466,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
         };
         let change = PreparedChange {
             id: "c".into(),
+            call_id: None,
             root: repository.clone(),
             files: vec![file],
             directories: Vec::new(),

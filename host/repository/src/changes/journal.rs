@@ -70,6 +70,8 @@ pub struct ContentsFull;
 pub struct PreparedChange {
     /// Unique.
     pub id: String,
+    /// The skill call that proposes it.
+    pub call_id: Option<String>,
     /// Absolute path of the repository root.
     pub root: PathBuf,
     /// Every file of it.

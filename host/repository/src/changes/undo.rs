@@ -220,6 +220,7 @@ impl Undo<'_> {
         while !files.is_empty() {
             let change = PreparedChange {
                 id: uuid::Uuid::now_v7().simple().to_string(),
+                call_id: None,
                 root: self.repository.root().to_owned(),
                 directories: missing_directories(self.repository.handle(), &files),
                 files,

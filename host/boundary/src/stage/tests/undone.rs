@@ -247,6 +247,7 @@ fn recovery_makes_an_interrupted_change_nothing() {
         };
         let change = PreparedChange {
             id: "id".into(),
+            call_id: None,
             root: bench.context.repository.root().to_owned(),
             files: vec![
                 FileChange {

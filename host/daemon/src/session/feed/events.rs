@@ -53,6 +53,11 @@ impl Events {
         }
     }
 
+    /// Folder of the session.
+    pub(in crate::session) fn folder(&self) -> &SessionFolder {
+        &self.folder
+    }
+
     /// The next events, at least one; absent after the terminal one. May be dropped while it waits: nothing is lost.
     pub async fn next(&mut self) -> Option<Vec<Numbered>> {
         loop {

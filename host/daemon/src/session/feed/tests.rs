@@ -167,6 +167,7 @@ fn nothing_is_recorded_after_the_end() {
     assert_eq!(parsed.lines.len(), 2);
     let change = PreparedChange {
         id: "c".into(),
+        call_id: None,
         root: "/r".into(),
         files: Vec::new(),
         directories: Vec::new(),
@@ -188,6 +189,7 @@ fn a_prepared_change_is_on_disk_before_prepare_returns() {
     };
     let change = PreparedChange {
         id: "c".into(),
+        call_id: None,
         root: "/r".into(),
         files: vec![file],
         directories: Vec::new(),
@@ -365,6 +367,7 @@ async fn what_became_of_a_change_is_noted_after_the_end_and_is_no_part_of_the_st
 fn change(id: &str) -> PreparedChange {
     PreparedChange {
         id: id.into(),
+        call_id: None,
         root: "/r".into(),
         files: Vec::new(),
         directories: Vec::new(),
@@ -498,6 +501,7 @@ fn a_change_that_never_ends_is_not_waited_for_at_the_end() {
     let recorder = recorder(&place);
     let change = PreparedChange {
         id: "c".into(),
+        call_id: None,
         root: "/r".into(),
         files: Vec::new(),
         directories: Vec::new(),

@@ -324,6 +324,7 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
     };
     let change = PreparedChange {
         id: "later".into(),
+        call_id: None,
         root: scene.root(),
         files: vec![FileChange {
             path: "a.txt".into(),

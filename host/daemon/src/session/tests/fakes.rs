@@ -77,6 +77,7 @@ impl FakeEngine {
                 let state = |content: Vec<u8>| FileState { content, mode: 0o644 };
                 let change = PreparedChange {
                     id: uuid::Uuid::new_v4().simple().to_string(),
+                    call_id: context.call_id.as_deref().map(str::to_owned),
                     root: context.repository.root().to_owned(),
                     files: vec![FileChange {
                         path: path.clone(),
