@@ -40,8 +40,9 @@ pub use tool_boundary::{
     ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, FileVerdict, FunctionDescriptor, HeldTurn,
     HostNotes, HttpTransport, InboundResponse, Interfaces, LeftFiles, Limits, LockedSkills, NoChanges, NoServices,
     Nobody, OutboundRequest, Outliners, PatternKind, Question, RawArguments, RunAsker, RunScope, SeenSessions,
-    SessionChanges, SessionFiles, SoughtPattern, SymbolLookup, TransportError, Unrecorded, UserAnswer, audit, bindings, details,
-    embedded, failures, hinted, outline, policy, precompile_outliner, read_interfaces, runner, stage, taint, transport,
+    SessionChanges, SessionFiles, SoughtPattern, SymbolLookup, TransportError, Unrecorded, UserAnswer, audit, bindings,
+    details, embedded, failures, hinted, outline, policy, precompile_outliner, read_interfaces, runner, stage, taint,
+    transport,
 };
 
 /// A built-in component: its wasm, and the same compiled for this build's target, both packed ([`embedded`]).

@@ -275,6 +275,30 @@ mod tests {
         );
     }
 
+    proptest::proptest! {
+        #[test]
+        fn what_a_user_is_asked_is_what_was_to_be_shown(
+            title in ".{0,40}",
+            detail in "(?s).{0,200}",
+            is_named in proptest::bool::ANY,
+            is_tainted in proptest::bool::ANY,
+        ) {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let ask = ["commit-git"];
+            let (context, user) = asking(&folder, UserAnswer::Yes, if is_named { &ask } else { &[] });
+            if is_tainted {
+                context.conversation.taint.note(&["`a\u{202e}b`".to_owned()]);
+            }
+            let question = Question::new(Effect::CommitGit, &title, &detail);
+            obtain(&context, &question).expect("the user says yes");
+            let asked = user.questions().pop().expect("the user is asked");
+            proptest::prop_assert_eq!(asked.detail(), question.detail());
+            proptest::prop_assert!(asked.title().starts_with(question.title()));
+            proptest::prop_assert_eq!(asked.title() != question.title(), is_tainted);
+            proptest::prop_assert!(tool_core::text::is_visible(asked.title()) && tool_core::text::is_visible(asked.detail()));
+        }
+    }
+
     #[test]
     fn a_client_is_asked_about_the_effects_that_it_names_alone() {
         let folder = tempfile::tempdir().expect("a temporary folder");

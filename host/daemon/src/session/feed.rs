@@ -131,7 +131,7 @@ impl Recorder {
     pub fn create(folder: SessionFolder, start: Start) -> io::Result<Arc<Self>> {
         let file = folder.create()?;
         let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::now()), 1);
-        recorder.record(JournalEntry::Started(start));
+        recorder.record(JournalEntry::Started(start.into()));
         recorder.flush()?;
         Ok(Arc::new(recorder))
     }

@@ -141,7 +141,7 @@ impl Summary {
         let JournalEntry::Started(start) = &first.entry else {
             return None;
         };
-        let mut summary = Self::begin(start.clone(), first.at);
+        let mut summary = Self::begin(Start::clone(start), first.at);
         for line in lines {
             summary.apply(line.borrow());
         }
@@ -629,7 +629,7 @@ pub(crate) mod tests {
     fn only_committed_changes_count_and_only_where_something_is_different_in_the_end() {
         let committed = |id: &str| JournalEntry::Committed { id: id.into() };
         let summary = Summary::of(lines(vec![
-            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor))),
+            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor)).into()),
             change("1", "a.py", Some("x"), Some("y")),
             committed("1"),
             change("2", "b.py", Some("x"), Some("y")),
@@ -651,7 +651,7 @@ pub(crate) mod tests {
     #[test]
     fn a_clock_set_back_does_not_end_a_session_before_it_began() {
         let mut all = lines(vec![
-            JournalEntry::Started(start("s", Work::Operation(Operation::Explain))),
+            JournalEntry::Started(start("s", Work::Operation(Operation::Explain)).into()),
             ended(Status::Complete),
         ]);
         all[1].at = at(-3600);
@@ -761,7 +761,7 @@ pub(crate) mod tests {
     fn a_commit_that_could_not_be_noted_and_was_taken_back_changed_nothing() {
         let committed = |id: &str| JournalEntry::Committed { id: id.into() };
         let lines = lines(vec![
-            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor))),
+            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor)).into()),
             change("1", "a.py", Some("x"), Some("y")),
             committed("1"),
             change("2", "a.py", Some("y"), Some("z")),

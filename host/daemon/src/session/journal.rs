@@ -52,7 +52,7 @@ pub struct JournalLine {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JournalEntry {
     /// Always first.
-    Started(Start),
+    Started(Box<Start>),
     /// An event for streams. Never a terminal event: that is derived from [`Entry::Ended`].
     Event {
         /// The event.

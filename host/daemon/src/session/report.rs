@@ -521,7 +521,7 @@ mod tests {
             })
         };
         let all = lines(vec![
-            JournalEntry::Started(start),
+            JournalEntry::Started(start.into()),
             event(Event::Selection {
                 files: vec![SelectedFile {
                     path: "src/a|b.py".into(),

@@ -76,11 +76,13 @@ mod tests {
     use crate::skill::diff::FileDiff;
     use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
-    fn sent(files: &[(&str, Option<Vec<u8>>, Option<Vec<u8>>)], is_kept: bool) -> Vec<ChangedText> {
+    type Content = Option<Vec<u8>>;
+
+    fn sent(files: &[(&str, Content, Content)], is_kept: bool) -> Vec<ChangedText> {
         let place = tempfile::tempdir().expect("a temporary folder");
         let folder = SessionFolder::new(place.path().join("s"));
         folder.create().expect("it can be made");
-        let state = |content: &Option<Vec<u8>>| content.clone().map(|content| FileState { content, mode: 0o644 });
+        let state = |content: &Content| content.clone().map(|content| FileState { content, mode: 0o644 });
         let files = files.iter().map(|(path, before, after)| FileChange {
             path: (*path).to_owned(),
             before: state(before),
