@@ -765,9 +765,6 @@ pub const CITATIONS_MAX: usize = 2_000;
 
 // ---- changes ----
 
-/// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
-pub const DIFF_MS_MAX: u64 = 500;
-
 /// Time of one run of the tests that the host makes by itself. Suites of most projects need seconds; a suite that needs
 /// more than five minutes is not run again after a refactor, and the user reads why.
 pub const SUITE_SECONDS_MAX: u64 = 300;

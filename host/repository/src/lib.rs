@@ -9,6 +9,7 @@
 pub mod attributes;
 pub mod bulk;
 pub mod changes;
+pub mod diff;
 pub mod file_role;
 mod fingerprint;
 pub mod foreign;

@@ -1,9 +1,9 @@
 //! Any two contents as a diff.
 
-use super::diff;
 use super::imports;
 use input::Input;
 use tool_repository::changes::{FileChange, FileState};
+use tool_repository::diff;
 
 #[path = "../../../tests/fuzz/input.rs"]
 mod input;

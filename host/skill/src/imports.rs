@@ -12,6 +12,8 @@ mod git_read;
 mod packages;
 mod past;
 mod recipe;
+#[cfg(test)]
+mod shown;
 pub(crate) mod store;
 mod tests;
 
@@ -226,7 +228,7 @@ impl Services for MachineServices {
     }
 
     fn describe_changes(&self, files: &[FileChange]) -> String {
-        crate::diff::asked(files)
+        tool_repository::diff::describe_changes(files)
     }
 
     fn note_changes(&self, context: &CallContext, files: &[FileChange]) {

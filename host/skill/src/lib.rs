@@ -6,7 +6,6 @@
 
 pub mod cases;
 mod compile;
-pub mod diff;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod helper;

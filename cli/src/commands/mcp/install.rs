@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use host::api::Grant;
 use host::api::{ErrorKind, Problem};
 use host::repository::changes::{FileChange, FileState};
-use host::skill::diff::FileDiff;
+use host::repository::diff::FileDiff;
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 

@@ -25,10 +25,10 @@ use crate::api::{
 };
 use crate::limits;
 use crate::redaction::Redactor;
-use crate::skill::diff::first_lines;
 use crate::skill::{Approver, Question, UserAnswer};
 use crate::text::clean;
 use tool_core::digest::sha256_hex;
+use tool_repository::diff::first_lines;
 
 /// Limit for an approval's detail in its event, a diff or an argument vector. The approval itself has the whole.
 const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;

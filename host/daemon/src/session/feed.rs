@@ -23,10 +23,10 @@ use super::journal::{
 use crate::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use crate::limits;
 use crate::redaction;
-use crate::skill::diff::{FileDiff, first_lines};
 pub use events::Events;
 use events::Tail;
 use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, crash_point};
+use tool_repository::diff::{FileDiff, first_lines};
 
 /// Limit for the bytes of a session's journal; beyond it, entries are recorded without their text. A long session
 /// writes a few megabytes; contents of changed files lie elsewhere.

@@ -20,9 +20,9 @@ use super::history::{self, Summary};
 use super::journal::{JournalEntry, JournalLine, ToolEntry, Work, cut_text};
 use crate::api::{ApprovalScope, ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
 use crate::redaction;
-use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
 use tool_repository::REPORTS_FOLDER;
+use tool_repository::diff::{FileDiff, first_lines};
 
 /// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
 pub const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;

@@ -23,9 +23,9 @@ use super::undo;
 use crate::api::{self, ErrorKind, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
-use crate::skill::diff::FileDiff;
 use crate::skill::settle_commit;
 use tool_repository::changes::{self, ChangeJournal};
+use tool_repository::diff::FileDiff;
 
 /// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
 pub const SESSIONS_KEPT: usize = 100;

@@ -26,7 +26,6 @@ use super::{Sessions, blocking, unknown};
 use crate::api::{self, ChangedFile, ErrorKind, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
 use crate::limits;
 use crate::repository::Repository;
-use crate::skill::diff::{FileDiff, first_lines, merge_beside};
 use crate::skill::drop_build_caches;
 pub(super) use choice::{can_be_undone, undone};
 use tool_core::digest::sha256_hex;
@@ -34,6 +33,7 @@ use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LaterEdits, LeftAlone, PreparedChange, UndoError, UndoReport,
     WrittenLate,
 };
+use tool_repository::diff::{FileDiff, first_lines, merge_beside};
 
 /// The diff of a session as it is sent: more than a user reads, less than a terminal chokes on.
 const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;

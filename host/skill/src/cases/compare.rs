@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Expected, Proposed};
-use crate::diff::unified;
 use crate::limits;
 use crate::{CallError, CallReport};
 use tool_core::text::beginning;
+use tool_repository::diff::unified;
 
 /// Outcome of a call.
 pub(super) struct Came {

@@ -1,8 +1,8 @@
 //! Hostile contents of a git repository, as far as they can be had without one.
 
-use crate::diff::{BoundedDiff, Side, is_binary};
 use crate::fuzz::applied;
 use crate::limits::{GIT_CONTEXT_LINES_MAX, GIT_PATCH_BYTES_MAX};
+use tool_repository::diff::{BoundedDiff, Side, is_binary};
 
 /// A patch of two texts holds what it counts and turns the one into the other; a name stays on its line.
 pub(crate) fn patch(path: &str, old: &[u8], new: &[u8]) {

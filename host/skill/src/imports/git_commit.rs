@@ -27,7 +27,6 @@ use super::git::submodules::{self, SUBMODULE, SUBMODULES_MAX, SubmoduleTree};
 use super::git::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, Submodule, TreeEntry};
 use super::git::{Git, nonsense, plain};
 use super::git_read::{is_at_or_below, normal_paths};
-use crate::diff::{BoundedDiff, Side, quoted};
 use crate::limits;
 use crate::{CallContext, Question};
 use tool_boundary::CallBudget;
@@ -38,6 +37,7 @@ use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_core::text::{is_invisible, is_visible};
 use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
+use tool_repository::diff::{BoundedDiff, Side, quoted};
 use tool_repository::{OpenError, Repository};
 
 /// Start of the messages of [`CommitError::Nothing`].

@@ -15,12 +15,12 @@ use super::git::patches::{self, PatchRoom, status_name, visible};
 use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
 use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::CallContext;
-use crate::diff::BoundedDiff;
 use crate::limits;
 use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
+use tool_repository::diff::BoundedDiff;
 use tool_repository::layer::LayeredPath;
 use tool_repository::{Repository, normalise};
 

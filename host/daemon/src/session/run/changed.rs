@@ -7,8 +7,8 @@ use crate::api::ChangeKind;
 use crate::session::feed::Recorder;
 use crate::session::journal::Start;
 use crate::session::{report, undo};
-use crate::skill::diff::{FileDiff, first_lines};
 use crate::text;
+use tool_repository::diff::{FileDiff, first_lines};
 
 /// Limit for the session's diff in an answer: some four screens. `tool diff` shows all of it.
 const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;

@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn only_tests_that_ran_to_their_end_verify() {
         let mut changed = Changed::default();
-        changed.files.push(crate::skill::diff::FileDiff {
+        changed.files.push(tool_repository::diff::FileDiff {
             path: "a.py".to_owned(),
             kind: crate::api::ChangeKind::Modified,
             added: 1,

@@ -4,10 +4,10 @@ use super::content::{self, SideContent};
 use super::submodules::{self, SUBMODULE};
 use super::talk::{Delta, GitRequest, Id, Status};
 use super::{Git, plain};
-use crate::diff::{BoundedDiff, Side};
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::Repository;
+use tool_repository::diff::{BoundedDiff, Side};
 
 /// Room for the patches of one call.
 #[derive(Debug)]

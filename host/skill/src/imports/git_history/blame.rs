@@ -14,12 +14,12 @@ use super::super::git::talk::{CommitRecord, GitAnswer, GitRequest, Id, LineOrigi
 use super::super::git::{Git, nonsense};
 use super::{HistoryCall, check_revision, check_shown, commit_out, find_commit, no_commits};
 use crate::CallContext;
-use crate::diff::is_binary;
 use crate::limits;
 use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_core::text::beginning;
+use tool_repository::diff::is_binary;
 use tool_repository::normalise;
 
 /// Time for matching the lines of the work tree with those of the last commit. Later lines then count as changed.

@@ -4,14 +4,17 @@
 
 use std::fmt::Write;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp};
 
-use crate::limits;
 use tool_core::api::{ChangeKind, ChangedFile};
 use tool_core::digest::sha256_hex;
-use tool_repository::changes::{FileChange, FileState};
+
+use crate::changes::{FileChange, FileState};
+
+/// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
+const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Unchanged lines around a change, as git shows.
 const CONTEXT_LINES: usize = 3;
@@ -89,7 +92,7 @@ impl FileDiff {
 }
 
 /// The changes as a question shows them: a content that the diff does not show is named by its digest.
-pub(super) fn asked(files: &[FileChange]) -> String {
+pub fn describe_changes(files: &[FileChange]) -> String {
     let mut text = String::new();
     for file in files {
         let diff = FileDiff::new(file);
@@ -103,7 +106,7 @@ pub(super) fn asked(files: &[FileChange]) -> String {
 }
 
 /// Two texts, each after its name, as a unified diff.
-pub(super) fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
+pub fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
     let mut unified = Unified::new(CONTEXT_LINES, usize::MAX);
     unified.compare((old_name, old.as_bytes()), (new_name, new.as_bytes()));
     unified.text
@@ -116,7 +119,7 @@ pub fn merge_beside(left: &[u8], now: &[u8], before: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let (left, now, before) = (split_lines(left), split_lines(now), split_lines(before));
-    let deadline = Instant::now() + limits::milliseconds(limits::DIFF_MS_MAX);
+    let deadline = Instant::now() + DIFF_TIME_MAX;
     let changes = |new: &[&[u8]]| {
         let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &left, new, Some(deadline));
         let changed = ops.into_iter().filter(|op| !matches!(op, DiffOp::Equal { .. }));
@@ -150,7 +153,7 @@ fn split_lines(content: &[u8]) -> Vec<&[u8]> {
 
 /// One side of a change: a file that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Side<'a> {
+pub struct Side<'a> {
     /// Relative to the root.
     path: &'a str,
     /// git's mode, such as 0o100644.
@@ -160,29 +163,29 @@ pub(crate) struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    pub(crate) fn new(path: &'a str, mode: u32, content: &'a [u8]) -> Self {
+    pub fn new(path: &'a str, mode: u32, content: &'a [u8]) -> Self {
         Self { path, mode, content }
     }
 }
 
 /// The diff of two sides, up to a bound.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BoundedDiff {
+pub struct BoundedDiff {
     /// The patch; empty for contents that are not text.
-    pub(crate) patch: String,
+    pub patch: String,
     /// Lines added, of the whole change.
-    pub(crate) added: u32,
+    pub added: u32,
     /// Lines removed, of the whole change.
-    pub(crate) removed: u32,
+    pub removed: u32,
     /// True where the contents are not text.
-    pub(crate) is_binary: bool,
+    pub is_binary: bool,
     /// True where the bound cut the patch.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
 }
 
 impl BoundedDiff {
     /// The diff from `old` to `new`; an absent side is a file that is not there. Bytes that are no UTF-8 are replaced.
-    pub(crate) fn new(old: Option<&Side<'_>>, new: Option<&Side<'_>>, context_lines: u32, bytes_max: usize) -> Self {
+    pub fn new(old: Option<&Side<'_>>, new: Option<&Side<'_>>, context_lines: u32, bytes_max: usize) -> Self {
         let (old_content, new_content) = (content(old), content(new));
         if is_binary(old_content) || is_binary(new_content) {
             return Self {
@@ -215,7 +218,7 @@ impl BoundedDiff {
 }
 
 /// True for a content that is no text.
-pub(crate) fn is_binary(content: &[u8]) -> bool {
+pub fn is_binary(content: &[u8]) -> bool {
     content.contains(&0)
 }
 
@@ -245,7 +248,7 @@ impl Unified {
     fn compare(&mut self, (old_name, old): (&str, &[u8]), (new_name, new): (&str, &[u8])) {
         let _ = writeln!(self.text, "--- {old_name}\n+++ {new_name}");
         let (old, new) = (split_lines(old), split_lines(new));
-        let deadline = Instant::now() + limits::milliseconds(limits::DIFF_MS_MAX);
+        let deadline = Instant::now() + DIFF_TIME_MAX;
         let ops = similar::capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
         for hunk in similar::group_diff_ops(ops, self.context_lines) {
             let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
@@ -341,7 +344,7 @@ fn name(side: &str, path: &str) -> String {
 }
 
 /// A path as git writes it: in double quotes with escapes where it holds anything that would confuse a reader.
-pub(crate) fn quoted(path: &str) -> String {
+pub fn quoted(path: &str) -> String {
     if !path
         .chars()
         .any(|character| character.is_control() || matches!(character, '"' | '\\'))
@@ -382,9 +385,6 @@ fn git_mode(state: &FileState) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use tool_boundary::Question;
-    use tool_core::api::Effect;
-
     use super::*;
 
     #[test]
@@ -531,69 +531,7 @@ mod tests {
     }
 
     fn patch(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> BoundedDiff {
-        BoundedDiff::new(old, new, 1, limits::GIT_PATCH_BYTES_MAX)
-    }
-
-    /// The content that a reader of a question makes of the old one.
-    fn applied(before: &str, shown: &str) -> String {
-        let old: Vec<&str> = before.split_inclusive('\n').collect();
-        let (mut new, mut at, mut is_new) = (String::new(), 0, false);
-        for line in shown.split('\n').skip_while(|line| !line.starts_with("@@")) {
-            match line.split_at_checked(1) {
-                Some(("@", _)) => {
-                    let range = line.split(' ').nth(1).expect("the old range");
-                    let (start, count) = range[1..].split_once(',').unwrap_or((&range[1..], "1"));
-                    let start: usize = start.parse().expect("a number");
-                    let start = if count == "0" { start } else { start - 1 };
-                    new.extend(old[at..start].iter().copied());
-                    at = start;
-                }
-                Some((sign @ (" " | "-" | "+"), text)) => {
-                    at += usize::from(sign != "+");
-                    is_new = sign != "-";
-                    new.extend(is_new.then(|| format!("{text}\n")));
-                }
-                Some(_) if is_new => new.truncate(new.len() - 1),
-                _ => {}
-            }
-        }
-        new.extend(old[at..].iter().copied());
-        new
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn the_change_that_is_shown_is_the_change_that_is_made(
-            before in "([ab\\r\\t é\u{200b}\u{202e}\u{7}]{0,3}\n){0,12}b?",
-            after in "([ab\\r\\t é\u{200b}\u{202e}\u{7}]{0,3}\n){0,12}b?",
-            is_binary in proptest::bool::weighted(0.1),
-        ) {
-            let mut change = FileChange {
-                path: "src/a.py".into(),
-                before: Some(state(before.as_bytes())),
-                after: Some(state(after.as_bytes())),
-            };
-            if is_binary {
-                change.after = Some(state(&[after.as_bytes(), b"\xff"].concat()));
-            }
-            let asked = asked(std::slice::from_ref(&change));
-            let question = Question::new(Effect::WriteRepository, "Change", &asked);
-            proptest::prop_assert!(tool_core::text::is_visible(question.detail()));
-            if is_binary {
-                let digest = sha256_hex(&change.after.expect("it is there").content);
-                proptest::prop_assert!(question.detail().contains(&digest));
-            } else {
-                let mut shown = question.detail().to_owned();
-                for character in ["\r", "\u{200b}", "\u{202e}", "\u{7}"] {
-                    shown = shown.replace(&*tool_core::text::reveal(character), character);
-                }
-                proptest::prop_assert_eq!(applied(&before, &shown), after.clone());
-                // A commit shows the same.
-                let sides = [&before, &after].map(|content| text("src/a.py", content));
-                let commit = BoundedDiff::new(Some(&sides[0]), Some(&sides[1]), 3, usize::MAX);
-                proptest::prop_assert_eq!(commit.patch, asked);
-            }
-        }
+        BoundedDiff::new(old, new, 1, usize::MAX)
     }
 
     #[test]
