@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod authors;
+pub mod dialogue;
 pub mod digest;
 pub mod disk;
 pub mod limits;

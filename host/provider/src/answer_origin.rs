@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::ids::{IdForm, in_form};
-use super::{Message, ToolCall, ToolResult};
+use super::{Message, ToolCall, ToolResult, messages};
 use tool_config::ProviderSettings;
 use tool_core::digest::sha256_hex;
 
@@ -39,8 +39,23 @@ pub(super) fn tagged(opaque: Value, tag: &str) -> Value {
     }
 }
 
+/// Leaves out what only the server of this answer understands. True where there was any.
+pub fn drop_thinking(message: &mut Message) -> bool {
+    match message {
+        Message::Assistant { opaque, .. } => drop_data(opaque),
+        _ => false,
+    }
+}
+
+/// Leaves out thinking of the Messages API. Current models bind it to all that comes before it, and their server refuses
+/// it where that was changed. True where there was any.
+pub fn drop_bound_thinking(message: &mut Message) -> bool {
+    let is_bound = matches!(message, Message::Assistant { opaque, .. } if messages::has_thinking(opaque));
+    is_bound && drop_thinking(message)
+}
+
 /// Leaves nothing of opaque data but its origin. True where there was more.
-pub(super) fn drop_data(opaque: &mut Value) -> bool {
+fn drop_data(opaque: &mut Value) -> bool {
     let fields = opaque.as_object_mut().into_iter().flat_map(std::mem::take);
     let (origin, data): (Vec<_>, Vec<_>) = fields.partition(|(name, _)| name == ORIGIN);
     *opaque = if origin.is_empty() {
@@ -104,7 +119,7 @@ pub(super) fn without_thinking(messages: &[Message]) -> Option<Vec<Message>> {
     let mut messages = messages.to_vec();
     let mut is_changed = false;
     for message in &mut messages {
-        is_changed |= message.drop_thinking();
+        is_changed |= drop_thinking(message);
     }
     is_changed.then_some(messages)
 }

@@ -20,7 +20,6 @@ pub mod fuzz;
 mod generate_content;
 mod http;
 mod ids;
-mod mark;
 mod messages;
 mod model_facts;
 mod model_list;
@@ -59,18 +58,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use tool_config::{Api, PaidTokens, ProviderSettings, TokenPrice};
-use tool_core::api::{Dollars, ErrorKind, Problem};
+use tool_config::{Api, ProviderSettings, TokenPrice};
+use tool_core::api::{ErrorKind, Problem};
 
+pub use answer_origin::{drop_bound_thinking, drop_thinking};
 pub use credentials::KeyCommand;
 pub use http::use_crypto;
-pub use mark::LabelMark;
 pub use model_list::ListedModel;
 pub use models::{ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
 pub use ollama::{LargerModel, create_larger_model, find_larger_model};
 pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
 pub use roots::{missing_roots, use_authorities, use_roots};
 pub use tool_core::api::ToolSpec;
+pub use tool_core::dialogue::{LabelMark, Message, TextOrigin, ToolCall, ToolResult, Usage};
 pub use tool_core::text::{TokenRate, estimated_tokens};
 pub use trial::{find_local_server, try_out};
 
@@ -90,75 +90,6 @@ pub struct ModelRequest<'a> {
     pub max_tokens: Option<u32>,
     /// The random mark in the label of every tool result.
     pub mark: LabelMark,
-}
-
-/// One message of the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "snake_case")]
-pub enum Message {
-    /// From the user: the task and the packet of files.
-    User {
-        /// Its text.
-        text: String,
-    },
-    /// From the model.
-    Assistant {
-        /// Its text; may be empty.
-        text: String,
-        /// The tools it asked for, in order.
-        tool_calls: Vec<ToolCall>,
-        /// Data that the wire must get back unchanged (thinking blocks, reasoning details); null where there is none.
-        #[serde(default)]
-        opaque: Value,
-    },
-    /// The answers to all tool calls of the message before, in its order.
-    ToolResults {
-        /// One each.
-        results: Vec<ToolResult>,
-    },
-}
-
-/// A tool that the model asked for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// Unique within the conversation. Some servers carry data of their own in it, so it may be long and hold any
-    /// character.
-    pub id: String,
-    /// As the model wrote it.
-    pub name: String,
-    /// The arguments as the model wrote them: JSON text, not yet validated. Empty means `{}`.
-    pub arguments: String,
-}
-
-/// Result of a tool call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ToolResult {
-    /// The call's id.
-    pub call_id: String,
-    /// The call's name.
-    pub name: String,
-    /// Text that the model reads.
-    pub text: String,
-    /// True where the call did not work.
-    pub is_error: bool,
-    /// Origin of the text.
-    #[serde(default)]
-    pub origin: TextOrigin,
-}
-
-/// Origin of the words in a tool's result.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TextOrigin {
-    /// The host's own: why a call did not run.
-    #[default]
-    Service,
-    /// The user's files.
-    Repository,
-    /// The files of a repository that the user does not trust.
-    Untrusted,
-    /// Also others': packages, logs, what a program printed. The places, in words.
-    Outside(Vec<String>),
 }
 
 /// Event of a provider's answer.
@@ -210,68 +141,6 @@ pub enum ProviderEvent {
     },
 }
 
-/// Token counts of one request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Input tokens, cached ones included.
-    pub input_tokens: u64,
-    /// Of these, read from the provider's cache.
-    pub cached_tokens: u64,
-    /// Of these, written to the provider's cache, where the provider counts them.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cache_write_tokens: u64,
-    /// Output tokens.
-    pub output_tokens: u64,
-    /// True where this is our own estimate, or holds one.
-    pub estimated: bool,
-    /// Cost in billionths of a US dollar, as the provider reports it or by its price; absent where neither is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_nanos: Option<u64>,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-impl Usage {
-    /// The counts of two requests together.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let cost_nanos = match (self.cost_nanos, other.cost_nanos) {
-            (None, None) => None,
-            (left, right) => Some(left.unwrap_or(0).saturating_add(right.unwrap_or(0))),
-        };
-        Self {
-            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
-            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
-            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
-            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
-            estimated: self.estimated || other.estimated,
-            cost_nanos,
-        }
-    }
-
-    /// The cost, where it is known.
-    pub fn cost(&self) -> Option<Dollars> {
-        self.cost_nanos.map(Dollars::from_nanos)
-    }
-
-    /// These counts with their cost by a price, unless the provider has reported it.
-    #[must_use]
-    pub fn priced(self, price: TokenPrice) -> Self {
-        let tokens = PaidTokens {
-            input: self.input_tokens,
-            cache_read: self.cached_tokens,
-            cache_write: self.cache_write_tokens,
-            output: self.output_tokens,
-        };
-        Self {
-            cost_nanos: self.cost_nanos.or(Some(price.cost_nanos(tokens))),
-            ..self
-        }
-    }
-}
-
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
@@ -310,75 +179,11 @@ impl ModelRequest<'_> {
     }
 }
 
-impl Message {
-    /// Answer text alone.
-    pub fn said(text: impl Into<String>) -> Self {
-        Self::Assistant {
-            text: text.into(),
-            tool_calls: Vec::new(),
-            opaque: Value::Null,
-        }
-    }
-
-    /// Leaves out what only the server of this answer understands. True where there was any.
-    pub fn drop_thinking(&mut self) -> bool {
-        match self {
-            Self::Assistant { opaque, .. } => answer_origin::drop_data(opaque),
-            _ => false,
-        }
-    }
-
-    /// Leaves out thinking of the Messages API. Current models bind it to all that comes before it, and their server refuses
-    /// it where that was changed. True where there was any.
-    pub fn drop_bound_thinking(&mut self) -> bool {
-        let is_bound = matches!(self, Self::Assistant { opaque, .. } if messages::has_thinking(opaque));
-        is_bound && self.drop_thinking()
-    }
-
-    /// Size of the message in a request, in bytes.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::User { text } => text.len(),
-            Self::Assistant { text, tool_calls, .. } => {
-                let calls = tool_calls.iter().map(|call| call.name.len() + call.arguments.len());
-                text.len() + calls.sum::<usize>()
-            }
-            Self::ToolResults { results } => results.iter().map(|result| result.text.len()).sum(),
-        }
-    }
-}
-
-impl ToolResult {
-    /// The text as it stands in a request: data between two labels that only the service can write.
-    pub fn labelled(&self, mark: LabelMark) -> String {
-        // The model wrote the name, so it may hold anything.
-        let name = self.name.replace(['"', '<', '>', '\n'], "");
-        let name = mark.taken_out_of(&name);
-        let status = if self.is_error { "error" } else { "ok" };
-        let text = match self.text.as_str() {
-            "" => "(no output)".into(),
-            text => mark.taken_out_of(text),
-        };
-        let origin = self.origin.label();
-        let origin = mark.taken_out_of(&origin);
-        format!(
-            "<tool-output-{mark} tool=\"{name}\" status=\"{status}\" origin=\"{origin}\">\n{text}\n</tool-output-{mark}>"
-        )
-    }
-}
-
-impl TextOrigin {
-    fn label(&self) -> String {
-        match self {
-            Self::Service => "service".to_owned(),
-            Self::Repository => "repository".to_owned(),
-            Self::Untrusted => "untrusted repository".to_owned(),
-            Self::Outside(places) => {
-                let places = places.join(", ").replace(['"', '<', '>', '\n'], "");
-                format!("outside the user's own files: {places}")
-            }
-        }
-    }
+/// A new random mark.
+pub fn new_mark() -> LabelMark {
+    // The bits that a UUID fixes in one half are random in the other.
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    LabelMark(high ^ low)
 }
 
 /// Instructions about [`ToolResult::labelled`]; every wire appends them to the system text. They do not name the mark

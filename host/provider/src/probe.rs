@@ -22,8 +22,7 @@ use super::http::HttpProvider;
 use super::models::listed;
 use super::sse::Frame;
 use super::{
-    LabelMark, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, ToolCall, ToolSpec, Usage,
-    over_http,
+    Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, ToolCall, ToolSpec, Usage, over_http,
 };
 use crate::limits::{self, CONTEXT_TOKENS};
 use tool_config::{Api, ProviderSettings};
@@ -308,7 +307,7 @@ impl Prober {
             messages: &messages,
             tools,
             max_tokens: Some(PROBE_OUTPUT_TOKENS),
-            mark: LabelMark::random(),
+            mark: crate::new_mark(),
         };
         let mut stream = self.provider.stream(request, CancellationToken::new());
         while let Some(item) = stream.next().await {

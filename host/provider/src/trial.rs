@@ -9,9 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::http::fetch;
 use super::model_list::described;
-use super::{
-    LabelMark, ListedModel, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, over_http,
-};
+use super::{ListedModel, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, over_http};
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 
@@ -53,7 +51,7 @@ pub async fn try_out(settings: &ProviderSettings, options: &Options) -> Result<(
         messages: &messages,
         tools: &[],
         max_tokens: (settings.name != ProviderName::Local).then_some(TRIAL_OUTPUT_TOKENS),
-        mark: LabelMark::random(),
+        mark: crate::new_mark(),
     };
     let cancel = CancellationToken::new();
     let answered = async {

@@ -170,7 +170,7 @@ impl<'a> Turn<'a> {
             steps: 0,
             usage: Usage::default(),
             known: 0,
-            mark: LabelMark::random(),
+            mark: crate::new_mark(),
             cancel: CancellationToken::new(),
         }
     }
@@ -602,7 +602,7 @@ impl<'a> TurnState<'a> {
                     self.turn.observer.message(at, message);
                 }
             }
-            self.change_known(Message::drop_bound_thinking);
+            self.change_known(crate::drop_bound_thinking);
             self.counted = None;
             let notice = format!("The conversation grew long: {dropped} old tool results were dropped from it.");
             self.turn.observer.step(TurnStep::Notice(&notice));
@@ -653,7 +653,7 @@ impl<'a> TurnState<'a> {
             calls::drop_namespace(call, &self.specs);
         }
         if round.thinking_refused {
-            self.change_known(Message::drop_thinking);
+            self.change_known(crate::drop_thinking);
         }
         match ended {
             Ok(()) => Ok(round),

@@ -22,7 +22,6 @@ use crate::api::{
 };
 use crate::config::{Api, PolicySettings, Settings};
 use crate::context::SelectionFilter;
-use crate::provider::LabelMark;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
 use crate::skill::lock::Lock;
@@ -70,7 +69,7 @@ impl Sessions {
         let mark = past
             .as_ref()
             .and_then(|past| past.mark)
-            .unwrap_or_else(LabelMark::random);
+            .unwrap_or_else(crate::provider::new_mark);
         let known_keys = past.as_ref().map_or(&[][..], |past| &past.keys);
         let redactor = Arc::new(Redactor::continued(
             &settings.policy.unredacted,

@@ -4,6 +4,7 @@ use super::cost::{CountedRequest, RequestBound};
 use super::{Budget, Round, Stop, TurnState, TurnStep};
 use crate::limits;
 use crate::{ModelRequest, Usage, estimated_tokens};
+use tool_config::{PaidTokens, TokenPrice};
 use tool_core::api::Dollars;
 
 /// Output tokens without which a request is not worth its input: some sentences.
@@ -96,10 +97,24 @@ impl TurnState<'_> {
                 cost_nanos: Some(most),
                 ..usage
             },
-            (_, Some(price)) => usage.priced(price),
+            (_, Some(price)) => priced(usage, price),
             _ => usage,
         };
         self.usage = self.usage.plus(usage);
         self.turn.observer.step(TurnStep::Usage(self.usage));
+    }
+}
+
+/// The counts with their cost by a price, unless the provider has reported it.
+fn priced(usage: Usage, price: TokenPrice) -> Usage {
+    let tokens = PaidTokens {
+        input: usage.input_tokens,
+        cache_read: usage.cached_tokens,
+        cache_write: usage.cache_write_tokens,
+        output: usage.output_tokens,
+    };
+    Usage {
+        cost_nanos: usage.cost_nanos.or(Some(price.cost_nanos(tokens))),
+        ..usage
     }
 }

@@ -137,7 +137,6 @@ fn message_bytes(message: &Message) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LabelMark;
     use tool_config::PriceRow;
 
     fn bound(dollars: f64) -> CostBound {
@@ -159,7 +158,7 @@ mod tests {
             messages,
             tools: &[],
             max_tokens: None,
-            mark: LabelMark::random(),
+            mark: crate::new_mark(),
         }
     }
 

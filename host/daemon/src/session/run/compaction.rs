@@ -14,7 +14,9 @@ use super::review::Desk;
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::operation;
-use crate::provider::{Message, Provider, ProviderError, TextOrigin, ToolCall, ToolResult, ToolSpec, estimated_tokens};
+use crate::provider::{
+    Message, Provider, ProviderError, TextOrigin, ToolCall, ToolResult, ToolSpec, drop_bound_thinking, estimated_tokens,
+};
 use crate::session::conversation::PastConversation;
 use crate::session::journal::{ConversationEntry, JournalEntry, cut_text};
 use crate::turn::{self, Budget, Observer, Tools, Turn, TurnEnd, TurnStep, tokens_without_old_results};
@@ -141,7 +143,7 @@ async fn summarise(
     let mut messages: Vec<Message> = by;
     messages.extend_from_slice(&past.messages[replaced..]);
     for (at, message) in messages.iter_mut().enumerate().skip(kept) {
-        if message.drop_bound_thinking() {
+        if drop_bound_thinking(message) {
             let json = memory::json(message);
             recorder.record(JournalEntry::Conversation(ConversationEntry::Message { at, json }));
         }

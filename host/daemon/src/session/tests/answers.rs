@@ -417,7 +417,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         contexts: Arc::new(Semaphore::new(1)),
         cancel: CancellationToken::new(),
         task: Task::Operation(Box::new(OperationTask {
-            mark: crate::provider::LabelMark::random(),
+            mark: crate::provider::new_mark(),
             past: None,
             operation: Operation::Explain,
             target: request.target,

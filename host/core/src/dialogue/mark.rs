@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use tool_core::digest::sha256_hex;
+use crate::digest::sha256_hex;
 
 /// A random word that stands in the label of every tool result of one session. A repository cannot know it, so that no
 /// text of a result can begin or end a label.
@@ -17,20 +17,13 @@ pub struct LabelMark(pub u64);
 const TAKEN_OUT: &str = "[mark]";
 
 impl LabelMark {
-    /// A new random mark.
-    pub fn random() -> Self {
-        // The bits that a UUID fixes in one half are random in the other.
-        let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
-        Self(high ^ low)
-    }
-
     /// Reads a mark as it is written.
     pub fn parse(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().map(Self)
     }
 
     /// Names the conversation for a provider's cache, and does not show the mark.
-    pub(super) fn cache_key(self) -> String {
+    pub fn cache_key(self) -> String {
         let mut digest = sha256_hex(self.to_string().as_bytes());
         digest.truncate(32);
         digest
@@ -43,7 +36,7 @@ impl LabelMark {
 
     /// The text without the mark, neither in upper nor in lower case, nor with control characters or characters beyond
     /// ASCII between its digits: many of them show nothing.
-    pub(super) fn taken_out_of(self, text: &str) -> Cow<'_, str> {
+    pub fn taken_out_of(self, text: &str) -> Cow<'_, str> {
         let is_plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_control();
         let plain = || text.bytes().enumerate().filter(|&(_, byte)| is_plain(byte));
         let places: Vec<usize> = plain().map(|(at, _)| at).collect();
@@ -74,8 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_random_and_is_taken_out_of_a_text_in_any_case() {
-        assert_ne!(LabelMark::random(), LabelMark::random());
+    fn a_mark_is_taken_out_of_a_text_in_any_case() {
         let mark = LabelMark(0xab54_a98c_eb1f_0ad2);
         assert_eq!(mark.taken_out_of("ä ab54a98c ä"), "ä ab54a98c ä");
         assert_eq!(
